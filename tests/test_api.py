@@ -59,6 +59,24 @@ def test_running_again_trains_nothing(results: headstart.Results, store: Path) -
     assert again.rows() == results.rows()
 
 
+def test_what_a_program_has_set_in_torch_changes_no_result(
+    tmp_path: Path, store: Path, results: headstart.Results
+) -> None:
+    assert results.rows()
+    torch.set_default_dtype(torch.float64)
+    torch.set_float32_matmul_precision("medium")
+    try:
+        study = headstart.Study(STUDY, ["arms=['scratch']", "seed=[0]"], store=tmp_path)
+        headstart.run(study)
+        assert (torch.get_default_dtype(), torch.get_float32_matmul_precision()) == (torch.float64, "medium")
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_float32_matmul_precision("highest")
+    identity = next(iter(study.plan.stages))
+    ours, plain = Store(tmp_path).weights(identity, "last"), Store(store).weights(identity, "last")
+    assert all(torch.equal(ours[name], plain[name]) for name in plain)
+
+
 def test_load_gives_the_model_that_made_the_predictions(results: headstart.Results, store: Path) -> None:
     study = headstart.Study(STUDY, store=store)
     planned = next(cell.chain[-1] for cell in study.plan.cells if cell.arm == "frozen")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, r2_score
 
 from headstart.errors import BadInput
 from headstart.models.mixers.attention import AttentionSpec
@@ -205,6 +205,17 @@ def test_r2_leaves_out_a_constant_far_from_zero_and_keeps_a_tiny_scale() -> None
     objective = RegressSpec()
     scores = objective.scores(dict(objective.measure(output, batch, signature)))
     assert scores["r2"] == pytest.approx(0.75, abs=0.01)
+
+
+@pytest.mark.parametrize(("offset", "spread"), [(1.7e9, 1000.0), (1e6, 0.5)])
+def test_r2_of_targets_far_from_zero_is_that_of_scikit_learn(offset: float, spread: float) -> None:
+    signature = Signature("floats", 1, 2, 2, "number")
+    generator = torch.Generator().manual_seed(0)
+    target = (offset + spread * torch.randn(1000, 1, generator=generator)).float()
+    output = target + spread / 2 * torch.randn(1000, 1, generator=generator)
+    batch = Batch(torch.zeros(1000, 2, 1), torch.ones(1000, 2).bool(), torch.arange(1000), target=target)
+    scores = RegressSpec().scores(dict(RegressSpec().measure(output, batch, signature)))
+    assert scores["r2"] == pytest.approx(r2_score(target.double(), output.double()), abs=0.01)
 
 
 def test_without_a_head_the_answer_is_read_off_the_last_norm() -> None:

@@ -70,3 +70,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Names that are imported late are there, too: for completion in a notebook."""
+    return sorted({*globals(), *__all__})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -541,12 +542,81 @@ def test_a_single_plugin_and_a_single_override_need_no_list(folder: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("own", "kind", "message"),
+    [
+        (
+            REGISTERED.replace("self.by * self.layer(x)", "self.by * torch.nn.functional.dropout(self.layer(x), 0.5)"),
+            {"mixer": "scale"},
+            r"model: Scale gives two answers for one batch; draw random numbers with `draw\(name, shape\)`",
+        ),
+        (
+            REGISTERED.replace("self.by * self.layer(x)", "self.by * self.layer(x) * (2.0 if self.training else 1.0)"),
+            {"mixer": "scale"},
+            "model: Scale gives two answers for one batch",
+        ),
+        (
+            OBJECTIVE.replace('sums["loss"]}', 'sums["loss"] + torch.rand(())}'),
+            {"mixer": "attention", "objective": "sure"},
+            "objective: SureSpec gives two values for one batch; make its random numbers from `seed`",
+        ),
+    ],
+)
+def test_random_numbers_that_no_seed_repeats_are_refused(
+    folder: Path, own: str, kind: dict[str, str], message: str
+) -> None:
+    (folder / "mine.py").write_text(f"import torch\n{own}")
+    table = study(kind["mixer"])
+    table["stages"]["finetune"]["objective"]["kind"] = kind.get("objective", "classify")
+    failed = [
+        event
+        for event in headstart.Study(table, plugins=["mine.py"], store=folder / "runs").perform(workers=0)
+        if isinstance(event, Failed)
+    ]
+    assert len(failed) == 1
+    assert re.search(message, failed[0].message)
+
+
+HOLDERS = """from types import SimpleNamespace
+
+FACTOR, SIZES, CONFIG = 1.0, {'k': 1.0}, SimpleNamespace(scale=1.0)
+
+
+class Box:
+    def __init__(self):
+        self.scale = 1.0
+
+
+class Outer:
+    class Inner:
+        SCALE = 1.0
+
+
+def grow(by=1.0):
+    return by * grow.scale
+
+
+grow.scale = 1.0
+BOX = Box()
+"""
+
+
+@pytest.mark.parametrize(
     "edit",
-    ["FACTOR = 20.0", "Scale.forward = lambda self, x, valid, draw=None: 20.0 * x", "SIZES['k'] = 20.0", "SIZES = {}"],
+    [
+        "FACTOR = 20.0",
+        "Scale.forward = lambda self, x, valid, draw=None: 20.0 * x",
+        "SIZES['k'] = 20.0",
+        "SIZES = {}",
+        "CONFIG.scale = 20.0",
+        "BOX.scale = 20.0",
+        "Outer.Inner.SCALE = 20.0",
+        "grow.__defaults__ = (20.0,)",
+        "grow.scale = 20.0",
+    ],
 )
 def test_what_was_set_in_a_loaded_plugin_does_not_run_under_its_name(folder: Path, edit: str) -> None:
-    source = REGISTERED.replace("FACTOR = 1.0", "FACTOR, SIZES = 1.0, {'k': 1.0}").replace(
-        "FACTOR *", "FACTOR * SIZES['k'] *"
+    source = REGISTERED.replace("FACTOR = 1.0", HOLDERS).replace(
+        "FACTOR *", "FACTOR * SIZES['k'] * CONFIG.scale * BOX.scale * Outer.Inner.SCALE * grow() *"
     )
     (folder / "my_mixer.py").write_text(source)
 

@@ -409,6 +409,103 @@ def test_plain_attributes_of_a_module_tell_trainings_in_a_folder_apart(tmp_path:
     assert len([path for path in tmp_path.iterdir() if (path / "result.json").exists()]) == 3
 
 
+class Shifted(nn.Module):
+    """Writes into its input, and has an option behind it that is not lengths."""
+
+    rates = (0.1, 0.2)  # no learning rates of headstart's
+
+    def __init__(self, inside: bool) -> None:
+        super().__init__()
+        self.layer, self.inside = nn.Linear(2, 8), inside
+
+    def forward(self, x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        assert isinstance(scale, float)
+        if self.inside:
+            x -= 5
+            x *= 0.01
+        else:
+            x = (x - 5) * 0.01
+        result: torch.Tensor = self.layer(x)
+        return result
+
+
+def test_a_module_may_write_into_its_input_and_have_options_of_its_own() -> None:
+    losses = []
+    for inside in (True, False):
+        torch.manual_seed(0)
+        settings: dict[str, Any] = {"objective": "causal", "optim": OPTIM, "budget": {"epochs": 2}, "device": "cpu"}
+        losses.append(headstart.pretrain(Shifted(inside), TRAIN[0], VAL[0], **settings).scores["loss"])
+    assert losses[0] == losses[1]
+
+
+def test_statistics_of_a_frozen_norm_stand_still() -> None:
+    signature = Signature("floats", 2, 6, 6, "class", classes=2)
+    spec = read(ModelSpec, {"width": 8, "blocks": 1, "norm": "batch", "mixer": {"kind": "attention", "heads": 2}})
+    model = build_model(spec, signature, Output("sequence", 2), 0)
+    for frozen in (True, False):
+        for name, weight in model.named_parameters():
+            weight.requires_grad_(not frozen or name.startswith("head"))
+        before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        headstart.train(model, (5 * TRAIN[0], TRAIN[1]), VAL, optim=OPTIM, budget={"epochs": 1}, device="cpu")
+        after = dict(model.named_buffers())
+        assert all(torch.equal(after[name], before[name]) for name in before) == frozen, "a later training trains all"
+
+
+GAIN = {"now": 1.0}
+
+
+class Gained(nn.Module):
+    """What it does depends on its module's globals, which its text does not show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Net()
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.inner(GAIN["now"] * x, lengths)
+        return result
+
+
+def _hooked(scale: float) -> nn.Module:
+    module = Net()
+    module.register_forward_hook(lambda *call: scale * call[-1])
+    return module
+
+
+@pytest.mark.parametrize("way", ["global", "hook", "closure"])
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_folder_is_refused_for_a_module_that_computes_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, finished: bool
+) -> None:
+    def built(scale: float) -> nn.Module:
+        class Closed(Net):
+            def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+                return super().forward(scale * x, lengths)
+
+        monkeypatch.setitem(GAIN, "now", scale)
+        return {"global": Gained, "hook": lambda: _hooked(scale), "closure": Closed}[way]()
+
+    def trained(scale: float, folder: Path | None, **more: Any) -> Any:
+        torch.manual_seed(0)
+        settings: dict[str, Any] = {"optim": OPTIM, "budget": {"epochs": 2}, "device": "cpu", "folder": folder}
+        return headstart.train(built(scale), TRAIN, VAL, **settings, **more)
+
+    def stop(record: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    if finished:
+        trained(1.0, tmp_path)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            trained(1.0, tmp_path, on_record=stop)
+    with pytest.raises(
+        BadInput, match="a module that gave other outputs from the same weights: a function, global, hook"
+    ):
+        trained(20.0, tmp_path)
+    assert trained(1.0, tmp_path).scores == trained(1.0, None).scores
+    assert trained(20.0, tmp_path / "other").scores == trained(20.0, None).scores
+
+
 class WithTable(nn.Module):
     """A constant in a buffer that is not saved."""
 

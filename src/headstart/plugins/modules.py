@@ -34,6 +34,14 @@ _UNSEEN = (
     "InteractiveConsole",
     "CDLL",
     "PyDLL",
+    "cdll",
+    "pydll",
+    "windll",
+    "oledll",
+    "load_module",
+    "PackageImporter",
+    "aoti_load_package",
+    "export.load",
     "LoadLibrary",
     "dlopen",
     "load_library",
@@ -200,7 +208,7 @@ def check_visible(tree: ast.Module, where: str, also: tuple[str, ...] = ()) -> N
     """
     hidden = []
     nodes: list[Any] = [node for part in (tree, *run_texts(tree)) for node in ast.walk(part)]
-    visible = {id(node) for node, name in _visible(nodes) if name not in _UNSEEN}
+    visible, known = {id(node) for node, name in _visible(nodes) if name not in _UNSEEN}, _aliases(nodes)
     for node in nodes:
         names: list[str] = []
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -210,9 +218,14 @@ def check_visible(tree: ast.Module, where: str, also: tuple[str, ...] = ()) -> N
             names += [alias.name for alias in node.names if alias.asname and alias.name in _IMPORTERS]
             names += ["sys.modules" for alias in node.names if (module, alias.name) == ("sys", "modules")]
         elif isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in visible:
-            path = _path(node)
+            head, dot, rest = (path := _path(node)).partition(".")
             last = path.rpartition(".")[2]
-            names = _unseen(path) or [last] * (last in _IMPORTERS) or [path] * (path == "sys.modules")
+            names = (
+                _unseen(path)
+                or _unseen(f"{known.get(head, head)}{dot}{rest}")
+                or [last] * (last in _IMPORTERS)
+                or [path] * (path == "sys.modules")
+            )
             # `model.eval()` is a method; `run = exec` may run anything.
             names += [last] * (path.removeprefix("builtins.") in ("exec", "eval"))
         elif isinstance(node, ast.Call) and id(node.func) not in visible:
@@ -225,6 +238,17 @@ def check_visible(tree: ast.Module, where: str, also: tuple[str, ...] = ()) -> N
             f"{where}: line {line}: {name} may run code that this text does not show, so that it would not be part of "
             "the plugin's identity; put that code into a module beside the plugin and write `import` and its name"
         )
+
+
+def _aliases(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """The full names of what imports bind: `J` is `torch.jit` after `from torch import jit as J`."""
+    out = {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            out |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        elif isinstance(node, ast.ImportFrom):
+            out |= {alias.asname or alias.name: f"{node.module or ''}.{alias.name}" for alias in node.names}
+    return out
 
 
 def _unseen(path: str) -> list[str]:

@@ -5,30 +5,51 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from headstart.errors import BadInput
 from headstart.plugins.cells import BOXES, Contents, data_text
 
+DEEPEST = 5
+"""Classes and functions within one another that are looked into."""
+
 
 def live_state(modules: Iterable[types.ModuleType]) -> dict[str, str]:
-    """What modules and their classes hold, by name: data by their content, all else by which object it is."""
-    contents, out = Contents("plugin"), {}
+    """What modules, their classes and functions hold, by name: data and objects of theirs by content, all else by which
+    object it is.
+    """
+    out: dict[str, str] = {}
     for module in modules:
-        own = [x for x in vars(module).values() if isinstance(x, type) and x.__module__ == module.__name__]
-        for owner in (module, *own):
-            for name, value in list(vars(owner).items()):
-                if re.fullmatch("__.*__|_abc_impl|source_digest", name) and not isinstance(value, types.FunctionType):
-                    continue
-                key = f"{module.__name__}.{getattr(owner, '__qualname__', '')}.{name}"
-                try:
-                    is_data = type(value) in BOXES or data_text(value) is not None
-                    out[key] = contents.digest(value, key, name) if is_data else f"object {id(value)}"
-                except BadInput:
-                    out[key] = f"object {id(value)}"
-                _held[id(value)] = value
+        _note(out, (module.__name__,), module, module.__name__, Contents("plugin"))
     return out
+
+
+def _note(out: dict[str, str], path: tuple[str, ...], value: Any, module: str, contents: Contents) -> None:
+    """Note what a value is under its path, and what is inside of it under paths of their own."""
+    key = ".".join(path)
+    out[key], _held[id(value)] = f"object {id(value)}", value
+    data = vars(value) if isinstance(value, types.SimpleNamespace) else value
+    with suppress(BadInput):
+        if type(value).__module__ == module or type(data) in BOXES or data_text(data) is not None:
+            out[key] = contents.digest(data, key, key)
+    for name, inner in _inside(value, module) if len(path) <= DEEPEST else ():
+        _note(out, (*path, name), inner, module, contents)
+
+
+def _inside(value: Any, module: str) -> Iterator[tuple[str, Any]]:
+    """What the module, or a class or function that it defines, holds beside its text."""
+    if isinstance(value, types.FunctionType) and value.__module__ == module:
+        yield from ((f"default {i}", x) for i, x in enumerate(value.__defaults__ or ()))
+        yield from (value.__kwdefaults__ or {}).items()
+        yield from vars(value).items()
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        yield from ((name, cell.cell_contents) for name, cell in cells if cell != types.CellType())
+    elif isinstance(value, (types.ModuleType, type)) and vars(value).get("__module__", value.__name__) == module:
+        for name, x in list(vars(value).items()):
+            if isinstance(x, types.FunctionType) or not re.fullmatch("__.*__|_abc_impl|source_digest", name):
+                yield name, x
 
 
 _held: dict[int, Any] = {}  # an id is that of one object as long as the object lives

@@ -12,8 +12,12 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput
+
+if TYPE_CHECKING:
+    import torch
 
 SLOW_BFLOAT16 = (
     "is about ten times slower than float32 on this CPU, which has no bfloat16 instructions (measured: matrix products "
@@ -25,16 +29,31 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 
 
 @contextlib.contextmanager
-def use_threads(count: int) -> Iterator[int]:
-    """Torch computes with so many threads meanwhile: results depend on it."""
+def torch_settings(threads: int) -> Iterator[int]:
+    """Torch computes with so many threads meanwhile, and with its own defaults, whatever a program has set: results
+    depend on them.
+    """
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    before = (torch.get_num_threads(), torch.get_default_dtype(), torch.get_float32_matmul_precision())
+    device = torch.get_default_device()
+    _set(threads, torch.float32, "highest")
+    if device.type != "cpu":  # setting one costs time at each call of torch
+        torch.set_default_device(None)
     try:
-        yield count
+        yield threads
     finally:
-        torch.set_num_threads(before)
+        _set(*before)
+        if device.type != "cpu":
+            torch.set_default_device(device)
+
+
+def _set(threads: int, dtype: torch.dtype, precision: str) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.set_default_dtype(dtype)
+    torch.set_float32_matmul_precision(precision)
 
 
 def choose_device(wanted: str) -> str:

@@ -12,7 +12,7 @@ from headstart.plugins import Plugin, ready_plugin
 from headstart.runner import events
 from headstart.runner.job import Engine, Runtime, loaded_task, training
 from headstart.runner.local import Stop, Work, WorkerDied, WorkerMessage, WorkerReport, Workers
-from headstart.runner.machine import choose_device, gpus, use_device, use_threads, version
+from headstart.runner.machine import choose_device, gpus, torch_settings, use_device, version
 from headstart.runner.worker import explain
 from headstart.training.distributed import LostRank, RankFailed, Ranks, World, joined, launch, meeting_place, own_device
 
@@ -182,7 +182,7 @@ def _share_stage(ranks: Ranks, world: World, runtime: Runtime, engine: Engine, d
                 f"the data in {runtime.data}, or the code, are not those of rank 0; give every machine the same data "
                 "(--data), the same plugins and the same version of headstart"
             )
-        with use_threads(order["threads"]):
+        with torch_settings(order["threads"]):
             task = loaded_task(spec, runtime.data, engine, order["identity"])
             resume = None if order["state"] is None else (tensors["state"], order["state"])
             run = engine.begin(spec, task, tensors.get("parent"), device, resume)

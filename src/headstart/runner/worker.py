@@ -17,7 +17,7 @@ from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Engine, Job, Probe, Runtime, loaded_task
 from headstart.runner.local import Stop
-from headstart.runner.machine import choose_device, machine, use_device, use_threads, version
+from headstart.runner.machine import choose_device, machine, torch_settings, use_device, version
 from headstart.store import ClaimedStage, Damaged, LostLock, SaveTimes, Store, disk_full
 from headstart.store.saving import SHARE
 from headstart.training.distributed import ALONE, LostRank, RankFailed, Ranks, joined, own_device
@@ -56,7 +56,7 @@ def perform_stack(
     refusal = ""
     try:
         # Each stage sets the number of threads while it runs, and sets back what it met: here the same.
-        with use_threads(runtime.threads):
+        with torch_settings(runtime.threads):
             while waiting or live:
                 while waiting and len(live) < size:
                     turn = _performed(waiting.pop(0), store, runtime, engine, stop, company)
@@ -140,7 +140,7 @@ def _claimed(
         yield from (events.Notice(job.identity, job.name, text) for text in folder.notices)
         # A stack has one number of threads, whatever its stages began with.
         begun = runtime.threads if state is None or company is not None else state[1]["ran"]["threads"]
-        with use_threads(begun) as threads:
+        with torch_settings(begun) as threads:
             attempt = _Attempt(job, folder, runtime, threads, state, company)
             yield from attempt.perform(store, engine, stop)
     except (LostLock, StackTooLarge):
@@ -161,7 +161,7 @@ def time_one(probe: Probe, runtime: Runtime, engine: Engine) -> Generator[Event,
     short = spec.model_copy(update={"parent": None, "start": (), "budget": spec.budget.model_copy(update=budget)})
     device, unit = choose_device(runtime.device), 0.0
     use_device(device)
-    with use_threads(runtime.threads):
+    with torch_settings(runtime.threads):
         if not probe.models:
             step, unit = engine.begin(short, task, None, device, None).seconds()
         else:

@@ -28,6 +28,7 @@ from headstart.training.features import FeatureBatches, feature_batches
 from headstart.training.loop import Progress, StepInfo, TrainConfig, train, train_whole
 from headstart.training.optim import flat_parameters
 from headstart.training.stack import Stack, common
+from headstart.training.step import check_repeats
 
 WARM_STEPS, TIMED_STEPS = 3, 10
 """Steps that are left out, and that are timed, where the length of a step is measured."""
@@ -76,6 +77,7 @@ class TrainedRun(StageRun):
                 f"optim.batch_size: {spec.optim.batch_size} is more than the {size} train examples "
                 f"of task {spec.task.kind!r}; give at most {size}"
             )
+        check_repeats(self.model, spec.objective, task.signature, self.feeds["train"].batch(np.arange(1)), spec.seed)
         self.setting = TrainConfig(
             spec.objective,
             task.signature,

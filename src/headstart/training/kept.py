@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -19,9 +20,12 @@ from headstart.errors import BadInput
 from headstart.models.norms import Tensors
 from headstart.plugins.cells import PLAIN, Contents
 from headstart.plugins.normal import normal_form
-from headstart.sequence import Examples
+from headstart.sequence import Batch, Examples
 from headstart.spec import digest
 from headstart.store import ClaimedStage, Store
+
+ANSWERS = 64
+"""Numbers of a network's first outputs that a folder keeps."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +41,17 @@ class Kept:
 
 @contextlib.contextmanager
 def claimed_folder(
-    folder: str | os.PathLike[str] | None, network: nn.Module, settings: Mapping[str, Any], sets: Mapping[str, Examples]
+    folder: str | os.PathLike[str] | None,
+    network: nn.Module,
+    settings: Mapping[str, Any],
+    sets: Mapping[str, Examples],
+    batch: Batch,
 ) -> Iterator[Kept]:
     """The folder of this training, for one process alone; nothing is kept without a folder.
 
-    Raises: BadInput where the folder cannot be used, holds the same run from other starting weights, or another process
-    has it.
+    batch: what the network gives for it at its starting weights shows whether the folder's run was of this network.
+    Raises: BadInput where the folder cannot be used, holds the same run from other starting weights or of a module that
+    computes something else, or another process has it.
     """
     if folder is None:
         yield Kept()
@@ -69,7 +78,17 @@ def claimed_folder(
             f"folder: {os.fspath(folder)!r} holds this training from other starting weights; seed torch before the "
             "module is built (torch.manual_seed), so that it can be gone on with, or name another folder"
         )
-    with store.claim(identity, {"name": "train", "spec": settings, "parent": None, "start": start}) as claimed:
+    with torch.no_grad():
+        answer = network(batch).detach().double().cpu().numpy().reshape(-1)[:ANSWERS]
+    if before is not None and not np.allclose(
+        answer, before.get("answer", answer), rtol=1e-3, atol=1e-4, equal_nan=True
+    ):
+        raise BadInput(
+            f"folder: {os.fspath(folder)!r} holds this training of a module that gave other outputs from the same "
+            "weights: a function, global, hook or class that it uses has changed; name another folder"
+        )
+    document = {"name": "train", "spec": settings, "parent": None, "start": start, "answer": answer.tolist()}
+    with store.claim(identity, document) as claimed:
         if claimed is None:
             raise BadInput(f"folder: {os.fspath(folder)!r}: another process is training there; wait for it")
         result = claimed.finished()
@@ -117,11 +136,20 @@ def _content(examples: Examples) -> str:
 
 
 def _source(cls: type) -> str:
-    """The text of a class as its identity takes it; of one without source, its name."""
-    try:
-        return normal_form(textwrap.dedent(inspect.getsource(cls)))
-    except (OSError, TypeError, SyntaxError):
-        return cls.__qualname__
+    """The text of a class and of its bases as their identity takes it; of those without source, their names.
+
+    Raises: BadInput for a class of a notebook or script that uses what cannot be read.
+    """
+    if cls.__module__ == "__main__":
+        return Contents("folder").digest(cls, "", cls.__qualname__)
+    texts = []
+    for base in cls.__mro__:
+        if not base.__module__.startswith(("torch.", "builtins")):
+            try:
+                texts.append(normal_form(textwrap.dedent(inspect.getsource(base))))
+            except (OSError, TypeError, SyntaxError):
+                texts.append(base.__qualname__)
+    return "\n".join(texts)
 
 
 def _digest(parts: Iterable[bytes]) -> str:

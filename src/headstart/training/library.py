@@ -89,7 +89,8 @@ def train(
     time: the same call goes on from there, to equal bits, and a training that is finished is not done again; one with
     other data, settings or another text of the module's classes is another one. device: `auto`, `cpu`, `cuda` or
     `cuda:N`.
-    Raises: BadInput where module, data and settings do not fit, or the folder holds a run from other weights.
+    Raises: BadInput where module, data and settings do not fit, or the folder holds a run from other weights, or of a
+    module that gave other outputs from them.
     """
     _check_call(module, on_record)
     sets = {"train": labelled_examples(train, "train"), "val": labelled_examples(val, "val")}
@@ -205,8 +206,12 @@ def _trained(
     config = TrainConfig(
         recipe.objective, signature, recipe.optim, recipe.budget, recipe.seed, batches["train"], batches["val"]
     )
+    norms = {module: module.still for module in network.modules() if isinstance(module, BatchNorm)}
+    for norm in norms:
+        norm.still = not norm.weight.requires_grad
     try:
-        with claimed_folder(folder, network, recipe.document(), sets) as claim:
+        first_batch = next(batches["val"].in_order())
+        with claimed_folder(folder, network, recipe.document(), sets, first_batch) as claim:
             trained = [name for name, learns in learn.items() if learns]
             features = _features(network, trained, config, batches)
             batches |= features
@@ -245,6 +250,8 @@ def _trained(
         for name, weight in network.named_parameters():
             weight.data = weight.data.clone()  # no longer a view of the flat buffer, so that it can be saved by itself
             weight.requires_grad_(learn[name])
+        for norm, still in norms.items():
+            norm.still = still
     module.eval()
     return Trained(module, tuple(records), scores, result["best_step"], result["steps"], result["status"])
 

@@ -79,7 +79,7 @@ class BudgetSpec(Spec):
         Raises: BadInput for one in FLOPs, which a plan has to write out as steps.
         """
         if self.epochs is not None:
-            return round(self.epochs * per_epoch)
+            return max(round(self.epochs * per_epoch), int(self.epochs > 0))
         if self.steps is not None:
             return self.steps
         if self.tokens is None:

@@ -283,11 +283,16 @@ def flat_parameters(model: nn.Module, names: Sequence[str], spec: OptimSpec) -> 
 
 
 def rates_and_undecayed(model: nn.Module) -> tuple[dict[str, float], set[str]]:
-    """Tensor names with a rate of their own, and those that never decay, as the mixers declare."""
+    """Tensor names with a rate of their own, and those that never decay, as mixers declare.
+
+    Attributes of these names in a whole model of a person's own (`recordable` is False) mean something else.
+    """
     names = [name for name, _ in model.named_parameters()]
     rates: dict[str, float] = {}
     undecayed: set[str] = set()
     for path, module in model.named_modules():
+        if not getattr(model, "recordable", True) and not type(module).__module__.startswith("headstart."):
+            continue
         start = f"{path}." if path else ""
         own_rates: dict[str, float] = getattr(module, "rates", None) or {}
         own_undecayed: set[str] = getattr(module, "undecayed", None) or set()

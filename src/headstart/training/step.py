@@ -17,6 +17,7 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from headstart.errors import BadInput
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec, Sums
@@ -84,6 +85,46 @@ class TrainStep:
             else:
                 output = functional_call(self.model, {**tensors, **statistics}, inputs, tie_weights=False)
         return self.objective.measure(output, batch, self.signature), updates
+
+
+@torch.no_grad()
+def check_repeats(model: Network, objective: ObjectiveSpec, signature: Signature, batch: Batch, seed: int) -> None:
+    """Look at code that is not headstart's: what is computed twice from the same numbers has to be the same.
+
+    A state holds no random numbers of torch's own generator, and no stage switches a mixer to evaluation.
+    Raises: BadInput naming the code and what to do.
+    """
+    if (kind := _own(objective)) is not None:
+        first, second = (objective.prepare(batch, signature, seed, 0) for _ in range(2))
+        output = model(first)
+        sums = [objective.measure(output, each, signature) for each in (first, first, second)]
+        if any(not _alike(sums[0][name], other[name]) for other in sums[1:] for name in sums[0]):
+            raise BadInput(
+                f"objective: {kind} gives two values for one batch; make its random numbers from `seed`, `epoch` and "
+                "`batch.index` with headstart.seeds.uniform, so that a stage can be repeated and gone on with"
+            )
+    kinds = sorted({kind for module in model.modules() if (kind := _own(module)) is not None})
+    if not kinds or not model.recordable:  # a whole model of one's own, for which torch's generator is seeded
+        return
+    batch, mode, draw = objective.prepare(batch, signature, seed, 0), model.training, Draw(seed, 0, batch.index)
+    trained = [model.train()(batch, draw, {}) for _ in range(2)]
+    scored = [model.train(training)(batch) for training in (True, False)]
+    model.train(mode)
+    if not _alike(*trained) or not _alike(*scored):
+        raise BadInput(
+            f"model: {' or '.join(kinds)} gives two answers for one batch; draw random numbers with "
+            "`draw(name, shape)`, which is None in evaluation, not with torch's own (nn.Dropout and the like)"
+        )
+
+
+def _own(item: object) -> str | None:
+    """The name of its class, if that is neither headstart's nor torch's."""
+    cls = type(item)
+    return None if cls.__module__.startswith(("headstart.", "torch.")) else cls.__qualname__
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    return torch.allclose(torch.as_tensor(a), torch.as_tensor(b), rtol=1e-3, atol=1e-5, equal_nan=True)
 
 
 def mean_loss(loss: Tensor, count: Tensor) -> Tensor:
