@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from headstart.cli import app
-from headstart.data.prepared import Builder, cache_entries, cache_folder, prepared, progress
+from headstart.data.prepared import PARTS, Builder, Writer, cache_entries, cache_folder, prepared, progress
 from headstart.errors import BadInput
+from headstart.sequence import Examples
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 DOCUMENT = {"size": 3, "version": 1}
@@ -182,3 +183,41 @@ def test_the_cache_lists_what_it_holds_with_sizes_and_is_emptied(tmp_path: Path)
     assert "1 prepared data set, 0.0 MB removed" in " ".join(runner.invoke(app, ["prepare", "--clear"]).output.split())
     assert cache_entries() == []
     assert (tmp_path / "own-cache" / "else.txt").exists()
+
+
+def test_a_split_comes_back_while_it_is_built_and_when_it_is_opened(tmp_path: Path) -> None:
+    values, offsets, index = np.arange(6, dtype=np.float32).reshape(3, 2), np.array([0, 1, 3]), np.array([7, 8])
+    gaps = Examples(values, offsets, None, index, values > 2)
+    written: list[Examples] = []
+
+    def build(builder: Builder) -> dict[str, int]:
+        builder.save_split("train", gaps)
+        writer = Writer(builder, "test", np.int16)
+        for sequence in ([1, 2], [3]):
+            writer.add(np.array(sequence))
+        writer.finish(np.array([0, 1]), np.array([4, 5]))
+        Writer(builder, "val").finish(np.zeros(0), np.zeros(0))
+        written.extend(builder.written().split(name) for name in ("train", "val", "test"))
+        return {}
+
+    ready = prepared(tmp_path, "made-up", DOCUMENT, build)
+    for before, name in zip(written, ("train", "val", "test"), strict=True):
+        after = ready.split(name)
+        for part in PARTS:
+            np.testing.assert_array_equal(getattr(before, part), getattr(after, part))
+    train, val, test = written
+    assert train.observed is not None
+    assert (train.target, train.observed.tolist(), len(val)) == (None, gaps.observed.tolist(), 0)
+    assert (test.values.tolist(), test.values.dtype, test.index.tolist()) == ([1, 2, 3], np.int16, [4, 5])
+    assert ready.split("test", paired=True).units == 1
+
+
+def test_a_disk_that_is_full_for_an_array_is_said_with_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_args: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(BadInput, match=r"No space left on device\); make room "):
+        prepared(tmp_path, "made-up", DOCUMENT, lambda builder: builder.save("whole", np.arange(6)) or {})

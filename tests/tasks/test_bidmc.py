@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.made_files import bidmc
 
-from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.tasks.bidmc import BidmcSpec, read_columns, read_signals
 
@@ -145,13 +144,13 @@ def test_packed_records_are_read(records):
 @pytest.mark.parametrize(
     ("what", "row", "text", "words"),
     [
-        ("Signals", 0, "Time [s], RESP, V", "row 1: has no column 'II' and no 'PLETH'"),
-        ("Signals", 9, "0.064,1,2", "row 10: has 3 fields, the header has 6"),
-        ("Signals", 9, "0.064,0,x7,0,0,0", "row 10: could not convert string to float: 'x7'"),
-        ("Signals", 9, "0.064,0,inf,0,0,0", "row 10: a value is infinite"),
-        ("Signals", 9, "0.5,0,1,0,0,0", "row 10: the time is 0.5 s, 125 samples per second give 0.064 s"),
-        ("Numerics", 3, ",80,80,15,95", "row 4: a value is infinite, or the time is missing"),
-        ("Numerics", 0, "Time [s], PULSE", "row 1: has no column 'HR'"),
+        ("Signals", 0, "Time [s], RESP, V, AVR, I, III", "1: has no column 'II' and no 'PLETH'"),
+        ("Signals", 9, "0.064,1,2", "10: has 3 cells, the header has 6; the row is cut short"),
+        ("Signals", 9, "0.064,0,x7,0,0,0", "10 column 'PLETH': 'x7' is not a number; give a number, or nothing"),
+        ("Signals", 9, "0.064,0,inf,0,0,0", "10 column 'PLETH': 'inf' is infinite"),
+        ("Signals", 9, "0.5,0,1,0,0,0", "10: the time is 0.5 s, 125 samples per second give 0.064 s"),
+        ("Numerics", 3, ",80,80,15,95", "4: the time is missing"),
+        ("Numerics", 0, "Time [s], PULSE, x, y, z", "1: has no column 'HR'"),
     ],
 )
 def test_what_is_wrong_with_a_record_is_said_with_its_row(records, what, row, text, words):
@@ -160,7 +159,15 @@ def test_what_is_wrong_with_a_record_is_said_with_its_row(records, what, row, te
     rows[row] = text
     path.write_text("\n".join(rows))
     message = why(records, source="records", length=500)
-    assert f"{path}, {words}" in message
+    assert f"{path}:{words}" in message
+
+
+def test_what_is_wrong_with_two_records_is_said_at_once(records):
+    paths = [records / f"bidmc/bidmc_csv/bidmc_0{i}_Signals.csv" for i in (2, 5)]
+    for path in paths:
+        path.write_text(path.read_text().replace("0.064,", "0.064,,", 1))
+    message = why(records, source="records", length=500)
+    assert all(f"{path}:10: has 7 cells, the header has 6" in message for path in paths)
 
 
 def test_missing_files_and_impossible_settings_are_named(records, tmp_path):
@@ -189,21 +196,20 @@ def test_what_is_wrong_with_windows_is_said(tmp_path):
 
 
 @given(st.lists(st.text(max_size=20) | st.text("0123456789.,-naif", max_size=12), max_size=8))
-def test_any_rows_give_a_table_or_mistakes(rows):
-    mistakes = Mistakes()
-    placed = ((f"row {i}", row) for i, row in enumerate(["Time [s],II,PLETH", *rows]))
-    table = read_columns(placed, "file", ("II", "PLETH"), mistakes)
-    assert (table is None) == bool(mistakes.texts)
-    if table is not None:
-        assert table.shape[1] == 3
-        assert np.isfinite(table[:, 0]).all()
+def test_any_rows_give_a_table_or_mistakes(tmp_path_factory, rows):
+    path, mistakes = tmp_path_factory.getbasetemp() / "any.csv", Mistakes()
+    path.write_text("\n".join(["Time [s],II,PLETH", *rows]), "utf-8")
+    table, _ = read_columns(path, ("II", "PLETH"), mistakes)
+    assert bool(len(table)) != bool(mistakes.texts)
+    assert table.shape[1] == 3
+    assert np.isfinite(table[:, 0]).all()
 
 
 def test_the_real_record():
     path = SHARED / "physio" / "bidmc_01_Signals.csv.xz"
     if not path.is_file():
         pytest.skip("../shared/data/physio is not here")
-    table = read_signals(lines(path, Mistakes()), str(path), Mistakes())
+    table = read_signals(path, Mistakes())
     assert table.shape == (60_001, 3)
     assert table[-1, 0] == 480
     assert table[1].tolist() == [0.008, 0.67059, 0.43206]

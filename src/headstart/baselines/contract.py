@@ -97,11 +97,9 @@ class FittedSpec(ModelKind):
 
     def check(self, signature: Signature) -> None:
         """Raises: BadInput where it cannot serve such sequences, as far as that shows before it is fitted."""
-        del signature
 
     def choices(self, facts: Facts) -> dict[str, Any]:
         """What a model of this spec has chosen, as fields with which nothing is chosen again."""
-        del facts
         return {}
 
     def frozen(self) -> Mapping[str, np.ndarray]:
@@ -121,7 +119,6 @@ class FittedSpec(ModelKind):
 
     def title(self, facts: Facts) -> str:
         """What a fitted model is called, in a table."""
-        del facts
         return self.describe()
 
     def asked(self, objective: Any) -> Any:

@@ -49,23 +49,19 @@ class Embedding(Features):
 
     @property
     def size(self) -> int:
-        """P."""
         return size_of(self.encoder, self.channels)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The weights."""
         return {BEFORE + name: array for name, array in self.weights.items()}
 
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
-        """Of the weights. Raises: BadInput where the facts contradict each other."""
         encoder = encoder_of(facts.encoder)
         facts.check(facts.size == size_of(encoder, facts.width), "size")
         return {BEFORE + name: ("float32", shape) for name, shape in encoder.shapes().items()}
 
     @classmethod
     def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Embedding:
-        """The encoder again."""
         own = {name.removeprefix(BEFORE): x for name, x in arrays.items() if name.startswith(BEFORE)}
         return cls(encoder_of(facts.encoder), own, facts.width)
 
@@ -186,7 +182,6 @@ class EmbeddingSpec(PenalisedSpec):
             )
 
     def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
-        """The one encoder."""
         yield self.features(signature.width)
 
     def features(self, channels: int) -> Embedding:
@@ -215,7 +210,6 @@ class EmbeddingSpec(PenalisedSpec):
         return f"{'logistic' if facts.classes else 'ridge'} regression on frozen features of {name}{joined}"
 
     def describe(self) -> str:
-        """In a sentence."""
         return f"a logistic regression (ridge for numbers) on frozen features of {self.source}"
 
 

@@ -65,7 +65,6 @@ class Together(Features):
 
     @property
     def size(self) -> int:
-        """P of all."""
         return sum(part.size for part in self.parts)
 
     @property
@@ -75,7 +74,6 @@ class Together(Features):
         return own | {f"{part.kind}.{name}": size for part in self.parts for name, size in part.sizes.items()}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Those of each."""
         return {f"{part.kind}.{name}": array for part in self.parts for name, array in part.arrays().items()}
 
     @staticmethod
@@ -113,7 +111,6 @@ class Plain(Features):
 
     @property
     def size(self) -> int:
-        """P."""
         return self.count
 
     @property
@@ -123,13 +120,11 @@ class Plain(Features):
 
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
-        """Of no array."""
         facts.check(facts.features in NAMES, "features")
         return {}
 
     @classmethod
     def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Plain:
-        """The features again."""
         del arrays
         return cls(facts.features, facts.size)
 

@@ -52,7 +52,6 @@ class Hydra(Features):
 
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
-        """Of the arrays. Raises: BadInput where the facts contradict each other."""
         dilations = facts.sizes.get("dilations", 0)
         facts.check(facts.size == dilations * SIDES * GROUPS * KERNELS * 2, "size")
         return {
@@ -65,7 +64,6 @@ class Hydra(Features):
 
     @classmethod
     def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Hydra:
-        """The kernels again. Raises: BadInput for numbers that cannot be."""
         facts.check(bool((arrays["spread"] > 0).all()), "spread")
         facts.check(bool(((arrays["dilations"] >= 1) & (arrays["dilations"] < 1 << 31)).all()), "dilations")
         facts.check(bool(((arrays["channels"] >= 0) & (arrays["channels"] < facts.width)).all()), "channels")

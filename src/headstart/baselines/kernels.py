@@ -65,7 +65,6 @@ class Kernels(Features):
 
     @property
     def size(self) -> int:
-        """P."""
         return len(self.biases)
 
     @property
@@ -75,7 +74,6 @@ class Kernels(Features):
 
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
-        """Of the arrays. Raises: BadInput where the facts contradict each other."""
         dilations, channels = (facts.sizes.get(name, 0) for name in ("dilations", "channels"))
         facts.check(channels == (min(facts.width, CHANNELS) if facts.width > 1 else 0), "channels")
         own: Shapes = {
@@ -89,7 +87,6 @@ class Kernels(Features):
 
     @classmethod
     def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Kernels:
-        """The kernels again. Raises: BadInput for numbers that cannot be."""
         each, channels = arrays["each"], arrays.get("channels")
         facts.check(bool((arrays["spread"] > 0).all()), "spread")
         facts.check(bool(((arrays["dilations"] >= 1) & (arrays["dilations"] < 1 << 31)).all()), "dilations")
@@ -116,7 +113,6 @@ class KernelsAndMore(Together):
 
     @classmethod
     def shapes(cls, facts: Facts) -> Shapes:
-        """Of the arrays of each. Raises: BadInput where the facts contradict each other."""
         here = [kind for kind in cls.kinds if f"{kind}.size" in facts.sizes]
         parts = {kind: cls.facts_of(facts, kind) for kind in here}
         facts.check(facts.size == sum(part.size for part in parts.values()), "size")
@@ -125,7 +121,6 @@ class KernelsAndMore(Together):
 
     @classmethod
     def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> KernelsAndMore:
-        """The features again. Raises: BadInput for numbers that cannot be."""
         parts = []
         for kind, features in cls.kinds.items():
             own = {name.partition(".")[2]: x for name, x in arrays.items() if name.partition(".")[0] == kind}
@@ -180,7 +175,6 @@ class KernelsSpec(PenalisedSpec):
         yield KernelsAndMore((kernels, *(more[kind]() for kind in dict.fromkeys(self.also))))
 
     def describe(self) -> str:
-        """In a sentence."""
         more = "".join(f", {KernelsAndMore.names[kind]}" for kind in self.also)
         return f"a ridge regression on random convolution kernels{more} (n-grams of tokens)"
 

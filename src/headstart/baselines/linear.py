@@ -146,7 +146,6 @@ class PenalisedSpec(FittedSpec):
         return models[losses.index(min(losses))]
 
     def choices(self, facts: Facts) -> dict[str, Any]:
-        """What a model of this spec has chosen, as fields with which nothing is chosen again."""
         out: dict[str, Any] = {"sizes": facts.sizes} | ({"temperature": facts.temperature} if facts.classes else {})
         strength = facts.strength[0] if len(facts.strength) == 1 else 0.0  # of several targets each has its own
         ridge = not facts.classes or (self.squared and facts.input == "floats")
@@ -172,7 +171,6 @@ class PenalisedSpec(FittedSpec):
 
     @classmethod
     def restore(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Linear:
-        """Features and readout again."""
         features = cls.reads[facts.features].from_arrays(facts, arrays)
         return Linear(
             facts, features, Readout(arrays["weights"], arrays["intercept"], facts.temperature, facts.strength)
@@ -189,7 +187,6 @@ class LinearSpec(PenalisedSpec):
     most: ClassVar[int | None] = MOST
 
     def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
-        """Nothing is learned."""
         yield Plain.of(signature)
 
     def title(self, facts: Facts) -> str:
@@ -197,7 +194,6 @@ class LinearSpec(PenalisedSpec):
         return f"{'logistic' if facts.classes else 'ridge'} regression on {NAMES[facts.features]}{facts.share_used}"
 
     def describe(self) -> str:
-        """In a sentence."""
         return "a logistic regression (ridge for numbers) on the inputs themselves"
 
 

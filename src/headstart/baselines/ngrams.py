@@ -62,7 +62,6 @@ class Ngrams(Features):
 
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
-        """Of the arrays. Raises: BadInput where the facts contradict each other."""
         longest, placed = (facts.sizes.get(name, 0) for name in ("longest", "placed"))
         runs = facts.size - placed * facts.width
         facts.check(0 <= runs <= BUCKETS and 1 <= longest <= LONGEST, "size")
@@ -70,7 +69,6 @@ class Ngrams(Features):
 
     @classmethod
     def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Ngrams:
-        """The n-grams again. Raises: BadInput for numbers that cannot be."""
         columns, placed = arrays["columns"], facts.sizes["placed"]
         facts.check(bool(((columns >= 0) & (columns < BUCKETS)).all() and (np.diff(columns) > 0).all()), "columns")
         return cls(facts.sizes["longest"], columns, arrays["rarity"], placed, facts.width if placed else 0)
@@ -173,5 +171,4 @@ class NgramsSpec(PenalisedSpec):
         return best_ngrams(train, signature, self.sizes)
 
     def describe(self) -> str:
-        """In a sentence."""
         return "a logistic regression (ridge for numbers) on n-grams"

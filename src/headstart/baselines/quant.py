@@ -40,7 +40,6 @@ class Quant(Features):
 
     @property
     def size(self) -> int:
-        """P."""
         return len(self.mean) * sum(count for plan in self._plans for _, _, count in plan)
 
     @property
@@ -50,7 +49,6 @@ class Quant(Features):
 
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
-        """Of the arrays. Raises: BadInput where the facts contradict each other."""
         length, share = facts.sizes.get("length", 0), facts.sizes.get("share", 0)
         facts.check(length >= 1, "length")
         facts.check(share >= QUARTER, "share")
@@ -59,7 +57,6 @@ class Quant(Features):
 
     @classmethod
     def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Quant:
-        """The features again. Raises: BadInput for numbers that cannot be."""
         facts.check(bool((arrays["spread"] > 0).all()), "spread")
         return cls(arrays["mean"], arrays["spread"], facts.sizes["length"], facts.sizes["share"])
 

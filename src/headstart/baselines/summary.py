@@ -37,13 +37,11 @@ class Summary(Features):
 
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
-        """Of the arrays. Raises: BadInput where the facts contradict each other."""
         facts.check(facts.size == PER_CHANNEL * facts.width + 1, "size")
         return {"mean": ("float64", (facts.width,)), "spread": ("float64", (facts.width,))}
 
     @classmethod
     def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Summary:
-        """The features again. Raises: BadInput for numbers that cannot be."""
         facts.check(bool((arrays["spread"] > 0).all()), "spread")
         return cls(arrays["mean"], arrays["spread"])
 
@@ -77,11 +75,9 @@ class SummarySpec(PenalisedSpec):
     reads: ClassVar[Mapping[str, type[Features]]] = {"summary": Summary, "ngrams": Ngrams}
 
     def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
-        """Nothing is chosen."""
         yield fit_ngrams(train, 2) if signature.input == "tokens" else Summary(*moments(train))
 
     def describe(self) -> str:
-        """In a sentence."""
         return "a logistic regression (ridge for numbers) on summary statistics"
 
 

@@ -49,7 +49,6 @@ class MajoritySpec(FittedSpec):
 
         Without one label all classes have one share, and the mean is 0.
         """
-        del val, seed, class_weights
         facts = facts_of(self.kind, train, signature, learns=False)
         target = np.zeros(0) if train.target is None else train.target
         columns = target.reshape(-1, facts.targets).T
@@ -63,15 +62,12 @@ class MajoritySpec(FittedSpec):
 
     @classmethod
     def restore(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Majority:
-        """The shares again."""
         return Majority(facts, arrays["said"])
 
     def title(self, facts: Facts) -> str:
-        """Classes or numbers."""
         return "majority class" if facts.classes else "mean of train"
 
     def describe(self) -> str:
-        """In a sentence."""
         return "the commonest class, or the mean, of the training labels"
 
 
@@ -124,7 +120,6 @@ class NearestSpec(FittedSpec):
         self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
     ) -> Nearest:
         """Remember train; nothing is chosen."""
-        del val, seed, class_weights
         features = Plain.of(signature)
         known = {"features": features.kind, "size": features.size}
         facts = facts_of(self.kind, train, signature).model_copy(update=known)
@@ -145,7 +140,6 @@ class NearestSpec(FittedSpec):
 
     @classmethod
     def restore(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Nearest:
-        """The examples again."""
         return Nearest(facts, Plain.from_arrays(facts, {}), arrays["rows"], arrays["answers"])
 
     def title(self, facts: Facts) -> str:
@@ -153,7 +147,6 @@ class NearestSpec(FittedSpec):
         return f"1-nearest neighbour on {Plain.from_arrays(facts, {}).name}{facts.share_used}"
 
     def describe(self) -> str:
-        """In a sentence."""
         return "the target of the nearest training example"
 
 
@@ -168,10 +161,7 @@ class TaskRuleSpec(FittedSpec):
     way: ClassVar[str] = "known"
 
     def title(self, facts: Any) -> str:
-        """Its name."""
-        del facts
         return self.name
 
     def describe(self) -> str:
-        """The rule by its name."""
         return f"the task's own trivial rule{f' {self.name!r}' if self.name else ''}"

@@ -14,7 +14,7 @@ import os
 import stat
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -91,6 +91,37 @@ def reading(path: Path) -> Iterator[None]:
         ) from None
     except MemoryError:
         raise BadInput(f"{path}: does not fit into memory; give it in parts") from None
+
+
+def absent(task: str, data: Path, folders: Sequence[str], looks: str, origin: str, way: str = "") -> BadInput:
+    """What to raise where no file of a data set is there: what is looked for, where, its origin and the way out."""
+    roots = f"{' or '.join(folders)} of {data}" if len(folders) > 1 else str(data / folders[0])
+    return BadInput(
+        f"task.kind: {task!r} looks for {looks} in {roots}, and none is there; {origin}; name the folder above it with "
+        f"--data or HEADSTART_DATA{way}"
+    )
+
+
+def incomplete(task: str, missing: Iterable[object], origin: str) -> BadInput:
+    """What to raise where some files of a data set are there and others not."""
+    return BadInput(
+        f"task.kind: {task!r}: {' and '.join(map(str, missing))} is missing; {origin}; put it there, or name another "
+        "data folder with --data or HEADSTART_DATA"
+    )
+
+
+def find_all(
+    task: str, data: Path, folders: Sequence[str], names: Sequence[str], origin: str, way: str = ""
+) -> tuple[Path, ...]:
+    """The files of these names, all in the first folder that has one of them. Raises: BadInput as the two above."""
+    for folder in folders:
+        files = tuple(data / folder / name for name in names)
+        missing = [file for file in files if not file.is_file()]
+        if not missing:
+            return files
+        if len(missing) < len(files):
+            raise incomplete(task, missing, origin)
+    raise absent(task, data, folders, ", ".join(names), origin, way)
 
 
 class _Limited(io.RawIOBase):

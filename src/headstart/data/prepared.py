@@ -32,6 +32,9 @@ FINGERPRINTS = "fingerprints"
 SEAL = "prepared.json"
 """Written last: a folder without it is unfinished."""
 
+PARTS = ("values", "offsets", "target", "index", "observed")
+"""The arrays of a split, fields of `Examples`; `target` and `observed` are written where there are any."""
+
 AT_ONCE = 2**22
 """Bytes that are gathered before they are written."""
 
@@ -49,6 +52,17 @@ class Prepared:
     arrays: Mapping[str, np.ndarray]
     facts: Mapping[str, Any]
     fingerprint: str
+
+    def split(self, name: str, **facts: Any) -> Examples:
+        """A split that was written, memory-mapped; facts: further fields of `Examples` (`paired`, `scale`, ...)."""
+        arrays = {part: np.asarray(self.arrays[key]) for part in PARTS if (key := f"{name}_{part}") in self.arrays}
+        fields: dict[str, Any] = {"target": None, **arrays, **facts}
+        return Examples(**fields)
+
+
+def split_arrays(name: str, examples: Examples) -> dict[str, np.ndarray]:
+    """The arrays of a split by the names under which `Prepared.split` opens them."""
+    return {f"{name}_{part}": array for part in PARTS if (array := getattr(examples, part)) is not None}
 
 
 class Builder:
@@ -71,16 +85,20 @@ class Builder:
         """Remove an array that was only needed on the way."""
         (self.folder / f"{array}.npy").unlink()
 
+    def written(self) -> Prepared:
+        """What is written so far, without facts."""
+        files = self.folder.glob("*.npy")
+        return Prepared({file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in files}, {}, "")
+
     def save(self, array: str, values: np.ndarray) -> None:
-        """Write a whole array."""
-        np.save(self.folder / f"{array}.npy", np.ascontiguousarray(values), allow_pickle=False)
+        """Write a whole array. Raises: as `empty`."""
+        values = np.ascontiguousarray(values)
+        self.empty(array, values.shape, values.dtype)[:] = values
 
     def save_split(self, name: str, examples: Examples) -> None:
-        """Write the arrays of a split, which `stored` opens."""
-        for part in ("values", "offsets", "target", "index", "observed"):
-            array = getattr(examples, part)
-            if array is not None:
-                self.save(f"{name}_{part}", array)
+        """Write the arrays of a split, which `Prepared.split` opens."""
+        for array, values in split_arrays(name, examples).items():
+            self.save(array, values)
 
     def report(self, done: int, total: int) -> None:
         """Tell whoever watches how far the build is."""
@@ -268,38 +286,9 @@ class Writer:
     def finish(self, target: np.ndarray, index: np.ndarray) -> None:
         """Write the arrays of the split."""
         self._flush()
-        total, name = sum(self._lengths), self._split
-        values = self._builder.empty(f"{name}_values", (total,), self._dtype)
-        if total:
-            raw = np.memmap(self._path, dtype=self._dtype, mode="r")
-            for first in range(0, total, 2**24):
-                values[first : first + 2**24] = raw[first : first + 2**24]
-            del raw
+        # An empty file has no memory map.
+        values = np.memmap(self._path, self._dtype, "r") if any(self._lengths) else np.zeros(0, self._dtype)
+        offsets = np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64)
+        examples = Examples(values, offsets, target.astype(np.int64), index.astype(np.int64))
+        self._builder.save_split(self._split, examples)
         self._path.unlink()
-        self._builder.save(f"{name}_offsets", np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64))
-        self._builder.save(f"{name}_target", target.astype(np.int64))
-        self._builder.save(f"{name}_index", index.astype(np.int64))
-
-
-def stored(
-    result: Prepared,
-    split: str,
-    paired: bool = False,
-    scale: float | None = None,
-    shift: float = 0.0,
-    per_position: bool = False,
-) -> Examples:
-    """A split that was written, memory-mapped; `target` and `observed` where they were."""
-    names = {part: f"{split}_{part}" for part in ("values", "offsets", "target", "index", "observed")}
-    arrays = {part: np.asarray(result.arrays[name]) for part, name in names.items() if name in result.arrays}
-    return Examples(
-        arrays["values"],
-        arrays["offsets"],
-        arrays.get("target"),
-        arrays["index"],
-        arrays.get("observed"),
-        per_position=per_position,
-        paired=paired,
-        scale=scale,
-        shift=shift,
-    )

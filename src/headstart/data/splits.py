@@ -8,8 +8,9 @@ that it is not expressed by `dealt`, which would draw others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -310,9 +311,9 @@ class Splits(Protocol):
         """The examples of one split."""
 
 
-def overlaps(task: Splits) -> dict[tuple[str, str], int]:
-    """How many units of the later split stand in the earlier one, for each two splits."""
-    marked = {name: marks(task.split(name)) for name in ("train", "val", "test")}
+def overlaps(task: Splits, **facts: Any) -> dict[tuple[str, str], int]:
+    """How many units of the later split stand in the earlier one, for each two splits; facts: fields that they lack."""
+    marked = {name: marks(replace(task.split(name), **facts)) for name in ("train", "val", "test")}
     out = {}
     for earlier, later in combinations(marked, 2):
         known = set(marked[earlier])

@@ -10,11 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from headstart.data.archives import listed, members, reading, unpacked
+from headstart.data.archives import absent, incomplete, listed, members, reading, unpacked
 from headstart.errors import BadInput, Mistakes, nearest
 
 LINE = 2**26
@@ -110,14 +110,18 @@ def printable(text: str) -> str:
 def lines(path: Path, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
     """(place, text) of each line that is UTF-8. Lines end at a newline only."""
     with reading(path), unpacked(path) as file:
-        row = 0
-        while line := file.readline(LINE + 1):
-            row, location = row + 1, f"{path}, row {row + 1}"
-            if len(line) > LINE:
-                raise BadInput(f"{location}: has more than {LINE} bytes; give one example per line")
-            text = decoded(line.removesuffix(b"\n").removesuffix(b"\r"), location, mistakes)
-            if text is not None:
-                yield location, text
+        yield from _lines(file, str(path), mistakes)
+
+
+def _lines(file: BinaryIO, name: str, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
+    row = 0
+    while line := file.readline(LINE + 1):
+        row, location = row + 1, f"{name}, row {row + 1}"
+        if len(line) > LINE:
+            raise BadInput(f"{location}: has more than {LINE} bytes; give one example per line")
+        text = decoded(line.removesuffix(b"\n").removesuffix(b"\r"), location, mistakes)
+        if text is not None:
+            yield location, text
 
 
 def decoded(content: bytes, location: str, mistakes: Mistakes) -> str | None:
@@ -181,21 +185,14 @@ def find_named(
         if there:
             lost = [name for name in names if name not in there]
             if lost:
-                raise BadInput(
-                    f"task.kind: {task!r}: {' and '.join(str(root / name) for name in lost)} is missing; "
-                    f"{origin}; put it there, or name another data folder with --data"
-                )
+                raise incomplete(task, (root / name for name in lost), origin)
             return Named(wanted, there, ())
     archives = tuple(
         p for folder in folders for p in sorted((data / folder).glob("*")) if ARCHIVE.search(p.name) and p.is_file()
     )
     if archives:
         return Named(wanted, {}, archives)
-    raise BadInput(
-        f"task.kind: {task!r} looks for {', '.join(names)}, or a tar archive that holds it, in "
-        f"{' or '.join(folders)} of {data}, and none is there; {origin}; name the folder above it with --data or "
-        "HEADSTART_DATA"
-    )
+    raise absent(task, data, folders, f"{', '.join(names)}, or a tar archive that holds it,", origin)
 
 
 def texts(named: Named, mistakes: Mistakes, needed: Sequence[str]) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
@@ -216,7 +213,7 @@ def texts(named: Named, mistakes: Mistakes, needed: Sequence[str]) -> Iterator[t
         for member, content in members(archive, wanted, mistakes):
             name = PurePosixPath(member).name
             left.discard(name)
-            yield name, _text_lines(content, f"{archive}, member {member}", mistakes)
+            yield name, _lines(io.BytesIO(content), f"{archive}, member {member}", mistakes)
             if not left:
                 return
     mistakes.check()
@@ -224,14 +221,6 @@ def texts(named: Named, mistakes: Mistakes, needed: Sequence[str]) -> Iterator[t
         if name in left:
             places = " and ".join(map(str, named.archives))
             raise BadInput(f"{places}: {nearest(name, seen)}; name another set, or put the file beside the archive")
-
-
-def _text_lines(content: bytes, location: str, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
-    """(place, text) of each line that is UTF-8."""
-    for row, line in enumerate(content.removesuffix(b"\n").split(b"\n"), 1):
-        text = decoded(line.removesuffix(b"\r"), f"{location}, row {row}", mistakes)
-        if text is not None:
-            yield f"{location}, row {row}", text
 
 
 def _below(root: Path, name: str) -> Path | None:

@@ -6,24 +6,25 @@ Windows are read from .ts files, or cut from the records of PhysioNet's BIDMC (s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import listed
+from headstart.data.archives import absent, incomplete, listed
+from headstart.data.csv import read_csv
+from headstart.data.layout import LayoutSpec
 from headstart.data.prepared import Builder, prepared
 from headstart.data.sequences import to_range
-from headstart.data.series import read_ts
-from headstart.data.text import Named, find_named, lines, texts
-from headstart.errors import BadInput, Mistakes
+from headstart.data.series import Rows, read_ts
+from headstart.data.table import Cells
+from headstart.data.text import Named, find_named, texts
+from headstart.errors import BadInput, Mistakes, Places
 from headstart.seeds import permutation
 from headstart.sequence import Signature
 from headstart.store.files import stamps
-from headstart.tasks.build import absent, incomplete, prepared_task
+from headstart.tasks.build import prepared_task
 from headstart.tasks.series import copies, held_out, write_series
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 
@@ -41,6 +42,7 @@ RECORD_ORIGIN = "the records of BIDMC (Pimentel et al. 2016) are at https://phys
 _FILE = re.compile(r"^(bidmc_?\w+?)_(Signals|Numerics)\.csv(?:\.gz|\.xz)?$")
 _SLACK = 0.02
 """Seconds that a time may be off: the files have 5 digits, and their records are 480 s long."""
+_FORM = LayoutSpec(header=True, quote="", decimal=".")
 
 
 class BidmcSpec(TaskSpec):
@@ -142,7 +144,7 @@ class BidmcSpec(TaskSpec):
     def _records(self, data: Path) -> tuple[list[np.ndarray], np.ndarray, dict[str, np.ndarray], list[str]]:
         """Windows, numbers, rows of each split and notes, from records."""
         mistakes, files = Mistakes(), find_records(data, self.kind)
-        windows = cut(files, self.vital, self.length, self.stride, mistakes)
+        windows, lost = cut(files, self.vital, self.length, self.stride, mistakes)
         mistakes.check()
         names = sorted(files)
         order = [names[i] for i in permutation(self.split_seed, "task/records", len(names))]
@@ -153,8 +155,7 @@ class BidmcSpec(TaskSpec):
                 f"record of {len(names)}; take less"
             )
         parts = {"train": order[tests + vals :], "val": order[tests : tests + vals], "test": order[:tests]}
-        rows = {split: np.flatnonzero(np.isin(windows.records, some)) for split, some in parts.items()}
-        lost = windows.left_out
+        rows = {split: np.flatnonzero(np.isin(windows.places, some)) for split, some in parts.items()}
         notes = [f"{lost} windows without a {self.vital} or a signal are left out"] if lost else []
         rows, again = _apart(copies(windows.values), rows)
         notes += [f"{again} windows of val and test that also stand in an earlier split are left out"] if again else []
@@ -176,16 +177,6 @@ def _apart(group: np.ndarray, rows: dict[str, np.ndarray]) -> tuple[dict[str, np
         gone += int((~fresh).sum())
         known = np.union1d(known, group[rows[split]])
     return out, gone
-
-
-@dataclass
-class Windows:
-    """Windows of all records: `values` (L, 2) float32 with NaN where missing, a `number` and its record for each."""
-
-    values: list[np.ndarray] = field(default_factory=list)
-    numbers: list[float] = field(default_factory=list)
-    records: list[str] = field(default_factory=list)
-    left_out: int = 0
 
 
 def find_records(data: Path, task: str) -> dict[str, dict[str, Path]]:
@@ -210,19 +201,20 @@ def find_records(data: Path, task: str) -> dict[str, dict[str, Path]]:
     raise absent(task, data, RECORD_FOLDERS, looks, RECORD_ORIGIN)
 
 
-def cut(records: dict[str, dict[str, Path]], vital: str, length: int, stride: int, mistakes: Mistakes) -> Windows:
-    """Windows of `length` samples that begin every `stride` samples of each record, as long as they fit.
+def cut(
+    records: dict[str, dict[str, Path]], vital: str, length: int, stride: int, mistakes: Mistakes
+) -> tuple[Rows, int]:
+    """Windows (L, 2) of `length` samples that begin every `stride` samples of each record, as long as they fit.
 
     The number of a window is the mean of the vital sign over the seconds [start, end) that it covers and that have
-    one. Windows without any number, and those without any sample of one of the channels, are left out and counted.
+    one, its place is the record. Windows without any number, and those without any sample of one of the channels, are
+    left out and counted.
     """
-    out = Windows()
+    out, lost = Rows(target="number"), 0
     for record in sorted(records):
-        files = records[record]
-        signals = read_signals(lines(files["Signals"], mistakes), str(files["Signals"]), mistakes)
-        rows = lines(files["Numerics"], mistakes)
-        seconds = read_columns(rows, str(files["Numerics"]), (COLUMNS[vital],), mistakes)
-        if signals is None or seconds is None:
+        signals = read_signals(records[record]["Signals"], mistakes)
+        seconds, _ = read_columns(records[record]["Numerics"], (COLUMNS[vital],), mistakes)
+        if not len(signals) or not len(seconds):
             continue
         begin = signals[0, 0]
         for first in range(0, len(signals) - length + 1, stride):
@@ -232,57 +224,53 @@ def cut(records: dict[str, dict[str, Path]], vital: str, length: int, stride: in
             known = seconds[inside & ~np.isnan(seconds[:, 1]), 1]
             values = signals[first : first + length, 1:].astype(np.float32)
             if not len(known) or np.isnan(values).all(0).any():
-                out.left_out += 1
+                lost += 1
                 continue
             out.values.append(values)
             out.numbers.append(float(known.mean()))
-            out.records.append(record)
-    return out
+            out.places.append(record)
+    return out, lost
 
 
-def read_signals(rows: Iterator[tuple[str, str]], file: str, mistakes: Mistakes) -> np.ndarray | None:
-    """(n, 3) time in seconds, electrocardiogram, photoplethysmogram; None and a mistake where they cannot be read."""
-    table = read_columns(rows, file, CHANNELS, mistakes)
-    if table is None:
-        return None
-    expected = table[0, 0] + np.arange(len(table)) / RATE
+def read_signals(file: Path, mistakes: Mistakes) -> np.ndarray:
+    """(n, 3) time in seconds, electrocardiogram, photoplethysmogram; n = 0 and a mistake where they cannot be read."""
+    table, places = read_columns(file, CHANNELS, mistakes)
+    expected = table[:1, 0] + np.arange(len(table)) / RATE
     wrong = np.flatnonzero(~(np.abs(table[:, 0] - expected) < _SLACK))
-    if len(wrong):
-        i = int(wrong[0])
-        mistakes.add(
-            f"{file}, row {i + 2}",
-            f"the time is {table[i, 0]:g} s, {RATE} samples per second give "
-            f"{expected[i]:g} s: rows are missing, or the rate is another",
-        )
-        return None
-    return table
+    if not len(wrong):
+        return table
+    i = int(wrong[0])
+    mistakes.add(
+        places.of(i),
+        f"the time is {table[i, 0]:g} s, {RATE} samples per second give {expected[i]:g} s: rows are missing, or the "
+        "rate is another",
+    )
+    return table[:0]
 
 
-def read_columns(
-    rows: Iterator[tuple[str, str]], file: str, columns: tuple[str, ...], mistakes: Mistakes
-) -> np.ndarray | None:
-    """(n, 1 + columns) float64 of the time and these columns, NaN where a field is empty or NaN."""
-    header = [name.strip() for name in next(rows, ("", ""))[1].split(",")]
-    wanted = ("Time [s]", *columns)
-    missing = [name for name in wanted if name not in header]
+def read_columns(file: Path, columns: tuple[str, ...], mistakes: Mistakes) -> tuple[np.ndarray, Places]:
+    """(n, 1 + columns) float64 of the time and these columns, NaN where a field is empty or NaN, and where rows stand.
+
+    Where something is wrong, n is 0.
+    """
+    wanted, before = ("Time [s]", *columns), len(mistakes.texts)
+    nothing = np.zeros((0, len(wanted))), Places(str(file))
+    try:
+        table = read_csv(file, _FORM, Mistakes())
+    except BadInput as error:
+        mistakes.texts += str(error).splitlines()
+        return nothing
+    missing = [name for name in wanted if name not in table.columns]
     if missing:
-        names = ", ".join(map(repr, header[:8]))
-        mistakes.add(f"{file}, row 1", f"has no column {' and no '.join(map(repr, missing))} (it has {names})")
-        return None
-    columns_of, out = [header.index(name) for name in wanted], []
-    before = len(mistakes.texts)
-    for where, line in rows:
-        fields = line.split(",")
-        if len(fields) == len(header):
-            try:
-                out.append([float(fields[i].strip() or "nan") for i in columns_of])
-            except ValueError as error:
-                mistakes.add(where, f"{error}; give a number, or nothing where it is missing")
-        elif line.strip():
-            mistakes.add(where, f"has {len(fields)} fields, the header has {len(header)}; the row is cut short")
-    table = np.array(out, dtype=np.float64).reshape(-1, len(wanted))
-    for i in np.flatnonzero(np.isinf(table).any(1) | np.isnan(table[:, 0]))[:5]:
-        mistakes.add(f"{file}, row {i + 2}", "a value is infinite, or the time is missing; correct it")
-    if not len(table):
-        mistakes.add(file, "holds no row; give the file again")
-    return table if len(mistakes.texts) == before else None
+        names = ", ".join(map(repr, list(table.columns)[:8]))
+        mistakes.add(f"{file}:1", f"has no column {' and no '.join(map(repr, missing))} (it has {names})")
+        return nothing
+    cells = Cells(table.places)
+    numbers = np.stack([cells.numbers(table.columns[name]) for name in wanted], 1)
+    for (text, wrong), rows in cells.bad.items():
+        row = min(rows)
+        way = "give a number, or nothing where it is missing"
+        mistakes.add(table.places.cell(row, rows[row]), f"{text[:40]!r} {wrong}; {way}")
+    for row in np.flatnonzero(np.isnan(numbers[:, 0]))[: 0 if cells.bad else 5].tolist():
+        mistakes.add(table.places.of(row), "the time is missing; correct it")
+    return (numbers, table.places) if len(mistakes.texts) == before else nothing

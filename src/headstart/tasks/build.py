@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Any, ClassVar, Literal, TypedDict, TypeVar
 
 import numpy as np
 from pydantic import Field
 
 from headstart.data.labels import in_order
-from headstart.data.prepared import Builder, Prepared, Writer, stored
+from headstart.data.prepared import Builder, Prepared, Writer
 from headstart.data.sequences import groups, marks
 from headstart.data.splits import check_sides, dealt, overlaps
 from headstart.errors import BadInput, Mistakes
@@ -67,22 +67,21 @@ def prepared_task(
     width: int,
     labels: tuple[str, ...] | None = None,
     text: Callable[[np.ndarray], str] | None = None,
-    paired: bool = False,
-    scale: float | None = None,
-    shift: float = 0.0,
+    val: str = "val",
+    **facts: Any,
 ) -> Task:
     """The task of three prepared splits, with the labels (unless given) and notes of their facts, memory-mapped.
 
-    A task without labels has numbers as targets. Other parameters are those of `stored`.
+    A task without labels has numbers as targets. val: the split that val is. facts: those of `Prepared.split`.
     """
 
     def examples(name: str) -> Examples:
-        split = stored(ready, name, paired, scale, shift)
+        split = ready.split(val if name == "val" else name, **facts)
         return replace(split, values=split.values.reshape(-1, width)) if kind == "floats" else split
 
-    splits, facts = each_split(examples), ready.facts
-    labels = tuple(facts.get("labels", ())) if labels is None else labels
-    notes = tuple(facts.get("notes", ()))
+    splits = each_split(examples)
+    labels = tuple(ready.facts.get("labels", ())) if labels is None else labels
+    notes = tuple(ready.facts.get("notes", ()))
     signature = signature_of(splits, len(labels), width)
     return Task(signature, **splits, labels=labels, notes=notes, text=text, fingerprint=ready.fingerprint)
 
@@ -209,35 +208,19 @@ def classes_of(rows: Iterable[tuple[str, str, str]], noun: str, file: str, mista
     return labels
 
 
-def absent(task: str, data: Path, folders: Sequence[str], looks: str, origin: str, way: str = "") -> BadInput:
-    """What to raise where no file of a data set is there: what is looked for, where, its origin and the way out."""
-    roots = f"{' or '.join(folders)} of {data}" if len(folders) > 1 else str(data / folders[0])
-    return BadInput(
-        f"task.kind: {task!r} looks for {looks} in {roots}, and none is there; {origin}; name the folder above it with "
-        f"--data or HEADSTART_DATA{way}"
-    )
+def own_path(data: Path, field: str, name: str) -> Path:
+    """The file or folder that a field of a task names, from the data folder on or absolute.
 
-
-def incomplete(task: str, missing: Iterable[object], origin: str) -> BadInput:
-    """What to raise where some files of a data set are there and others not."""
-    return BadInput(
-        f"task.kind: {task!r}: {' and '.join(map(str, missing))} is missing; {origin}; put it there, or name another "
-        "data folder with --data or HEADSTART_DATA"
-    )
-
-
-def find_all(
-    task: str, data: Path, folders: Sequence[str], names: Sequence[str], origin: str, way: str = ""
-) -> tuple[Path, ...]:
-    """The files of these names, all in the first folder that has one of them. Raises: BadInput as the two above."""
-    for folder in folders:
-        files = tuple(data / folder / name for name in names)
-        missing = [file for file in files if not file.is_file()]
-        if not missing:
-            return files
-        if len(missing) < len(files):
-            raise incomplete(task, missing, origin)
-    raise absent(task, data, folders, ", ".join(names), origin, way)
+    Raises: BadInput naming where it was looked for, where it is not there.
+    """
+    path = data / name
+    if not path.exists():
+        hint = f" ({name} is in this folder: --data .)" if Path(name).exists() and not Path(name).is_absolute() else ""
+        raise BadInput(
+            f"task.{field}: {path} is not there; give an absolute path, or one from the data folder on, which --data "
+            f"or HEADSTART_DATA names{hint}"
+        )
+    return path
 
 
 def write_split(
@@ -257,22 +240,9 @@ def write_split(
     writer.finish(target, index)
 
 
-class Written(NamedTuple):
-    """The splits that a builder has written so far, memory-mapped."""
-
-    builder: Builder
-    paired: bool = False
-
-    def split(self, name: str) -> Examples:
-        """The examples of one split."""
-        files = {part: self.builder.folder / f"{name}_{part}.npy" for part in ("values", "offsets", "target", "index")}
-        arrays: Any = {part: np.load(file, mmap_mode="r") if file.is_file() else None for part, file in files.items()}
-        return Examples(**arrays, paired=self.paired)
-
-
 def repeats(builder: Builder, what: str) -> list[str]:
     """Notes of examples that stand in an earlier split, too."""
-    copies = overlaps(Written(builder))
+    copies = overlaps(builder.written())
     return [f"{count:,} {what} of {late} also stand in {early}" for (early, late), count in copies.items() if count]
 
 

@@ -11,15 +11,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import listed, members
-from headstart.data.prepared import Builder, Prepared, prepared, stored
+from headstart.data.archives import absent, incomplete, listed, members
+from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.sequences import groups, moments
 from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.spec import neutral
 from headstart.store.files import stamps
-from headstart.tasks.build import absent, each_split, incomplete, size_note
+from headstart.tasks.build import each_split, size_note
 from headstart.tasks.images import augmenter, decode, pixel_task, tiled
 from headstart.tasks.task import LONG_RANGE_ARENA, Augment, Outline, Task, TaskSpec
 
@@ -83,7 +83,7 @@ class CifarSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         ready, (features, tile) = self._prepared(data), self.layout()
         mean, deviation = ready.facts["mean"], ready.facts["deviation"]
-        splits = each_split(lambda name: stored(ready, name, scale=1 / deviation, shift=-mean / deviation))
+        splits = each_split(lambda name: ready.split(name, scale=1 / deviation, shift=-mean / deviation))
         task = pixel_task(splits, CLASSES, SIDE, 256, mean, deviation, features, tile)
         return replace(task, notes=tuple(ready.facts["notes"]), fingerprint=ready.fingerprint)
 

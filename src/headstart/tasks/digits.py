@@ -14,14 +14,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import DAMAGED, unpacked
+from headstart.data.archives import DAMAGED, absent, unpacked
 from headstart.data.sequences import groups, moments
 from headstart.data.splits import stratified_split
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.sequence import Examples, Signature
 from headstart.spec import Seed, neutral
-from headstart.tasks.build import absent, each_split, size_note
+from headstart.tasks.build import each_split, size_note
 from headstart.tasks.images import augmenter, pixel_examples, pixel_task, tiled
 from headstart.tasks.task import Augment, Outline, Task, TaskSpec
 
@@ -60,7 +60,7 @@ class DigitsSpec(TaskSpec):
     loss: ClassVar[str] = "l1"
 
     def load(self, data: Path) -> Task:
-        """The whole task. Raises: BadInput if scikit-learn's copy of the digits is missing or another one."""
+        """The whole task. Raises: BadInput if scikit-learn's copy of the digits is another one."""
         pixels, label = _raw()
         if self.rolled:
             pixels = _roll(pixels, self.roll_seed)
@@ -103,19 +103,9 @@ def _raw() -> tuple[np.ndarray, np.ndarray]:
 def _read_table() -> np.ndarray:
     """(1797, 65) uint8: the pixels of each image and its label."""
     package = importlib.util.find_spec("sklearn")
-    for folder in (package.submodule_search_locations or []) if package else []:
-        file = Path(folder) / "datasets" / "data" / "digits.csv.gz"
-        if file.is_file():
-            with gzip.open(file, "rt") as lines:
-                return np.loadtxt(lines, delimiter=",").astype(np.uint8)
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise BadInput(
-            "task.kind: 'digits' needs scikit-learn, which brings the images; pip install scikit-learn"
-        ) from None
-    bunch = load_digits()
-    return np.hstack([bunch.data, bunch.target[:, None]]).astype(np.uint8)
+    assert package is not None, "scikit-learn is a dependency"
+    with gzip.open(Path(package.origin or "").parent / "datasets" / "data" / "digits.csv.gz", "rt") as lines:
+        return np.loadtxt(lines, delimiter=",").astype(np.uint8)
 
 
 MNIST_SIDE = 28

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from headstart.data.archives import files_of, unpacked
+from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.prepared import Builder, prepared
 from headstart.errors import BadInput
 from headstart.sequence import Examples
 from headstart.spec import place
 from headstart.store.files import stamps
-from headstart.tasks.build import prepared_task, repeats
+from headstart.tasks.build import own_path, prepared_task, repeats
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 from headstart.tasks.text import decoder
 
@@ -59,13 +59,7 @@ class LanguageSpec(TaskSpec):
         return self
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        path = data / self.file
-        if not path.exists():
-            raise BadInput(
-                f"task.file: {path} is not there; give an absolute path, or one from the data folder on, which --data "
-                "or HEADSTART_DATA names"
-            )
-        return tuple(files_of(path))
+        return tuple(files_of(own_path(data, "file", self.file)))
 
     def load(self, data: Path) -> Task:
         files = self.files(data)
@@ -91,7 +85,10 @@ class LanguageSpec(TaskSpec):
 
     def _texts(self, files: tuple[Path, ...]) -> dict[str, np.ndarray]:
         """The bytes (S,) of each split."""
-        parts = [np.frombuffer(_content(file), dtype=np.uint8) for file in files]
+        parts = []
+        for file in files:
+            with reading(file), unpacked(file) as opened:
+                parts.append(np.frombuffer(opened.read(), dtype=np.uint8))
         splits = named_splits(files, self.file)
         if splits:
             return {name: np.concatenate([parts[i] for i in splits[name]]) for name in SPLITS}
@@ -120,16 +117,6 @@ def named_splits(files: Sequence[Path], folder: str) -> dict[str, list[int]]:
             "where they are one text"
         )
     return {}
-
-
-def _content(file: Path) -> bytes:
-    try:
-        with unpacked(file) as opened:
-            return opened.read()
-    except (OSError, EOFError) as error:
-        raise BadInput(
-            f"{file}: cannot be read ({error}); give a text file, plain or whole as .gz, .xz or .bz2"
-        ) from None
 
 
 def table_bits(train: np.ndarray, test: np.ndarray, context: int) -> float:

@@ -15,14 +15,14 @@ from headstart.data import Layout, LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import files_of
 from headstart.data.layout import Kind, by_role
 from headstart.data.letters import spoken
-from headstart.data.prepared import Builder, Prepared, prepared, stored
+from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.sequences import channel_moments, check_target_kind, standardised, to_range
 from headstart.data.splits import about_copies, about_groups, about_labels, check_sides, dealt, dealt_in_time, joined
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
 from headstart.store.files import stamps
-from headstart.tasks.build import each_split, repeats
+from headstart.tasks.build import each_split, own_path, repeats
 from headstart.tasks.task import SPLITS, WHOLE, Task, TaskSpec
 
 SHORT = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
@@ -137,7 +137,6 @@ class OwnSpec(TaskSpec):
         return self
 
     def defaults(self, signature: Signature) -> dict[str, str | float]:
-        """Default objective, mask rate and loss, once the file is read."""
         fitting = {"class": "classify", "number": "regress", "none": "masked"}[signature.target]
         return {**super().defaults(signature), "objective": fitting}
 
@@ -146,7 +145,6 @@ class OwnSpec(TaskSpec):
         return ({"kind": "majority"},) if self.layout.per_position else self.baselines
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        """Every file that is read. Raises: BadInput naming one that is missing, and where it was looked for."""
         return tuple(file for path in self._paths(data).values() for file in files_of(path))
 
     def load(self, data: Path) -> Task:
@@ -154,7 +152,7 @@ class OwnSpec(TaskSpec):
         signature = Signature(**facts["signature"])
         return Task(
             signature,
-            **each_split(lambda name: stored(ready, name, per_position=signature.per_position)),
+            **each_split(lambda name: ready.split(name, per_position=signature.per_position)),
             labels=tuple(facts["labels"]),
             notes=tuple(facts["notes"]),
             fingerprint=ready.fingerprint,
@@ -169,17 +167,7 @@ class OwnSpec(TaskSpec):
 
     def _paths(self, data: Path) -> dict[str, Path]:
         """The files by the names of their fields."""
-        names = {name: getattr(self, name) for name in FILES}
-        paths = {field: data / name for field, name in names.items() if name is not None}
-        for field, path in paths.items():
-            if not path.exists():
-                name = Path(names[field] or "")
-                hint = f" ({name} is in this folder: --data .)" if name.exists() and not name.is_absolute() else ""
-                raise BadInput(
-                    f"task.{field}: {path} is not there; give an absolute path, or one from the data folder on, which "
-                    f"--data or HEADSTART_DATA names{hint}"
-                )
-        return paths
+        return {field: own_path(data, field, name) for field in FILES if (name := getattr(self, field)) is not None}
 
     def _prepared(self, data: Path) -> Prepared:
         whole = self.model_copy(update=WHOLE)

@@ -6,18 +6,18 @@ What only people look at (pictures, texts) stays behind: stages need none of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headstart.data.prepared import Builder, prepared, stored
+from headstart.data.prepared import Builder, prepared, split_arrays
 from headstart.errors import BadInput
 from headstart.sequence import Signature
+from headstart.tasks.build import each_split
 from headstart.tasks.task import SPLITS, WHOLE, Baseline, Task, TaskSpec
 
-_ARRAYS = ("values", "offsets", "target", "index", "observed")
 _FACTS = ("per_position", "paired", "scale", "shift")
 
 
@@ -34,11 +34,9 @@ def packed(spec: TaskSpec, data: Path) -> tuple[dict[str, Any], bytes]:
             f"task.kind: {spec.kind!r} makes train examples anew in each epoch by a function that cannot be sent to "
             "another machine; leave --on out, or give its spec a method `augmentation`"
         )
-    arrays = {} if task.blocks is None else {"blocks": np.ascontiguousarray(task.blocks)}
+    arrays = {} if task.blocks is None else {"blocks": task.blocks}
     for name in SPLITS:
-        for part in _ARRAYS:
-            if (array := getattr(task.split(name), part)) is not None:
-                arrays[f"{name}_{part}"] = np.ascontiguousarray(array)
+        arrays |= split_arrays(name, task.split(name))
     facts = {
         "signature": asdict(task.signature),
         "labels": list(task.labels),
@@ -48,7 +46,7 @@ def packed(spec: TaskSpec, data: Path) -> tuple[dict[str, Any], bytes]:
         "decided": task.decided,
         "splits": {name: {fact: getattr(task.split(name), fact) for fact in _FACTS} for name in SPLITS},
     }
-    return facts, bytes(save(arrays))
+    return facts, bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
 def unpacked(facts: dict[str, Any], fetch: Callable[[], bytes]) -> Task:
@@ -65,12 +63,9 @@ def unpacked(facts: dict[str, Any], fetch: Callable[[], bytes]) -> Task:
         return facts
 
     ready = prepared(Path(), "received", {"content": facts["digest"]}, build)
-    train, val, test = (replace(stored(ready, name), **ready.facts["splits"][name]) for name in SPLITS)
     return Task(
         Signature(**ready.facts["signature"]),
-        train,
-        val,
-        test,
+        **each_split(lambda name: ready.split(name, **ready.facts["splits"][name])),
         labels=tuple(ready.facts["labels"]),
         notes=tuple(ready.facts["notes"]),
         baselines=tuple(Baseline(**baseline) for baseline in ready.facts["baselines"]),

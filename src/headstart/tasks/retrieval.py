@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import listed, members
+from headstart.data.archives import absent, find_all, listed, members
 from headstart.data.labels import label_of
-from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
+from headstart.data.prepared import Builder, Prepared, Writer, prepared
 from headstart.data.rows import read_rows
 from headstart.data.sequences import groups, marks
 from headstart.data.splits import hold_out, occurs_once, overlaps
@@ -26,7 +26,7 @@ from headstart.errors import BadInput, Mistakes
 from headstart.seeds import bits, permutation
 from headstart.sequence import Signature
 from headstart.store.files import stamps
-from headstart.tasks.build import Written, absent, classes_of, find_all, prepared_task, write_split
+from headstart.tasks.build import classes_of, prepared_task, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Outline, Task, TaskSpec
 from headstart.tasks.text import ORIGIN, decoder, find, reviews
 
@@ -161,7 +161,7 @@ def find_addresses(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
 
 def _copies(builder: Builder) -> dict[str, int]:
     """How many pairs of val and test also stand in an earlier split: {"val in train": 3, ...}."""
-    counts = overlaps(Written(builder, paired=True))
+    counts = overlaps(builder.written(), paired=True)
     return {f"{later} in {earlier}": count for (earlier, later), count in counts.items() if count}
 
 
@@ -202,7 +202,7 @@ def _rows(file: Path, mistakes: Mistakes) -> Iterator[tuple[str, str, tuple[byte
 
 def _hold_out(builder: Builder, whole: Prepared, spec: RetrievalSpec) -> dict[str, Any]:
     """The same pairs with val held out of train; of pairs that occur twice all copies stay in train."""
-    train, test = (stored(whole, split, paired=True) for split in ("train", "test"))
+    train, test = (whole.split(split, paired=True) for split in ("train", "test"))
     once, count = occurs_once(groups(marks(train))), round(spec.val_share * train.units)
     assert train.target is not None
     val = hold_out(train.target[::2], once, count, spec.split_seed, "task.val_share")

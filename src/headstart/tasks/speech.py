@@ -12,17 +12,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import members
+from headstart.data.archives import absent, members
 from headstart.data.folders import at_rate, read_wav, to_levels
 from headstart.data.labels import in_order
-from headstart.data.prepared import Builder, Writer, prepared
+from headstart.data.prepared import Builder, Writer, prepared, split_arrays
 from headstart.data.sequences import groups, moments
 from headstart.data.splits import copies_note, drawn
 from headstart.data.text import archives_or_files
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.store.files import stamps
-from headstart.tasks.build import Written, absent, prepared_task, size_note, write_split
+from headstart.tasks.build import prepared_task, size_note, write_split
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 
 FOLDERS = {
@@ -132,7 +132,7 @@ class SpeechSpec(TaskSpec):
         labels = [key.partition("/")[0] if "/" in key else key[0] for key in keys]
         classes = _classes(root, labels, mistakes)
         target = np.array([classes.index(label) for label in labels], dtype=np.int64)
-        read = Written(builder).split("all")
+        read = builder.written().split("all")
         clips = [read.values[read.offsets[i] : read.offsets[i + 1]] for i in order]
         group = groups(np.ascontiguousarray(clip) for clip in clips)
         official = self._official(recordings, keys, root, mistakes)
@@ -150,9 +150,8 @@ class SpeechSpec(TaskSpec):
         for name in SPLITS:
             some = (np.pad(clips[i], (0, max(0, longest - len(clips[i])))) for i in rows[name])
             write_split(builder, name, some, target[rows[name]], rows[name], np.int16)
-        del read, clips
-        for name in ("values", "offsets", "target", "index"):
-            builder.drop(f"all_{name}")
+        for array in split_arrays("all", read):
+            builder.drop(array)
         return {
             "labels": classes,
             "mean": mean - 2**15,

@@ -177,7 +177,6 @@ class TaskSpec(Spec):
 
         Raises: BadInput naming the file looked for, the folder, and where the data set comes from.
         """
-        del data
         raise BadInput(
             f"task.kind: {self.kind!r} says nowhere how its examples are read; give {type(self).__name__} a method "
             "`load(self, data: Path) -> Task`"
@@ -196,7 +195,6 @@ class TaskSpec(Spec):
 
     def prepare(self, data: Path, workers: int = 1) -> None:
         """Build what `load` opens with that many workers, where that is faster. The bits do not depend on `workers`."""
-        del data, workers
 
 
 def prepare(spec: TaskSpec, data: Path, workers: int = 1, progress: Progress | None = None) -> Task:

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import listed, members
+from headstart.data.archives import absent, incomplete, listed, members
 from headstart.data.labels import label_of
-from headstart.data.prepared import Builder, Prepared, prepared, stored
+from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.rows import read_rows
 from headstart.data.sequences import groups
 from headstart.data.splits import copies_note, hold_out, occurs_once
@@ -24,7 +24,7 @@ from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.store.files import stamps
-from headstart.tasks.build import absent, classes_of, each_split, incomplete, signature_of, size_note, write_split
+from headstart.tasks.build import classes_of, prepared_task, size_note, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec
 
 OFFICIAL = {"train": 25_000, "test": 25_000}
@@ -84,17 +84,8 @@ class TextSpec(TaskSpec):
 
     def load(self, data: Path) -> Task:
         ready = self._prepared(data)
-        published = self.split == "published"
-        splits = each_split(lambda name: stored(ready, "test" if published and name == "val" else name))
-        labels = tuple(ready.facts["labels"])
-        return Task(
-            signature_of(splits, len(labels), ready.facts["width"]),
-            **splits,
-            labels=labels,
-            notes=tuple(ready.facts["notes"]),
-            text=decoder(ready.facts["characters"]),
-            fingerprint=ready.fingerprint,
-        )
+        width, text = ready.facts["width"], decoder(ready.facts["characters"])
+        return prepared_task(ready, "tokens", width, text=text, val="val" if self.split == "described" else "test")
 
     def _prepared(self, data: Path) -> Prepared:
         base = reviews(data, self.kind)

@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.data.archives import find_all
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Examples, Signature
 from headstart.store.files import stamps
-from headstart.tasks.build import GeneratedSpec, each_split, find_all, in_threads, prepared_task, write_split
+from headstart.tasks.build import GeneratedSpec, each_split, in_threads, prepared_task, write_split
 from headstart.tasks.listops.generate import CLOSE, SYMBOLS, Rules, Trees, before, decode, encode, grow
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, rule
 
@@ -86,7 +87,6 @@ class ListOpsSpec(GeneratedSpec):
         return Rules(self.data_seed, self.min_length, self.max_length, self.depth, self.arguments)
 
     def prepare(self, data: Path, workers: int = 1) -> None:
-        """Generate the expressions with that many threads, where they are not prepared yet."""
         self._prepared(data, workers)
 
     def load(self, data: Path) -> Task:

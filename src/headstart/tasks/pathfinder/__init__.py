@@ -13,13 +13,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from headstart.data.archives import absent
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.splits import stratified_split
 from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Examples, Signature
 from headstart.store.files import stamps
-from headstart.tasks.build import GeneratedSpec, absent, each_split, in_threads
+from headstart.tasks.build import GeneratedSpec, each_split, in_threads
 from headstart.tasks.images import decode, pixel_examples, pixel_task
 from headstart.tasks.pathfinder.generate import images
 from headstart.tasks.pathfinder.geometry import recipe, tables
@@ -81,11 +82,9 @@ class PathfinderSpec(GeneratedSpec):
         return Outline(signature, self.train, self.val, self.test, positions)
 
     def prepare(self, data: Path, workers: int = 1) -> None:
-        """Generate the images with that many threads, where they are not prepared yet."""
         self._prepared(data, workers)
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped (generated first where it is not prepared)."""
         ready = self._prepared(data, workers=1)
         numbers = {name: first + np.arange(getattr(self, name)) for name, first in self.firsts.items()}
         task = grey_task(self.size, ready, numbers)
