@@ -207,6 +207,8 @@ def test_the_nearest_name_is_offered_or_all_of_them():
     assert nearest("atention", ["attention", "lstm"]) == "no 'atention'; did you mean 'attention'?"
     assert nearest("zzz", ["b", "a"]) == "no 'zzz'; there are: a, b"
     assert nearest("zzz", []) == "no 'zzz'; there are: none"
+    columns = ["t", *(f"t{i}" for i in range(80)), "id", "x1", "x2"]
+    assert nearest("label", columns) == "no 'label'; there are: id, t, t0 to t79, x1, x2"
     many, listed = [f"study-{number}" for number in range(100)], "`headstart ls studies` lists them"
     assert nearest("zzz", many, listed) == "no 'zzz' among 100 names; `headstart ls studies` lists them"
     assert nearest("studi-7", many, listed) == "no 'studi-7'; did you mean 'study-7'?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -64,7 +65,24 @@ def nearest(value: Any, known: Iterable[str], lister: str = "") -> str:
         return f"no {str(value)!r}; did you mean {close[0]!r}?"
     if lister and len(names) > LISTED:
         return f"no {str(value)!r} among {len(names)} names; {lister}"
-    return f"no {str(value)!r}; there are: {', '.join(names) or 'none'}"
+    return f"no {str(value)!r}; there are: {', '.join(_runs(names)) or 'none'}"
+
+
+def _runs(names: Iterable[str]) -> list[str]:
+    """The names in order; three or more that count up are written `t0 to t79`."""
+
+    def key(name: str) -> tuple[str, int]:
+        match = re.fullmatch(r"(.*?)(0|[1-9]\d{0,8})", name, re.DOTALL)
+        return (match[1], int(match[2])) if match else (name, -2)
+
+    runs: list[list[str]] = []
+    for name in sorted(names, key=key):
+        head, number = key(name)
+        if runs and key(runs[-1][-1]) == (head, number - 1):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else run)]
 
 
 class Mistakes:

@@ -168,7 +168,8 @@ class _Reader:
             return notes + ([f"transparency of {self.clear:,} images is not read"] if self.clear else [])
         if kind == "recordings":
             rates = ", ".join(f"{rate:,}" for rate in self.rates)
-            resampled = f", resampled to {self.wanted:,}" if self.wanted is not None else ""
+            other = self.wanted is not None and set(self.rates) != {self.wanted}
+            resampled = f", resampled to {self.wanted:,}" if other else ""
             return [f"{rates} samples per second{resampled}"]
         return []
 
