@@ -109,7 +109,7 @@ def test_a_child_whose_frozen_weights_were_trained_again_is_done_again(
     why = study.store.problem(child)
     assert why is not None
     assert f"are those of stage {parent}, which has been trained again and has other weights now" in why
-    assert study.store.damages(child) == [why]
+    assert list(store_files.damages(study.store.folder(child))) == [why]
     events = list(perform(study.plan.stages.values(), study.store, Runtime(study.data)))
     assert [type(e) for e in events if isinstance(e, (Skipped, Started))] == [Skipped, Started]
     after = study.store.weights(child)
@@ -222,6 +222,29 @@ def test_an_output_never_replaces_what_is_read(tmp_path: Path) -> None:
         assert re.search(way, text), text
     assert file.read_bytes() == before
     assert study.store.problem(child) is None
+
+
+def test_an_output_replaces_what_headstart_wrote_and_nothing_else(tmp_path: Path) -> None:
+    study, _, _ = done(tmp_path / "runs")
+    file, notes, table = str(tmp_path / "tiny.toml"), tmp_path / "notes.md", tmp_path / "data.csv"
+    notes.write_text("# My notes\n")
+    table.write_text("x,label\n1,a\n")
+    for words, way in (
+        (
+            ("report", file, "-o", str(notes)),
+            "--out: .*notes.md' is there, and headstart did not write it; name another",
+        ),
+        (("report", file, "--tidy", str(table)), "--tidy: .*data.csv' is there, and headstart did not write it"),
+        (("report", file, "--json", str(table)), "--json: .*data.csv' is there, and headstart did not write it"),
+        (("export", "model", "--sklearn", str(table)), "--sklearn: .*data.csv' does not end in .skops"),
+    ):
+        code, text = said(*words, store=study.store.root)
+        assert (code, bool(re.search(way, text))) == (2, True), text
+    assert (notes.read_text(), table.read_text()) == ("# My notes\n", "x,label\n1,a\n")
+    for option, name in (("-o", "page.md"), ("--tidy", "t.csv"), ("--tidy", "t.parquet"), ("--json", "r.json")):
+        for _ in range(2):
+            code, text = said("report", file, option, str(tmp_path / name), store=study.store.root)
+            assert code == 0, text
 
 
 def test_stages_of_a_run_that_has_no_page_yet_are_not_cleaned_away(tmp_path: Path) -> None:

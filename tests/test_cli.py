@@ -305,6 +305,13 @@ def test_without_a_verb_the_help_is_shown_as_it_is(tmp_path: Path, verbs: list[s
     assert "headstart: " not in done.stderr
 
 
+def test_an_option_of_one_value_is_given_once(tmp_path: Path) -> None:
+    done = headstart("fit", "train.csv", "--target", "a", "--target=b", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "headstart: --target: is given 2 times; give it once\n")
+    done = headstart("check", "--plugin", "a.py", "--plugin", "b.py", cwd=tmp_path)
+    assert "times" not in done.stderr
+
+
 def test_the_version_is_said(tmp_path: Path) -> None:
     done = headstart("--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"headstart {__version__}\n")

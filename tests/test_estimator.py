@@ -416,5 +416,7 @@ def test_data_that_are_no_sequences_are_named(X, text):
 
 @pytest.mark.parametrize("estimator", [SequenceClassifier, SequenceRegressor])
 def test_several_targets_of_a_sequence_are_refused_with_what_to_do(estimator: type) -> None:
+    with pytest.raises(BadInput, match=r"y: holds 0 sample\(s\), so that there is nothing to fit"):
+        SequenceClassifier(**QUICK).fit([], [])
     with pytest.raises(BadInput, match=r"y: has 3 targets for each sequence; fit one estimator on each column of y"):
         estimator().fit(np.zeros((6, 4)), np.eye(6, 3))

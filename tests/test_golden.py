@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from support.made_tasks import MadeSpec
+from support.mixers import example_of
 
-from headstart.models.contract import example_of
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
 from headstart.spec import digest, read

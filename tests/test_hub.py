@@ -104,6 +104,6 @@ def test_paths_are_no_repositories():
 
 
 def test_a_folder_that_is_not_there_is_named(hub):
-    with pytest.raises(BadInput, match=r"models/of/mine: is not there; give the folder"):
+    with pytest.raises(BadInput, match=r"models/of/mine: there is no such folder; name one that holds"):
         SequenceClassifier.from_pretrained("models/of/mine")
     assert not hub.calls

@@ -120,6 +120,15 @@ def test_a_function_gets_copies_of_all_events_and_cannot_change_a_result(tmp_pat
     assert [type(event) for event in seen if not isinstance(event, Progress)] == [Started, Finished] * 2
 
 
+def test_functions_of_one_name_all_get_the_events(tmp_path: Path) -> None:
+    seen: tuple[list[Event], ...] = ([], [], [])
+    headstart.run(headstart.Study(STUDY, store=tmp_path), track=[lambda e, own=own: own.append(e) for own in seen])
+    assert seen[0]
+    assert (
+        [type(event) for event in seen[0]] == [type(event) for event in seen[1]] == [type(event) for event in seen[2]]
+    )
+
+
 @pytest.mark.parametrize("error", [ValueError("no room\nfor it"), SystemExit(3)])
 def test_a_tracker_that_fails_is_said_once_and_dropped(
     tmp_path: Path, alone: dict[str, Any], error: BaseException

@@ -72,8 +72,7 @@ def run(
     pivot: opt.PivotOption = False,
     track: opt.TrackOption = None,
 ) -> None:
-    """Perform a study: train what is missing, then print its table."""
-    opt.use_weights(weights)
+    """Run a study: train what is missing, then print its table."""
     ways: dict[str, Any] = {"on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks}
     settings, key = {"store": store, "data": data, "mixer": mixer, "scale": scale}, ""
     if dry_run and not (plugin or mixer):
@@ -91,19 +90,24 @@ def run(
         if dry_run and on:
             raise BadInput(f"--on: {on!r}: --dry-run estimates for this machine and trains nothing; leave one out")
         runtime = bound.runtime(workers=workers, threads=threads, device=device, **ways)
+        outputs = Outputs(json, tidy, figure_width, pivot=pivot)
         if dry_run:
             return dry_run_study(bound, runtime, key)
-    raise typer.Exit(run_study(bound, runtime, Outputs(json, tidy, figure_width, pivot=pivot), track or []))
+    raise typer.Exit(run_study(bound, runtime, outputs, track or []))
 
 
 @opt.lasting_command(app)
 def report(
-    words: Annotated[list[str] | None, typer.Argument(metavar="[STUDY [name=value ...]]", help="As of `run`.")] = None,
-    files: Annotated[list[str] | None, typer.Option("--from", metavar="FILE ...", help="Files of --json.")] = None,
-    out: Annotated[str | None, typer.Option("-o", "--out", metavar="FOLDER|NAME.md", help="Where it goes.")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[STUDY [name=value ...]]", help="As for `run`.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("--from", metavar="FILE ...", help="Files written by --json.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("-o", "--out", metavar="FOLDER|NAME.md", help="Folder or .md file.")
+    ] = None,
     store: opt.StoreOption = None,
     data: opt.DataOption = None,
-    weights: opt.WeightsOption = None,
+    _weights: opt.WeightsOption = None,
     json: opt.JsonOption = None,
     tidy: opt.TidyOption = None,
     figure_width: opt.WidthOption = None,
@@ -115,7 +119,6 @@ def report(
     checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
 ) -> None:
     """Print a study's table from the store, or from files of results, and write its page; trains nothing."""
-    opt.use_weights(weights)
     from headstart.verbs.perform import Outputs, report
 
     settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
@@ -129,12 +132,11 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="B", help="What it is compared with, of the same sort.")],
     store: opt.StoreOption = None,
     data: opt.DataOption = None,
-    weights: opt.WeightsOption = None,
+    _weights: opt.WeightsOption = None,
     scale: opt.ScaleOption = None,
     plugin: opt.PluginOption = None,
 ) -> None:
     """Show two stages, studies or reports side by side: settings, scores and curves; trains nothing."""
-    opt.use_weights(weights)
     from headstart.verbs.compare import print_comparison
 
     print_comparison(first, second, store, data, scale, plugin or ())
@@ -153,7 +155,7 @@ def predict(
         typer.Option("-o", "--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet (default: CSV, printed)."),
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option("--confidence", metavar="SHARE", help="Sets or intervals that hold so many, as 0.9.")
+        float | None, typer.Option("--confidence", metavar="SHARE", help="Add sets or intervals of coverage 0.9, say.")
     ] = None,
     explain: Annotated[
         str | None,
@@ -208,11 +210,11 @@ def fit(
         str | None, typer.Option("--unlabelled", metavar="FILE", help="More sequences, for self-pretraining alone.")
     ] = None,
     time: Annotated[
-        str | None, typer.Option("--time", metavar="TIME", help="What all of it may take: 90s, 5m, 1h (5m on a CPU).")
+        str | None, typer.Option("--time", metavar="TIME", help="Limit for the whole fit: 90s, 5m, 1h (5m on a CPU).")
     ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, max=100, metavar="N", help="Runs (3, or K).")] = None,
-    folds: Annotated[int | None, typer.Option("--folds", min=1, metavar="K", help="Validation in folds.")] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Each class weighs the same, however rare.")] = False,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, max=100, metavar="N", help="Number (3, or K).")] = None,
+    folds: Annotated[int | None, typer.Option("--folds", min=1, metavar="K", help="Cross-validation folds.")] = None,
+    balanced: Annotated[bool, typer.Option("--balanced", help="Weight all classes equally.")] = False,
     serve: opt.ServeOption = "auto",
     split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
     val_share: Annotated[float, typer.Option("--val-share", metavar="SHARE", help="Of the rows, to choose on.")] = 0.2,
@@ -220,7 +222,7 @@ def fit(
     test_share: Annotated[
         float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
     ] = 0.2,
-    no_group: Annotated[bool, typer.Option("--no-group", help="Rows of one group may stand on several sides.")] = False,
+    no_group: Annotated[bool, typer.Option("--no-group", help="Split rows of one group apart.")] = False,
     pretrain: opt.PretrainOption = None,
     show_examples: Annotated[bool, typer.Option("--show-examples", help="Show sequences on the page.")] = False,
     export: Annotated[
@@ -234,12 +236,11 @@ def fit(
     plugin: opt.PluginOption = None,
     backbone: opt.BackboneOption = None,
     start: opt.StartOption = None,
-    weights: opt.WeightsOption = None,
+    _weights: opt.WeightsOption = None,
 ) -> None:
     """Fit your own sequences: from scratch, self-pretrained and without a network, side by side; save the best."""
     from headstart.verbs.fit import fit_file
 
-    opt.use_weights(weights)
     settings: dict[str, Any] = {"val": val, "test": test, "unlabelled": unlabelled, "time": time, "seeds": seeds}
     settings |= {"folds": folds, "balanced": balanced, "serve": serve, "split_seed": split_seed, "val_share": val_share}
     settings |= {"split": split, "test_share": test_share, "by_group": not no_group, "pretrain": pretrain}
@@ -256,11 +257,10 @@ def ls(
     ] = None,
     store: opt.StoreOption = None,
     data: opt.DataOption = None,
-    weights: opt.WeightsOption = None,
+    _weights: opt.WeightsOption = None,
     json: opt.JsonOption = None,
 ) -> None:
     """List stages (all, or those that fit, as arm=scratch or task=list*), tasks, mixers, checkpoints or studies."""
-    opt.use_weights(weights)
     from headstart.verbs.look import print_listing
 
     print_listing(words or ["stages"], store, json, data)
@@ -278,11 +278,10 @@ def show(
     ] = None,
     store: opt.StoreOption = None,
     data: opt.DataOption = None,
-    weights: opt.WeightsOption = None,
+    _weights: opt.WeightsOption = None,
     layout: Any = None,
 ) -> None:
     """Show a stage, study, task, mixer or checkpoint; the keys of optim, model, ...; of a data file its card."""
-    opt.use_weights(weights)
     from headstart.verbs.look import print_one
 
     print_one(what, overrides or [], store, data, layout)
@@ -296,13 +295,12 @@ def check(
     ] = None,
     overrides: opt.Overrides = None,
     data: opt.DataOption = None,
-    weights: opt.WeightsOption = None,
+    _weights: opt.WeightsOption = None,
     mixer: opt.MixerOption = None,
     plugin: opt.PluginOption = None,
     scale: opt.ScaleOption = None,
 ) -> None:
-    """Check a study, a task, a mixer or a model of your own, and say in words what is wrong."""
-    opt.use_weights(weights)
+    """Check a study, a task, a mixer or a model of your own, and report what is wrong."""
     from headstart.verbs.checks import check_one
 
     check_one(what, overrides or [], data, mixer, scale, plugin or [])
@@ -313,13 +311,12 @@ def prepare(
     what: Annotated[str | None, typer.Argument(metavar="TASK|MODEL", help="A task, or a checkpoint.")] = None,
     overrides: opt.Overrides = None,
     data: opt.DataOption = None,
-    weights: opt.WeightsOption = None,
+    _weights: opt.WeightsOption = None,
     workers: opt.WorkersOption = None,
     listed: Annotated[bool, typer.Option("--list", help="List the prepared data in the cache, with sizes.")] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Remove all prepared data from the cache.")] = False,
 ) -> None:
     """Generate or read a task's data once; or read the weights of a checkpoint, downloaded where they are not here."""
-    opt.use_weights(weights)
     if listed or clear:
         from headstart.verbs.data import show_cache
 
@@ -341,7 +338,7 @@ def slurm(
     cpus: Annotated[int, typer.Option("--cpus", min=1, metavar="N", help="CPUs of each machine.")] = 4,
     gpus: Annotated[int, typer.Option("--gpus", min=0, metavar="N", help="GPUs of each machine.")] = 0,
     time: Annotated[str, typer.Option("--time", metavar="TIME", help="Limit, as Slurm takes it.")] = "04:00:00",
-    partition: Annotated[str | None, typer.Option("--partition", metavar="NAME", help="Which nodes.")] = None,
+    partition: Annotated[str | None, typer.Option("--partition", metavar="NAME", help="Slurm partition.")] = None,
     gpus_per_stage: opt.GpusOption = None,
     workers: opt.WorkersOption = None,
     threads: opt.ThreadsOption = 1,
@@ -353,7 +350,6 @@ def slurm(
     scale: opt.ScaleOption = None,
 ) -> None:
     """Print a batch file for Slurm: it starts Ray inside an allocation and performs a study there."""
-    opt.use_weights(weights)
     from headstart.verbs.slurm import batch_file
 
     settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
@@ -373,9 +369,8 @@ def schema() -> None:
 
 
 @app.command()
-def doctor(store: opt.StoreOption = None, data: opt.DataOption = None, weights: opt.WeightsOption = None) -> None:
-    """Say what this machine has and whether the folders can be used."""
-    opt.use_weights(weights)
+def doctor(store: opt.StoreOption = None, data: opt.DataOption = None, _weights: opt.WeightsOption = None) -> None:
+    """Report versions, devices and folders of this machine."""
     from headstart.verbs.checks import examine_machine
 
     raise typer.Exit(examine_machine(store, data))
@@ -384,7 +379,8 @@ def doctor(store: opt.StoreOption = None, data: opt.DataOption = None, weights: 
 def main(argv: list[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 some stages failed or no room on a disk, 2 bad input, 130 interrupted."""
     try:
-        code: Any = typer.main.get_command(app).main(args=argv, prog_name="headstart", standalone_mode=False)
+        command = opt.refuse_repeats(typer.main.get_command(app))
+        code: Any = command.main(args=argv, prog_name="headstart", standalone_mode=False)
     except BrokenPipeError:  # who read the output has stopped reading, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

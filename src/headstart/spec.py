@@ -9,7 +9,7 @@ import functools
 import hashlib
 import importlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -241,6 +241,15 @@ def merge(*tables: Mapping[str, Any]) -> dict[str, Any]:
 def other_kind(old: Mapping[str, Any], new: Any) -> bool:
     """Whether the value is a table that names another kind than the old one does."""
     return isinstance(new, Mapping) and "kind" in new and "kind" in old and new["kind"] != old["kind"]
+
+
+def flat(table: Mapping[str, Any], head: str = "", mark: str = ".", whole: Collection[str] = ()) -> dict[str, Any]:
+    """Every value under the joined names of the tables that it is in. whole: keys whose tables stay as they are."""
+    out: dict[str, Any] = {}
+    for key, value in table.items():
+        inner = isinstance(value, Mapping) and key not in whole
+        out |= flat(value, f"{head}{key}{mark}", mark, whole) if inner else {f"{head}{key}": value}
+    return out
 
 
 def set_path(table: dict[str, Any], path: Iterable[str], value: Any) -> None:

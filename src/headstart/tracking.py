@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from headstart.errors import BadInput, first_line, nearest
 from headstart.guard import guarded
 from headstart.runner.events import Event, Failed, Finished, Notice, Progress, Started, Stopped
+from headstart.spec import flat
 from headstart.store import Store, publish
 from headstart.study.plan import Plan, PlannedStage
 
@@ -207,7 +208,7 @@ class MlflowTracker:
         tags = {"identity": stage.identity}
         run = self._client.create_run(self._experiment, tags=tags, run_name=f"{stage.name} {', '.join(stage.arms)}")
         self._runs[stage.identity] = run.info.run_id
-        for name, value in _flat(settings_of(stage)).items():
+        for name, value in flat(settings_of(stage)).items():
             self._client.log_param(run.info.run_id, name, str(value)[:500])
 
     def record(self, identity: str, step: int, values: Mapping[str, float]) -> None:
@@ -247,7 +248,9 @@ class Tracking:
         self._begun: dict[str, set[str]] = {}
         for item in [track] if isinstance(track, str) or callable(track) else track:
             if callable(item):
-                self._trackers[getattr(item, "__qualname__", type(item).__qualname__)] = item
+                name = getattr(item, "__qualname__", type(item).__qualname__)
+                alike = sum(key.partition(" ")[0] == name for key in self._trackers)  # two lambdas have one name
+                self._trackers[f"{name} {alike + 1}" if alike else name] = item
                 continue
             if item not in TRACKERS:
                 raise BadInput(f"{option}: {nearest(item, TRACKERS)}")
@@ -313,17 +316,8 @@ class Tracking:
 _END: dict[type[Event], str] = {Failed: "failed", Stopped: "stopped"}
 
 
-def _flat(table: Mapping[str, Any], before: str = "", mark: str = ".") -> dict[str, Any]:
-    """Tables in tables as names with dots."""
-    out: dict[str, Any] = {}
-    for name, value in table.items():
-        path = f"{before}{mark}{name}" if before else str(name)
-        out |= _flat(value, path, mark) if isinstance(value, Mapping) else {path: value}
-    return out
-
-
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a record by names such as `val/accuracy`; what is not finite is left out."""
-    flat = _flat(record, mark="/")
-    numbers = {name: value for name, value in flat.items() if isinstance(value, (int, float)) and name != "step"}
+    values = flat(record, mark="/").items()
+    numbers = {name: value for name, value in values if isinstance(value, (int, float)) and name != "step"}
     return {name: value for name, value in numbers.items() if math.isfinite(value)}

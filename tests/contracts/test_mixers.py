@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from support.mixers import check_facts, example_of
 
-from headstart.models.contract import CHECKS, check_facts, example_of
+from headstart.models.contract import CHECKS
 from headstart.models.mixers import MIXERS
 
 

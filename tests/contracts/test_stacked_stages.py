@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
+from support.mixers import example_of
 from support.stacked import begun, differences, finished, together
 
-from headstart.models.contract import STACK_TOLERANCE, example_of
+from headstart.models.contract import STACK_TOLERANCE
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.attention import AttentionSpec
 from headstart.models.mixers.parallel import ParallelSpec

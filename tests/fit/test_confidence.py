@@ -57,9 +57,7 @@ def test_sets_and_intervals_of_a_real_fit_hold_the_truth_as_often_as_asked(numbe
     )
     refused = command("predict", "model", "new.csv", "--confidence", "0.999", cwd=tmp_path)
     assert refused.returncode == 2
-    assert (
-        "0.999 is none that 120 held-out sequences can vouch for; give more than 0 and at most 0.99" in refused.stderr
-    )
+    assert "0.999 is more than 120 held-out sequences allow; give at most 0.99, or fit with more" in refused.stderr
 
 
 def test_coverage_over_many_draws_is_what_was_asked() -> None:
@@ -75,8 +73,13 @@ def test_the_guarantee_says_whether_it_is_exact() -> None:
     assert "for at least 0.9 of new" in HeldOut(errors=errors, source="test").says(0.9)
     assert "for about 0.9 of new" in HeldOut(errors=errors, source="test", again=True).says(0.9)
     assert "for about 0.9 of new" in HeldOut(errors=errors, source="folds").says(0.9)
-    for confidence in (0.0, 1.0, 0.99, float("nan")):
-        with pytest.raises(BadInput, match=r"at most 0\.98"):
+    for confidence, message in (
+        (0.0, "not between 0 and 1"),
+        (90.0, "90 is not between 0 and 1; give a coverage such as 0.9"),
+        (float("nan"), "not between 0 and 1"),
+        (0.99, r"at most 0\.98"),
+    ):
+        with pytest.raises(BadInput, match=message):
             HeldOut(errors=errors, source="test").reach(confidence)
 
 

@@ -12,7 +12,7 @@ from headstart.errors import BadInput
 from headstart.fit import budget, perform, plan
 from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, model_table, shape_of
 from headstart.fit.perform import Fit
-from headstart.fit.settings import FitSettings
+from headstart.fit.settings import FitPlan, FitSettings
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
 from headstart.study.plan import Plan, make_plan
@@ -109,7 +109,7 @@ def test_self_pretraining_is_left_out_where_the_time_leaves_too_few_steps_unless
     seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
     fitted, _ = plan._fitted(known, Shape(), settings, "", seconds, 0.0, 1.0)
     assert ("self_pretrained" in fitted.study["arms"]) == pretrained
-    left_out = [line for line in fitted.texts if "self-pretraining is left out: the time leaves fewer than" in line]
+    left_out = [line for line in fitted.texts if "self-pretraining is skipped: the time leaves fewer than" in line]
     assert bool(left_out) == (settings.pretrain is None and not pretrained)
     if left_out:  # what it would have taken goes to training from scratch
         with_it = plan._fitted(known, Shape(), replace(settings, pretrain=True), "", seconds, 0.0, 1.0)[0]
@@ -125,29 +125,34 @@ def test_where_it_is_not_expected_to_pay_self_pretraining_needs_half_of_the_step
     fitted, _ = plan._fitted(known, Shape(), FitSettings(time=230.0), "", seconds, 0.0, 1.0)
     assert ("self_pretrained" in fitted.study["arms"]) == expected
     text = "\n".join(fitted.texts)
-    assert ("less than 50% of the steps, and it is not expected to pay; --pretrain takes it" in text) != expected
-    bare = "100 of 300 train sequences have no label" if expected else "all train sequences have a label"
-    assert f"self-pretraining is {'' if expected else 'not '}expected to pay, as {bare}: it gained more than" in text
+    assert ("less than 50% of the steps, and it is not expected to help; --pretrain forces it" in text) != expected
+    bare = "100 of 300 training sequences have no label" if expected else "all are labelled"
+    assert f"self-pretraining is {'' if expected else 'not '}expected to help: {bare}. In earlier comparisons" in text
     asked = plan._fitted(known, Shape(), FitSettings(time=230.0, pretrain=True), "", seconds, 0.0, 1.0)[0]
     assert "self_pretrained" in asked.study["arms"]
     alone = plan._fitted(known, Shape(), FitSettings(time=230.0, pretrain=False), "", seconds, 0.0, 1.0)[0]
-    assert "expected to pay" not in "\n".join(alone.texts)
+    assert "expected to help" not in "\n".join(alone.texts)
 
 
 def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) -> None:
-    written = plan.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",))
-    plan.keep_plan(tmp_path / "model", written)
-    assert plan.kept_plan(tmp_path / "model", "abc") == written
-    assert plan.kept_plan(tmp_path / "nowhere", "abc") is None
+    settings = FitSettings(time=60.0)
+    FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",)).keep(tmp_path / "model", settings)
+    plan = FitPlan.kept(tmp_path / "model", "abc", settings)
+    assert plan is not None
+    assert (plan.study, plan.seconds, plan.texts) == ({"name": "fit"}, 3.0, ("a",))
+    assert FitPlan.kept(tmp_path / "nowhere", "abc", settings) is None
+    assert FitPlan.kept(tmp_path / "model", "abc", FitSettings(time=90.0)) is None, "more time asks for another plan"
     with pytest.raises(BadInput, match=r"plan.json: was made for other data or settings; give another folder with -o"):
-        plan.kept_plan(tmp_path / "model", "xyz")
+        FitPlan.kept(tmp_path / "model", "xyz", settings)
+    with pytest.raises(BadInput, match=r"was made for other data or settings \(seeds and balanced\); give"):
+        FitPlan.kept(tmp_path / "model", "xyz", FitSettings(time=60.0, seeds=(0, 1), balanced=True))
 
 
 def test_a_damaged_plan_is_told(tmp_path) -> None:
-    plan.keep_plan(tmp_path, plan.FitPlan(made_for="abc", study={}, seconds=3.0, texts=()))
+    FitPlan(made_for="abc", study={}, seconds=3.0, texts=()).keep(tmp_path, FitSettings())
     (tmp_path / "plan.json").write_text((tmp_path / "plan.json").read_text().replace("abc", "abd"))
     with pytest.raises(BadInput, match="digest does not fit; delete it to plan anew"):
-        plan.kept_plan(tmp_path, "abc")
+        FitPlan.kept(tmp_path, "abc", FitSettings())
 
 
 def test_no_step_is_timed_where_the_time_is_over(

@@ -42,11 +42,11 @@ def against(candidates: tuple[Candidate, ...]) -> list[Candidate]:
     ]
 
 
-def conclusion(*candidates: Candidate, serve: str = "auto") -> str:
+def conclusion(*candidates: Candidate, serve: str = "auto", planned: tuple[str, ...] = ("self_pretrained",)) -> str:
     compared = against(candidates)
     best = winner(compared)
     serves, _ = serving(serve, best, compared)
-    return answer(compared, best, serves)
+    return answer(compared, best, serves, planned)
 
 
 def test_a_model_without_gradients_that_wins_is_named_first() -> None:
@@ -91,6 +91,14 @@ def test_what_was_not_trained_to_its_end_is_not_compared() -> None:
     assert "is not known: only one of the two networks was trained to its end" in text
     text = conclusion(candidate("summary", [0.5], [0.5]), candidate("kernels", [0.6], [0.6]))
     assert "self-pretraining helped is not known: neither network was trained to its end" in text
+
+
+def test_self_pretraining_that_was_not_planned_is_not_said_to_be_unfinished() -> None:
+    text = conclusion(
+        candidate("scratch", [0.5] * 3, [0.5] * 3), candidate("kernels", [0.6], [0.6]), planned=("scratch",)
+    )
+    assert "Self-pretraining was not tried; the plan says why." in text
+    assert "trained to its end" not in text
 
 
 def test_self_pretraining_that_hurt_is_said_too() -> None:

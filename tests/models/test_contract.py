@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from support.mixers import check_facts, example_of
 from torch import Tensor, nn
 
-from headstart.models.contract import CHECKS, Broken, check_facts, check_mixer, counted_flops, example_of, growth
+from headstart.models.contract import CHECKS, Broken, check_mixer, counted_flops, growth
 from headstart.models.mixers.mixer import MixerSpec
 
 

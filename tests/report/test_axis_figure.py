@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support import made_up
 
-from headstart.report.figures.axis import along_axis, numeric_axes
+from headstart.report.figures.sweep import along_axis, numeric_axes
 from headstart.study.plan import make_plan
 from headstart.study.results import Results
 from headstart.study.selection import summarise

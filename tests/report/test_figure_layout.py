@@ -20,12 +20,11 @@ from headstart.analysis.weights import Spread
 from headstart.errors import BadInput
 from headstart.report.figures import collect
 from headstart.report.figures.arms import compared, gains
-from headstart.report.figures.axis import AxisLine, along_axis
 from headstart.report.figures.curves import curves
+from headstart.report.figures.deviations import spread_figure
 from headstart.report.figures.reconstruction import Filled, reconstruction
-from headstart.report.figures.spreads import spread_figure
 from headstart.report.figures.style import APART, DARK, LIGHT, MARKS, Drawing, shortened, text_width
-from headstart.report.figures.sweep import sweep
+from headstart.report.figures.sweep import AxisLine, along_axis, sweep
 from headstart.report.page import write_report
 from headstart.store import Store
 from headstart.study.selection import summarise

@@ -102,23 +102,26 @@ def test_spaces_and_escapes_of_a_config_do_not_matter(saved: Path) -> None:
 
 
 def test_what_is_no_model_folder_says_so(tmp_path: Path, saved: Path) -> None:
-    assert why(tmp_path / "none") == (
-        "none: is not there; give the folder that `headstart fit` or save_pretrained wrote"
-    )
-    assert why(saved / "config.json").startswith("config.json: is not a folder; give the folder")
+    no = "there is no such folder; name one that holds config.json and model.safetensors"
+    assert why(tmp_path / "none") == f"none: {no}"
+    assert why(saved / "config.json") == f"config.json: {no}"
     (tmp_path / "empty").mkdir()
-    assert why(tmp_path / "empty").startswith("empty: holds no config.json; give the folder")
+    assert why(tmp_path / "empty").startswith(
+        "empty: holds no config.json; name the folder that the model was saved to"
+    )
     (saved / "model.safetensors").unlink()
-    assert why(saved).startswith("model: holds no model.safetensors; give the folder")
+    assert why(saved).startswith(
+        "model: holds neither model.safetensors nor model.safetensors.index.json; save or download"
+    )
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "best.pt", "model.pkl", "last.CKPT", "model.joblib"])
 def test_pickled_weights_are_never_opened(saved: Path, name: str) -> None:
     (saved / "model.safetensors").unlink()
     (saved / name).write_bytes(pickle.dumps(print))
-    assert why(saved) == (
-        f"model: holds its weights as {name!r}, which is never opened, since such a file can run code; give the folder "
-        "that `headstart fit` or save_pretrained wrote, with model.safetensors"
+    assert why(saved).startswith(
+        f"model/{name}: pickled weights are not read, since opening them can run code; take a version of the model with "
+        "model.safetensors, or convert it where you trust it"
     )
 
 
@@ -130,9 +133,10 @@ def test_pickled_weights_beside_ours_are_passed_over(saved: Path) -> None:
 CONFIGS: dict[str, tuple[str, str]] = {
     "of transformers": ('{"model_type": "bert"}', "is the config of a model of another library (model_type 'bert')"),
     "of something": ('{"lr": 1}', "is not a config of a headstart model"),
-    "no table": ("[1]", "is not a config of a headstart model"),
-    "no JSON": ("{", "is not readable as JSON"),
-    "deep": ("[" * 200_000, "is not readable as JSON"),
+    "no table": ("[1]", "holds no JSON object but list; save or download it again"),
+    "no JSON": ("{", "is not JSON ("),
+    "deep": ("[" * 200_000, "is not JSON ("),
+    "long": (" " * (2**24 + 1), "has 16,777,217 bytes, at most 16,777,216 are read; save or download it again"),
     "newer": ('{"kind": "headstart model", "format": 2}', "format 2 is newer than this headstart reads (1); install"),
     "too little": ('{"kind": "headstart model"}', "model/config.json: layout: is missing\nmodel/config.json: prepa"),
 }
@@ -318,9 +322,7 @@ def test_links_out_of_the_folder_are_not_followed(saved: Path, tmp_path: Path) -
     for name in ("config.json", "model.safetensors"):
         (saved / name).rename(tmp_path / name)
         (saved / name).symlink_to(tmp_path / name)
-        assert why(saved) == (
-            f"model/{name}: is a link that leads out of the folder, which is not followed; copy the file there"
-        )
+        assert why(saved) == (f"model/{name}: leads out of its folder, to {name}; put a copy of the file in its place")
         (saved / name).unlink()
         (tmp_path / name).rename(saved / f"kept {name}")
         (saved / name).symlink_to(saved / f"kept {name}")
@@ -332,7 +334,7 @@ def test_links_out_of_the_folder_are_not_followed(saved: Path, tmp_path: Path) -
 def test_a_name_that_is_no_file_is_refused(saved: Path) -> None:
     (saved / "config.json").unlink()
     os.mkfifo(saved / "config.json")
-    assert why(saved).startswith("model/config.json: is not a file; give the folder")
+    assert why(saved).startswith("model: holds no config.json; name the folder that the model was saved to")
 
 
 def test_a_mixer_of_no_plugin_that_the_folder_knows_is_neither_saved_nor_loaded(

@@ -158,7 +158,7 @@ def test_a_file_that_does_not_fit_is_refused_with_a_way_out(fitted: Case, capsys
     code, _, err = run(capsys, model, tmp_path / "none.csv")
     assert (code, "is not there; give the path" in err) == (2, True)
     code, _, err = run(capsys, tmp_path / "none", new)
-    assert (code, "is not there; give the folder that" in err) == (2, True)
+    assert (code, "there is no such folder; name one that holds" in err) == (2, True)
 
 
 def test_options_win_over_the_layout_of_the_fit(fitted: Case, capsys: Any, tmp_path: Path) -> None:
@@ -185,6 +185,18 @@ def test_the_file_that_is_read_is_never_written_over(fitted: Case, capsys: Any, 
         code, _, err = run(capsys, model, file, "-o", out)
         assert (code, "is the file that is read; name another for the predictions" in err) == (2, True)
     assert file.read_bytes() == before
+
+
+def test_only_predictions_are_replaced_by_predictions(fitted: Case, capsys: Any, tmp_path: Path) -> None:
+    model, file = fitted
+    for name in ("other.csv", "other.csv.gz", "other.parquet", "other.jsonl"):
+        path = tmp_path / name
+        path.write_bytes(b"x,label\n1,a\n")
+        code, _, err = run(capsys, model, file, "-o", path)
+        assert (code, "is there, and headstart did not write it" in err) == (2, True), err
+        assert path.read_bytes() == b"x,label\n1,a\n"
+        path.unlink()
+        assert [run(capsys, model, file, "-o", path)[0] for _ in range(2)] == [0, 0]
 
 
 def test_an_ending_is_refused_before_anything_is_read(fitted: Case, capsys: Any, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from headstart.serve.predictions import (
     predictions_of,
     to_csv,
     to_json_lines,
-    to_parquet,
     write_predictions,
 )
 from headstart.store import files
@@ -81,22 +80,24 @@ def test_the_name_of_the_id_column_is_guarded_too() -> None:
     assert to_csv(predictions_of(three(name="=cmd"), ANSWERS, CLASSES)).startswith("'=cmd,prediction,")
 
 
-def test_json_lines_and_parquet_hold_the_texts_as_they_are_and_every_digit() -> None:
+def test_json_lines_and_parquet_hold_the_texts_as_they_are_and_every_digit(tmp_path: Path) -> None:
     table = predictions_of(three(), ANSWERS, CLASSES)
     lines = [json.loads(line) for line in to_json_lines(table).splitlines()]
-    rows = parquet.read_table(io.BytesIO(to_parquet(table))).to_pylist()
+    write_predictions(table, tmp_path / "out.parquet")
+    rows = parquet.read_table(tmp_path / "out.parquet").to_pylist()
     assert lines == rows
     assert [row["patient"] for row in rows] == ["b", "a", "@c"]
     assert [row["prediction"] for row in rows] == [CLASSES[3], "-1", "=1+1"]
     assert [[row[f"p_{name}"] for name in CLASSES] for row in rows] == ANSWERS.tolist()
 
 
-def test_quotes_line_ends_and_bytes_that_are_no_letters_survive() -> None:
+def test_quotes_line_ends_and_bytes_that_are_no_letters_survive(tmp_path: Path) -> None:
     odd = ('a "b", c', "two\nlines", "half \udcff")
     table = predictions_of(three(ids=odd), ANSWERS, CLASSES)
     assert [row[0] for row in cells(to_csv(table))][1:] == [*odd[:2], "half \\udcff"]
     to_csv(table).encode()
-    to_parquet(table)
+    write_predictions(table, tmp_path / "out.parquet")
+    assert parquet.read_table(tmp_path / "out.parquet")["patient"].to_pylist() == [*odd[:2], "half \\udcff"]
     assert json.loads(to_json_lines(table).splitlines()[2])["patient"] == "half \\udcff"
 
 

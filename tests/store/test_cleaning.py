@@ -15,6 +15,7 @@ from support.kept_store import STAGES, command, copied, make_store, tree
 import headstart
 from headstart.store import Store
 from headstart.store.cleaning import read_contents
+from headstart.store.files import damages
 
 Output = pytest.CaptureFixture[str]
 
@@ -157,8 +158,8 @@ def test_an_unfinished_stage_of_the_last_day_stays_with_its_parent_until_it_is_a
     assert command("store", "gc", "--yes", "--store", store.root) == 0
     out = capsys.readouterr().out
     assert set(store.names()) == {young, parent}
-    assert f"left: {young}: partial, changed within the last day; --recent removes it too" in out
-    assert f"left: {parent}: a stage that is left starts from it" in out
+    assert f"kept: {young}: partial, changed within the last day; --recent removes it too" in out
+    assert f"kept: {parent}: a stage that is kept starts from it" in out
     assert command("store", "gc", "--yes", "--recent", "--store", store.root) == 0
     assert store.names() == []
 
@@ -189,7 +190,7 @@ def test_a_stage_that_another_process_holds_stays_however_old_with_all_it_may_ne
         make_older(store.folder(name))
         assert command("store", "gc", "--yes", "--recent", "--store", store.root) == 0
         out = capsys.readouterr().out
-        assert f"left: {name}: a process is at work on it" in out
+        assert f"kept: {name}: a process is at work on it" in out
         assert {name, parent} <= set(store.names())
         assert set(store.names()).isdisjoint(old)
         assert "finished within the last day while another stage runs" in out
@@ -232,7 +233,11 @@ def test_a_removal_that_is_killed_leaves_no_stage_half_there(
         command("store", "gc", "--yes", "--store", store.root)
     monkeypatch.undo()
     assert len(store.names()) == STAGES - 1
-    assert all(store.damages(name) == [] for name in store.names() if "frozen weights" not in str(store.problem(name)))
+    assert all(
+        list(damages(store.folder(name))) == []
+        for name in store.names()
+        if "frozen weights" not in str(store.problem(name))
+    )
     assert command("store", "gc", "--yes", "--store", store.root) == 0
     assert [path.name for path in store.root.iterdir() if not path.name.startswith((".locks", ".tensors"))] == []
 

@@ -493,7 +493,7 @@ def test_whatever_bytes_are_changed_a_store_stays_whole(packed: Path, tmp_path: 
     with contextlib.suppress(BadInput):
         taken = set(unpack(store, file).taken)
     assert set(store.names()) == taken
-    assert all(store.damages(name) == [] for name in store.names())
+    assert all(list(files.damages(store.folder(name))) == [] for name in store.names())
     assert not (root / ".unpacked").exists()
 
 

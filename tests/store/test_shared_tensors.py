@@ -195,10 +195,10 @@ def test_of_two_processes_that_write_a_file_at_once_the_second_takes_that_of_the
     store = Store(tmp_path)
     real = tensors.publish
 
-    def publish(path: Path, content: bytes) -> None:
+    def publish(path: Path, data: bytes) -> None:
         monkeypatch.setattr(tensors, "publish", real)
         finish(store, 1)
-        real(path, content)
+        real(path, data)
 
     monkeypatch.setattr(tensors, "publish", publish)
     finish(store, 2)

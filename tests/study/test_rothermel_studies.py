@@ -22,7 +22,7 @@ PUBLISHED = tuple(f"{name}-published" for name in NAMES)
 @pytest.mark.parametrize("name", [*NAMES, *PUBLISHED])
 def test_arms_and_columns_are_those_of_the_papers_cells(name: str, nowhere: Path) -> None:
     paper, plan = read_paper(name.removesuffix("-published")), planned(name, "paper", nowhere)
-    assert plan.study.paper == paper.name
+    assert plan.study.paper == name.removesuffix("-published")
     assert set(plan.study.columns) == set(paper.columns)
     assert {row.arm for row in paper.rows if row.arm} == set(plan.study.arms)
 

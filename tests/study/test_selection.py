@@ -326,15 +326,13 @@ def test_stand_in_data_of_one_stage_mark_only_the_rows_that_rest_on_it() -> None
 
 
 def test_a_study_of_a_paper_brings_the_papers_cells() -> None:
-    from headstart.study.papers import built_in_papers
+    from headstart.study.papers import built_in_papers, read_paper
 
     plan = make_plan()
     assert summarise(plan, lambda _: None).paper is None
     for name in list(built_in_papers())[:1]:
         plan.study.paper = name
-        paper = summarise(plan, lambda _: None).paper
-        assert paper is not None
-        assert paper.name == name
+        assert summarise(plan, lambda _: None).paper == read_paper(name)
 
 
 EPOCHS = "pretrain.budget.epochs"
@@ -505,7 +503,9 @@ def test_an_arm_within_two_errors_of_chance_is_shown_at_chance() -> None:
     results = summarise(plan, shelf(plan, lambda _: (0.1, 0.11)).find, facts=facts())
     # Two binomial errors of 500 examples at 0.1 are 0.027.
     assert results.table[0].status == "at chance"
-    assert said(results, "at chance") == "scratch (0.110 ± 0.000) is at chance, which is a test accuracy of 0.100."
+    assert said(results, "at chance") == (
+        "scratch (0.110 ± 0.000) is at chance: not above a test accuracy of 0.100 by two standard errors."
+    )
     above = summarise(plan, shelf(plan, lambda _: (0.1, 0.13)).find, facts=facts())
     assert above.table[0].status == "measured"
 
@@ -516,8 +516,8 @@ def test_arms_at_chance_are_said_together() -> None:
     known = {**facts("digits"), **facts("mnist")}
     results = summarise(plan, shelf(plan, lambda c: (0.1, levels.get((c.arm, c.column), 0.1))).find, facts=known)
     assert said(results, "at chance") == (
-        "scratch (0.100 ± 0.000 and 0.090 ± 0.000) and self_pretrained (0.100 ± 0.000) are at chance, which is a test "
-        "accuracy of 0.100."
+        "scratch (0.100 ± 0.000 and 0.090 ± 0.000) and self_pretrained (0.100 ± 0.000) are at chance: not above a "
+        "test accuracy of 0.100 by two standard errors."
     )
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 from support.made_tasks import MadeSpec
+from support.mixers import example_of
 
-from headstart.models.contract import counted_flops, example_of
+from headstart.models.contract import counted_flops
 from headstart.models.mixers import MIXERS
 from headstart.spec import merge, read
 from headstart.stage import Outcome, StageSpec

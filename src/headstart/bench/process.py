@@ -17,7 +17,7 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, lacks_memory
 
 _CODE = """
 import json, sys
@@ -110,13 +110,8 @@ def serve(work: str, job: dict[str, Any]) -> None:
         except BadInput as error:
             message = {"wrong": str(error)}
         except (MemoryError, RuntimeError) as error:
-            if not _no_memory(error):
+            if not lacks_memory(error):
                 raise
             message = {"failed": OUT_OF_MEMORY}
         answers.write(json.dumps(message) + "\n")
         answers.flush()
-
-
-def _no_memory(error: BaseException) -> bool:
-    text = str(error).lower()
-    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text

@@ -324,6 +324,8 @@ def _target(y: Any) -> np.ndarray:
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
         raise BadInput(f"y: has {shape[1]} targets for each sequence; fit one estimator on each column of y")
+    if shape[:1] == (0,):
+        raise BadInput("y: holds 0 sample(s), so that there is nothing to fit; give a target for each sequence of X")
     labels: np.ndarray = column_or_1d(y, warn=True)
     if labels.dtype.kind == "O" and any(map(_is_missing, labels)):
         raise BadInput("y: has rows without a label; give those in X_unlabelled, where self-pretraining learns of them")

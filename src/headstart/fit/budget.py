@@ -18,7 +18,7 @@ from headstart.fit.settings import BACKBONE, STARTED, TUNED, FitSettings
 from headstart.fit.started import Start
 from headstart.runner.events import StepTime
 from headstart.runner.job import Runtime
-from headstart.runner.machine import use_threads
+from headstart.runner.machine import torch_settings
 from headstart.sequence import Signature
 from headstart.study.costs import STEP, speed_here
 from headstart.study.estimate import measure, survey
@@ -138,7 +138,7 @@ def left_out(known: Known, settings: FitSettings, amount: Amount, whole: Amount)
     if amount.pretrain_steps < least:
         return f"the time leaves fewer than {least} steps for it"
     if amount.steps < defaults.WORTH * whole.steps and not defaults.expects_gain(known.labelled, known.rows):
-        return f"the time leaves less than {defaults.WORTH:.0%} of the steps, and it is not expected to pay"
+        return f"the time leaves less than {defaults.WORTH:.0%} of the steps, and it is not expected to help"
     return ""
 
 
@@ -213,7 +213,7 @@ def side_by_side(slots: int) -> float:
             torch.mm(matrix, matrix)
         seconds.append(time.perf_counter() - begun)
 
-    with use_threads(1):
+    with torch_settings(1):
         alone: list[float] = []
         for _ in range(3):
             work(alone)

@@ -60,7 +60,7 @@ and of how many: those of docs/results/pretraining-pays.md, and the sets of own.
 RIGHT = (40, 61)
 """On how many of all these the rule of `expects_gain` is right, each set left out when it is asked about."""
 WORTH = 0.5
-"""Share of the steps below which self-pretraining is left out where it is not expected to pay. On the ten sets of
+"""Share of the steps below which self-pretraining is left out where it is not expected to help. On the ten sets of
 own.md whose rows are all labelled and whose time left less, accuracy changed by -0.004 on average."""
 FOLDS, FEW_ROWS = 5, 300
 """Folds that choose where train and validation have fewer labels than that: a fifth of so few rows says too little."""
@@ -94,7 +94,7 @@ def shape_of(kind: str, lengths: np.ndarray, squeeze: int = 1) -> Shape:
 
 
 def expects_gain(labelled: int, rows: int) -> bool:
-    """Whether self-pretraining on `rows` train sequences is expected to pay, so many of them with a label."""
+    """Whether self-pretraining on `rows` train sequences is expected to help, so many of them with a label."""
     gained, comparisons = GAINED[rows > labelled]
     return 2 * gained > comparisons
 
@@ -103,13 +103,12 @@ def expectation(labelled: int, rows: int) -> str:
     """What `expects_gain` says, and what it rests on, in words."""
     bare = rows > labelled
     expected = "" if expects_gain(labelled, rows) else "not "
-    count, a = (f"{rows - labelled:,} of {rows:,}", "no") if bare else ("all", "a")
+    which = f"{rows - labelled:,} of {rows:,} training sequences have no label" if bare else "all are labelled"
     same, other = (f"{gained} of {comparisons}" for gained, comparisons in (GAINED[bare], GAINED[not bare]))
     return (
-        f"self-pretraining is {expected}expected to pay, as {count} train sequences have {a} label: it gained more "
-        f"than {LEAST_GAIN} of test accuracy in {same} such comparisons, and in {other} where "
-        f"{'all had one' if bare else 'some had none'}. This rule was right in {RIGHT[0]} of {RIGHT[1]}, each on a set "
-        "that it had not seen"
+        f"self-pretraining is {expected}expected to help: {which}. In earlier comparisons of this kind it gained more "
+        f"than {LEAST_GAIN} of test accuracy in {same} ({'all labelled' if bare else 'some unlabelled'}: {other}). "
+        f"The rule predicted {RIGHT[0]} of {RIGHT[1]} comparisons on held-out data sets correctly"
     )
 
 

@@ -59,7 +59,8 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
     right, shares = np.diagonal(counts), counts / np.maximum(counts.sum(1), 1)[:, None]
     names = [short(name) for name in labels]
     recall, precision = (
-        [_part(int(a), int(b)) for a, b in zip(right, counts.sum(axis), strict=True)] for axis in (1, 0)
+        [(f"{a} of {b}", words.percent(a / b) if b else words.NONE) for a, b in zip(right, of, strict=True)]
+        for of in (counts.sum(1), counts.sum(0))
     )
     if len(labels) > FEW:
         text = (
@@ -87,20 +88,12 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
     return Confusion(text, rows, heads, tuple(precision), numbered)
 
 
-def _part(right: int, of: int) -> tuple[str, str]:
-    return f"{right} of {of}", _percent(right / of) if of else words.NONE
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
 def _mistakes(counts: np.ndarray, shares: np.ndarray, names: list[str]) -> Table:
     """The commonest, ties in the order of the classes."""
     wrong = np.where(np.eye(len(counts), dtype=bool), 0, counts)
     order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]
     pairs = [(i, j) for i, j in zip(*(index.tolist() for index in np.unravel_index(order, wrong.shape)), strict=True)]
-    lines = [[names[i], names[j], str(wrong[i, j]), _percent(shares[i, j])] for i, j in pairs if wrong[i, j]]
+    lines = [[names[i], names[j], str(wrong[i, j]), words.percent(shares[i, j])] for i, j in pairs if wrong[i, j]]
     return text_table(("true class", "predicted class", "sequences", "share of the class"), lines, names=2)
 
 

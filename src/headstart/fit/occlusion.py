@@ -14,7 +14,7 @@ from headstart.models.model import ModelSpec
 from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Examples
 from headstart.serve.config import NETWORK
-from headstart.serve.model import Served, of_examples
+from headstart.serve.model import Served
 
 Answer = Callable[[Examples], np.ndarray]
 """Examples -> (n, K) probabilities or (n,) numbers."""
@@ -76,26 +76,6 @@ def _few(flops: float) -> int:
     return min(MOST, count) if count >= FEWEST else 0
 
 
-def where_it_looks(
-    served: Served,
-    x: Examples,
-    target: np.ndarray,
-    use: str | None = None,
-    windows: int = WINDOWS,
-    seed: int = 0,
-    most: int = MOST,
-    seconds: float | None = None,
-) -> Occlusion | None:
-    """Where the model `use` (default: the one that serves) looks, on up to `most` of these sequences.
-
-    x: prepared but not patched, as `of_examples` takes them. target: (n,) classes, or numbers in their own unit; rows
-    without one are left out. seconds: how long that may take; fewer sequences are looked at where more would not fit.
-    None where fewer than two sequences are left, which cannot lend each other values, or may be looked at.
-    """
-    classes = bool(served.config.preparation.classes)
-    return looked(lambda some: of_examples(served, some, use), x, target, classes, windows, seed, most, seconds)
-
-
 def looked(
     answer: Answer,
     x: Examples,
@@ -106,8 +86,13 @@ def looked(
     most: int = MOST,
     seconds: float | None = None,
 ) -> Occlusion | None:
-    """As `where_it_looks`, of anything that answers. `windows` at most; none is shorter than a position of the longest
-    sequence."""
+    """Where anything that answers looks, on up to `most` of these sequences.
+
+    x: prepared but not patched, as `of_examples` takes them. target: (n,) classes, or numbers in their own unit; rows
+    without one are left out. windows: at most; none is shorter than a position of the longest sequence. seconds: how
+    long that may take; fewer sequences are looked at where more would not fit. None where fewer than two sequences are
+    left, which cannot lend each other values, or may be looked at.
+    """
     there = np.flatnonzero(target != IGNORE if classes else ~np.isnan(target))
     if min(len(there), most) < 2:
         return None

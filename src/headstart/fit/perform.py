@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from headstart.fit import plan as planning
 from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone, check_served
 from headstart.fit.budget import Amount, Known
 from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, shape_of
-from headstart.fit.occlusion import affordable, where_it_looks
+from headstart.fit.occlusion import affordable, looked
 from headstart.fit.outcome import Candidate, Outcome, candidates_of, distinct, served_model, serving, winner
-from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, STARTED, TUNED, FitSettings
+from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, STARTED, TUNED, FitPlan, FitSettings
 from headstart.fit.source import Source, read_source
 from headstart.fit.started import find_start
 from headstart.fit.wording import answer, notes, split_in_words, title
@@ -34,6 +34,7 @@ from headstart.runner.machine import choose_device, default_workers, version
 from headstart.runner.perform import perform
 from headstart.sequence import IGNORE
 from headstart.serve.config import NETWORK, Profile
+from headstart.serve.model import of_examples
 from headstart.serve.network import check_servable
 from headstart.spec import read
 from headstart.stage import look_again
@@ -80,7 +81,7 @@ class Fit:
         self.baseline_seconds, self.last_seconds, self.usable = 0.0, 0.0, False
         self.failed, self.broken = list[str](), list[str]()
         self.served_arm: dict[str, Any] = {}
-        self.plan: planning.FitPlan | None = None
+        self.plan: FitPlan | None = None
         self.study: Plan | None = None
         self._check()
 
@@ -119,7 +120,7 @@ class Fit:
             now = time.monotonic()
             if not self.usable and any(self.store.status(stage.identity) in DONE for stage in stages):
                 self.usable = True
-                yield f"a first usable model after {words.duration(now - self.begun)}; Ctrl-C from now on leaves one"
+                yield f"a first usable model after {words.duration(now - self.begun)}; from now on Ctrl-C keeps one"
             share = 2 / 3 if len(self.splits) > 1 else 1 / 5
             spent, self.last_seconds = now - begun, now - last  # the next run is as long as the last
             if self.settings.time is not None and spent + self.last_seconds > share * self.settings.time:
@@ -134,18 +135,18 @@ class Fit:
                 break
         self.baseline_seconds = time.monotonic() - begun
 
-    def make_plan(self, slots: int, *, keep: bool = True, timed: bool = True) -> planning.FitPlan:
+    def make_plan(self, slots: int, *, keep: bool = True, timed: bool = True) -> FitPlan:
         """The plan that an earlier run of the same command left, or a new one for `slots` processes, which is kept.
 
         timed: steps are taken, where there is a limit of time, to tell how many fit into it.
         """
-        plan = planning.kept_plan(self.folder, self.wanted)
+        plan = FitPlan.kept(self.folder, self.wanted, self.settings)
         if plan is None:
             spent = time.monotonic() - self.begun
             timed = timed and (self.settings.time is not None or self.out is not None)
             plan = planning.plan_for(self.known, self.settings, self.wanted, spent, slots, self.device, timed=timed)
             if keep:
-                planning.keep_plan(self.folder, plan)
+                plan.keep(self.folder, self.settings)
         self.plan = plan
         table = planning.with_places(plan.study, self.known)
         self.study = make_plan(read_study(table, self.settings.overrides), self.data)
@@ -181,7 +182,7 @@ class Fit:
                 check_servable(model, objective, self.task)
         self.wanted = planning.made_for(content(spec, self.data), spec.document(places=False), self.settings, known)
         self.folder = self.out or self.store.root / "plans" / self.wanted
-        planning.kept_plan(self.folder, self.wanted)
+        FitPlan.kept(self.folder, self.wanted, self.settings)
 
     def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
         """Train what is not there yet, until all is done or the time is over.
@@ -237,26 +238,16 @@ class Fit:
         best = winner(candidates)
         serves, network = serving(self.settings.serve, best, candidates)
         again = None if serves.is_network or interrupted else self._fit_again(serves)
-        profile, layout = Profile.of(self.source.sequences), self.source.layout
+        profile, layout, folds = Profile.of(self.source.sequences), self.source.layout, len(self.splits)
         served = served_model(
-            self.facts,
-            layout,
-            serves.name,
-            network,
-            candidates,
-            self.store,
-            self.data,
-            again,
-            profile,
-            len(self.splits),
+            self.facts, layout, serves.name, network, candidates, self.store, self.data, again, profile, folds
         )
         model, labels = serves.best(), self.facts.labels
         split, answers = self.task.test, model.test
         if not len(answers.target):
             split, answers = self.task.val, model.val
-            if len(self.splits) > 1:  # a run's own fold, which is a further repetition from so many seeds on
-                fold = {"folds": len(self.splits), "fold": model.seed}
-                split = open_task(self.spec.model_copy(update=fold), self.data).val
+            if folds > 1:  # a run's own fold, which is a further repetition from so many seeds on
+                split = open_task(self.spec.model_copy(update={"folds": folds, "fold": model.seed}), self.data).val
         stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
         train, looked_at = self.task.train, 0 if interrupted else affordable(served)
         seconds = max((self.settings.time or np.inf) - (time.monotonic() - self.begun) - REPORT, 0.0)
@@ -274,12 +265,14 @@ class Fit:
             test=model.test,
             uncalibrated=softmax(model.raw) if model.raw is not None and labels and len(model.raw) else None,
             results=results,
-            answer=answer(candidates, best, serves),
+            answer=answer(candidates, best, serves, self.plan.study["arms"]),
             plan=self.plan.texts,
             notes=tuple(remarks),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
             | {"labelled": len(train.labelled_units())},
-            occlusion=where_it_looks(served, split, answers.target, most=looked_at, seconds=seconds),
+            occlusion=looked(
+                partial(of_examples, served), split, answers.target, bool(labels), most=looked_at, seconds=seconds
+            ),
             records={identity: list(self.store.records(identity)) for identity in stages},
             versions={name: version(name) for name in ("headstart", "torch", "numpy")},
             seeds=self.settings.runs,
@@ -324,8 +317,7 @@ class Fit:
     @cached_property
     def known(self) -> Known:
         """What a plan is made from."""
-        train, task, splits = self.task.train, self.task, self.splits
-        target = train.target
+        task, splits, target = self.task, self.splits, self.task.train.target
         # Of all splits: how long a sequence is says nothing of its class, and each is read whichever split it is in.
         lengths = np.concatenate([task.split(name).lengths for name in ("train", "val", "test")])
         grouped = self.source.sequences.groups is not None and self.settings.by_group

@@ -7,13 +7,10 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field
 
-from headstart.errors import BadInput
 from headstart.fit import defaults
 from headstart.fit.budget import (
     EVALUATIONS,
@@ -27,12 +24,11 @@ from headstart.fit.budget import (
     stage_seconds,
     whole_amount,
 )
-from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, PLAN, PRETRAINED, STARTED, TUNED, FitSettings
+from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, PRETRAINED, STARTED, TUNED, FitPlan, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
 from headstart.sequence import Signature
-from headstart.spec import Spec, digest, read
-from headstart.store import Damaged, publish_json, read_json
+from headstart.spec import digest
 from headstart.study.plan import Plan, PlannedStage, make_plan
 from headstart.study.spec import read_study
 from headstart.study.words import duration, many
@@ -49,54 +45,13 @@ SQUEEZES = (1, 2, 4)
 COLUMN = "data"
 
 
-class FitPlan(Spec):
-    """What a fit resolved: a study of the networks, the seconds it should take here, and what was decided, in words.
-
-    made_for: digest of the data and of the settings; a plan for others is not this one.
-    """
-
-    kind: str = "headstart plan"
-    made_for: str
-    made_by: str = ""
-    study: dict[str, Any]
-    seconds: float = Field(ge=0)
-    texts: tuple[str, ...]
-
-
 def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings, known: Known) -> str:
-    """What a plan belongs to: the data and the weights to start from by their content, and the settings."""
+    """What a plan belongs to: the data and the weights to start from by content, and the settings but the time."""
     plain = {name: value for name, value in task.items() if name not in FILES}
     more = {} if known.backbone is None else {"backbone": known.backbone.content}
     more |= {} if known.series is None else {EMBEDDING: known.series.content}
     more |= {} if known.start is None else {STARTED: known.start.content}
     return digest({"content": content, "task": plain, "settings": settings.document(), **more})
-
-
-def kept_plan(folder: Path, wanted: str) -> FitPlan | None:
-    """The plan that an earlier run of the same command left. Raises: BadInput where it was made for something else."""
-    path = folder / PLAN
-    try:
-        plan = read(FitPlan, {k: v for k, v in read_json(path).items() if k != "format"}, str(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except BadInput as error:
-        raise BadInput(
-            f"{error}\n{path}: is not a plan that this headstart reads; give another folder with -o, or delete "
-            "it to plan anew"
-        ) from None
-    except Damaged as error:
-        raise BadInput(f"{error}; delete it to plan anew") from None
-    if plan.made_for != wanted:
-        raise BadInput(
-            f"{path}: was made for other data or settings; give another folder with -o, or delete it to plan anew"
-        )
-    return plan
-
-
-def keep_plan(folder: Path, plan: FitPlan) -> None:
-    """Write the plan where the same command finds it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    publish_json(folder / PLAN, plan.model_dump(mode="json"))
 
 
 def plan_for(
@@ -153,7 +108,7 @@ def _fitted(
         if enough:
             break
     if settings.pretrains and (leaves := left_out(known, settings, amount, whole)):
-        why = f"self-pretraining is left out: {leaves}; --pretrain takes it"
+        why = f"self-pretraining is skipped: {leaves}; --pretrain forces it"
         alone = replace(settings, pretrain=False)
         return _fitted(known, shape, alone, made_for, seconds, spent, share, why)
     study = study_table(known, shape, settings, amount)
@@ -359,7 +314,7 @@ def _texts(
         asked = next((stage.spec.objective for stage in _networks(plan) if stage.name == "pretrain"), None)
         rate = getattr(asked, "mask_rate", None)
         hidden = f"{rate:.0%} of positions masked" if rate else "each next position predicted"
-        how = f"{hidden}; {'absolute error' if known.kind == 'numbers' else 'cross-entropy'} of what they held"
+        how = f"{hidden}; {'absolute error' if known.kind == 'numbers' else 'cross-entropy'}"
         if asked is not None and asked.source_digest:
             how = f"the objective {asked.kind}, of your own"
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, {how}")

@@ -1,4 +1,4 @@
-"""What a person may set of a fit."""
+"""What a person may set of a fit, and the plan that is kept of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from headstart.data import LayoutSpec
 from headstart.errors import BadInput, nearest
 from headstart.models import MODELS
+from headstart.spec import Spec, read
+from headstart.store import Damaged, publish_json, read_json
+from headstart.text import listed
 
 PLAN = "plan.json"
 """The file of a plan in the folder of a model."""
@@ -136,11 +141,57 @@ class FitSettings:
         return tuple(range(SEEDS)) if self.seeds is None else self.seeds
 
     def document(self) -> dict[str, Any]:
-        """What of the settings decides a plan, as JSON material: no place of a file."""
-        names = ["time", "seeds", "rates", "epochs", "pretrain_epochs", "balanced", "pretrain", "overrides"]
+        """What of the settings decides what a plan is for, as JSON material: no place of a file, and not the time."""
+        names = ["seeds", "rates", "epochs", "pretrain_epochs", "balanced", "pretrain", "overrides"]
         names += ["models"] if self.models else []
         names += ["folds"] if (self.folds or 1) > 1 else []
         return {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in names}
+
+
+class FitPlan(Spec):
+    """What a fit resolved: a study of the networks, the seconds it should take here, and what was decided, in words.
+
+    made_for: digest of the data and of the settings; a plan for others is not this one. time, settings: those of the
+    command.
+    """
+
+    kind: str = "headstart plan"
+    made_for: str
+    made_by: str = ""
+    study: dict[str, Any]
+    seconds: float = Field(ge=0)
+    texts: tuple[str, ...]
+    time: float | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def kept(cls, folder: Path, wanted: str, settings: FitSettings) -> FitPlan | None:
+        """The plan that an earlier run of the same command left; None where it had another limit of time.
+
+        Raises: BadInput where it was made for something else.
+        """
+        path = folder / PLAN
+        anew = f"give another folder with -o, or delete {PLAN} to plan anew"
+        try:
+            plan = read(cls, {k: v for k, v in read_json(path).items() if k != "format"}, str(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except BadInput as error:
+            raise BadInput(f"{error}\n{path}: is not a plan that this headstart reads; {anew}") from None
+        except Damaged as error:
+            raise BadInput(f"{error}; delete it to plan anew") from None
+        if plan.made_for != wanted:
+            now = settings.document()
+            differ = [name for name in now if plan.settings and plan.settings.get(name) != now[name]]
+            which = f" ({listed(differ)})" if differ else ""
+            raise BadInput(f"{path}: was made for other data or settings{which}; {anew}")
+        return plan if plan.time == settings.time else None
+
+    def keep(self, folder: Path, settings: FitSettings) -> None:
+        """Write the plan where the same command finds it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        plan = self.model_copy(update={"time": settings.time, "settings": settings.document()})
+        publish_json(folder / PLAN, plan.model_dump(mode="json"))
 
 
 def _check_override(word: str, own: Collection[str]) -> None:

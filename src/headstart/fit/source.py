@@ -15,6 +15,7 @@ from headstart.data.layout import TARGET, by_role, plain
 from headstart.errors import BadInput
 from headstart.fit.settings import FILES, FitSettings
 from headstart.store import publish
+from headstart.text import first_few
 
 MARKS = ("|", ";", ",")
 """What separates several targets in one cell."""
@@ -157,7 +158,9 @@ def _check_target(source: Source, settings: FitSettings) -> None:
             "--target-kind class"
         )
     if s.target == "none" or not s.labelled.any():
-        raise BadInput(f"{source.known_as}: has no target to learn; name its column with --target, or give y")
+        names = first_few([name for name in s.layout.unused if name])
+        there = f" (columns that are not used: {names})" if names else ""
+        raise BadInput(f"{source.known_as}: has no target to learn; name its column with --target{there}")
     if s.target == "class" and len(s.classes) == 1:
         raise BadInput(f"{source.known_as}: every label is {s.classes[0]!r}; give two classes or more")
 

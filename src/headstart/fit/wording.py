@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -39,15 +39,21 @@ EXPLAINED = {
     "mae": "MAE: the mean distance from the true number, in the target's unit.",
     "rmse": "RMSE: the same with large errors weighing more (the root of the mean squared error).",
 }
+ACROSS = "also stand in"
+"""Words of a note on sequences of one split that are in an earlier one, too."""
 HIDDEN = ("layout", "note")
 """Lines of a data card that may name a file."""
 
 
-def answer(candidates: Sequence[Candidate], best: Candidate, serves: Candidate) -> str:
+def answer(candidates: Sequence[Candidate], best: Candidate, serves: Candidate, planned: Collection[str]) -> str:
     """The first sentences of the screen and of the page: the best model, and what self-pretraining and a checkpoint
-    helped."""
+    helped. planned: arms of the networks' study."""
     by_name = {candidate.name: candidate for candidate in candidates}
-    texts = [_winner(candidates, best, serves), *_helped(by_name, "self_pretrained", "self-pretraining")]
+    texts = [_winner(candidates, best, serves)]
+    if "self_pretrained" in planned:
+        texts += _helped(by_name, "self_pretrained", "self-pretraining")
+    else:
+        texts.append("Self-pretraining was not tried; the plan says why.")
     arms = {
         BACKBONE: "the frozen checkpoint",
         TUNED: "the checkpoint with trained norms",
@@ -78,7 +84,7 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate)
 
 
 def _helped(candidates: Mapping[str, Candidate], arm: str, subject: str) -> Iterator[str]:
-    """Whether an arm is ahead of training from scratch; subject: what helps it, in words. Every fit self-pretrains."""
+    """Whether an arm is ahead of training from scratch; subject: what helps it, in words."""
     pretrained, scratch = candidates.get(arm), candidates.get("scratch")
     if pretrained is None or scratch is None:
         trained = "neither network" if pretrained is scratch else "only one of the two networks"
@@ -140,8 +146,8 @@ def notes(
     elif left:
         verb, end = "was" if left == 1 else "were", "The fit was interrupted" if interrupted else "The time was over"
         texts.append(
-            f"{end} before {words.many(left, 'stage')} {verb} done, so that models may have other seeds, "
-            "and the choice may change: the same command goes on with them."
+            f"{end} before {words.many(left, 'stage')} {verb} done, so that some models have fewer "
+            "seeds than others, and the choice may change. Run the command again to finish them."
         )
     if interrupted:
         texts.append(
@@ -160,7 +166,8 @@ def notes(
             texts.append("All validation sequences have one target: models were chosen by their squared error there.")
     elif train is not None:
         texts += _rare(np.bincount(train[train >= 0].astype(np.int64), minlength=len(labels)), labels)
-    return [*texts, *map(str, results.caveats)]
+    # A split that holds sequences of an earlier one makes every score too good.
+    return [*texts, *sorted(map(str, results.caveats), key=lambda text: ACROSS not in text)]
 
 
 def _rare(counts: np.ndarray, labels: tuple[str, ...]) -> Iterator[str]:

@@ -76,8 +76,7 @@ class MLP(nn.Module):
         self.back = nn.Linear(hidden, width, bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        answer: torch.Tensor = self.back(self.activation(self.into(x)))
-        return answer
+        return self.back(self.activation(self.into(x)))
 
 
 class GLU(nn.Module):

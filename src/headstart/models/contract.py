@@ -70,11 +70,6 @@ def _with_bias(module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return x, valid, draw, module.bias[:, : x.shape[1], : x.shape[1]]
 
 
-def example_of(cls: type[MixerSpec]) -> MixerSpec:
-    """The small spec that a mixer's class offers for its checks."""
-    return read(cls, dict(cls.example), cls.__name__)
-
-
 def cases(spec: MixerSpec) -> Iterator[Case]:
     """Every way to build a mixer."""
     for causal in (False, True) if spec.can_be_causal else (False,):
@@ -366,16 +361,6 @@ def measured_facts(cls: type[MixerSpec]) -> dict[str, Any]:
         "causal": spec.can_be_causal,
         "parameters": sum(p.numel() for p in module.parameters()),
     }
-
-
-def check_facts(cls: type[MixerSpec], facts: Mapping[str, Any]) -> None:
-    """The facts that the table states are those of the spec's defaults."""
-    measured = measured_facts(cls)
-    for name, value in facts.items():
-        if name not in measured:
-            raise Broken(f"mixer {cls.__name__!r}: the table: {nearest(name, measured)}")
-        if value != measured[name]:
-            raise Broken(f"mixer {cls.__name__!r}: the table's {name} is {value!r}, the module's {measured[name]!r}")
 
 
 def check_mixer(cls: type[MixerSpec], settings: Mapping[str, Any] | None = None) -> dict[str, str | None]:

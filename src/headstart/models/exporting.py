@@ -70,7 +70,6 @@ class AtLength(nn.Module):
         self.mixer, self.length = mixer, length
 
     def forward(self, x: Tensor, valid: Tensor, draw: None = None) -> Tensor:
-        del draw
         positions, padded = torch.arange(x.shape[1]), torch.arange(self.length)
         index = torch.minimum(padded, positions[-1])
         out: Tensor = self.mixer(x[:, index], valid[:, index] & (padded <= positions[-1]))

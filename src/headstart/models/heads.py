@@ -52,8 +52,7 @@ class SequenceHead(nn.Module):
         self.output = nn.Linear(width, size)
 
     def forward(self, x: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        answer: torch.Tensor = self.output(pooled(x, valid, self.pool))
-        return answer
+        return self.output(pooled(x, valid, self.pool))
 
 
 class PositionHead(nn.Module):
@@ -64,9 +63,7 @@ class PositionHead(nn.Module):
         self.output = nn.Linear(width, size)
 
     def forward(self, x: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        del valid
-        answer: torch.Tensor = self.output(x)
-        return answer
+        return self.output(x)
 
 
 class BareHead(nn.Module):
@@ -76,7 +73,6 @@ class BareHead(nn.Module):
     """
 
     def forward(self, x: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        del valid
         return x
 
 
@@ -97,8 +93,7 @@ class PairHead(nn.Module):
         both = pooled(x, valid, self.pool)
         a, b = both[0::2], both[1::2]
         features = torch.cat([a, b, a - b, a * b], dim=-1)
-        answer: torch.Tensor = self.output(nn.functional.gelu(self.hidden(features)))
-        return answer
+        return self.output(nn.functional.gelu(self.hidden(features)))
 
 
 def build_head(output: Output, width: int, pool: Pool) -> nn.Module:

@@ -61,7 +61,6 @@ class ModelKind(Spec):
 
     def kernel_flops(self, length: int) -> dict[str, float]:
         """Of the FLOPs of each layer, those that make a kernel out of parameters alone, once for a batch."""
-        del length
         return {}
 
     def describe(self) -> str:
@@ -70,7 +69,6 @@ class ModelKind(Spec):
 
     def describe_work(self, title: str) -> str:
         """What a stage of it did where nothing was trained, in words: `stage ...`. title: that of its result."""
-        del title
         return "fitted it to the labelled training examples, without gradients"
 
     def describe_fresh(self) -> str:
@@ -84,8 +82,7 @@ def model_class(model: Any) -> type[ModelKind]:
         return type(model)
     kind = model.get("kind", DEFAULT) if isinstance(model, Mapping) else DEFAULT
     known = isinstance(kind, str) and kind in MODELS
-    cls: type[ModelKind] = MODELS[kind if known else DEFAULT].load()
-    return cls
+    return MODELS[kind if known else DEFAULT].load()
 
 
 def with_kind(model: Any) -> Any:

@@ -171,7 +171,6 @@ class ModelSpec(ModelKind):
         )
 
     def describe_fresh(self) -> str:
-        """How fresh weights of its encoder differ from the usual ones."""
         texts = ["fresh weights of its encoder being orthogonal"] if self.encoder.init == "orthogonal" else []
         texts += ["fresh blocks being drawn as GPT-2's"] if self.init == "gpt2" else []
         return " and ".join(texts)
@@ -217,7 +216,6 @@ class ModelSpec(ModelKind):
 
     @property
     def alone(self) -> str:
-        """Why one of its mixers cannot be stacked, where that is so."""
         return next((reason for mixer in self.mixers if (reason := mixer.alone)), "")
 
     @property
@@ -269,8 +267,7 @@ class SequenceModel(Network):
         else:
             x = self.through(batch.features, valid, (batch.level, len(self.blocks) + 1), draw, statistics)
             valid = None if batch.level > len(self.blocks) else valid  # pooled already
-        answer: Tensor = self.head(x, valid)
-        return answer
+        return self.head(x, valid)
 
     def embed(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """(B, L, D) after the last norm; what stands at padded positions means nothing."""

@@ -32,7 +32,6 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor, valid: Tensor | None, statistics: Tensors | None) -> Tensor:
-        del valid, statistics
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
 
 
@@ -48,7 +47,6 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor, valid: Tensor | None, statistics: Tensors | None) -> Tensor:
-        del valid, statistics
         wide = x.float() if x.dtype in HALVES else x
         return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.epsilon)).to(x.dtype) * self.weight
 
@@ -116,7 +114,6 @@ class NoNorm(nn.Module):
     """Leaves x as it is."""
 
     def forward(self, x: Tensor, valid: Tensor | None, statistics: Tensors | None) -> Tensor:
-        del valid, statistics
         return x
 
 

@@ -58,7 +58,6 @@ class OwnModelSpec(ModelKind):
 
     def build(self, signature: Signature) -> nn.Module:
         """The module; its fresh weights are drawn from torch's generator, which the stage's seed has seeded."""
-        del signature
         raise BadInput(f"model.kind: {self.kind!r} builds nothing; give its class `build(signature)`, as in the guide")
 
     def flops(self, signature: Signature, length: int) -> float:
@@ -123,7 +122,6 @@ class OwnModel(Network):
         signature: Signature,
         parts: Mapping[str, str] | None = None,
         kind: str = "",
-        hidden_token: int | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(parts or {}, Mapping):
@@ -133,18 +131,18 @@ class OwnModel(Network):
             )
         self.net, self.head, self.size, self.kind = net, head, size, kind or type(net).__name__
         self.parts, self.saved = dict(parts or {}), frozenset(net.state_dict())
-        self.hidden_token = signature.width if hidden_token is None else hidden_token
+        self.hidden_token = signature.width
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        names = [p for p in inspect.signature(net.forward).parameters.values() if p.kind in positional]
-        self.takes_lengths = len(names) > 1
+        second = [p for p in inspect.signature(net.forward).parameters.values() if p.kind in positional][1:2]
+        # A second argument with another name and a default, such as `mask=None`, means something else.
+        self.takes_lengths = any(p.name == "lengths" or p.default is p.empty for p in second)
 
     def forward(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """The head's answer, or the module's own: (B, size), (B, L, size) or, for pairs, (B / 2, size)."""
         x = self.embed(batch, draw, statistics)
         if self.head is None:
             return x
-        answer: Tensor = self.head(x, None if batch.full else batch.valid)
-        return answer
+        return self.head(x, None if batch.full else batch.valid)
 
     def exportable(self, length: int) -> nn.Module:
         """What is exported in its place, for at most `length` positions."""
@@ -153,6 +151,7 @@ class OwnModel(Network):
     def embed(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """What the module gives: (B, L, D), or outputs where it has no head of ours."""
         inputs = self._inputs(batch)
+        inputs = inputs.clone() if inputs is batch.inputs else inputs  # a module may write into what it gets
         self._set_mode(training=draw is not None)
         before = dict(self.net.named_buffers())
         with _seeded_torch(draw, inputs.device):
@@ -164,8 +163,7 @@ class OwnModel(Network):
         if not fits or not isinstance(x, Tensor):
             wanted = f"(B, L, D) = {whole}" if self.head is not None else f"(B, K) = {short} or (B, L, K) = {whole}"
             raise BadInput(f"model: {self.kind!r} gives {shape} for inputs {tuple(inputs.shape)}; let it give {wanted}")
-        result: Tensor = x
-        return result
+        return x
 
     def _inputs(self, batch: Batch) -> Tensor:
         inputs = batch.inputs

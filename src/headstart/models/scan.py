@@ -8,6 +8,7 @@ Letters: B batch, L length, D width, N state, C kernels per channel (one per dir
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -43,6 +44,30 @@ def fast_length(least: int) -> int:
     return best
 
 
+class Gradient(torch.autograd.Function):
+    """Base of gradients that are written out and have none themselves, so that nothing is kept for it."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> Any:
+        raise NotImplementedError(
+            "convolutions, attention and LSTMs have no second derivatives: gradients of gradients are not written out"
+        )
+
+
+def folded(tensors: Iterable[Tensor], dims: Iterable[int | None], size: int, axes: Iterable[int]) -> list[Tensor]:
+    """Tensors with a stacked axis at `dims` (None: shared by the stack), which is folded into the one at `axes`."""
+    out = []
+    for x, dim, axis in zip(tensors, dims, axes, strict=True):
+        before, after = x.shape[:axis], x.shape[axis:]
+        stack = x.unsqueeze(axis).expand(*before, size, *after) if dim is None else x.movedim(dim, axis)
+        out.append(stack.flatten(axis, axis + 1))
+    return out
+
+
 class _Convolve(torch.autograd.Function):
     """Circular convolution along the last axis, cut to the input's length.
 
@@ -73,7 +98,7 @@ class _Convolve(torch.autograd.Function):
         return known.get(0), known.get(1)
 
 
-class _ConvolveBackward(torch.autograd.Function):
+class _ConvolveBackward(Gradient):
     """Gradients of the inputs (0) and of the kernel (1), those that are needed."""
 
     generate_vmap_rule = True
@@ -88,14 +113,6 @@ class _ConvolveBackward(torch.autograd.Function):
             lambda: torch.fft.irfft((toward * spectrum.conj()).sum(0), n=size),
         )
         return tuple(made[i]() for i in needed)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing is kept: there are no second derivatives."""
-
-    @staticmethod
-    def backward(ctx: Any, *_: Tensor) -> Any:
-        raise NotImplementedError("a convolution has no second derivatives")
 
 
 def convolve(inputs: Tensor, kernels: Tensor, skip: Tensor | None = None) -> Tensor:
@@ -170,8 +187,7 @@ def diagonal_kernel(weight: Pair, rate: Pair, length: int, stride: int) -> Tenso
             by_channel = table.movedim(0, 1).flatten(1, 2)
             out = torch.matmul(by_channel, right)
             out = out.reshape(out.shape[0], -1, rows, stride).movedim(1, 0)
-    kernel: Tensor = out.flatten(2)[..., :length]
-    return kernel
+    return out.flatten(2)[..., :length]
 
 
 def in_chunks(x: Tensor, chunk: int) -> Tensor:
@@ -189,8 +205,7 @@ def recurrence(decay: Tensor, inputs: Tensor) -> Tensor:
     """
     if torch.compiler.is_exporting():
         return _advance(decay, inputs, False)
-    out: Tensor = _Recurrence.apply(decay, inputs, False)  # type: ignore[no-untyped-call]
-    return out
+    return _Recurrence.apply(decay, inputs, False)  # type: ignore[no-untyped-call]
 
 
 def _advance(decay: Tensor, inputs: Tensor, back: bool) -> Tensor:

@@ -242,7 +242,7 @@ def check_visible(tree: ast.Module, where: str, also: tuple[str, ...] = ()) -> N
 
 def _aliases(nodes: Iterable[ast.AST]) -> dict[str, str]:
     """The full names of what imports bind: `J` is `torch.jit` after `from torch import jit as J`."""
-    out = {}
+    out: dict[str, str] = {}
     for node in nodes:
         if isinstance(node, ast.Import):
             out |= {alias.asname: alias.name for alias in node.names if alias.asname}

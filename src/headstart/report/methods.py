@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headstart.spec import flat
 from headstart.study import words
 from headstart.study.results import Facts, Results
 from headstart.study.rows import Row
@@ -136,25 +137,16 @@ def _apart(stages: Iterable[PlannedStage], results: Results) -> dict[str, list[s
         training = values.setdefault(planned.name, {})
         model, objective = planned.spec.model.described, planned.spec.objective.described
         described = (*NAMED, *(f"model.{name}" for name in model), *(f"objective.{name}" for name in objective))
-        for path, value in _leaves(_spec(planned)).items():
+        for path, value in flat(_spec(planned), whole=["parent"]).items():
             if not path.startswith(described) and f"{planned.name}.{path}" not in results.names:
                 of = values[""] if path.startswith("model.") else training
                 of.setdefault(path, set()).add(repr(value))
     return {name: [path for path, seen in settings.items() if len(seen) > 1] for name, settings in values.items()}
 
 
-def _leaves(table: Spec, before: str = "") -> dict[str, Any]:
-    """Full name of each setting -> its value."""
-    out: dict[str, Any] = {}
-    for key, value in table.items():
-        inner = isinstance(value, Mapping) and key != "parent"
-        out |= _leaves(value, f"{before}{key}.") if inner else {f"{before}{key}": value}
-    return out
-
-
 def _also(spec: Spec, paths: Sequence[str]) -> str:
     """` (model.residual false)`: settings by their names."""
-    leaves = _leaves(spec)
+    leaves = flat(spec, whole=["parent"])
     named = [f"{path} {words.plain(leaves[path])}" for path in paths if path in leaves]
     return f" ({', '.join(named)})" if named else ""
 

@@ -7,11 +7,9 @@ import importlib
 import importlib.util
 import json
 import os
-import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,6 +20,7 @@ from urllib.parse import urlsplit
 from headstart.errors import BadInput, one_line
 from headstart.runner import node
 from headstart.runner.job import Runtime
+from headstart.runner.local import signals_kept
 
 _ANSWER = 5.0  # seconds that an address has to answer
 _INTRODUCTION = 120.0  # seconds that nodes have to say what they have installed; their first process starts then
@@ -138,7 +137,7 @@ def _init(ray: Any, on: str) -> None:
         socket.create_connection((host, port), _ANSWER).close()
     except OSError as error:
         raise BadInput(f"--on: no Ray cluster answers at {address} ({error.strerror or error}); {way}") from None
-    with _signals_kept():
+    with signals_kept():  # Ray puts handlers of its own in their place
         try:
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except (RuntimeError, ConnectionError, ray.exceptions.RayError) as error:
@@ -168,20 +167,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         worker[name] = before
-
-
-@contextlib.contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Ray puts handlers of its own in place of those that are there."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def last_line(error: BaseException) -> str:

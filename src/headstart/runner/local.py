@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO, Any, Protocol
@@ -101,6 +101,18 @@ _JOB, _STOP = b"job:", b"stop:"  # heads of what the driver sends
 _WATCH = 0.25  # seconds between looks at the driver; it may take at most 2 s to notice that it is gone
 _TAIL = 2000  # bytes of a dead worker's last words that are kept
 _BLOCKED = {signal.SIGINT, signal.SIGTERM}  # a terminal or a scheduler sends these to the workers too
+
+
+@contextlib.contextmanager
+def signals_kept() -> Iterator[Iterable[int]]:
+    """SIGINT and SIGTERM, whose handlers are put back in the end; outside the main thread none: they cannot change."""
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in _BLOCKED if main}
+    try:
+        yield before
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Inline:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import signal
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -23,12 +22,13 @@ from headstart.plugins import plugins_of
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Agenda, Engine, Job, Probe, Runtime, training
-from headstart.runner.local import Inline, Pool, Stop, WorkerDied, WorkerMessage, WorkerReport, Workers
+from headstart.runner.local import Inline, Pool, Stop, WorkerDied, WorkerMessage, WorkerReport, Workers, signals_kept
 from headstart.runner.machine import gpus
 from headstart.runner.ranks import RankProcesses, check_ranks, follows, take_part_as_launched
 from headstart.runner.stacks import Stacks, too_large
 from headstart.runner.worker import never, perform_one, perform_stack, time_one
 from headstart.store import Damaged, Store
+from headstart.store.files import tidy
 from headstart.training.distributed import joined
 
 _LOOK = 0.2  # seconds between two looks at signals and the clock
@@ -270,7 +270,7 @@ class _Run:
             return None
         if not sound:
             return None
-        self._store.tidy(job.identity)
+        tidy(self._store.folder(job.identity))
         return result
 
     def _wait_for(self, job: Job) -> Iterator[Event]:
@@ -375,12 +375,7 @@ def _signals(echo: float = 0.0) -> Iterator[_Interruption]:
         if interruption.count > 1:
             raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
+    with signals_kept() as numbers:
+        for number in numbers:
+            signal.signal(number, count)
         yield interruption
-        return
-    before = {number: signal.signal(number, count) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield interruption
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -134,12 +134,14 @@ class HeldOut(Spec):
 
     def reach(self, confidence: float) -> float:
         """The error that `confidence` of new sequences stay within. Raises: BadInput where too few were held out."""
+        if not 0 < confidence < 1:
+            raise BadInput(f"confidence: {confidence:g} is not between 0 and 1; give a coverage such as 0.9")
         count = len(self.errors)
-        rank = math.ceil((count + 1) * confidence) if 0 < confidence < 1 else 0
-        if not 0 < rank <= count:
+        rank = math.ceil((count + 1) * confidence)
+        if rank > count:
             raise BadInput(
-                f"confidence: {confidence:g} is none that {count:,} held-out sequences can vouch for; give more than 0 "
-                f"and at most {math.floor(100 * count / (count + 1)) / 100:g}, or fit with more sequences"
+                f"confidence: {confidence:g} is more than {count:,} held-out sequences allow; give at most "
+                f"{math.floor(100 * count / (count + 1)) / 100:g}, or fit with more sequences"
             )
         return self.errors[rank - 1]
 
@@ -166,12 +168,6 @@ class Profile(Spec):
             mean={name: float(f"{x.mean():.6g}") for name, x in named},
             deviation={name: float(f"{x.std():.6g}") for name, x in named},
         )
-
-    def drift(self, s: Sequences) -> str:
-        """`Drift.sentence` of these sequences."""
-        drift = Drift(self)
-        drift.add(s)
-        return drift.sentence()
 
 
 class Drift:

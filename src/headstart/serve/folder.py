@@ -18,7 +18,9 @@ import numpy as np
 from headstart.baselines import from_arrays, shapes
 from headstart.data.archives import reading
 from headstart.errors import BadInput, nearest
-from headstart.models.checkpoints.folder import Header, read_header
+from headstart.models.checkpoints.folder import CONFIG as CONFIG
+from headstart.models.checkpoints.folder import MODEL_FOLDER, Folder, Header, read_header
+from headstart.models.checkpoints.folder import WEIGHTS as WEIGHTS
 from headstart.models.kind import DEFAULT
 from headstart.models.mixers import MIXERS
 from headstart.plugins import own_kinds, plugins_of, require_plugins
@@ -31,15 +33,11 @@ from headstart.store.files import canonical, unseal_arrays, writing
 if TYPE_CHECKING:
     from headstart.models.model import Network
 
-CONFIG, WEIGHTS, SOURCE = "config.json", "model.safetensors", "source"
+SOURCE = "source"
 NEWEST = 1
 """Format of a config."""
-PICKLED = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
-"""Endings of weights that are never read: opening most of them can run code that they hold."""
 FOREIGN = ("model_type", "architectures", "transformers_version", "auto_map", "library_name")
 """Keys of configs that other libraries write."""
-MOST_CONFIG = 2**24
-"""Bytes of a config; 65,536 symbols take a tenth of it."""
 SAVED = "the folder that `headstart fit` or save_pretrained wrote"
 
 
@@ -77,11 +75,11 @@ def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others
     and shapes of the weights are compared with the config before anything of their size is allocated.
     """
     path = Path(folder)
-    _check_folder(path)
-    document = _document(_inside(path, CONFIG))
+    files = Folder(path)
+    document = _document(files)
     served = document if others else _without_idle(document, use)
     config = _config(served, path / CONFIG)
-    weights = _inside(path, WEIGHTS)
+    weights = files.weights()
     try:
         header = read_header(weights)
         idle = {NETWORK, *document.get("classics", ())} - {*config.classics, NETWORK if config.network else ""}
@@ -149,48 +147,11 @@ def _check_finite(arrays: Mapping[str, np.ndarray], path: Path) -> None:
             raise BadInput(f"{path}: {name!r} holds a number that is not finite; fit the model again")
 
 
-def _check_folder(path: Path) -> None:
-    """Raises: BadInput where a look at the names shows that this is not a model folder."""
-    with reading(path):
-        if not path.exists():
-            raise BadInput(f"{path}: is not there; give {SAVED}")
-        if not path.is_dir():
-            raise BadInput(f"{path}: is not a folder; give {SAVED}")
-        names = sorted(os.listdir(path))
-    pickled = [name for name in names if name.lower().endswith(PICKLED)]
-    if pickled and WEIGHTS not in names:
-        raise BadInput(
-            f"{path}: holds its weights as {pickled[0]!r}, which is never opened, since such a file can run "
-            f"code; give {SAVED}, with {WEIGHTS}"
-        )
-    for name in (CONFIG, WEIGHTS):
-        if name not in names:
-            raise BadInput(f"{path}: holds no {name}; give {SAVED}")
-
-
-def _inside(folder: Path, name: str) -> Path:
-    """A file of the folder. Raises: BadInput for a link that leads out of it, or for no file."""
-    path = folder / name
-    real = Path(os.path.realpath(path))
-    if not real.is_relative_to(os.path.realpath(folder)):
-        raise BadInput(f"{path}: is a link that leads out of the folder, which is not followed; copy the file there")
-    if not real.is_file():
-        raise BadInput(f"{path}: is not a file; give {SAVED}")
-    return path
-
-
-def _document(path: Path) -> dict[str, Any]:
-    """The JSON of a config. Raises: BadInput where it is none, or of another library, or newer."""
-    with reading(path):
-        if path.stat().st_size > MOST_CONFIG:
-            raise BadInput(f"{path}: has {path.stat().st_size:,} bytes, at most {MOST_CONFIG:,} are read; give {SAVED}")
-        content = path.read_bytes()
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: is not readable as JSON ({error}); save or download the model again") from None
-    if not isinstance(document, dict) or document.get("kind") != "headstart model":
-        foreign = [key for key in FOREIGN if isinstance(document, dict) and key in document]
+def _document(files: Folder) -> dict[str, Any]:
+    """The config. Raises: BadInput where it is of another library, or newer."""
+    document, path = files.config(), files.path / CONFIG
+    if document.get("kind") != MODEL_FOLDER:
+        foreign = [key for key in FOREIGN if key in document]
         what = (
             f"the config of a model of another library ({foreign[0]} {document[foreign[0]]!r})"
             if foreign

@@ -123,15 +123,6 @@ def to_json_lines(predictions: Predictions) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def to_parquet(predictions: Predictions) -> bytes:
-    """Parquet: ids and classes as text, row numbers as int64, the rest as float64."""
-    out = io.BytesIO()
-    writer = Output(out, ".parquet")
-    writer.add(predictions)
-    writer.close()
-    return out.getvalue()
-
-
 class Output:
     """Predictions that are written block by block to a binary file, as the ending says (of `check_path`)."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -15,12 +14,9 @@ from headstart.initial import SYMBOLS, symbol_tensor
 from headstart.models.checkpoints import SERIES
 from headstart.models.checkpoints.fields import Fields
 from headstart.models.checkpoints.source import revision_of
-from headstart.models.heads import Output
-from headstart.models.model import ModelSpec, build_model, model_length
+from headstart.models.model import ModelSpec, model_length
 from headstart.models.norms import Tensors
-from headstart.models.outline import without_numbers
 from headstart.parameters import LEAVES, MIXER, SelectsNothing, leaves, select
-from headstart.sequence import Signature
 from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, peak_memory
 from headstart.tasks import Task
 
@@ -161,15 +157,8 @@ class ReadRun(StageRun):
 
 def parts_of(fields: Fields) -> dict[str, str]:
     """The leaf of each tensor of a checkpoint, by our names."""
-    of = _leaves(fields.spec, fields.example)
+    of = leaves(fields.outline())
     return {name: of[name] for name in fields.shapes()}
-
-
-@lru_cache(maxsize=16)
-def _leaves(spec: ModelSpec, example: Signature) -> dict[str, str]:
-    with without_numbers():
-        model = build_model(spec, example, Output("sequence", 2), 0)
-    return leaves(model)
 
 
 def _leaves_taken(spec: StageSpec, fields: Fields) -> Iterator[str]:

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +174,7 @@ class ClaimedStage:
             path = self.path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.parent.name == shared.FROZEN:
-                shared.put(path, files[name])
+                shared.put(self.path.parent, path, partial(publish, data=files[name]))
             else:
                 publish(path, files[name])
         for path in [*states(self.path), *(self.path / note for note in NOTES.values())]:

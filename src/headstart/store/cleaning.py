@@ -102,7 +102,7 @@ class Contents:
             elif young and stage.status in DONE and running:
                 left[name] = "finished within the last day while another stage runs, perhaps of the same run"
         for name in self.with_parents(left) - survivors - left.keys():
-            left[name] = "a stage that is left starts from it"
+            left[name] = "a stage that is kept starts from it"
         return Cleaning(tuple(sorted((self.stages.keys() - survivors - left.keys()) | self.leftovers.keys())), left)
 
     def remove(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -295,10 +296,7 @@ class _Unpacking:
             member = f"{shared.INDEX}/{inner.removeprefix(f'{shared.FROZEN}/')}"
             if self.files[member][1] != files[inner] or inner != f"{shared.FROZEN}/{files[inner]}.safetensors":
                 raise Damaged(f"{name}/{inner}: its digest does not fit")
-            (folder / shared.FROZEN).mkdir(exist_ok=True)
-            if not shared.link_sound(self.store.root, folder / inner):
-                self._extract(member, folder / inner)
-                shared.offer(self.store.root, folder / inner)
+            shared.put(self.store.root, folder / inner, partial(self._extract, member))
         for wrong in lost_parents(result, name, self.store.root):
             raise Damaged(wrong.partition(": ")[2])
         check(Store(self.aside))

@@ -27,13 +27,11 @@ from headstart.store.files import (
     RESULT,
     STAGE,
     Damaged,
-    damages,
     foreign,
     optional_json,
     problem,
     publish,
     seal,
-    tidy,
     unseal,
     weights_digest,
 )
@@ -203,17 +201,6 @@ class Store:
     def problem(self, identity: str) -> str | None:
         """What is wrong with a finished stage (a digest that does not fit, a parent that is gone), or None."""
         return problem(self.folder(identity))
-
-    def damages(self, identity: str) -> list[str]:
-        """All that is wrong with a finished stage, a line for each file, read anew. `problem` is the first of them.
-
-        Raises: BadInput where its format is newer.
-        """
-        return list(damages(self.folder(identity)))
-
-    def tidy(self, identity: str) -> None:
-        """Delete what a finished stage no longer needs."""
-        tidy(self.folder(identity))
 
     @contextlib.contextmanager
     def claim(self, identity: str, document: Mapping[str, Any]) -> Iterator[ClaimedStage | None]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headstart.store.files import Damaged, disk_full, file_digest, known_digest, publish, seal, sync_folder, unseal
+from headstart.store.files import Damaged, disk_full, known_digest, publish, seal, sync_folder, unseal
 
 if TYPE_CHECKING:
     import torch
@@ -47,9 +48,6 @@ def keep(folder: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     A large tensor has a file of its own; the small ones are together in one.
     Raises: OSError (a full disk, say).
     """
-    if tensors:
-        for path in (folder / FROZEN, folder.parent / INDEX):
-            path.mkdir(exist_ok=True)
     large = [name for name in sorted(tensors) if tensors[name].nbytes >= LARGE]
     groups = {(name,): {_KEY: tensors[name]} for name in large}
     small = {name: tensors[name] for name in sorted(tensors.keys() - set(large))}
@@ -57,7 +55,7 @@ def keep(folder: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     for names, group in (*groups.items(), *([(tuple(small), small)] if small else [])):
         content = seal(group, {})
         file = f"{FROZEN}/{hashlib.sha256(content).hexdigest()}.safetensors"
-        _link(folder.parent / INDEX, folder / file, content)
+        put(folder.parent, folder / file, partial(publish, data=content))
         files.update(dict.fromkeys(names, file))
     if (folder / FROZEN).is_dir():
         for path in (folder / FROZEN).iterdir():
@@ -80,12 +78,33 @@ def read(folder: Path, files: Mapping[str, str]) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def put(path: Path, content: bytes) -> None:
-    """Publish `frozen/<content>.safetensors` of a stage's folder, which another machine has written, as `keep` does."""
-    index = path.parents[2] / INDEX
-    for folder in (path.parent, index):
+def put(root: Path, path: Path, write: Callable[[Path], None]) -> None:
+    """Give a stage's folder `frozen/<content>.safetensors`, as a link to the one file of the index where that can be.
+
+    write: makes a file of this content; called only where the index of the store `root` has none that is sound.
+    """
+    source = root / INDEX / path.name
+    for folder in (path.parent, source.parent):
         folder.mkdir(parents=True, exist_ok=True)
-    _link(index, path, content)
+    try:
+        for _ in range(3):  # another process may keep the same file at this moment, or prune it
+            path.unlink(missing_ok=True)
+            if not source.exists():
+                write(path)
+                with contextlib.suppress(FileExistsError):
+                    os.link(path, source)
+                    return
+            elif _sound(source):
+                with contextlib.suppress(FileNotFoundError):
+                    os.link(source, path)
+                    return
+            else:
+                source.unlink(missing_ok=True)
+    except OSError as error:
+        if disk_full(error):
+            raise
+    path.unlink(missing_ok=True)
+    write(path)
 
 
 def prune(root: Path) -> None:
@@ -97,34 +116,6 @@ def prune(root: Path) -> None:
         with contextlib.suppress(FileNotFoundError):  # another process did it
             if path.stat().st_nlink == 1:
                 path.unlink()
-
-
-def link_sound(root: Path, path: Path) -> bool:
-    """Give `path` the sound file of the index that has its name, where there is one."""
-    source = root / INDEX / path.name
-    try:
-        if known_digest(source) != path.stem:
-            return False
-        os.link(source, path)
-    except OSError as error:
-        if disk_full(error):
-            raise
-        return False
-    return True
-
-
-def offer(root: Path, path: Path) -> None:
-    """Put a sound file into the index under its name, for the next stage that holds the same content."""
-    (root / INDEX).mkdir(exist_ok=True)
-    temporary = root / INDEX / f".{path.name}.{os.getpid()}.tmp"
-    try:
-        os.link(path, temporary)
-        os.replace(temporary, root / INDEX / path.name)
-    except OSError as error:
-        if disk_full(error):
-            raise
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def damaged_files(root: Path) -> list[str]:
@@ -139,34 +130,3 @@ def _sound(path: Path) -> bool:
         return known_digest(path) == path.stem or path.name.endswith(".tmp")
     except FileNotFoundError:
         return True
-
-
-def _link(index: Path, path: Path, content: bytes) -> None:
-    """Publish `path` with this content, as a link to the one file of the index where that can be."""
-    source = index / path.name
-    try:
-        for _ in range(3):  # another process may keep the same file at this moment, or prune it
-            if _holds(source, path.stem):
-                path.unlink(missing_ok=True)
-                with contextlib.suppress(FileNotFoundError):
-                    os.link(source, path)
-                    return
-            elif source.exists():  # damaged
-                publish(source, content)
-            else:
-                publish(path, content)
-                with contextlib.suppress(FileExistsError):
-                    os.link(path, source)
-                    return
-    except OSError as error:
-        if disk_full(error):
-            raise
-    publish(path, content)
-
-
-def _holds(path: Path, digest: str) -> bool:
-    """Whether a file is there and sound."""
-    try:
-        return file_digest(path) == digest
-    except FileNotFoundError:
-        return False

@@ -144,7 +144,8 @@ def _chance(results: Results) -> Texts:
 
     for column, (metric, level), rows in _grouped(results, levels):
         arms = words.listed([f"{row.arm} ({words.plus_minus(row.test)})" for row in rows])
-        yield column, f"{arms} {_are(rows)} at chance, which is a test {metric} of {words.score(level)}."
+        above = f"a test {metric} of {words.score(level)} by two standard errors"
+        yield column, f"{arms} {_are(rows)} at chance: not above {above}."
 
 
 def _baselines(results: Results) -> Texts:

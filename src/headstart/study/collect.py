@@ -116,18 +116,6 @@ State = Callable[[str], str]
 """Identity -> what the store says of a stage without a result: absent, partial, running, failed."""
 
 
-def remembered(find: Find) -> Find:
-    """Each result.json is read once."""
-    seen: dict[str, Mapping[str, Any] | None] = {}
-
-    def lookup(identity: str) -> Mapping[str, Any] | None:
-        if identity not in seen:
-            seen[identity] = find(identity)
-        return seen[identity]
-
-    return lookup
-
-
 def undamaged(records: Records | None) -> Records:
     """The records of a stage: none of one whose file is damaged, which the next run sets aside and does again."""
     return partial(_undamaged, records)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
+from headstart.spec import flat
 from headstart.study import words
 from headstart.study.collect import Records, curve, mean_curve, undamaged
-from headstart.study.rows import Row, test_gap
+from headstart.study.rows import AMOUNTS, Row, test_gap
 from headstart.study.statistics import LEVEL, Difference, corrected, mean
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 POINTS = 10
 """Steps of two curves that are shown, at most; of studies as few as MARKS."""
 MARKS = 3
-AMOUNTS = ("epochs", "steps", "examples", "tokens", "flops", "seconds")
 
 
 @dataclass(frozen=True)
@@ -97,21 +97,15 @@ def compare_studies(
 
 
 def _settings(documents: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> Section:
-    first, second = (flat(document) for document in documents)
+    first, second = (filled(document) for document in documents)
     apart = [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
     texts = tuple((key, *(words.plain(d[key]) if key in d else words.NONE for d in (first, second))) for key in apart)
     return Section("Settings that differ", ("setting", *names), texts, "All settings are equal.")
 
 
-def flat(table: Mapping[str, Any], head: str = "") -> dict[str, Any]:
-    """Every value under its dotted name; what is None or empty counts as not set."""
-    out: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            out |= flat(value, f"{head}{key}.")
-        elif value not in (None, "", [], ()):
-            out[f"{head}{key}"] = value
-    return out
+def filled(table: Mapping[str, Any], head: str = "") -> dict[str, Any]:
+    """Every value under its full name; what is None or empty counts as not set."""
+    return {name: value for name, value in flat(table, head).items() if value not in (None, "", [], ())}
 
 
 def _scores(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:

@@ -29,29 +29,16 @@ _BYTES, _TRAINED = 4, 12
 """Bytes of a parameter, and how many more of one that is trained: gradient and two moments in single precision."""
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What one stage would do.
+@dataclass(frozen=True, kw_only=True)
+class Cost(Size):
+    """What one stage would do, as `Size` says.
 
-    kind: stages of one kind take steps of equal length. examples: units that are trained on. flops: of training, in
-    closed form. evaluated, scored: units that are scored while it trains, and at its end. unit_flops: to score a unit.
-    plain_flops: of training, were every step to pass the whole model. once: units that pass the frozen layers a single
-    time, beside which steps and scores take next to nothing; 0 where every step passes the whole model.
+    kind: stages of one kind take steps of equal length.
     time: of a step and of scoring a unit, where they have been measured.
     """
 
     planned: PlannedStage
     kind: str
-    parameters: int
-    trainable: int
-    steps: int
-    examples: int
-    flops: float
-    evaluated: int = 0
-    scored: int = 0
-    unit_flops: float = 0.0
-    plain_flops: float = 0.0
-    once: int = 0
     time: StepTime | None = None
 
     def seconds_at(self, speed: Speed) -> tuple[float, float]:
@@ -82,7 +69,7 @@ def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
             kind, size = known[key]
             if size is not None:
                 _refuse_what_exceeds_memory(planned.spec, size)
-                out.append(Cost(planned, kind, **vars(size)))
+                out.append(Cost(planned=planned, kind=kind, **vars(size)))
         except BadInput as error:
             raise BadInput(plan.as_written(planned, f"{planned.name}.{error}")) from None
     return out
@@ -180,11 +167,6 @@ class TimeLeft:
         self._free: list[float] = []  # since when slots are free
         self._began: dict[str, tuple[float, int]] = {}  # when the slot of a stage got free, and its first step
         self._pauses: list[float] = []  # seconds that stages took besides their steps, to begin with
-
-    def skip(self, identities: Iterable[str]) -> None:
-        """These stages are done already."""
-        for identity in identities:
-            self.costs.pop(identity, None)
 
     def follow(self, event: Event) -> None:
         """Take an event of the run into account."""

@@ -50,6 +50,8 @@ def study_path(name: str) -> Path:
     if path.suffix == ".toml" or os.path.exists(path):
         if os.path.isfile(path):
             return path
+        if os.path.isdir(path):
+            raise BadInput(f"study: {name!r} is a folder; name a study file (.toml) in it")
         raise BadInput(f"study: no file {name!r}; `headstart ls studies` lists the built-in ones")
     return _built_in(name, built_in_studies(), "study")
 

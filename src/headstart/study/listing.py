@@ -24,7 +24,7 @@ _FORM = ",".join(COLUMNS)
 
 PLANS, KEPT = ".dry-runs", 4
 """Beside the index, and derived like it: the last plans that were printed when all of their stages were finished."""
-STATE = 2
+STATE = 3
 """Number of the column of a printed plan that has the state of each stage."""
 
 

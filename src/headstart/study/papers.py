@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PrivateAttr
 
 from headstart.errors import BadInput
 from headstart.spec import Spec, read
@@ -122,7 +121,8 @@ class Claim(Spec):
     @property
     def compares(self) -> str:
         """The two sides in words (`full less scratch`)."""
-        sides = [_side_text(side) for side in (self.higher, self.lower) if side is not None]
+        both = [side for side in (self.higher, self.lower) if side is not None]
+        sides = [side if isinstance(side, str) else " less ".join(side) for side in both]
         sides += [f"{self.than:g}"] if self.than else []
         text = " less ".join(f"({side})" if len(sides) > 1 and " " in side else side for side in sides)
         return f"{text} in shares of {self.lower}" if self.relative else text
@@ -140,10 +140,6 @@ class Claim(Spec):
                 first, *second = (side,) if isinstance(side, str) else side
                 yield sign, first
                 yield from ((-sign, arm) for arm in second)
-
-
-def _side_text(side: Side) -> str:
-    return side if isinstance(side, str) else " less ".join(side)
 
 
 def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], location: str) -> None:
@@ -218,15 +214,26 @@ def _table(key: str) -> BeforeValidator:
     return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
 
 
-class CellSpec(Spec):
-    """One cell as written. `kind`: left out, the row's."""
+class PaperCell(Spec):
+    """A cell: `text` as printed; `kind`: left out, the row's; `erratum`: what the printed cell does not agree with."""
 
     text: str = Field(min_length=1)
     kind: CellKind | None = None
     erratum: str = ""
+    _number: tuple[float | None, float | None] = PrivateAttr((None, None))
+
+    @property
+    def value(self) -> float | None:
+        """As a share or as steps, None where none is printed."""
+        return self._number[0]
+
+    @property
+    def sem(self) -> float | None:
+        """The standard error of the value, None where none is printed."""
+        return self._number[1]
 
 
-class HeadSpec(Spec):
+class PaperHead(Spec):
     """A column's heading as printed. `metric` and `unit`: left out, the table's."""
 
     head: str = Field(min_length=1)
@@ -234,8 +241,9 @@ class HeadSpec(Spec):
     unit: Unit | None = None
 
 
-class RowSpec(Spec):
-    """A row as written. Without an `arm` it is only quoted, and `why` says why."""
+class PaperRow(Spec):
+    """A row: `row` is its printed label, the cells are by our column. Without an `arm` it is only quoted, and `why`
+    says why we do not run it. `kind`: that of cells without one."""
 
     row: str = Field(min_length=1)
     arm: str | None = Field(default=None, min_length=1)
@@ -243,63 +251,21 @@ class RowSpec(Spec):
     kind: CellKind = "measured"
     why: str = ""
     note: str = ""
-    cells: dict[str, Annotated[CellSpec, _table("text")]] = Field(min_length=1)
+    cells: dict[str, Annotated[PaperCell, _table("text")]] = Field(min_length=1)
 
 
-class PaperSpec(Spec):
-    """A file of cells. `paper` is the key of the paper that the table stands in."""
+class Paper(Spec):
+    """The cells of one table or figure. `paper` is the key of the paper that it stands in; `heads` are by our column,
+    of which AVERAGE may be one."""
 
     source: str = Field(min_length=1)
     paper: Literal["coser", "amos", "rothermel", "lu", "arora"]
     metric: Metric = "accuracy"
     unit: Unit = "share"
     note: str = ""
-    heads: dict[str, Annotated[HeadSpec, _table("head")]] = Field(default_factory=dict)
-    rows: tuple[RowSpec, ...] = ()
+    heads: dict[str, Annotated[PaperHead, _table("head")]] = Field(default_factory=dict)
+    rows: tuple[PaperRow, ...] = ()
     claims: tuple[Claim, ...] = ()
-
-
-@dataclass(frozen=True)
-class PaperCell:
-    """A cell: `text` as printed; `value` and its standard error `sem` as shares or steps, None where none is printed.
-
-    `erratum` says, where it is not empty, what the printed cell does not agree with.
-    """
-
-    text: str
-    kind: CellKind
-    value: float | None
-    sem: float | None
-    erratum: str = ""
-
-
-@dataclass(frozen=True)
-class PaperRow:
-    """A row: the printed `label`, our `arm` (None: `why` says why we do not run it), its cells by our column."""
-
-    label: str
-    arm: str | None
-    quantity: Quantity
-    why: str
-    cells: Mapping[str, PaperCell]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Paper:
-    """The cells of one table or figure. `heads`, `metrics`, `units` are by our column; AVERAGE may be one of them."""
-
-    name: str
-    source: str
-    key: str
-    metric: Metric
-    unit: Unit
-    heads: Mapping[str, str]
-    rows: tuple[PaperRow, ...]
-    claims: tuple[Claim, ...]
-    metrics: Mapping[str, Metric] = field(default_factory=dict)
-    units: Mapping[str, Unit] = field(default_factory=dict)
-    note: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -308,11 +274,13 @@ class Paper:
 
     def metric_of(self, column: str) -> Metric:
         """The score that the paper gives of a column, the study's or one that an axis made of it."""
-        return self.metrics.get(base_of(column, self.metrics), self.metric)
+        head = self.heads.get(base_of(column, self.heads))
+        return head.metric or self.metric if head else self.metric
 
     def in_percent(self, column: str) -> bool:
         """A column whose scores are printed in percent."""
-        return self.units.get(column, self.unit) == "percent"
+        head = self.heads.get(column)
+        return (head.unit or self.unit if head else self.unit) == "percent"
 
     def cell(self, arm: str, column: str, quantity: Quantity = "test") -> PaperCell | None:
         """The paper's cell of an arm on a column, or None where it prints none."""
@@ -337,43 +305,30 @@ def read_paper(name: str) -> Paper:
 def make_paper(name: str, table: Mapping[str, Any]) -> Paper:
     """The cells that a file's table describes. Raises: BadInput naming file, place, value and way out."""
     location = f"papers/{name}.toml"
-    spec = read(PaperSpec, table, location)
-    rows = tuple(_row(spec, row, f"{location}.rows[{i}]") for i, row in enumerate(spec.rows))
+    paper = read(Paper, table, location)
+    rows = tuple(_numbered(paper, row, f"{location}.rows[{i}]") for i, row in enumerate(paper.rows))
     _check_once(rows, location)
-    for i, claim in enumerate(spec.claims):
+    for i, claim in enumerate(paper.claims):
         # A figure without cells has neither arms nor columns of its own: any may be named.
-        check_claim(claim, {row.arm for row in spec.rows if row.arm}, spec.heads, f"{location}.claims[{i}]")
-    return Paper(
-        name=name,
-        source=spec.source,
-        key=spec.paper,
-        metric=spec.metric,
-        unit=spec.unit,
-        heads={column: head.head for column, head in spec.heads.items()},
-        rows=rows,
-        claims=spec.claims,
-        metrics={column: head.metric or spec.metric for column, head in spec.heads.items()},
-        units={column: head.unit or spec.unit for column, head in spec.heads.items()},
-        note=spec.note,
-    )
+        check_claim(claim, {row.arm for row in rows if row.arm}, paper.heads, f"{location}.claims[{i}]")
+    return paper.model_copy(update={"rows": rows})
 
 
-def _row(spec: PaperSpec, row: RowSpec, location: str) -> PaperRow:
+def _numbered(paper: Paper, row: PaperRow, location: str) -> PaperRow:
+    """The row with the number and the kind of each cell."""
     if row.arm is None and not row.why:
         raise BadInput(f"{location}: {row.row!r} has no arm; name one, or say in 'why' why it is not run")
     cells = {}
     for column, cell in row.cells.items():
-        check_known(column, spec.heads, f"{location}.cells.{column}")
-        unit = spec.heads[column].unit or spec.unit
-        scale = 100 if unit == "percent" and row.quantity not in (*STEPS, *OWN_UNITS) else 1
-        value, sem = _number(cell.text, scale)
-        kind = cell.kind or row.kind
-        if value is None and kind in ("measured", "quoted"):
+        check_known(column, paper.heads, f"{location}.cells.{column}")
+        scale = 100 if paper.in_percent(column) and row.quantity not in (*STEPS, *OWN_UNITS) else 1
+        cells[column] = cell.model_copy(update={"kind": cell.kind or row.kind})
+        cells[column]._number = _number(cell.text, scale)
+        if cells[column].value is None and cells[column].kind in ("measured", "quoted"):
             raise BadInput(
                 f"{location}.cells.{column}: {cell.text!r} is not a number; give its kind, as in 'infeasible'"
             )
-        cells[column] = PaperCell(cell.text, kind, value, sem, cell.erratum)
-    return PaperRow(row.row, row.arm, row.quantity, row.why, cells, row.note)
+    return row.model_copy(update={"cells": cells})
 
 
 def _number(text: str, scale: int) -> tuple[float | None, float | None]:

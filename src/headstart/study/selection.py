@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ from headstart.study.collect import (
     paced,
     parameters,
     read_run,
-    remembered,
     score_of,
     task_key,
     undamaged,
@@ -75,7 +75,7 @@ def summarise(
     groups, axes = side_by_side(plan)
     columns = tuple(dict.fromkeys(column for column, _ in groups))
     arms = tuple(dict.fromkeys(cell.arm for cell in plan.cells))
-    lookup, on_the_way = remembered(find), undamaged(records)
+    lookup, on_the_way = functools.cache(find), undamaged(records)
     rows = [
         _row(
             groups[column, arm],
@@ -92,6 +92,7 @@ def summarise(
     ]
     study, report = plan.study, plan.study.report
     rows = [_compared(_marked(row, plan, groups[row.column, row.arm]), rows, report.against) for row in rows]
+    rows = paced(rows, report.match, on_the_way)
     results = Results(
         study.name,
         study.title,
@@ -99,7 +100,7 @@ def summarise(
         columns,
         report.against,
         tuple(plan.choose),
-        tuple(_with_base(paced(rows, report.match, on_the_way), report.against)),
+        tuple(replace(row, base=reference(row, rows, report.against)) for row in rows),
         facts=known_facts,
         match=report.match,
         scale=study.scale,
@@ -130,7 +131,14 @@ def _row(
     settings = list(by_setting.values())
     # Validation is read and the choice made before any test score is looked at.
     runs = [[read_run(cell, find, state, metric) for cell in members] for members in settings]
-    picked = choose([_candidate(members) for members in runs], greater)
+    candidates = [
+        Candidate(
+            {run.seed: run.val for run in members if run.val is not None},
+            any(run.status == "diverged" for run in members),
+        )
+        for members in runs
+    ]
+    picked = choose(candidates, greater)
     # Where validation trains too nothing can be chosen, and a single setting stands.
     unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
     picked = 0 if unchosen else picked
@@ -201,13 +209,6 @@ def _chosen_over(cell: Cell, axes: Sequence[str]) -> dict[str, Any]:
     return {name: cell.settings[name] for name in axes if name in cell.settings}
 
 
-def _candidate(runs: Sequence[Run]) -> Candidate:
-    return Candidate(
-        {run.seed: run.val for run in runs if run.val is not None},
-        any(run.status == "diverged" for run in runs),
-    )
-
-
 def _point(settings: Mapping[str, Any], runs: Sequence[Run]) -> Point:
     states = {run.status for run in runs}
     if "diverged" in states:
@@ -240,18 +241,13 @@ def _status(row: Row, chosen: Point | None, facts: Facts | None) -> Status:
 
 def at_chance(row: Row, facts: Facts | None) -> bool:
     """The test score is no better than chance by two standard errors (of training, or of the test set)."""
-    level = chance(facts, row.metric)
+    level = facts.chance.get(row.metric) if facts is not None else None
     if level is None or row.test is None or not row.greater:
         return False
     units = facts.tested if facts else 0
     share = row.metric == "accuracy" and units > 0
     error = max(row.test.sem or 0.0, (level * (1 - level) / units) ** 0.5 if share else 0.0)
     return row.test.mean <= level + 2 * error
-
-
-def chance(facts: Facts | None, metric: str) -> float | None:
-    """The score of answering without looking, or None where it is not known."""
-    return facts.chance.get(metric) if facts is not None else None
 
 
 def _marked(row: Row, plan: Plan, cells: Sequence[Cell]) -> Row:
@@ -266,16 +262,6 @@ def _compared(row: Row, rows: Sequence[Row], against: str | None) -> Row:
     if other is None or other.metric != row.metric:
         return row
     return replace(row, difference=test_gap(row, other))
-
-
-def _with_base(rows: Sequence[Row], against: str | None) -> list[Row]:
-    """The rows, each beside the one that it is compared with, once all numbers are there."""
-    return [replace(row, base=reference(row, rows, against)) for row in rows]
-
-
-def by_seed(row: Row) -> dict[int, float]:
-    """Test score of each seed of the chosen setting."""
-    return row.by_seed("test")
 
 
 def reference(row: Row, rows: Iterable[Row], against: str | None) -> Row | None:

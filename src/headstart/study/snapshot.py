@@ -20,7 +20,7 @@ from headstart.store import Damaged, StageEntry, Store
 from headstart.study import words
 from headstart.study.collect import Record, undamaged
 from headstart.study.columns import side_by_side
-from headstart.study.compare import flat
+from headstart.study.compare import filled
 from headstart.study.plan import Cell, Plan, PlannedStage, stages_of
 from headstart.study.results import Facts, Results
 from headstart.study.selection import summarise
@@ -300,18 +300,19 @@ def _described(part: Snapshot, other: Snapshot) -> dict[str, Any]:
     """All that two files of one study have in common, by full names: the study, the stages of runs that both have with
     the digests of their data, and what is known of tasks. No seed is among it, nor a fold that goes by the seed."""
     study = part.plan.study.model_dump(mode="json")
-    by_seed = {"seed", "fold"} if "seed" in {v for k, v in flat(study).items() if k.endswith("task.fold")} else {"seed"}
+    folds = {value for key, value in filled(study).items() if key.endswith("task.fold")}
+    by_seed = {"seed", "fold"} if "seed" in folds else {"seed"}
     study["arms"] = {name: bundle for name, bundle in study["arms"].items() if name in other.plan.study.arms}
-    table = flat({name: study[name] for name in ("name", "scale", "stages", "arms", "axes", "requires")})
+    table = filled({name: study[name] for name in ("name", "scale", "stages", "arms", "axes", "requires")})
     shared = {_key(cell) for cell in other.plan.cells}
     for cell in {_key(cell): cell for cell in part.plan.cells if _key(cell) in shared}.values():
         for planned in cell.chain:
             spec = {key: value for key, value in planned.spec.document(places=False).items() if key != "parent"}
             spec["data"] = part.contents.get(planned.identity)
-            table |= flat(spec, f"{cell.arm} on {cell.column}: {planned.name}.")
+            table |= filled(spec, f"{cell.arm} on {cell.column}: {planned.name}.")
     for key, facts in part.facts.items():
         if key in other.facts:
-            table |= flat(asdict(facts), f"task {facts.kind}: ")
+            table |= filled(asdict(facts), f"task {facts.kind}: ")
     return {key: value for key, value in table.items() if key.rsplit(".", 1)[-1] not in by_seed}
 
 
@@ -329,7 +330,7 @@ def _check_same_runs(name: str, part: Snapshot, other_name: str, other: Snapshot
             if planned.identity != same.identity:
                 text = f"{where} is {planned.identity} in {name} and {same.identity} in {other_name}"
                 raise BadInput(f"{text}: its data or code differ; leave one of the files out")
-            first, second = (flat((side.result(planned.identity) or {}).get("scores", {})) for side in (part, other))
+            first, second = (filled((side.result(planned.identity) or {}).get("scores", {})) for side in (part, other))
             apart = [key for key in first if second and first[key] != second.get(key)]
             if apart and planned.spec.uses("seed"):
                 text = f"{first[apart[0]]!r} in {name} and {second.get(apart[0])!r} in {other_name}"

@@ -286,12 +286,16 @@ def examine_machine(store: str | None, data: str | None) -> int:
         except metadata.PackageNotFoundError:
             rows.append(("--", f"extra [{extra}]", f"not installed: pip install 'headstart[{extra}]'"))
     folder = store_folder(store)
-    add(_writable(folder), "store", f"{folder} ({_room(folder)})")
+    nearest = _nearest_folder(folder)
+    writable = nearest.is_dir() and os.access(nearest, os.W_OK)
+    room = f"{shutil.disk_usage(nearest).free / 1e9:.0f} GB free"
+    no = f"{nearest} cannot be written: name another folder with --store or HEADSTART_STORE"
+    add(writable, "store", f"{folder} ({room if writable else no})")
     sets = data_folder(data)
-    absent = "" if sets.is_dir() else " is not there; generated tasks need none"
+    absent = "" if sets.is_dir() else " does not exist (needed for tasks that read files)"
     rows.append(("--" if absent else "ok", "data", f"{sets}{absent}"))
     weights = weights_folder()
-    absent = "" if weights.is_dir() else " is not there; only checkpoints stand in it"
+    absent = "" if weights.is_dir() else " does not exist (needed for pretrained checkpoints)"
     rows.append(("--" if absent else "ok", "weights", f"{weights}{absent}"))
     console().print(table(["", "what", "found"], rows))
     return int(any(state == "bad" for state, _, _ in rows))
@@ -302,11 +306,3 @@ def _nearest_folder(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
-
-
-def _writable(path: Path) -> bool:
-    return os.access(_nearest_folder(path), os.W_OK)
-
-
-def _room(path: Path) -> str:
-    return f"{shutil.disk_usage(_nearest_folder(path)).free / 1e9:.0f} GB free"

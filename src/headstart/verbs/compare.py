@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from headstart.errors import BadInput
 from headstart.plugins import load_plugins
 from headstart.report.tables.model import text_table, to_markdown
 from headstart.store import Store, publish, store_folder, store_of
-from headstart.study.compare import POOLED_NOTE, Gain, Section, compare_stages, compare_studies, gains, pooled
+from headstart.study.compare import POOLED_NOTE, Section, compare_stages, compare_studies, gains, pooled
 from headstart.study.snapshot import read_snapshot
 from headstart.text import json_lines
 from headstart.verbs.terminal import console, table
@@ -29,7 +29,7 @@ def print_comparison(
 
     Raises: BadInput where one is a stage and the other is none, or one cannot be read.
     """
-    are_stages = [_is_stage(word) for word in (first, second)]
+    are_stages = [bool(re.fullmatch(r"[0-9a-f]{4,16}", w)) and not os.path.exists(w) for w in (first, second)]
     if are_stages[0] != are_stages[1]:
         stage, other = (first, second) if are_stages[0] else (second, first)
         raise BadInput(f"compare: {stage!r} is a stage and {other!r} is none; name two stages, or two studies")
@@ -69,7 +69,7 @@ def print_pooled(files: Sequence[str], page: Path | None, json: Path | None) -> 
     for file in files:
         study = read_snapshot([file]).plan.study
         studies.setdefault((study.name, study.scale), []).append(file)
-    every = [gain for names in studies.values() for gain in _gains(names)]
+    every = [gain for part in map(read_snapshot, studies.values()) for gain in gains(part.plan, part.results())]
     section = pooled(every)
     if not section.rows:
         raise BadInput(f"--pool: {section.empty}; name files of studies that have both")
@@ -81,15 +81,6 @@ def print_pooled(files: Sequence[str], page: Path | None, json: Path | None) -> 
         publish(json, json_lines({"comparisons": [gain.document() for gain in every]}).encode())
     _print([section])
     console().print(Text(POOLED_NOTE))
-
-
-def _gains(files: Sequence[str]) -> Iterator[Gain]:
-    snapshot = read_snapshot(files)
-    yield from gains(snapshot.plan, snapshot.results())
-
-
-def _is_stage(word: str) -> bool:
-    return bool(re.fullmatch(r"[0-9a-f]{4,16}", word)) and not os.path.exists(word)
 
 
 def _print(sections: list[Section]) -> None:

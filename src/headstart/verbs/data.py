@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headstart.data.card import Card
 
 OPTIONS = {
-    "target": ("--target", "NAME", "Column of the target (its number without a header)."),
+    "target": ("--target", "NAME", "Column of the target: its name, or its position in a file without a header."),
     "id": ("--id", "NAME", "Column of the ids."),
     "time": ("--time-column", "NAME", "Column of the time: of each position of a long table, else of each sequence."),
     "group": ("--group", "NAME", "Column of the subject that several rows may share."),

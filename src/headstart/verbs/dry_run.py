@@ -13,7 +13,7 @@ from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device
 from headstart.stage import StageSpec
 from headstart.store import DONE
-from headstart.study.budgets import Lack, lacking
+from headstart.study.budgets import lacking
 from headstart.study.costs import Speed, speed_here
 from headstart.study.estimate import Cost, TimeLeft, measure
 from headstart.study.files import files_of, study_path, study_text
@@ -38,17 +38,18 @@ def dry_run_study(study: Study, runtime: Runtime, key: str = "") -> None:
     uses = Counter(planned.identity for cell in (*plan.cells, *plan.baselines) for planned in cell.chain)
     absent = {identity: lacking(p.spec, study.data) for identity, p in stages.items() if p.open}
     stored = stored_states(study.store, (identity for identity in stages if identity not in absent))
-    states = {identity: stored.get(identity) or _lacks(absent[identity]) for identity in stages}
+    states = {i: stored.get(i) or ("no data" if absent[i].data else "no weights") for i in stages}
     done = {identity for identity, state in states.items() if state in DONE}
     above = [f"store {study.store.root}", *scale_lines(study)]
     for line in above:
         console().print(Text(line))
     costs, speed = measure(study.survey(), runtime, speed_here(), done)
     by_identity = {cost.planned.identity: cost for cost in costs}
-    rows = [
-        [p.label, "open" if p.open else i, states[i], str(uses[i]), *_costs_of(p.spec, by_identity.get(i), speed)]
-        for i, p in stages.items()
-    ]
+    rows = []
+    for i, p in stages.items():
+        arm = "" if not p.arms else p.arms[0] + (f" +{len(p.arms) - 1}" if len(p.arms) > 1 else "")
+        about = [p.label, arm, "open" if p.open else i, states[i], str(uses[i])]
+        rows.append([*about, *_costs_of(p.spec, by_identity.get(i), speed)])
     rest = [cost for cost in costs if cost.planned.identity not in done]
     seconds = TimeLeft(rest, plan.chains, slots, speed).predicted()
     apart = [identity for identity, lack in absent.items() if lack.data]
@@ -88,13 +89,8 @@ def _files_of(study: Study) -> list[Path] | None:
     return [*files, *{file for task in tasks if not task.generated for file in task.files(study.data)}]
 
 
-def _lacks(lack: Lack) -> str:
-    """Which of what a stage reads is not here."""
-    return "no data" if lack.data else "no weights"
-
-
-HEADS = ["stage", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples", "parameters"]
-HEADS += ["trained"]
+HEADS = ["stage", "arm", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples"]
+HEADS += ["parameters", "trained"]
 
 
 def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:

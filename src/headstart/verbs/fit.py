@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
     from headstart.data.card import Card
     from headstart.fit.outcome import Outcome
     from headstart.fit.perform import Fit
-    from headstart.fit.plan import FitPlan
+    from headstart.fit.settings import FitPlan
 
 CONFIG = "config.json"
 SHOWN = 6
 """Notes that are printed; the page has all."""
+_FIELD = re.compile(r"\btask\.(val_share|test_share|val|test|unlabelled|folds|split_seed|split)\b")
 PAGE, CARD, STUDY, EXPORTED = "report.html", "README.md", "study.toml", "model.skops"
 
 
@@ -73,7 +75,8 @@ def fit_file(
     screen.print(f"store {root}")
     writable_folder("--store", root)
     # The file is read and accepted before torch is loaded: a mistake in it is reported within a second.
-    source = read_source(path, wanted, root)
+    with _in_options():
+        source = read_source(path, wanted, root)
     if settings["time"] is None and choose_device(device) != "cpu":
         wanted = replace(wanted, time=None)
     from headstart.fit.card import model_card
@@ -82,13 +85,14 @@ def fit_file(
     from headstart.serve.folder import save_model
 
     keep_freed_memory()
-    fit = Fit(source, wanted, root, folder, device, time.monotonic() - begun)
+    with _in_options():
+        fit = Fit(source, wanted, root, folder, device, time.monotonic() - begun)
     slots = default_workers(device) if workers is None else workers
     if dry_run:
         print_card(fit.card)
         screen.print()
         _print_plan(fit, fit.make_plan(max(slots, 1), keep=False), slots)
-        screen.print("  - models without a network are fitted first, and what they take is not in this")
+        screen.print("  - this time excludes models without a network, which are fitted first")
         return 0
     _print_head(fit.card)
     interruption: KeyboardInterrupt | None = None
@@ -116,6 +120,16 @@ def fit_file(
     return 1 if fit.broken else 0
 
 
+@contextmanager
+def _in_options() -> Iterator[None]:
+    """Name what a person gave: `--val-share`, where an error names the field of the task."""
+    try:
+        yield
+    except BadInput as error:
+        text = _FIELD.sub(lambda match: f"--{match[1].replace('_', '-')}", str(error))
+        raise BadInput(text.replace("task.file", "the file").replace("by_group=false", "--no-group")) from None
+
+
 def _check_export(export: str, plugins: Sequence[str]) -> None:
     """Raises: BadInput where no such file can be written after the fit."""
     if export != "sklearn":
@@ -130,6 +144,9 @@ def _settings(
 ) -> FitSettings:
     """The settings as the command line gave them, with the time limit of a CPU where none was given."""
     files = {name: Path(options[name]) for name in FILES[1:] if options[name] is not None}
+    for name, file in files.items():
+        if not file.exists():
+            raise BadInput(f"--{name}: {str(file)!r} does not exist; give the path of a file")
     time = DEFAULT_TIME if options["time"] is None else read_time(options["time"])
     seeds = None if options["seeds"] is None else tuple(range(options["seeds"]))
     return FitSettings(
@@ -186,10 +203,15 @@ def _print_head(card: Card) -> None:
 
 
 def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
+    from headstart.fit.wording import ACROSS
+
     screen = console()
     screen.print(Text("plan:"))
     for line in plan.texts:
         screen.print(hanging(line))
+    for note in fit.task.notes:
+        if ACROSS in note:
+            screen.print(hanging(f"scores will be too good: {note}"))
     at_once = f", {slots} networks at a time" if slots > 1 else ""
     screen.print(Text(f"  - about {words.duration(plan.seconds)} of training on {fit.device}{at_once}"))
 

@@ -72,11 +72,10 @@ def gc(
     ] = False,
     store: opt.StoreOption = None,
     data: opt.DataOption = None,
-    weights: opt.WeightsOption = None,
+    _weights: opt.WeightsOption = None,
     plugin: opt.PluginOption = None,
 ) -> None:
     """Show which stages the named studies and the store's reports reach, and remove the others."""
-    opt.use_weights(weights)
     from headstart.verbs.store import clean_store
 
     clean_store(studies or [], store, data, plugin or [], yes=yes, recent=recent)
@@ -89,13 +88,12 @@ def pack(
     overrides: opt.Overrides = None,
     store: opt.StoreOption = None,
     data: opt.DataOption = None,
-    weights: opt.WeightsOption = None,
+    _weights: opt.WeightsOption = None,
     mixer: opt.MixerOption = None,
     plugin: opt.PluginOption = None,
     scale: opt.ScaleOption = None,
 ) -> None:
     """Write a study's finished stages into one file, with the study and a digest of each file."""
-    opt.use_weights(weights)
     from headstart.api import Study
     from headstart.verbs.store import pack_study
 

@@ -32,6 +32,10 @@ WIDE = 120
 LISTS = ("stages", "tasks", "mixers", "checkpoints", "studies")
 
 
+TABLES = ("model", "optim", "budget", "task", "report")
+"""Tables of a study that are shown by their names, whatever folder of that name there is."""
+
+
 def print_listing(what: Sequence[str], store: str | None, json: str | None = None, data: str | None = None) -> None:
     """`headstart ls [stages|tasks|mixers|checkpoints|studies] [column=pattern ...]`; filters and `--json` are for
     stages."""
@@ -54,7 +58,7 @@ def print_listing(what: Sequence[str], store: str | None, json: str | None = Non
 def print_plan(plan: PrintedPlan) -> None:
     """The table of `run --dry-run`, and the lines below it."""
     out = console()
-    out.print(table(plan.heads, plan.rows, right=(3, 5, 6, 7, 8, 9, 10, 11, 12)))
+    out.print(table(plan.heads, plan.rows, right=(4, 6, 7, 8, 9, 10, 11, 12, 13)))
     for line in plan.below:
         out.print(Text(line))
 
@@ -228,8 +232,10 @@ def print_one(
         return _show_study(what)
     from headstart.verbs.checkpoints import is_checkpoint, show_checkpoint
 
-    if is_checkpoint(what):
+    if is_checkpoint(what) and what not in TABLES:  # `model/` is the folder
         return show_checkpoint(what)
+    if (head := what.partition(".")[0]) in TABLES and head != what and not os.path.exists(what):
+        raise BadInput(f"show: {what!r} is a key of a study; `headstart show {head}` prints all keys of {head}")
     if os.path.splitext(what)[1]:  # before the names of sections: those import torch
         return show_file(what, {}, overrides)
     from headstart.study.reference import section_names

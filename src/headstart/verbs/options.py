@@ -29,7 +29,7 @@ DataOption = Annotated[
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", min=0, max=1024, metavar="N", help="Stages at a time (default: all cores; 0: in here)."),
+    typer.Option("--workers", min=0, max=1024, metavar="N", help="Worker processes (default: one per core; 0: none)."),
 ]
 ThreadsOption = Annotated[
     int, typer.Option("--threads", min=1, max=1024, metavar="N", help="Threads of each stage; results depend on it.")
@@ -61,10 +61,10 @@ ScaleOption = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[name=value ...]", help="Settings that win over the file, in TOML; a list makes an axis."),
+    typer.Argument(metavar="[name=value ...]", help="Settings that override the file, in TOML; a list is swept."),
 ]
 UseOption = Annotated[
-    str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
+    str | None, typer.Option("--use", metavar="NAME", help="Use this model of the folder: network, kernels, ...")
 ]
 PivotOption = Annotated[bool, typer.Option("--pivot", help="The table as arms by columns.")]
 OnOption = Annotated[
@@ -79,7 +79,7 @@ JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="
 TidyOption = Annotated[str | None, typer.Option("--tidy", metavar="FILE", help="Scores and curves: .csv, .parquet.")]
 TrackOption = Annotated[
     list[str] | None,
-    typer.Option("--track", metavar="NAME", help="Pass records on: csv, tensorboard, wandb, mlflow; repeatable."),
+    typer.Option("--track", metavar="NAME", help="Log training to csv, tensorboard, wandb or mlflow; repeatable."),
 ]
 WidthOption = Annotated[str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")]
 ServeOption = Annotated[
@@ -87,25 +87,32 @@ ServeOption = Annotated[
     typer.Option("--serve", metavar="NAME", help="auto (best on validation), network, kernels, a plugin's model, ..."),
 ]
 BackboneOption = Annotated[
-    str | None, typer.Option("--backbone", metavar="MODEL", help="One arm more: frozen layers of a checkpoint.")
+    str | None, typer.Option("--backbone", metavar="MODEL", help="Add an arm: frozen layers of a checkpoint.")
 ]
 StartOption = Annotated[
     str | None,
-    typer.Option("--start", metavar="MODEL", help="One arm more: from the weights of a model's folder, or a stage."),
+    typer.Option("--start", metavar="MODEL", help="Add an arm: from the weights of a model folder, or a stage."),
 ]
+
+
+def _use_weights(folder: str | None) -> str | None:
+    """Make a folder that of checkpoints, for this process and those that it starts. Raises: BadInput for none."""
+    if folder is not None:
+        if not os.path.isdir(folder):
+            raise BadInput(f"--weights: {folder!r} is not a folder; name one that holds a folder for each checkpoint")
+        os.environ["HEADSTART_WEIGHTS"] = folder
+    return folder
+
+
 WeightsOption = Annotated[
     str | None,
-    typer.Option("--weights", metavar="DIR", help="Folder of checkpoints (HEADSTART_WEIGHTS, else ./weights)."),
+    typer.Option(
+        "--weights",
+        metavar="DIR",
+        callback=_use_weights,
+        help="Folder of checkpoints (HEADSTART_WEIGHTS, else ./weights).",
+    ),
 ]
-
-
-def use_weights(folder: str | None) -> None:
-    """Make a folder that of checkpoints, for this process and those that it starts. Raises: BadInput for none."""
-    if folder is None:
-        return
-    if not os.path.isdir(folder):
-        raise BadInput(f"--weights: {folder!r} is not a folder; name one that holds a folder for each checkpoint")
-    os.environ["HEADSTART_WEIGHTS"] = folder
 
 
 @contextmanager
@@ -194,3 +201,23 @@ VersionOption = Annotated[
 def show_version(version: VersionOption = False) -> None:
     """What stands before any verb."""
     del version
+
+
+def refuse_repeats(command: Any) -> Any:
+    """The same command, which refuses an option of one value that is given twice: the last one would win unseen."""
+    for inner in getattr(command, "commands", {}).values():
+        refuse_repeats(inner)
+    options = [p for p in command.params if p.param_type_name == "option"]
+    single = [p for p in options if p.nargs == 1 and not p.multiple and not p.is_flag]
+    parse = command.parse_args
+
+    def checked(ctx: Any, args: list[str]) -> Any:
+        words = [word.partition("=")[0] for word in args]
+        for option in single:
+            count = sum(words.count(name) for name in option.opts if name.startswith("-"))
+            if count > 1:
+                raise BadInput(f"{option.opts[0]}: is given {count} times; give it once")
+        return parse(ctx, args)
+
+    command.parse_args = checked
+    return command

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, nullcontext, redirect_stdout, sup
 from pathlib import Path
 from typing import Any
 
-from rich.console import RenderableType
 from rich.text import Text
 
 from headstart.api import Study
@@ -42,7 +41,15 @@ from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.display import watch
 from headstart.verbs.options import inches
-from headstart.verbs.terminal import console, hanging, not_read, study_files, writable_file, writable_folder
+from headstart.verbs.terminal import (
+    console,
+    hanging,
+    not_foreign,
+    not_read,
+    study_files,
+    writable_file,
+    writable_folder,
+)
 
 WORTH_TIMING = 60.0
 """Seconds of a run, as predicted from its FLOPs, from which on steps of its stages are timed before it."""
@@ -91,9 +98,11 @@ class Outputs:
 
     def check_apart(self, study: Study) -> None:
         """Raises: BadInput where a file that is to be written is one that the study reads, or a stage's."""
+        marks = {"--json": '"rows"', "--tidy": "weights", "--out": "headstart"}
         for option, path in (("--json", self.json), ("--tidy", self.tidy), ("--out", self.page)):
             if path is not None and path.exists():
                 not_read(option, path, study_files(study), study.store.root)
+                not_foreign(option, path, marks[option])
 
     def apart(self) -> AbstractContextManager[Any]:
         """Where JSON is printed, all else goes to standard error."""
@@ -184,7 +193,9 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
     for task in {digest(task.document()): task for task in tasks}.values():
         prepared_with_bar(task, study.data)
     costs, speed = study.survey(), speed_here()
-    display = watch(study.plan, study.store, costs, slots, speed, lambda: _partial_table(study))
+    display = watch(
+        study.plan, study.store, costs, slots, speed, lambda: to_rich(make_table(study.results(baselines=False)))
+    )
     out.print(
         f"study {study.spec.name}: {many(len(study.plan.cells), 'run')} of {many(display.total, 'stage')}, "
         f"{display.done} done before"
@@ -219,10 +230,6 @@ def _slots(runtime: Runtime) -> int:
         return Room(connect(runtime.on), runtime).slots
     choose_device(runtime.device)
     return max(runtime.workers, 1)
-
-
-def _partial_table(study: Study) -> RenderableType:
-    return to_rich(make_table(study.results(baselines=False)))
 
 
 def print_scale(study: Study) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from headstart.errors import BadInput
 from headstart.plugins import load_plugins
 from headstart.verbs.data import layout_of
-from headstart.verbs.terminal import console, not_read, writable_file
+from headstart.verbs.terminal import console, not_foreign, not_read, writable_file
 
 if TYPE_CHECKING:
     from headstart.data import LayoutSpec, Sequences
@@ -54,11 +54,12 @@ def predict_file(
 
     target = None if out is None else Path(out)
     table = None if explain is None else Path(explain)
-    for path, what in ((target, "predictions"), (table, "explanations")):
+    for path, what, mark in ((target, "predictions", "prediction"), (table, "explanations", "drop")):
         if path is not None:
             check_path(path)
             if path.exists() and Path(source).exists() and path.samefile(source):
                 raise BadInput(f"{path}: is the file that is read; name another for the {what}")
+            not_foreign("-o" if path is target else "--explain", path, mark)
     if table is not None:
         writable_file("--explain", str(table))
         if target is not None and target.absolute() == table.absolute():
@@ -143,6 +144,9 @@ def export(
         )
     ((option, file),) = named.items()
     writable_file(option, file)
+    ending = {"--onnx": ".onnx", "--sklearn": ".skops"}.get(option, "")
+    if not file.endswith(ending):
+        raise BadInput(f"{option}: {file!r} does not end in {ending}; name a file that does")
     if option == "--onnx":
         return export_model(name, file, use, plugins)
     if option == "--sklearn":

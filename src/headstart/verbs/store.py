@@ -12,7 +12,7 @@ from rich.text import Text
 from headstart.errors import BadInput
 from headstart.store import DONE, Store, store_folder
 from headstart.store.cleaning import Contents, read_contents
-from headstart.store.files import canonical
+from headstart.store.files import canonical, damages
 from headstart.store.tensors import damaged_files
 from headstart.study.listing import stage_rows
 from headstart.study.words import measure
@@ -53,7 +53,7 @@ def _problems(store: Store, name: str) -> Iterator[str]:
     if not (store.folder(name) / "result.json").exists():
         return
     try:
-        yield from store.damages(name)
+        yield from damages(store.folder(name))
     except BadInput as error:  # a newer format
         yield str(error)
 
@@ -120,7 +120,7 @@ def clean_store(
     rows = [_row(contents, name, contents.with_parents(stages), reached) for name, stages in reached.items()]
     cleaning = contents.cleaning(set[str]().union(*reached.values()), recent=recent)
     if cleaning.left:
-        rows.append(["left, though no study reaches them", *_sizes(contents, list(cleaning.left))])
+        rows.append(["kept for another reason", *_sizes(contents, list(cleaning.left))])
     rows.append(["reached by no study", *_sizes(contents, cleaning.removable)])
     out.print(table(["study or report", "stages", "size", "frees alone"], rows, right=(1, 2, 3)))
     left, gone = dict(cleaning.left), 0
@@ -129,15 +129,16 @@ def clean_store(
         left |= {name: reason for name, reason in reasons.items() if reason}
         gone = len(reasons) - sum(map(bool, reasons.values()))
     for name, reason in sorted(left.items()):
-        out.print(Text(f"left: {name}: {reason}"), soft_wrap=True)
+        out.print(Text(f"kept: {name}: {reason}"), soft_wrap=True)
     freed = measure(contents.freed([name for name in cleaning.removable if name not in left]), "B")
     if yes:
         out.print(f"removed {gone:,} folders, {freed}")
     elif cleaning.removable:
         out.print(f"nothing was removed; --yes removes {len(cleaning.removable):,} folders and frees {freed}")
         out.print(
-            "A study whose report is not in the store, and its stages with it, stays where it is named: "
-            "`headstart store gc STUDY ...`"
+            "Stages of a study without a report in this store are kept only if you name the study: "
+            "`headstart store gc STUDY ...`; those of `headstart fit` with the study.toml of its model folder: "
+            "`headstart store gc model/study.toml ...`"
         )
     else:
         out.print("there is nothing to remove")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +34,8 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
+PEEKED = 2**16
+"""Bytes at either end of a file that are looked at before it is replaced."""
 MANY = 200
 """Rows from which on those that are plain are laid out here: rich takes a millisecond for each."""
 
@@ -120,6 +123,20 @@ def not_read(option: str, path: Path, files: Iterable[Path], store: Path) -> Non
     for file in files:
         if path.exists() and file.is_file() and path.samefile(file):
             raise BadInput(f"{option}: {str(path)!r} is a file that is read; name another one")
+
+
+def not_foreign(option: str, path: Path, *words: str) -> None:
+    """Raises: BadInput where the file that an option names is there and headstart did not write it: its beginning and
+    its end lack one of the words that every such file has.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return
+    with (gzip.open if path.name.lower().endswith(".gz") else open)(path, "rb") as file, suppress(OSError, EOFError):
+        text = file.read(PEEKED)
+        text += b"" if isinstance(file, gzip.GzipFile) else file.read()[-PEEKED:]
+        if all(word.encode() in text for word in words):
+            return
+    raise BadInput(f"{option}: {str(path)!r} is there, and headstart did not write it; name another file, or remove it")
 
 
 def study_files(study: Study) -> Iterator[Path]:

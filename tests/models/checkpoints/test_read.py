@@ -176,6 +176,11 @@ def _outside(folder: Path) -> None:
     (folder / "model.safetensors").symlink_to(folder.parent / "elsewhere.safetensors")
 
 
+def _loop(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    (folder / "config.json").symlink_to("config.json")
+
+
 def _pickled(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
@@ -196,14 +201,14 @@ WRONG: dict[str, tuple[int, Callable[[Path], Any], str]] = {
     "config": (
         1,
         lambda f: (f / "config.json").write_text("{,"),
-        r"config\.json: is not JSON \(.*\); download it again",
+        r"config\.json: is not JSON \(.*\); save or download it again",
     ),
     "list": (
         1,
         lambda f: (f / "config.json").write_text("[]"),
-        r"config\.json: holds no JSON object but list; download",
+        r"config\.json: holds no JSON object but list; save or download",
     ),
-    "deep": (1, lambda f: (f / "config.json").write_text("[" * 10**6), r"config\.json: is not JSON \(.*\); download"),
+    "deep": (1, lambda f: (f / "config.json").write_text("[" * 10**6), r"config\.json: is not JSON \(.*\); save or"),
     "nothing": (
         1,
         lambda f: (f / "model.safetensors").unlink(),
@@ -266,6 +271,7 @@ WRONG: dict[str, tuple[int, Callable[[Path], Any], str]] = {
         r"index\.json: weight_map is not a table of file names; download it again",
     ),
     "link": (1, _outside, r"model\.safetensors: leads out of its folder, to .*elsewhere\.safetensors; put a copy"),
+    "link to itself": (1, _loop, r"a: holds no config\.json; name the folder that"),
     "header": (1, lambda f: _header(f, 2**40), r"model\.safetensors: is cut short, damaged or not a safetensors file"),
     "header length": (
         1,
@@ -400,6 +406,11 @@ def test_half_precision_numbers_that_are_not_finite_are_refused_when_they_are_re
             "t5",
             {"relative_attention_num_buckets": 2},
             r"model\.position\.buckets: 2 should be greater than or equal to 4;",
+        ),
+        (
+            "t5",
+            {"num_heads": 2**32, "d_kv": 2**32},
+            r"config\.json: model: a size of 18,446,744,073,709,551,616 .*, at most 4,294,967,296 are read; take another",
         ),
         ("vit", {"qkv_bias": False}, r"qkv_bias: False is not what the blocks of headstart have, True; take another"),
     ],

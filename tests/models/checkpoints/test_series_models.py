@@ -232,6 +232,28 @@ def test_sizes_of_known_models_need_no_file(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"mixer": {"kind": "s4", "state": 2**12}, "position": {"kind": "none"}},
+            r"mixer\.kind: 's4', the blocks of T5",
+        ),
+        (
+            {"feed_forward": {"width": 2**62}},
+            r"a size of 4,611,686,018,427,387,904 \(.*\), at most 4,294,967,296 are read",
+        ),
+    ],
+    ids=str,
+)
+def test_blocks_that_t5_does_not_have_are_refused_before_they_are_built(change: dict[str, Any], message: str) -> None:
+    fields = fields_of("chronos-bolt-tiny")
+    assert isinstance(fields, SeriesFields)
+    series = fields.series.model_copy(update={"model": {**fields.model, **change}})
+    with pytest.raises(BadInput, match=message):
+        series.shapes()
+
+
 def test_no_channel_and_no_padding_changes_another_channels_features(tmp_path: Path) -> None:
     for kind in SERIES:
         _, read = reader_of(saved_series(tmp_path / kind, kind), torch.float64)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from headstart.errors import BadInput
-from headstart.store.files import canonical
+from headstart.store.files import canonical, damages
 
 Files = Mapping[str, bytes]
 """Content of files by their path within a folder."""
@@ -86,7 +86,7 @@ def _read_packed_store(path: Path) -> object:
     check_listing(store)
     for name in outcome.taken:
         assert store.problem(name) is None
-        assert not store.damages(name)
+        assert not list(damages(store.folder(name)))
     assert {entry.name for entry in store.root.iterdir()} - set(outcome.taken) <= {
         ".index",
         ".locks",

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from headstart.models.checkpoints.family import Shape
-from headstart.models.mixers.mixer import LAYER_PARTS, HeadsSpec, head_width
-from headstart.models.model import ModelSpec
+from torch import nn
+
+from headstart.errors import BadInput
+from headstart.models.checkpoints.family import MOST, Shape
+from headstart.models.heads import Output
+from headstart.models.mixers.mixer import HeadsSpec
+from headstart.models.model import ModelSpec, SequenceModel, build_model
+from headstart.models.outline import without_numbers
 from headstart.sequence import Signature
 from headstart.spec import read
+
+HEAD = "head."
+"""What the names of tensors of a head begin with."""
 
 
 @dataclass(frozen=True)
@@ -34,37 +43,26 @@ class Fields:
         position = {**self.model["position"], **({} if self.length is None else {"length": self.length})}
         return read(ModelSpec, {**self.model, "position": position}, "model")
 
-    def shapes(self) -> dict[str, Shape]:
-        """Of each tensor that the checkpoint has, by our names, without making any.
+    def outline(self) -> SequenceModel:
+        """The model without numbers, for the sequences of `example`; blocks with equal mixers are one module.
 
-        Raises: BadInput where the heads do not fit the width.
+        Raises: BadInput where the heads do not fit the width, or a size is beyond all that torch counts.
         """
-        spec, out, width = self.spec, dict[str, Shape](), self.model["width"]
-        position, fed = spec.position, spec.feed_forward
+        spec = self.spec
+        sizes = [self.length or 1, spec.feed_forward.width or 1]
+        for mixer in spec.mixers:
+            sizes += [mixer.heads, mixer.inner(spec.width)] if isinstance(mixer, HeadsSpec) else []
+        if max(sizes) > MOST:
+            raise BadInput(f"model: a size of {max(sizes):,} (positions, heads or layers), at most {MOST:,} are read")
+        return _outline(spec, self.example)
 
-        def layer(name: str, *shape: int, bias: bool = True) -> None:
-            out.update({f"{name}.weight": shape} | ({f"{name}.bias": shape[:1]} if bias else {}))
+    def shapes(self) -> dict[str, Shape]:
+        """Of each tensor that the checkpoint has, by our names, without making any. Raises: BadInput as `outline`."""
+        return {name: tuple(x.shape) for name, x in self.outline().state_dict().items() if self._has(name)}
 
-        if position.kind == "learned":
-            out["position.table"] = (self.length or 0, width)
-        elif position.kind == "relative":
-            out["position.table"] = (position.buckets, max(spec.biased_heads))
-        norms = ["embedding_norm"] * spec.embedding_norm + ["norm"] * (spec.norm_place == "before")
-        for number, mixer in enumerate(spec.mixers):
-            assert isinstance(mixer, HeadsSpec)
-            inner, gated = mixer.inner(width), fed.kind == "glu"
-            head_width(mixer.heads, inner, position.theta if position.kind == "rotary" else None, position.share)
-            block, hidden = f"blocks.{number}", fed.width or 4 * width
-            for name in LAYER_PARTS:
-                layer(
-                    f"{block}.mixer.{name}", *((width, inner) if name == "output" else (inner, width)), bias=mixer.bias
-                )
-            layer(f"{block}.feed_forward.into", hidden * (1 + gated), width, bias=fed.bias)
-            layer(f"{block}.feed_forward.back", width, hidden, bias=fed.bias)
-            norms += [f"{block}.norm_mixer", f"{block}.norm_feed_forward"]
-        for name in norms:
-            layer(name, width, bias=spec.norm != "rms")
-        return out | ({} if self.vocabulary is None else {"encoder.weight": (self.vocabulary, width)})
+    def _has(self, name: str) -> bool:
+        """Whether the checkpoint has a tensor of its outline."""
+        return not name.startswith((HEAD, "encoder.")) or (self.vocabulary is not None and name == "encoder.weight")
 
     def describe(self) -> str:
         """The model that it is of, in words."""
@@ -81,3 +79,13 @@ class Fields:
         """Of some task for which such a model can be made, with all of the checkpoint's tensors."""
         kind: Any = "tokens" if self.vocabulary else "floats"
         return Signature(kind, self.vocabulary or 1, 1, 1, "class", classes=2)
+
+
+@lru_cache(maxsize=16)
+def _outline(spec: ModelSpec, example: Signature) -> SequenceModel:
+    mixers = tuple(dict.fromkeys(spec.mixers))
+    few = spec.model_copy(update={"blocks": len(mixers), "mixer": mixers})
+    with without_numbers():
+        model = build_model(few, example, Output("sequence", 2), 0)
+    model.blocks = nn.ModuleList(model.blocks[mixers.index(mixer)] for mixer in spec.mixers)
+    return model

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from safetensors import SafetensorError, safe_open
 
@@ -18,12 +19,12 @@ Header = dict[str, tuple[str, tuple[int, ...]]]
 CONFIG, WEIGHTS, INDEX, VOCABULARY, CARD = (
     *("config.json", "model.safetensors", "model.safetensors.index.json", "vocab.txt", "README.md"),
 )
-PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".npy", ".h5", ".msgpack")
 """Endings of weights that are never read: opening most of them can run code that they hold."""
 MODEL_FOLDER = "headstart model"
 """What a config says of itself that `headstart fit` and `save_pretrained` wrote."""
 MOST_TEXT = 2**24
-"""Bytes of a text file that are read; the index of a model of 100 shards takes a tenth of it."""
+"""Bytes of a text file that are read; the index of a model of 100 shards, or 65,536 symbols, take a tenth of it."""
 
 
 def read_header(path: Path) -> Header:
@@ -60,8 +61,10 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if not path.is_dir():
-            raise BadInput(f"{path}: there is no such folder; name one that holds {CONFIG} and {WEIGHTS}")
+        with reading(path):
+            if not path.is_dir():
+                raise BadInput(f"{path}: there is no such folder; name one that holds {CONFIG} and {WEIGHTS}")
+            self._names = sorted(os.listdir(path))
         self._roots = [path.resolve()]
         if path.resolve().parent.name == "snapshots":
             self._roots.append(path.resolve().parents[1] / "blobs")
@@ -70,7 +73,8 @@ class Folder:
         """The path of a file of the folder, or None where it is absent."""
         path = self.path / name
         try:
-            target, there = path.resolve(), path.is_file()
+            # Not `resolve`, which a link to itself stops with another error.
+            target, there = Path(os.path.realpath(path)), path.is_file()
         except (OSError, ValueError) as error:  # a NUL, half a character, a name that is too long
             raise BadInput(
                 f"{self.path}: no file can be called {name[:80]!r} ({error}); download its index again"
@@ -87,8 +91,8 @@ class Folder:
         with reading(path):
             size = path.stat().st_size
             if size > MOST_TEXT:
-                raise BadInput(f"{path}: is {size:,} bytes long, at most {MOST_TEXT:,} are read; download it again")
-            return path.read_text("utf-8", errors="replace")
+                raise BadInput(f"{path}: has {size:,} bytes, at most {MOST_TEXT:,} are read; save or download it again")
+            return path.read_text("utf-8-sig", errors="replace")
 
     def table(self, name: str) -> dict[str, Any] | None:
         """The object in a JSON file, or None where the file is absent."""
@@ -98,9 +102,9 @@ class Folder:
         try:
             table = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise BadInput(f"{path}: is not JSON ({error}); download it again") from None
+            raise BadInput(f"{path}: is not JSON ({error}); save or download it again") from None
         if not isinstance(table, dict):
-            raise BadInput(f"{path}: holds no JSON object but {type(table).__name__}; download it again")
+            raise BadInput(f"{path}: holds no JSON object but {type(table).__name__}; save or download it again")
         return table
 
     def config(self) -> dict[str, Any]:
@@ -110,11 +114,15 @@ class Folder:
             raise BadInput(f"{self.path}: holds no {CONFIG}; name the folder that the model was saved to, as a whole")
         return table
 
+    def weights(self) -> Path:
+        """The one file of weights."""
+        return self.file(WEIGHTS) or self._no_weights()
+
     def stored(self) -> dict[str, Stored]:
         """Every tensor of the folder, by its name; only headers are read."""
         index = None if self.file(WEIGHTS) else self.table(INDEX)
         if index is None:
-            return self._headers([WEIGHTS]) if self.file(WEIGHTS) else self._no_weights()
+            return self._headers([self.weights().name])
         shards = index.get("weight_map")
         path = self.path / INDEX
         if not isinstance(shards, Mapping) or not all(isinstance(file, str) for file in shards.values()):
@@ -143,12 +151,12 @@ class Folder:
                 stored[name] = Stored(name, path, dtype, shape)
         return stored
 
-    def _no_weights(self) -> dict[str, Stored]:
-        pickled = sorted(path.name for path in self.path.iterdir() if path.suffix in PICKLED)
+    def _no_weights(self) -> NoReturn:
+        pickled = [name for name in self._names if name.lower().endswith(PICKLED)]
         if pickled:
             raise BadInput(
                 f"{self.path / pickled[0]}: pickled weights are not read, since opening them can run code; take a "
                 f"version of the model with {WEIGHTS}, or convert it where you trust it: "
                 "from_pretrained(...).save_pretrained(FOLDER) of transformers"
             )
-        raise BadInput(f"{self.path}: holds neither {WEIGHTS} nor {INDEX}; download the model as a whole")
+        raise BadInput(f"{self.path}: holds neither {WEIGHTS} nor {INDEX}; save or download the model as a whole")

@@ -97,7 +97,6 @@ class MantisSpec(SeriesSpec):
         return partial(self._read, weights)
 
     def _read(self, weights: Weights, x: Tensor, seen: Tensor) -> Tensor:
-        del seen
         tokens = self._tokens(weights, stretched(x, self.length).to(weights["cls_token"].dtype))
         head = weights["cls_token"].expand(len(x), 1, -1)
         if self.kind == "mantis":

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from headstart.data.letters import input_width
 from headstart.errors import BadInput
 from headstart.models.checkpoints import OWN
-from headstart.models.checkpoints.family import Config, Family, Line, Shape
-from headstart.models.checkpoints.fields import Fields
-from headstart.models.heads import Output
-from headstart.models.model import ModelSpec, build_model
-from headstart.models.outline import without_numbers
+from headstart.models.checkpoints.family import Config, Family, Line
+from headstart.models.checkpoints.fields import HEAD, Fields
+from headstart.models.model import ModelSpec
 from headstart.sequence import Signature
 from headstart.spec import read
 
-BEFORE, HEAD = "network.", "head."
-"""What stands before the names of the network's tensors in the file, and those that are left out."""
+BEFORE = "network."
+"""What stands before the names of the network's tensors in the file."""
 
 
 @dataclass(frozen=True)
 class OwnFields(Fields):
-    """Those of a network of ours: shapes and parts come from the module itself.
+    """Those of a network of ours: all of its tensors but the head's.
 
     signature: of the sequences that it was made for. kind: of them, as `Preparation` has it.
     """
@@ -31,21 +28,12 @@ class OwnFields(Fields):
     signature: Signature = field(kw_only=True)
     kind: str = "numbers"
 
-    def shapes(self) -> dict[str, Shape]:
-        """Of each tensor but the head's."""
-        return _shapes(self.spec, self.signature)
-
     @property
     def example(self) -> Signature:
-        """That of the sequences."""
         return self.signature
 
-
-@lru_cache(maxsize=16)
-def _shapes(spec: ModelSpec, signature: Signature) -> dict[str, Shape]:
-    with without_numbers():
-        model = build_model(spec, signature, Output("sequence", 1), 0)
-    return {name: tuple(x.shape) for name, x in model.state_dict().items() if not name.startswith(HEAD)}
+    def _has(self, name: str) -> bool:
+        return not name.startswith(HEAD)
 
 
 def _fields(config: Config) -> OwnFields:

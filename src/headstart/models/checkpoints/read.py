@@ -151,7 +151,7 @@ def _fields(config: Config) -> tuple[Family, Fields]:
         return family, family.fields(config)
     fields = Fields(kind, family.model(config), family.length(config), family.vocabulary(config))
     try:
-        fields.shapes()
+        fields.outline()
     except BadInput as error:
         raise BadInput(f"{config.path}: {error}; take another checkpoint") from None
     return family, fields

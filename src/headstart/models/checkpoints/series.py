@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
+from headstart.errors import BadInput
 from headstart.models.checkpoints.family import Shape
 from headstart.models.checkpoints.fields import Fields
 from headstart.models.heads import Output
@@ -77,7 +78,6 @@ class SeriesFields(Fields):
         return f"{blocks}, width {self.spec.width}; {size:,} features of each channel of a series of any length"
 
     def shapes(self) -> dict[str, Shape]:
-        """Of each tensor of the checkpoint."""
         return self.series.shapes()
 
     @property
@@ -122,6 +122,9 @@ class PatchedSpec(SeriesSpec):
 
     def shapes(self) -> dict[str, Shape]:
         spec = self._fields.spec
+        for mixer in spec.mixers:
+            if mixer.kind != "attention":
+                raise BadInput(f"model.mixer.kind: {mixer.kind!r}, the blocks of T5 have 'attention'; save it again")
         width, inputs = spec.width, 2 * self.patch
         own: dict[str, Shape] = {"input.value.weight": (width, self.patch), "input.position": (self.tokens, width)}
         if self.kind == "chronos_bolt":

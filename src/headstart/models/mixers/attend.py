@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from headstart.models.mixers.flash import applies, flash
+from headstart.models.scan import Gradient, folded
 
 CHUNK = 2**20
 """bfloat16 scores of a chunk per thread: 2 MB, about what a core's second cache holds."""
@@ -87,15 +88,13 @@ def attend(
         zero = torch.zeros((), dtype=query.dtype)
         seen = torch.where(seen, zero, zero - torch.inf)
     keep = torch.is_grad_enabled()
-    out: Tensor = _Fused.apply(query, key, value, seen, causal, keep)[0]  # type: ignore[no-untyped-call]
-    return out
+    return _Fused.apply(query, key, value, seen, causal, keep)[0]  # type: ignore[no-untyped-call]
 
 
 def fused(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None, causal: bool) -> Tensor:
     """torch's fused attention; a stack of models is one larger batch for it. seen: bool, as of `attend`."""
     if any(map(torch._C._functorch.is_batchedtensor, (query, key, value))):
-        out: Tensor = _Folded.apply(query, key, value, seen, causal)[0]  # type: ignore[no-untyped-call]
-        return out
+        return _Folded.apply(query, key, value, seen, causal)[0]  # type: ignore[no-untyped-call]
     return scaled_dot_product_attention(query, key, value, attn_mask=seen, is_causal=causal)
 
 
@@ -113,9 +112,9 @@ class _Folded(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> Any:
         *tensors, seen, causal = inputs
-        folded = _fold(tensors, dims[:3], info.batch_size)
-        batch = folded[0].shape[0] // info.batch_size
-        out = fused(folded[0], folded[1], folded[2], _fold_mask(seen, dims[3], info.batch_size, batch), causal)
+        query, key, value = folded(tensors, dims[:3], info.batch_size, (0, 0, 0))
+        batch = query.shape[0] // info.batch_size
+        out = fused(query, key, value, _fold_mask(seen, dims[3], info.batch_size, batch), causal)
         return (torch.unflatten(out, 0, (info.batch_size, batch)),), (0,)
 
 
@@ -123,16 +122,8 @@ def _or_all(seen: Tensor) -> Tensor:
     return seen | ~seen.any(-1, keepdim=True)
 
 
-def _fold(tensors: Any, dims: Any, size: int) -> list[Tensor]:
-    """Tensors (B, ...) with a stacked axis at `dims` (None: shared by the stack) as (size B, ...)."""
-    return [
-        (x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1)
-        for x, dim in zip(tensors, dims, strict=True)
-    ]
-
-
 def _fold_mask(seen: Tensor | None, dim: int | None, size: int, batch: int) -> Tensor | None:
-    """The same for a mask, whose batch axis may be 1 and then stays so where the stack shares it."""
+    """`folded` of a mask, whose batch axis may be 1 and then stays so where the stack shares it."""
     if seen is None or (dim is None and seen.shape[0] == 1):
         return seen
     seen = seen.expand(size, *seen.shape) if dim is None else seen.movedim(dim, 0)
@@ -142,9 +133,9 @@ def _fold_mask(seen: Tensor | None, dim: int | None, size: int, batch: int) -> T
 def _stacked(function: Any, count: int, info: Any, dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> Any:
     """`function` of `count` tensors, a mask and settings, with the stacked axis folded into the batch."""
     tensors, seen, settings = inputs[:count], inputs[count], inputs[count + 1 :]
-    folded = _fold(tensors, dims[:count], info.batch_size)
-    batch = folded[0].shape[0] // info.batch_size
-    out = function.apply(*folded, _fold_mask(seen, dims[count], info.batch_size, batch), *settings)
+    rows = folded(tensors, dims[:count], info.batch_size, (0,) * count)
+    batch = rows[0].shape[0] // info.batch_size
+    out = function.apply(*rows, _fold_mask(seen, dims[count], info.batch_size, batch), *settings)
     return tuple(torch.unflatten(x, 0, (info.batch_size, batch)) for x in out), (0,) * len(out)
 
 
@@ -181,7 +172,7 @@ class _Fused(torch.autograd.Function):
         return _stacked(_Fused, 3, info, dims, inputs)
 
 
-class _FusedBackward(torch.autograd.Function):
+class _FusedBackward(Gradient):
     """Gradients of query, key and value."""
 
     @staticmethod
@@ -198,14 +189,6 @@ class _FusedBackward(torch.autograd.Function):
         if known.dim() == 4 or worth_chunks(query, key, causal):
             return chunked_gradients(grad, query, key, value, out, known, seen)
         return tuple(_backward(grad, query, key, value, out, known, 0.0, causal, attn_mask=seen))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing is kept: there are no second derivatives."""
-
-    @staticmethod
-    def backward(ctx: Any, *_: Tensor) -> Any:
-        raise NotImplementedError("attention has no second derivatives")
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> Any:

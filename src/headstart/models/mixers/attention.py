@@ -55,7 +55,6 @@ class AttentionSpec(HeadsSpec):
 
     def flops(self, width: int, length: int, causal: bool) -> float:
         """Four layers of 2 L D H E and two products of 2 L^2 H E (causal ones compute the whole square too)."""
-        del causal
         return 8.0 * length * width * self.inner(width) + 4.0 * length**2 * self.inner(width)
 
 
@@ -72,13 +71,11 @@ class Attention(HeadsMixer):
         self.scale = spec.scale
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None, bias: Tensor | None = None) -> Tensor:
-        del draw
         (query, key), value = self.queries_keys(x), split(self.value(x), self.heads)
         # Padding stands at the end: causal positions never see it.
         seen = None if valid is None or self.causal else valid[:, None, None, :]
         mixed = attend(query, key, value, seen, self.causal, 0 if self.causal else SHORT, bias, run=True)
-        out: Tensor = self.output(joined(mixed).to(value.dtype))
-        return out
+        return self.output(joined(mixed).to(value.dtype))
 
     def queries_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
         query, key = super().queries_keys(x)
@@ -91,7 +88,6 @@ class Attention(HeadsMixer):
 
     def exportable(self, length: int) -> nn.Module:
         """Itself, at any length."""
-        del length
         return self
 
 
@@ -120,7 +116,6 @@ class LinformerSpec(HeadsSpec):
 
     def flops(self, width: int, length: int, causal: bool) -> float:
         """Four layers of 2 L D^2, two projections of the length, two products of L x R."""
-        del causal
         return 8.0 * length * width**2 + 8.0 * length * self.rank * width
 
 

@@ -14,6 +14,7 @@ from headstart.errors import BadInput
 from headstart.models.exporting import AtLength, replaced
 from headstart.models.mixers.attend import attend
 from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, everywhere
+from headstart.models.scan import in_chunks
 from headstart.seeds import bits
 from headstart.spec import Seed
 
@@ -75,14 +76,10 @@ class BigBird(HeadsMixer):
         self.table: PatternTable | None = None
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor | None) -> Tensor:
-        """Attention of each block to its blocks of the pattern."""
         valid = everywhere(query[:, 0], valid)
         (batch, heads, length, _), size = query.shape, self.spec.block
-        missing = -length % size
-        queries, keys, values = (
-            torch.unflatten(pad(x, (0, 0, 0, missing)), 2, (-1, size)) for x in (query, key, value)
-        )
-        valid_keys = torch.unflatten(pad(valid, (0, missing)), 1, (-1, size)).unsqueeze(1)
+        queries, keys, values = (in_chunks(x, size) for x in (query, key, value))
+        valid_keys = torch.unflatten(pad(valid, (0, -length % size)), 1, (-1, size)).unsqueeze(1)
         count = queries.shape[2]
         last = (valid_keys.any(-1) * torch.arange(1, count + 1, device=query.device)).amax((1, 2))
         blocks, named = pattern(last, count, heads, self.spec, self.causal) if self.table is None else self.table(last)

@@ -30,7 +30,6 @@ class DeltaNetSpec(RecurrentSpec):
     uncounted: ClassVar[str] = "the triangular systems of the chunks"
 
     def layer(self, width: int, length: int) -> nn.Module:
-        del length
         head_width(self.heads, width)
         return DeltaNet(width, self.heads)
 
@@ -98,8 +97,7 @@ def delta_sums(query: Tensor, key: Tensor, value: Tensor, step: Tensor, chunk: i
 def solved(lower: Tensor, right: Tensor) -> Tensor:
     """x of (1 + lower) x = right, lower (..., c, c) below the diagonal only, right (..., c, E)."""
     if not torch.compiler.is_exporting():
-        out: Tensor = torch.linalg.solve_triangular(lower, right, upper=False, unitriangular=True)
-        return out
+        return torch.linalg.solve_triangular(lower, right, upper=False, unitriangular=True)
     rows = [right[..., 0, :]]
     for number in range(1, lower.shape[-1]):
         before = lower[..., number, None, :number] @ torch.stack(rows, -2)

@@ -32,7 +32,6 @@ class GatedLinearAttentionSpec(RecurrentSpec):
     uncounted: ClassVar[str] = "the products of queries and keys of one chunk, which are sums of element-wise products"
 
     def layer(self, width: int, length: int) -> nn.Module:
-        del length
         head_width(2 * self.heads, width)
         return GatedLinearAttention(width, self.heads)
 

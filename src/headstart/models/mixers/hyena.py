@@ -71,10 +71,7 @@ class Hyena(nn.Module):
         mixed = short_convolution(self.input(x), self.filter, self.filter_bias)
         before, after, value = mixed.chunk(3, -1)
         inputs = (before * value).transpose(1, 2)
-        out: Tensor = self.output(
-            convolve(inputs, self.kernel(x.shape[1]), self.skip).transpose(1, 2).contiguous() * after
-        )
-        return out
+        return self.output(convolve(inputs, self.kernel(x.shape[1]), self.skip).transpose(1, 2).contiguous() * after)
 
 
 class HyenaKernel(nn.Module):

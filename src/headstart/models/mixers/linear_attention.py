@@ -80,8 +80,7 @@ def weighted_sums(queries: Tensor, keys: Tensor, values: Tensor, causal: bool, s
         total = gated_sums(queries, keys, values, fade, CHUNK)
     weight = total[..., -1:]
     answered = weight > torch.finfo(weight.dtype).tiny ** 0.5
-    mean: Tensor = total[..., :-1] * answered / torch.where(answered, weight, torch.ones_like(weight))
-    return mean
+    return total[..., :-1] * answered / torch.where(answered, weight, torch.ones_like(weight))
 
 
 def sums_flops(length: int, features: int, width: int, causal: bool) -> float:

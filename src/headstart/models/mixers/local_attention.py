@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 
 from headstart.models.mixers.attend import AttentionView, attend, visible_pairs
 from headstart.models.mixers.mixer import LAYER_PARTS, HeadsMixer, HeadsSpec, everywhere, joined, split
+from headstart.models.scan import in_chunks
 from headstart.seeds import Draw
 
 GLOBAL_PARTS = {"query_global": "query_key", "key_global": "query_key", "value_global": "value_output"}
@@ -107,7 +108,7 @@ def causal_windows(query: Tensor, key: Tensor, value: Tensor, window: int) -> Te
 
 def cut(x: Tensor, window: int) -> Tensor:
     """(B, H, L, E) -> (B, n, H, W, E): windows, the last one filled up with zeros."""
-    return torch.unflatten(pad(x, (0, 0, 0, -x.shape[2] % window)), 2, (-1, window)).transpose(1, 2)
+    return in_chunks(x, window).transpose(1, 2)
 
 
 def sewn(x: Tensor, batch: int) -> Tensor:
@@ -175,14 +176,12 @@ class Longformer(HeadsMixer):
             self.query_global, self.key_global, self.value_global = spec.layers(3, width)
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
-        del draw
         valid, some = everywhere(x, valid), min(self.some, x.shape[1])
         (q, k), v = self.queries_keys(x), split(self.value(x), self.heads)
         mixed = sliding(q, k, v, valid, self.window, some, self.causal)
         if some and not self.causal:
             mixed = torch.cat([self._of_global(x, (q, k, v), valid, some), mixed[:, :, some:]], 2)
-        out: Tensor = self.output(joined(mixed))
-        return out
+        return self.output(joined(mixed))
 
     def _of_global(self, x: Tensor, own: tuple[Tensor, Tensor, Tensor], valid: Tensor, some: int) -> Tensor:
         """(B, H, some, E): the first positions see all."""

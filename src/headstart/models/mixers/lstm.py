@@ -21,7 +21,7 @@ from headstart.errors import BadInput
 from headstart.models.exporting import AtLength
 from headstart.models.mixers.mixer import MixerSpec, directions_of
 from headstart.models.mixers.recurrent import turn
-from headstart.models.scan import precise
+from headstart.models.scan import Gradient, folded, precise
 from headstart.spec import neutral
 
 CELL_EPSILON = 1e-6
@@ -52,12 +52,10 @@ class LSTMSpec(MixerSpec):
         return self
 
     def describe(self) -> str:
-        """With its norms in words."""
         gain = "small gains" if self.gain == "small" else "gains of 1"
         return self.in_words({"norm": f"norms of {gain} inside" if self.norm == "cell" else "", "gain": ""})
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
-        del length
         directions_of(self.directions, causal)
         state = self.state_of(width)
         if self.norm == "none":
@@ -65,7 +63,6 @@ class LSTMSpec(MixerSpec):
         return NormedLSTM(width, state, self.directions, self.gain == "small")
 
     def flops(self, width: int, length: int, causal: bool) -> float:
-        del causal
         state = self.state_of(width)
         filled = state * self.directions
         output = 0 if filled == width else filled * width
@@ -99,7 +96,6 @@ class LSTM(nn.Module):
         self.output = None if state * directions == width else nn.Linear(state * directions, width)
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: object = None) -> Tensor:
-        del draw
         inputs = [x] if self.input.shape[0] == 1 else [x, turn(x, valid)]
         ahead, *back = self.read(inputs)
         hidden = torch.cat([ahead, *(turn(row, valid) for row in back)], -1) if back else ahead
@@ -118,7 +114,6 @@ class LSTM(nn.Module):
 
     def exportable(self, length: int) -> nn.Module:
         """Itself, at any length."""
-        del length
         return self
 
     def _operator(self, x: Tensor, number: int) -> Tensor:
@@ -166,7 +161,6 @@ class NormedLSTM(LSTM):
         )
 
     def read(self, inputs: list[Tensor]) -> Iterable[Tensor]:
-        """The states of each direction, from its own inputs (B, L, D): (B, L, N)."""
         gates = self.gates(inputs)
         with torch.autocast(gates.device.type, enabled=False):
             return [self._steps(precise(rows), number).to(gates.dtype) for number, rows in enumerate(gates.unbind(1))]
@@ -189,19 +183,6 @@ class NormedLSTM(LSTM):
     def exportable(self, length: int) -> nn.Module:
         """Its steps at one length: ONNX's own operator has no norms."""
         return AtLength(self, length)
-
-
-def _fold(info: Any, dims: tuple[int | None, ...], tensors: tuple[Tensor, ...], axes: tuple[int, ...]) -> list[Tensor]:
-    """Stacked arguments with the stack's axis folded into the groups' axis of each."""
-    out = []
-    for tensor, dim, axis in zip(tensors, dims, axes, strict=True):
-        if dim is None:
-            before, after = tensor.shape[:axis], tensor.shape[axis:]
-            moved = tensor.unsqueeze(axis).expand(*before, info.batch_size, *after)
-        else:
-            moved = tensor.movedim(dim, axis)
-        out.append(moved.flatten(axis, axis + 1))
-    return out
 
 
 class _Step(torch.autograd.Function):
@@ -236,13 +217,13 @@ class _Step(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Tensor) -> Any:
-        gates, weight = _fold(info, dims, inputs, (1, 0))
+        gates, weight = folded(inputs, dims, info.batch_size, (1, 0))
         out = _Step.apply(gates, weight)  # type: ignore[no-untyped-call]
         stack = (info.batch_size, -1)
         return tuple(x.unflatten(1, stack) for x in out), (1, 1, 1)
 
 
-class _StepBack(torch.autograd.Function):
+class _StepBack(Gradient):
     """Gradients of the gates and of the weight; what needs no order is done for all positions at once."""
 
     @staticmethod
@@ -282,17 +263,8 @@ class _StepBack(torch.autograd.Function):
         return gates, earlier.mT @ gates[1:].movedim(0, 1).flatten(1, 2)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        """Nothing is kept: the gradient has no gradient."""
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        raise NotImplementedError("lstm: gradients of gradients are not written out")
-
-    @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Tensor) -> Any:
-        folded = _fold(info, dims, inputs, (1, 0, 1, 1, 1))
-        gates, weight = _StepBack.apply(*folded)  # type: ignore[no-untyped-call]
+        gates, weight = _StepBack.apply(*folded(inputs, dims, info.batch_size, (1, 0, 1, 1, 1)))  # type: ignore[no-untyped-call]
         stack = (info.batch_size, -1)
         return (gates.unflatten(1, stack), weight.unflatten(0, stack)), (1, 0)
 

@@ -36,7 +36,6 @@ class MambaSpec(RecurrentSpec):
     uncounted: ClassVar[str] = "the scan: decays, inputs and three operations for each number of the state"
 
     def layer(self, width: int, length: int) -> nn.Module:
-        del length
         check_range("dt", self.dt_min, self.dt_max)
         return Mamba(self, width)
 
@@ -88,8 +87,7 @@ class Mamba(nn.Module):
         step = softplus(precise(self.step(step)))
         with torch.autocast(x.device.type, enabled=False):
             y = self._scan(precise(u), step, precise(enter), precise(leave))
-        out: Tensor = self.output(y.to(u.dtype) * silu(z))
-        return out
+        return self.output(y.to(u.dtype) * silu(z))
 
     def _scan(self, u: Tensor, step: Tensor, enter: Tensor, leave: Tensor) -> Tensor:
         """u and step (B, L, inner), enter and leave (B, L, N) -> (B, L, inner), some channels at a time."""

@@ -44,7 +44,6 @@ class MegaSpec(MixerSpec):
         return Mega(self, width, length, causal)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
-        """Matrix products and FFTs."""
         shared, hidden = self.sizes(width)
         piece = min(self.chunk or length, length)
         pieces = -(-length // piece)
@@ -131,7 +130,6 @@ class Mega(nn.Module):
         self.rates = {} if spec.kernel_rate is None else {"average": spec.kernel_rate}
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: object = None) -> Tensor:
-        del draw
         inputs = x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0)
         moved = silu(convolve(inputs.transpose(1, 2), self.average(x.shape[1]), self.skip).transpose(1, 2).contiguous())
         width = x.shape[-1]
@@ -143,8 +141,7 @@ class Mega(nn.Module):
 
     def kernel(self, length: int) -> Tensor:
         """(C, D, L) of the moving average."""
-        kernel: Tensor = self.average(length)
-        return kernel
+        return self.average(length)
 
     def exportable(self, length: int) -> nn.Module:
         """Itself at that length, with its kernel made beforehand."""

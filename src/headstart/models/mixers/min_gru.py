@@ -19,7 +19,6 @@ class MinGRUSpec(RecurrentSpec):
     state: int | None = Field(default=None, ge=1)
 
     def layer(self, width: int, length: int) -> nn.Module:
-        del length
         return MinGRU(width, self.state or width)
 
     def layer_flops(self, width: int, length: int) -> float:

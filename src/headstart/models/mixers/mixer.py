@@ -96,17 +96,14 @@ class MixerSpec(Spec):
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module for inputs (B, L, width) with L at most `length`."""
-        del width, length, causal
         raise BadInput(f"model.mixer.kind: {self.kind!r} builds nothing; give its class `build`, as in the guide")
 
     def flops(self, width: int, length: int, causal: bool) -> float:
         """Multiply-adds times two of one forward pass over one sequence of `length`, in closed form."""
-        del width, length, causal
         raise BadInput(f"model.mixer.kind: {self.kind!r} states no FLOPs; give its class `flops`, as in the guide")
 
     def kernel_flops(self, width: int, length: int, causal: bool) -> float:
         """Of `flops`, what makes a kernel out of parameters alone: that is done once for a batch, whatever it holds."""
-        del width, length, causal
         return 0.0
 
 
@@ -122,7 +119,6 @@ class HeadsSpec(MixerSpec):
     init: Literal["independent", "tied"] = "independent"
 
     def describe(self) -> str:
-        """With how its layers start."""
         tied = {"init": "query, key, value and output starting as equal copies"}
         return self.in_words(tied if self.init == "tied" else {})
 
@@ -219,10 +215,8 @@ class HeadsMixer(nn.Module):
         self.turn = Rotary(length, int(each * share), theta)
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
-        del draw
         (query, key), value = self.queries_keys(x), split(self.value(x), self.heads)
-        out: Tensor = self.output(joined(self.mix(query, key, value, valid)).to(value.dtype))
-        return out
+        return self.output(joined(self.mix(query, key, value, valid)).to(value.dtype))
 
     def queries_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Turned queries and keys: (B, H, L, E) each."""

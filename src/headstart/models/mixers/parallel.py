@@ -52,7 +52,6 @@ class ParallelSpec(MixerSpec):
     }
 
     def describe(self) -> str:
-        """With its mixers."""
         return self.in_words({"mixers": ""}, f" of {listed([mixer.describe() for mixer in self.mixers])}")
 
     @property
@@ -62,7 +61,6 @@ class ParallelSpec(MixerSpec):
 
     @property
     def alone(self) -> str:
-        """Why one of its mixers cannot be stacked, where that is so."""
         return next((reason for spec in self.mixers if (reason := spec.alone)), super().alone)
 
     @property
@@ -120,5 +118,4 @@ class Parallel(nn.Module):
             outputs = [norm(y) for norm, y in zip(self.norms, outputs, strict=True)]
         if self.joint is None:
             return torch.stack(outputs).sum(0)
-        out: Tensor = self.joint(torch.cat(outputs, -1))
-        return out
+        return self.joint(torch.cat(outputs, -1))

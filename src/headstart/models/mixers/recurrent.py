@@ -51,7 +51,6 @@ class Recurrent(nn.Module):
         self.undecayed = set(prefixed("layers", layers, "undecayed"))
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
-        del draw
         # Layers read no padding, but a transform of huge numbers would round those that are near.
         x = x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0)
         out: Tensor = self.layers[0](x)
@@ -86,8 +85,7 @@ class RecurrentHeads(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         query, key, value = (split(part, self.heads) for part in self.projected(x))
         mixed = joined(self.norm(precise(self.mix(x, query, key, value))))
-        out: Tensor = self.output(mixed if self.gate is None else mixed * silu(self.gate(x)))
-        return out
+        return self.output(mixed if self.gate is None else mixed * silu(self.gate(x)))
 
     def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys (B, L, H K), values (B, L, H V)."""

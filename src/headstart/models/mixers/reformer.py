@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from headstart.models.exporting import AtLength, replaced
 from headstart.models.mixers.mixer import HeadsSpec, everywhere, head_width, joined, split
-from headstart.models.scan import precise
+from headstart.models.scan import in_chunks, precise
 from headstart.seeds import Draw, normal
 from headstart.spec import Seed
 
@@ -44,7 +44,6 @@ class ReformerSpec(HeadsSpec):
 
     def flops(self, width: int, length: int, causal: bool) -> float:
         """Three layers of 2 L D^2; per round the hash and two products of each chunk with two chunks."""
-        del causal
         padded = -(-length // self.chunk) * self.chunk
         hashing = 4.0 * length * most_sides(length, self.chunk) * width
         return 6.0 * length * width**2 + self.hashes * (hashing + 8.0 * padded * self.chunk * width)
@@ -86,8 +85,7 @@ class Reformer(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             mixed, sums = rounds(precise(query), precise(value), buckets, self.chunk, self.length is not None)
             mixed = (mixed * sums.softmax(2)[..., None]).sum(2)
-        out: Tensor = self.output(joined(mixed).to(value.dtype))
-        return out
+        return self.output(joined(mixed).to(value.dtype))
 
     def exportable(self, length: int) -> nn.Module:
         """Itself at that length, with a table of `sides`, because runtimes do not agree on how they divide."""
@@ -149,9 +147,8 @@ def rounds(query: Tensor, value: Tensor, buckets: Tensor, chunk: int, causal: bo
     position = torch.arange(length, device=query.device)
     # Sorted by bucket, then by position: the numbers differ, so that any sort will do.
     order = (buckets * length + position).argsort(-1)
-    queries, values = (_ordered(x, order) for x in (query, value))
+    queries, values = (in_chunks(_ordered(x, order), chunk) for x in (query, value))
     missing = -length % chunk
-    queries, values = (torch.unflatten(pad(x, (0, 0, 0, missing)), -2, (-1, chunk)) for x in (queries, values))
     bucket = _chunks(pad(buckets.gather(-1, order), (0, missing), value=-1), chunk)
     beyond = torch.arange(length, length + missing, device=query.device).expand(*order.shape[:-1], -1)
     at = _chunks(torch.cat([order, beyond], -1), chunk)

@@ -35,7 +35,6 @@ class RWKVSpec(RecurrentSpec):
     uncounted: ClassVar[str] = "the products of queries and keys of one chunk, which are sums of element-wise products"
 
     def layer(self, width: int, length: int) -> nn.Module:
-        del length
         head_width(self.heads, width)
         return TimeMixing(width, self.heads)
 
@@ -82,8 +81,7 @@ class TimeMixing(nn.Module):
         bonus = split(self.bonus[None, None], self.heads)[0]
         mixed = precise(gated_sums(query, key, value, fade, CHUNK, bonus))
         normed = joined(layer_norm(mixed, mixed.shape[-1:], eps=EPSILON)) * self.norm + self.norm_bias
-        out: Tensor = self.output(normed * silu(self.gate(gate)))
-        return out
+        return self.output(normed * silu(self.gate(gate)))
 
     def _shifted(self, x: Tensor) -> tuple[Tensor, ...]:
         """Five mixtures (B, L, D) of x and of x one position before."""

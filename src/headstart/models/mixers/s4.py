@@ -235,5 +235,4 @@ def low_rank_kernel(states: Pair, low: Pair, column: Pair, rows: Pair, dt: Tenso
     share = cosine * through_column[-1] / (1 + cosine * through_low[-1])
     turn = torch.complex(cosine, circle[0]) * half
     spectrum = turn * (through_column[:-1] - through_low[:-1] * share)
-    kernel: Tensor = torch.fft.irfft(spectrum, n=length)
-    return kernel
+    return torch.fft.irfft(spectrum, n=length)

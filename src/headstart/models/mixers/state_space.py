@@ -85,7 +85,6 @@ class StateSpace(nn.Module):
         self.rates = {} if kernel_rate is None else {"kernel": kernel_rate}
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: object = None) -> Tensor:
-        del draw
         inputs = x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0)
         y = convolve(inputs.transpose(1, 2), self.kernel(x.shape[1]), self.skip).transpose(1, 2).contiguous()
         if self.output is None:

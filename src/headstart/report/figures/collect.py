@@ -18,14 +18,12 @@ from headstart.report.figures.arms import (
     gains_caption,
 )
 from headstart.report.figures.attention import attention_drawings
-from headstart.report.figures.axis import along_axis, numeric_axes
 from headstart.report.figures.curves import TOGETHER, curves, curves_together, curves_told
-from headstart.report.figures.deviations import deviation_drawings
+from headstart.report.figures.deviations import deviation_drawings, spread_drawings
 from headstart.report.figures.kernels import kernel_drawings
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
-from headstart.report.figures.spreads import spread_drawings
 from headstart.report.figures.style import Drawing
-from headstart.report.figures.sweep import sweep, sweep_caption, sweep_sentence
+from headstart.report.figures.sweep import along_axis, numeric_axes, sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
 from headstart.store import Damaged, Store
 from headstart.study.collect import undamaged

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headstart.report.figures.style import DASHES, across, canvas, dashed, entry, legend, plain
 from headstart.study import words
+from headstart.study.collect import Records
 from headstart.study.results import Results
 from headstart.study.rows import Row, sharing_stage
 from headstart.study.statistics import estimate
@@ -16,9 +17,6 @@ from headstart.study.statistics import estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Records = Callable[[str], Sequence[Mapping[str, Any]]]
-"""Identity -> the records of a stage, earliest first."""
 
 TRAIN = (
     "train, where it was recorded, is dashed: the running mean over the batches since the last evaluation, of the "

@@ -127,7 +127,6 @@ class Terminal:
     table: Table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
         yield _rich_table(self.table, options.max_width)
 
 

@@ -117,14 +117,14 @@ class _Writer:
 
     def line(self, row: PaperRow, cell: PaperCell, head: str, column: str) -> Line:
         """`head` is the column of the paper, `column` the one of ours that is held against it."""
-        name = (row.arm or row.label) + self.mark("" if row.arm else row.why)
+        name = (row.arm or row.row) + self.mark("" if row.arm else row.why)
         printed = cell.text if cell.kind in ("measured", cell.text) else f"{cell.text} ({cell.kind})"
         printed += self.mark(words.sentences([cell.erratum, row.note]))
         ours, key = self._average(row) if head == AVERAGE else self._measured(row, head, column)
         status = ours.get("status", Cell(ABSENT)).text
         cells = {
             "column": Cell(self._head(head, column), {"column": column}),
-            "arm": Cell(name, {"arm": row.arm or "", "row": row.label, "status": status}),
+            "arm": Cell(name, {"arm": row.arm or "", "row": row.row, "status": status}),
             "quantity": Cell(QUANTITIES[row.quantity], {"quantity": row.quantity}),
             "paper": Cell(
                 printed,
@@ -137,7 +137,7 @@ class _Writer:
 
     def _head(self, head: str, column: str) -> str:
         """`image (paper: CIFAR10)`: our name, and the paper's where it is another, which may name another size."""
-        printed = self.paper.heads[head]
+        printed = self.paper.heads[head].head
         return column if printed.casefold() == column.casefold() else f"{column} (paper: {printed})"
 
     def _measured(self, paper_row: PaperRow, head: str, column: str) -> tuple[dict[str, Cell], str]:
