@@ -26,7 +26,7 @@ def is_repository(name: str) -> bool:
 def fetched(repo_id: str, revision: str | None = None, token: str | bool | None = None) -> Iterator[Path]:
     """A folder that holds the config and weights of a repository, and nothing else of it; deleted in the end.
 
-    The files are copied out of the hub's cache, where they are links, which a model folder may not hold.
+    The files are copied out of the hub's cache, where they are links to its blobs.
     Raises: ImportError without huggingface_hub; BadInput where there is no such repository, file or connection.
     """
     hub = _library(f"{repo_id}: is not a folder here, and to look for it on the hub")
