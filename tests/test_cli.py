@@ -458,7 +458,7 @@ def test_a_dry_run_without_data_shows_sizes_and_cost_and_generates_nothing(tmp_p
     assert done.returncode == 0, done.stderr
     assert "unknown" not in done.stdout
     rows = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("finetune")]
-    assert {(row[1] == "open", "20" in row) for row in rows} == {(True, True), (False, True)}
+    assert {(row[2] == "open", "20" in row) for row in rows} == {(True, True), (False, True)}
     assert "0FLOP" not in done.stdout
     assert "are not in nowhere; sizes are those of the papers" in done.stdout
     assert "absent data: task.kind: 'text' looks for" in done.stdout
@@ -520,7 +520,7 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "tiny.toml", "--json", ""], "--json: '' is not a file"),
     (["run", "x" * 300], "study: no 'xxx"),
     (["run", "x" * 300 + ".toml"], "study: no file 'xxx"),
-    (["run", "."], "study: no file '.'"),
+    (["run", "."], "study: '.' is a folder; name a study file (.toml) in it"),
     (["run", "latin.toml"], "latin.toml: this is not valid TOML: it is not UTF-8 text"),
     (["show", "latin.toml"], "latin.toml: this is not valid TOML: it is not UTF-8 text"),
     (["run", "coser-4", "--scale", "tinny"], "coser-4-described.toml: --scale: no 'tinny'; did you mean 'tiny'?"),

@@ -48,7 +48,7 @@ def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> 
     assert "distinct stages" in twins.stdout
     (tmp_path / "my_mixer.py").write_text((tmp_path / "my_mixer.py").read_text() + "\nEDITED = True\n")
     again = command("run", "mine.toml", "--plugin", "my_mixer.py", "--dry-run", cwd=tmp_path)
-    states = [line.split()[2] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
+    states = [line.split()[3] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
     assert {"complete", "absent"} == set(states), "only the stages of the edited mixer are new"
 
 
@@ -95,7 +95,7 @@ def test_the_guide_to_ones_own_file_gets_from_the_file_to_its_table(tmp_path: Pa
     study = (tmp_path / "steps.toml").read_text().replace("steps.csv", str(moved))
     (tmp_path / "steps.toml").write_text(study)
     again = command("run", "steps.toml", "--dry-run", cwd=tmp_path)
-    states = [line.split()[2] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
+    states = [line.split()[3] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
     assert set(states) == {"complete"}, "a file that moved is the same file"
 
 

@@ -336,8 +336,8 @@ def test_a_fit_that_is_refused_leaves_no_empty_folder(tmp_path, capsys) -> None:
         (["--target", "lable"], "did you mean 'label'?"),
         (["--time", "soon"], "--time: 'soon' is not a time"),
         (["--serve", "kernel"], "did you mean 'kernels'?"),
-        (["--test", "nowhere.csv"], "nowhere.csv is not there"),
-        (["--unlabelled", "nowhere.csv"], "nowhere.csv is not there"),
+        (["--test", "nowhere.csv"], "--test: 'nowhere.csv' does not exist; give the path of a file"),
+        (["--unlabelled", "nowhere.csv"], "--unlabelled: 'nowhere.csv' does not exist"),
         (["--device", "tpu"], "--device: 'tpu'"),
         (["fintune.optim.lr=1e-3"], "did you mean 'finetune'?"),
         (["layout.shap=wide"], "did you mean 'shape'?"),
@@ -458,3 +458,9 @@ def _scores(text: str, arm: str) -> list[str]:
     """Scores in the first line of a table that begins with an arm."""
     line = next(line for line in text.splitlines() if line.split()[:1] == [arm])
     return re.findall(r"\d\.\d{3}(?: ± \d\.\d{3})?", line.split("lr")[-1])[-9:]
+
+
+def test_val_that_repeats_train_is_said_before_anything_is_trained(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    assert fit(tmp_path, "train.csv", "--val", str(tmp_path / "train.csv"), "--dry-run", quick=False) == 0
+    assert "scores will be too good: of the 24 val sequences" in capsys.readouterr().out

@@ -108,7 +108,7 @@ def test_other_settings_do_not_run_over_a_kept_plan(tmp_path: Path) -> None:
     other = _start(folder, *quick, "--balanced")
     _, error = other.communicate(timeout=120)
     assert other.returncode == 2
-    assert "plan.json: was made for other data or settings; give another folder with -o" in error
+    assert "plan.json: was made for other data or settings (balanced); give another folder with -o" in error
     assert (folder / "model" / "config.json").read_bytes() == before
 
 
