@@ -237,6 +237,15 @@ def test_an_output_replaces_what_headstart_wrote_and_nothing_else(tmp_path: Path
         (("report", file, "--tidy", str(table)), "--tidy: .*data.csv' is there, and headstart did not write it"),
         (("report", file, "--json", str(table)), "--json: .*data.csv' is there, and headstart did not write it"),
         (("export", "model", "--sklearn", str(table)), "--sklearn: .*data.csv' does not end in .skops"),
+        (
+            ("report", file, "-o", str(table)),
+            "--out: .*data.csv' is a file, or looks like the name of one; name a folder",
+        ),
+        (("report", file, "-o", "page.html"), "--out: 'page.html' is a file, or looks like the name of one"),
+        (
+            ("store", "unpack", str(tmp_path)),
+            "store unpack: '.*' is a folder; name a file that `headstart store pack` wr",
+        ),
     ):
         code, text = said(*words, store=study.store.root)
         assert (code, bool(re.search(way, text))) == (2, True), text

@@ -51,6 +51,8 @@ from headstart.verbs.terminal import (
     writable_folder,
 )
 
+PAGES = (".html", ".htm", ".pdf", ".tex", ".txt", ".csv", ".json")
+"""Endings of files that a person may expect of --out, which writes a folder."""
 WORTH_TIMING = 60.0
 """Seconds of a run, as predicted from its FLOPs, from which on steps of its stages are timed before it."""
 
@@ -82,6 +84,8 @@ class Outputs:
         self.tidy = None if tidy is None else writable_file("--tidy", tidy)
         self.page = writable_file("--out", out) if out is not None and out.endswith(".md") else None
         self.folder = Path(out) if out is not None and self.page is None else None
+        if self.folder is not None and (self.folder.is_file() or self.folder.suffix in PAGES):
+            raise BadInput(f"--out: {out!r} is a file, or looks like the name of one; name a folder, or a file NAME.md")
         if self.page is not None and figure_width is not None:
             raise BadInput(
                 "--figure-width: a page of Markdown shows figures as they are; name a folder as --out instead"

@@ -90,6 +90,8 @@ def unpack_file(file: str, folder: str | None) -> int:
     """Take the stages of a packed file into a store; the exit code: 1 where some were refused."""
     from headstart.store.packing import unpack
 
+    if Path(file).is_dir():
+        raise BadInput(f"store unpack: {file!r} is a folder; name a file that `headstart store pack` wrote")
     store, out = Store(store_folder(folder)), console()
     out.print(f"store {store.root}")
     outcome = unpack(store, Path(file), check_listing)
