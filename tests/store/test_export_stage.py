@@ -130,6 +130,13 @@ def test_what_cannot_be_exported_is_said(
     assert message in capsys.readouterr().err
 
 
+def test_a_model_folder_is_no_stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(tmp_path), "-o", str(tmp_path / "a.safetensors")])
+    assert ended.value.code == 2
+    assert "is a folder, and -o writes a stage; use --onnx or --sklearn for a model" in capsys.readouterr().err
+
+
 def test_a_stage_without_weights_is_not_exported(tmp_path: Path) -> None:
     arm = {"rule": {"model": {"kind": "task"}}}
     columns = {"tokens": STUDY["columns"]["tokens"]}

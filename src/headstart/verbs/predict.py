@@ -156,6 +156,8 @@ def export(
         return export_estimator(Path(name), Path(file))
     from headstart.store import Store, export_stage, store_folder
 
+    if Path(name).is_dir():
+        raise BadInput(f"export: {name!r} is a folder, and -o writes a stage; use --onnx or --sklearn for a model")
     not_read("-o", Path(file), (), store_folder(store))
     path, size = export_stage(Store(store_folder(store)), name, file, "last" if last else "best")
     console().print(Text(f"{path}: {size:,} bytes; its metadata hold the stage as JSON under the key 'headstart'"))
