@@ -433,6 +433,14 @@ def test_a_sound_study_is_told_only_what_always_holds() -> None:
     assert "500 examples: its own binomial standard error is 0.022 at the best arm's score" in said(results, "test set")
 
 
+def test_a_test_set_that_is_all_right_has_an_error_rate_below_what_it_can_show() -> None:
+    plan = make_plan(arms={"scratch": False, "other": False})
+    results = summarise(plan, shelf(plan, lambda _: (1.0, 1.0)).find, facts=facts())
+    # 0.994 to the power of 500 is 0.05.
+    text = "The test set has 500 examples: the best arm has all of them right, so that its error rate is below 0.006 (95 %)"
+    assert said(results, "test set").startswith(text)
+
+
 def test_the_error_of_a_test_set_counts_the_targets_of_positions() -> None:
     plan = make_plan(arms={"scratch": False, "other": False})
     known = {key: replace(value, positions=50_000) for key, value in facts().items()}

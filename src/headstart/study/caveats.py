@@ -357,11 +357,11 @@ def _test_error(results: Results) -> Texts:
                 noun = "targets of positions" if facts.positions else "examples"
                 best = max(other.test.mean for other in rows if other.test is not None)
                 error = binomial_error(min(max(best, 0.0), 1.0), units)
-                yield (
-                    column,
-                    f"The test set has {units:,} {noun}: its own binomial standard error is "
-                    f"{words.score(error)} at the best arm's score, from one draw that all arms share.",
-                )
+                text = f"its own binomial standard error is {words.score(error)} at the best arm's score"
+                if best >= 1:  # that error would be 0: what so few right answers exclude at 95 %
+                    most = 1 - (1 - LEVEL) ** (1 / units)
+                    text = f"the best arm has all of them right, so that its error rate is below {most:.2g} (95 %)"
+                yield column, f"The test set has {units:,} {noun}: {text}, from one draw that all arms share."
                 break
 
 
