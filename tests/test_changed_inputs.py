@@ -225,7 +225,9 @@ def test_an_output_never_replaces_what_is_read(tmp_path: Path) -> None:
 
 
 def test_an_output_replaces_what_headstart_wrote_and_nothing_else(tmp_path: Path) -> None:
-    study, _, _ = done(tmp_path / "runs")
+    study, _, child = done(tmp_path / "runs")
+    weights = tmp_path / "w.safetensors"
+    weights.write_bytes(b"of another program")
     file, notes, table = str(tmp_path / "tiny.toml"), tmp_path / "notes.md", tmp_path / "data.csv"
     notes.write_text("# My notes\n")
     table.write_text("x,label\n1,a\n")
@@ -237,6 +239,9 @@ def test_an_output_replaces_what_headstart_wrote_and_nothing_else(tmp_path: Path
         (("report", file, "--tidy", str(table)), "--tidy: .*data.csv' is there, and headstart did not write it"),
         (("report", file, "--json", str(table)), "--json: .*data.csv' is there, and headstart did not write it"),
         (("export", "model", "--sklearn", str(table)), "--sklearn: .*data.csv' does not end in .skops"),
+        (("export", child, "-o", str(weights)), "-o: .*w.safetensors' is there, and headstart did not write it"),
+        (("store", "pack", file, "-o", str(table)), "-o: .*data.csv' is there, and headstart did not write it"),
+        (("ls", "--json", str(table)), "--json: .*data.csv' is there, and headstart did not write it"),
         (
             ("report", file, "-o", str(table)),
             "--out: .*data.csv' is a file, or looks like the name of one; name a folder",
@@ -254,6 +259,12 @@ def test_an_output_replaces_what_headstart_wrote_and_nothing_else(tmp_path: Path
         for _ in range(2):
             code, text = said("report", file, option, str(tmp_path / name), store=study.store.root)
             assert code == 0, text
+    weights.unlink()
+    for words in (("export", child, "-o", str(weights)), ("store", "pack", file, "-o", str(tmp_path / "t.pack"))):
+        assert [said(*words, store=study.store.root)[0] for _ in range(2)] == [0, 0]
+    listing = str(tmp_path / "ls.json")
+    for words in (("arm=nobody",), ("arm=nobody",), (), ()):
+        assert said("ls", *words, "--json", listing, store=study.store.root)[0] == 0
 
 
 def test_stages_of_a_run_that_has_no_page_yet_are_not_cleaned_away(tmp_path: Path) -> None:

@@ -136,23 +136,23 @@ def test_where_it_is_not_expected_to_pay_self_pretraining_needs_half_of_the_step
 
 def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) -> None:
     settings = FitSettings(time=60.0)
-    FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",)).keep(tmp_path / "model", settings)
-    plan = FitPlan.kept(tmp_path / "model", "abc", settings)
+    FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",)).save(tmp_path / "model", settings)
+    plan = FitPlan.load(tmp_path / "model", "abc", settings)
     assert plan is not None
     assert (plan.study, plan.seconds, plan.texts) == ({"name": "fit"}, 3.0, ("a",))
-    assert FitPlan.kept(tmp_path / "nowhere", "abc", settings) is None
-    assert FitPlan.kept(tmp_path / "model", "abc", FitSettings(time=90.0)) is None, "more time asks for another plan"
+    assert FitPlan.load(tmp_path / "nowhere", "abc", settings) is None
+    assert FitPlan.load(tmp_path / "model", "abc", FitSettings(time=90.0)) is None, "more time asks for another plan"
     with pytest.raises(BadInput, match=r"plan.json: was made for other data or settings; give another folder with -o"):
-        FitPlan.kept(tmp_path / "model", "xyz", settings)
+        FitPlan.load(tmp_path / "model", "xyz", settings)
     with pytest.raises(BadInput, match=r"was made for other data or settings \(seeds and balanced\); give"):
-        FitPlan.kept(tmp_path / "model", "xyz", FitSettings(time=60.0, seeds=(0, 1), balanced=True))
+        FitPlan.load(tmp_path / "model", "xyz", FitSettings(time=60.0, seeds=(0, 1), balanced=True))
 
 
 def test_a_damaged_plan_is_told(tmp_path) -> None:
-    FitPlan(made_for="abc", study={}, seconds=3.0, texts=()).keep(tmp_path, FitSettings())
+    FitPlan(made_for="abc", study={}, seconds=3.0, texts=()).save(tmp_path, FitSettings())
     (tmp_path / "plan.json").write_text((tmp_path / "plan.json").read_text().replace("abc", "abd"))
     with pytest.raises(BadInput, match="digest does not fit; delete it to plan anew"):
-        FitPlan.kept(tmp_path, "abc", FitSettings())
+        FitPlan.load(tmp_path, "abc", FitSettings())
 
 
 def test_no_step_is_timed_where_the_time_is_over(

@@ -20,6 +20,9 @@ from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples
 from headstart.text import first_few
 
+ACROSS = "also stand in"
+"""Words of a note on sequences of one split that are in an earlier one, too."""
+
 
 def occurs_once(group: np.ndarray) -> np.ndarray:
     """(n,) bool: nothing else has this content."""
@@ -247,7 +250,7 @@ def copies_note(group: np.ndarray, rows: Mapping[str, np.ndarray], what: str) ->
     notes = []
     for later, earlier in (("val", ("train",)), ("test", ("train", "val"))):
         counts = {name: int(np.isin(group[rows[later]], group[rows[name]]).sum()) for name in earlier}
-        counts_text = [f"{count} also stand in {name}" for name, count in counts.items() if count]
+        counts_text = [f"{count} {ACROSS} {name}" for name, count in counts.items() if count]
         if counts_text:
             notes.append(f"of the {len(rows[later])} {later} {what}, {' and '.join(counts_text)}")
     return notes
@@ -298,7 +301,7 @@ def about_groups(
         shared = len(np.intersect1d(own, groups[known]))
         if (shared and name in files) or (name == "test" and (shared or not by_group)):
             notes.append(
-                f"{shared:,} of the {len(own):,} groups of {name} also stand in {' or '.join(earlier)} ({why}): the "
+                f"{shared:,} of the {len(own):,} groups of {name} {ACROSS} {' or '.join(earlier)} ({why}): the "
                 "score says less of new groups"
             )
     return notes or [f"{len(np.unique(groups)):,} groups, each in one split"]

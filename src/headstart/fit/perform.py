@@ -140,13 +140,13 @@ class Fit:
 
         timed: steps are taken, where there is a limit of time, to tell how many fit into it.
         """
-        plan = FitPlan.kept(self.folder, self.wanted, self.settings)
+        plan = FitPlan.load(self.folder, self.wanted, self.settings)
         if plan is None:
             spent = time.monotonic() - self.begun
             timed = timed and (self.settings.time is not None or self.out is not None)
             plan = planning.plan_for(self.known, self.settings, self.wanted, spent, slots, self.device, timed=timed)
             if keep:
-                plan.keep(self.folder, self.settings)
+                plan.save(self.folder, self.settings)
         self.plan = plan
         table = planning.with_places(plan.study, self.known)
         self.study = make_plan(read_study(table, self.settings.overrides), self.data)
@@ -182,7 +182,7 @@ class Fit:
                 check_servable(model, objective, self.task)
         self.wanted = planning.made_for(content(spec, self.data), spec.document(places=False), self.settings, known)
         self.folder = self.out or self.store.root / "plans" / self.wanted
-        FitPlan.kept(self.folder, self.wanted, self.settings)
+        FitPlan.load(self.folder, self.wanted, self.settings)
 
     def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
         """Train what is not there yet, until all is done or the time is over.

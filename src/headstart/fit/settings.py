@@ -165,7 +165,7 @@ class FitPlan(Spec):
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
-    def kept(cls, folder: Path, wanted: str, settings: FitSettings) -> FitPlan | None:
+    def load(cls, folder: Path, wanted: str, settings: FitSettings) -> FitPlan | None:
         """The plan that an earlier run of the same command left; None where it had another limit of time.
 
         Raises: BadInput where it was made for something else.
@@ -187,7 +187,7 @@ class FitPlan(Spec):
             raise BadInput(f"{path}: was made for other data or settings{which}; {anew}")
         return plan if plan.time == settings.time else None
 
-    def keep(self, folder: Path, settings: FitSettings) -> None:
+    def save(self, folder: Path, settings: FitSettings) -> None:
         """Write the plan where the same command finds it."""
         folder.mkdir(parents=True, exist_ok=True)
         plan = self.model_copy(update={"time": settings.time, "settings": settings.document()})

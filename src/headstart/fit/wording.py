@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from headstart.data.layout import SOUNDS
+from headstart.data.splits import ACROSS
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.settings import BACKBONE, STARTED, TUNED, FitSettings
 from headstart.models.model import ModelSpec
@@ -39,8 +40,6 @@ EXPLAINED = {
     "mae": "MAE: the mean distance from the true number, in the target's unit.",
     "rmse": "RMSE: the same with large errors weighing more (the root of the mean squared error).",
 }
-ACROSS = "also stand in"
-"""Words of a note on sequences of one split that are in an earlier one, too."""
 HIDDEN = ("layout", "note")
 """Lines of a data card that may name a file."""
 

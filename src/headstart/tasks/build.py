@@ -15,7 +15,7 @@ from pydantic import Field
 from headstart.data.labels import in_order
 from headstart.data.prepared import Builder, Prepared, Writer
 from headstart.data.sequences import groups, marks
-from headstart.data.splits import check_sides, dealt, overlaps
+from headstart.data.splits import ACROSS, check_sides, dealt, overlaps
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed
@@ -243,7 +243,7 @@ def write_split(
 def repeats(builder: Builder, what: str) -> list[str]:
     """Notes of examples that stand in an earlier split, too."""
     copies = overlaps(builder.written())
-    return [f"{count:,} {what} of {late} also stand in {early}" for (early, late), count in copies.items() if count]
+    return [f"{count:,} {what} of {late} {ACROSS} {early}" for (early, late), count in copies.items() if count]
 
 
 def outlined(spec: TaskSpec, data: Path, most: int | None = None) -> Task | None:

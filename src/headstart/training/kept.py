@@ -20,9 +20,10 @@ from headstart.errors import BadInput
 from headstart.models.norms import Tensors
 from headstart.plugins.cells import PLAIN, Contents
 from headstart.plugins.normal import normal_form
-from headstart.sequence import Batch, Examples
+from headstart.sequence import Examples
 from headstart.spec import digest
 from headstart.store import ClaimedStage, Store
+from headstart.training.batches import Batches
 
 ANSWERS = 64
 """Numbers of a network's first outputs that a folder keeps."""
@@ -45,11 +46,12 @@ def claimed_folder(
     network: nn.Module,
     settings: Mapping[str, Any],
     sets: Mapping[str, Examples],
-    batch: Batch,
+    val: Batches,
 ) -> Iterator[Kept]:
     """The folder of this training, for one process alone; nothing is kept without a folder.
 
-    batch: what the network gives for it at its starting weights shows whether the folder's run was of this network.
+    val: what the network gives for its first batch at its starting weights shows whether the folder's run was of this
+    network.
     Raises: BadInput where the folder cannot be used, holds the same run from other starting weights or of a module that
     computes something else, or another process has it.
     """
@@ -79,7 +81,7 @@ def claimed_folder(
             "module is built (torch.manual_seed), so that it can be gone on with, or name another folder"
         )
     with torch.no_grad():
-        answer = network(batch).detach().double().cpu().numpy().reshape(-1)[:ANSWERS]
+        answer = network(next(val.in_order())).detach().double().cpu().numpy().reshape(-1)[:ANSWERS]
     if before is not None and not np.allclose(
         answer, before.get("answer", answer), rtol=1e-3, atol=1e-4, equal_nan=True
     ):

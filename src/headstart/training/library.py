@@ -210,8 +210,7 @@ def _trained(
     for norm in norms:
         norm.still = not norm.weight.requires_grad
     try:
-        first_batch = next(batches["val"].in_order())
-        with claimed_folder(folder, network, recipe.document(), sets, first_batch) as claim:
+        with claimed_folder(folder, network, recipe.document(), sets, batches["val"]) as claim:
             trained = [name for name, learns in learn.items() if learns]
             features = _features(network, trained, config, batches)
             batches |= features

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart.data import LayoutSpec
+from headstart.data.splits import ACROSS
 from headstart.errors import BadInput
 from headstart.fit.settings import DEFAULT_TIME, FILES, PLAN, FitSettings, read_time
 from headstart.fit.source import read_source
@@ -203,8 +204,6 @@ def _print_head(card: Card) -> None:
 
 
 def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
-    from headstart.fit.wording import ACROSS
-
     screen = console()
     screen.print(Text("plan:"))
     for line in plan.texts:

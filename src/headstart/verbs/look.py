@@ -22,7 +22,7 @@ from headstart.store import Store, publish, store_folder, store_folder_for
 from headstart.study.listing import COLUMNS, PrintedPlan, plan_key, recall_plan, stage_rows
 from headstart.study.words import count, duration
 from headstart.verbs.data import show_file
-from headstart.verbs.terminal import console, table, writable_file
+from headstart.verbs.terminal import check_replaceable, console, table, writable_file
 
 if TYPE_CHECKING:
     from headstart.study.costs import StudyCost
@@ -86,7 +86,9 @@ def _stages(store: str | None, filters: Sequence[str], json: str | None) -> None
         if json == "-":
             sys.stdout.write(text)
         else:
-            publish(writable_file("--json", json), text.encode())
+            path = writable_file("--json", json)
+            check_replaceable("--json", path, ['"arm"', '"metric"'], store=Path(folder))
+            publish(path, text.encode())
         return
     out = console()
     out.print(f"store {folder}")

@@ -41,15 +41,7 @@ from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.display import watch
 from headstart.verbs.options import inches
-from headstart.verbs.terminal import (
-    console,
-    hanging,
-    not_foreign,
-    not_read,
-    study_files,
-    writable_file,
-    writable_folder,
-)
+from headstart.verbs.terminal import check_replaceable, console, hanging, study_files, writable_file, writable_folder
 
 PAGES = (".html", ".htm", ".pdf", ".tex", ".txt", ".csv", ".json")
 """Endings of files that a person may expect of --out, which writes a folder."""
@@ -105,8 +97,7 @@ class Outputs:
         marks = {"--json": '"rows"', "--tidy": "weights", "--out": "headstart"}
         for option, path in (("--json", self.json), ("--tidy", self.tidy), ("--out", self.page)):
             if path is not None and path.exists():
-                not_read(option, path, study_files(study), study.store.root)
-                not_foreign(option, path, marks[option])
+                check_replaceable(option, path, [marks[option]], study_files(study), study.store.root)
 
     def apart(self) -> AbstractContextManager[Any]:
         """Where JSON is printed, all else goes to standard error."""

@@ -17,7 +17,7 @@ from rich.text import Text
 from headstart.errors import BadInput
 from headstart.plugins import load_plugins
 from headstart.verbs.data import layout_of
-from headstart.verbs.terminal import console, not_foreign, not_read, writable_file
+from headstart.verbs.terminal import check_replaceable, console, writable_file
 
 if TYPE_CHECKING:
     from headstart.data import LayoutSpec, Sequences
@@ -59,7 +59,7 @@ def predict_file(
             check_path(path)
             if path.exists() and Path(source).exists() and path.samefile(source):
                 raise BadInput(f"{path}: is the file that is read; name another for the {what}")
-            not_foreign("-o" if path is target else "--explain", path, mark)
+            check_replaceable("-o" if path is target else "--explain", path, [mark])
     if table is not None:
         writable_file("--explain", str(table))
         if target is not None and target.absolute() == table.absolute():
@@ -158,7 +158,7 @@ def export(
 
     if Path(name).is_dir():
         raise BadInput(f"export: {name!r} is a folder, and -o writes a stage; use --onnx or --sklearn for a model")
-    not_read("-o", Path(file), (), store_folder(store))
+    check_replaceable("-o", Path(file), ["headstart"], store=Path(store_folder(store)))
     path, size = export_stage(Store(store_folder(store)), name, file, "last" if last else "best")
     console().print(Text(f"{path}: {size:,} bytes; its metadata hold the stage as JSON under the key 'headstart'"))
 

@@ -16,7 +16,7 @@ from headstart.store.files import canonical, damages
 from headstart.store.tensors import damaged_files
 from headstart.study.listing import stage_rows
 from headstart.study.words import measure
-from headstart.verbs.terminal import console, not_read, study_files, table, writable_file
+from headstart.verbs.terminal import check_replaceable, console, study_files, table, writable_file
 
 if TYPE_CHECKING:
     from headstart.api import Study
@@ -60,11 +60,11 @@ def _problems(store: Store, name: str) -> Iterator[str]:
 
 def pack_study(study: Study, file: str) -> None:
     """Write the finished stages of a study into a file, with the study itself."""
-    from headstart.store.packing import pack
+    from headstart.store.packing import MANIFEST, pack
     from headstart.study.files import to_toml
 
     path, store, out = writable_file("-o", file), study.store, console()
-    not_read("-o", path, study_files(study), store.root)
+    check_replaceable("-o", path, [MANIFEST], study_files(study), store.root)
     out.print(f"store {store.root}")
     stages = [name for name, planned in study.plan.every_stage.items() if not planned.open]
     finished = [name for name in stages if store.status(name) in DONE]

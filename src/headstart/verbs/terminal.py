@@ -115,21 +115,23 @@ def writable_file(option: str, name: str) -> Path:
     return path
 
 
-def not_read(option: str, path: Path, files: Iterable[Path], store: Path) -> None:
-    """Raises: BadInput where the file that an option names is one of those that are read, or in a stage's folder."""
-    inside = path.absolute().parent.resolve()
-    if inside.parent == store.absolute().resolve() and IDENTITY.fullmatch(inside.name):
-        raise BadInput(f"{option}: {str(path)!r} would be written into the folder of a stage; name another file")
-    for file in files:
-        if path.exists() and file.is_file() and path.samefile(file):
-            raise BadInput(f"{option}: {str(path)!r} is a file that is read; name another one")
+def check_replaceable(
+    option: str, path: Path, words: Sequence[str], files: Iterable[Path] = (), store: Path | None = None
+) -> None:
+    """Look at the file that an option names, before it is written.
 
-
-def not_foreign(option: str, path: Path, *words: str) -> None:
-    """Raises: BadInput where the file that an option names is there and headstart did not write it: its beginning and
-    its end lack one of the words that every such file has.
+    words: are all in the beginning or the end of each such file that headstart wrote. files: that are read. store: in
+    whose folders of stages nothing may be written.
+    Raises: BadInput where it is one of these files, would be in a stage's folder, or is there and not of headstart.
     """
-    if not path.is_file() or not path.stat().st_size:
+    inside = path.absolute().parent.resolve()
+    if store is not None and inside.parent == store.absolute().resolve() and IDENTITY.fullmatch(inside.name):
+        raise BadInput(f"{option}: {str(path)!r} would be written into the folder of a stage; name another file")
+    if not path.is_file():
+        return
+    if any(file.is_file() and path.samefile(file) for file in files):
+        raise BadInput(f"{option}: {str(path)!r} is a file that is read; name another one")
+    if path.stat().st_size <= len("[]\n"):
         return
     with (gzip.open if path.name.lower().endswith(".gz") else open)(path, "rb") as file, suppress(OSError, EOFError):
         text = file.read(PEEKED)
