@@ -42,7 +42,8 @@ def demo(
     study = Study("few-labels", store=store)
     done = run_study(study, study.runtime(workers=workers, threads=threads), Outputs(json))
     typer.echo(
-        "\nTry next:\n  headstart show sources\n  headstart run few-labels task.labelled=200 'seed=[0,1,2]'",
+        "\nTry next:\n  headstart show sources symbols=8 min_length=32 max_length=32\n"
+        "  headstart run few-labels task.labelled=200 'seed=[0,1,2]'",
         err=json == "-",
     )
     raise typer.Exit(done)
@@ -155,7 +156,10 @@ def predict(
         typer.Option("-o", "--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet (default: CSV, printed)."),
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option("--confidence", metavar="SHARE", help="Add sets or intervals of coverage 0.9, say.")
+        float | None,
+        typer.Option(
+            "--confidence", metavar="SHARE", help="Add prediction sets or intervals of this coverage, such as 0.9."
+        ),
     ] = None,
     explain: Annotated[
         str | None,
@@ -212,7 +216,9 @@ def fit(
     time: Annotated[
         str | None, typer.Option("--time", metavar="TIME", help="Limit for the whole fit: 90s, 5m, 1h (5m on a CPU).")
     ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, max=100, metavar="N", help="Number (3, or K).")] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, max=100, metavar="N", help="Number of seeds (3, or K).")
+    ] = None,
     folds: Annotated[int | None, typer.Option("--folds", min=1, metavar="K", help="Cross-validation folds.")] = None,
     balanced: Annotated[bool, typer.Option("--balanced", help="Weight all classes equally.")] = False,
     serve: opt.ServeOption = "auto",

@@ -101,7 +101,7 @@ def check_repeats(model: Network, objective: ObjectiveSpec, signature: Signature
         if any(not _alike(sums[0][name], other[name]) for other in sums[1:] for name in sums[0]):
             raise BadInput(
                 f"objective: {kind} gives two values for one batch; make its random numbers from `seed`, `epoch` and "
-                "`batch.index` with headstart.seeds.uniform, so that a stage can be repeated and gone on with"
+                "`batch.index` with headstart.seeds.uniform, so that a stage can be repeated and resumed"
             )
     kinds = sorted({kind for module in model.modules() if (kind := _own(module)) is not None})
     if not kinds or not model.recordable:  # a whole model of one's own, for which torch's generator is seeded
