@@ -133,14 +133,15 @@ def test_a_damaged_stage_is_not_packed_and_the_file_of_before_stays(
 ) -> None:
     store = copied(study, tmp_path)
     path = store.folder(store.names()[2]) / "best.safetensors"
+    file = tmp_path / "x.zip"
+    assert command("store", "pack", study.source, "-o", file, "--store", store.root) == 0
+    before = file.read_bytes()
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    file = tmp_path / "x.zip"
-    file.write_text("before")
     assert command("store", "pack", study.source, "-o", file, "--store", store.root) == 2
     assert f"{path}: its digest does not fit" in capsys.readouterr().err
-    assert file.read_text() == "before"
+    assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
 
 
