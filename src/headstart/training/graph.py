@@ -49,8 +49,7 @@ def cuda_graph(step: Step) -> Step:
 RECORDERS: dict[str, Recorder] = {"cuda": cuda_graph}
 """By kind of device; a CPU starts an operation faster than it does it, and gains nothing."""
 SWITCH = "HEADSTART_GRAPHS"
-"""In the environment: 0 records no step, 1 also those of sequences of different length, which are not measured yet
-(docs/benchmarks/gpu.md)."""
+"""In the environment: 0 records no step."""
 
 Record = Recorder | Literal["auto"] | None
 """How steps are recorded: as the device can, in no way, or by a recorder of one's own."""
@@ -62,13 +61,11 @@ def choose_recorder(record: Record, batches: Batches, *, trained: bool, alone: b
     trained: whether any tensor is. alone: on one rank.
     """
     if record == "auto":
-        record, switch = RECORDERS.get(batches.device.type), os.environ.get(SWITCH, "")
+        record = RECORDERS.get(batches.device.type)
         if record is None:
             return "steps are not recorded on this device"
-        if switch == "0":
+        if os.environ.get(SWITCH) == "0":
             return f"{SWITCH}=0 asks for it"
-        if not batches.equal and switch != "1":
-            return f"sequences differ in length; {SWITCH}=1 records them"
     if record is None:
         return "asked for"
     if not trained:
