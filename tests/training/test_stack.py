@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from support.stacked import begun, differences, finished, together, turns
@@ -66,6 +68,24 @@ def test_recorded_steps_of_a_stack_are_its_plain_ones(case: str, shared: bool, m
     monkeypatch.setattr(Batches, "picks", property(lambda self: self.fits))  # held, as on a GPU
     own: list[dict[str, Any]] = [{"seed": s, "budget": {"steps": n}} for s, n in enumerate((60, 55, 40, 25, 60))]
     own[1]["optim"], own[2]["optim"] = {"lr": 5e-3}, {"clip": 0.1}
+    check_recorded(own, case, shared)
+
+
+@pytest.mark.parametrize("case", ["classes", "a class of each position", "pairs", "pools of lengths"])
+def test_recorded_steps_read_the_examples_of_the_epoch(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each epoch of each stage has examples of its own: other ones, of other lengths where lengths differ."""
+    monkeypatch.setattr(Batches, "picks", property(lambda self: self.fits))
+    check_recorded([{"seed": s, "budget": {"steps": n}} for s, n in enumerate((60, 60, 40, 25, 60))], case, False, True)
+
+
+def other_examples(train: Batches, epoch: int, seed: int) -> Batches:
+    """As many examples of the set, drawn with replacement."""
+    units = np.random.default_rng([seed, epoch]).integers(0, len(train.units), len(train.units))
+    return Batches(train.examples.take(train.units[units]), np.arange(len(units)), train.device, train.dtype)
+
+
+def check_recorded(own: list[dict[str, Any]], case: str, shared: bool, fresh: bool = False) -> None:
+    """Stages in three places of a stack give the same bits whether their steps are recorded or not."""
     played: list[int] = []
 
     def record(step: Any) -> Any:
@@ -81,7 +101,9 @@ def test_recorded_steps_of_a_stack_are_its_plain_ones(case: str, shared: bool, m
         stack = Stack()
         stages = [begun(mine, BASE, **CASES[case]) for mine in own]
         for live in stages:
-            live.setting = replace(live.setting, record=record)
+            train, seed = live.setting.train, live.setting.seed
+            made = partial(other_examples, train, seed=seed) if fresh else None
+            live.setting = replace(live.setting, record=record, fresh=made)
             if shared:
                 live.join(stack)
         records = together(stages, 3, stack)

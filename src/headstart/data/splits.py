@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from headstart.data.sequences import groups, marks
 from headstart.errors import BadInput
-from headstart.seeds import bits
+from headstart.seeds import bits, permutation
 from headstart.sequence import IGNORE, Examples
 from headstart.text import first_few
+
+T = TypeVar("T")
 
 ACROSS = "also stand in"
 """Words of a note on sequences of one split that are in an earlier one, too."""
@@ -51,6 +53,11 @@ def hold_out(target: np.ndarray, may: np.ndarray, count: int, seed: int, field: 
             )
         chosen.append(members[np.argsort(noise[members], kind="stable")[:some]])
     return np.sort(np.concatenate(chosen))
+
+
+def shuffled(items: Sequence[T], what: str, seed: int) -> list[T]:
+    """Items that a split takes whole, in an order that its seed draws; what: their name, a part of the draw."""
+    return [items[i] for i in permutation(seed, f"task/{what}", len(items))]
 
 
 def stratified_order(target: np.ndarray | None, units: int, seed: int) -> np.ndarray:

@@ -18,10 +18,10 @@ from headstart.data.layout import LayoutSpec
 from headstart.data.prepared import Builder, prepared
 from headstart.data.sequences import to_range
 from headstart.data.series import Rows, read_ts
+from headstart.data.splits import shuffled
 from headstart.data.table import Cells
 from headstart.data.text import Named, find_named, texts
 from headstart.errors import BadInput, Mistakes, Places
-from headstart.seeds import permutation
 from headstart.sequence import Signature
 from headstart.store.files import stamps
 from headstart.tasks.build import prepared_task
@@ -147,7 +147,7 @@ class BidmcSpec(TaskSpec):
         windows, lost = cut(files, self.vital, self.length, self.stride, mistakes)
         mistakes.check()
         names = sorted(files)
-        order = [names[i] for i in permutation(self.split_seed, "task/records", len(names))]
+        order = shuffled(names, "records", self.split_seed)
         tests, vals = (max(1, round(share * len(names))) for share in (self.test_share, self.val_share))
         if tests + vals >= len(names):
             raise BadInput(

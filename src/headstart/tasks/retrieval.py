@@ -20,10 +20,10 @@ from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, Writer, prepared
 from headstart.data.rows import read_rows
 from headstart.data.sequences import groups, marks
-from headstart.data.splits import hold_out, occurs_once, overlaps
+from headstart.data.splits import hold_out, occurs_once, overlaps, shuffled
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
-from headstart.seeds import bits, permutation
+from headstart.seeds import bits
 from headstart.sequence import Signature
 from headstart.store.files import stamps
 from headstart.tasks.build import classes_of, prepared_task, write_split
@@ -270,8 +270,7 @@ def split_films(film: np.ndarray, train: int, val_share: float, seed: int) -> di
     """(n,) bool of each split: whole films. A film of the official test is left out of train."""
     official = np.arange(len(film)) < train
     known = np.setdiff1d(film[official], film[~official])
-    chosen = known[permutation(seed, "task/films", len(known))[: round(val_share * len(known))]]
-    val = np.isin(film, chosen)
+    val = np.isin(film, shuffled(known.tolist(), "films", seed)[: round(val_share * len(known))])
     return {"train": np.isin(film, known) & ~val, "val": val, "test": ~official}
 
 

@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from headstart.sequence import IGNORE, Batch, Examples, collate
 
@@ -267,3 +268,51 @@ def batches_ahead(batches: Batches, order: Sequence[np.ndarray]) -> Callable[[in
 
     ahead = Ahead(make, len(order))
     return lambda position: ahead(position).to(batches.device, batches.dtype)
+
+
+def pick_alike(feeds: Sequence[Batches]) -> bool:
+    """Whether batches are picked from sets that are held, all padded alike."""
+    forms = {(feed.equal, feed.longest if feed.equal else 0) for feed in feeds}
+    return len(forms) == 1 and all(type(feed) is Batches and feed.picks for feed in feeds)
+
+
+def picked_together(
+    feeds: Sequence[Batches | Held], rows: Tensor, longest: int
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors (models, B, ...) of one batch per model, and what of them is no tensor.
+
+    rows (models, n): of each model's held set. Examples that differ in length are padded to the `longest` of the task,
+    whoever is in company: bits must not depend on that.
+    """
+    if all(feed is feeds[0] for feed in feeds):
+        batch = feeds[0].picked(rows.reshape(-1), longest)
+        fields = {name: torch.unflatten(x, 0, tuple(rows.shape)) for name, x in batch.tensors().items()}
+    else:
+        batches = [feed.picked(own, longest) for feed, own in zip(feeds, rows.unbind(), strict=True)]
+        batch, each = batches[0], [batch.tensors() for batch in batches]
+        fields = {name: torch.stack([tensors[name] for tensors in each]) for name in each[0]}
+    return fields, {"full": batch.full, "level": batch.level}
+
+
+def put_together(
+    feeds: Sequence[Batches], places: Sequence[np.ndarray], longest: int
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The same where sets are not held, out of the arrays. places: of each model the units of its batch."""
+    feed, batches = feeds[0], [each.batch(own) for each, own in zip(feeds, places, strict=True)]
+    equal = all(each.equal for each in feeds) and len({batch.inputs.shape[1] for batch in batches}) == 1
+    ragged = {"inputs", "valid", "observed"} | ({"target"} if feed.examples.per_position else set())
+    if getattr(feed, "pool", None) is None:  # of pooled features there is one for each example
+        ragged.add("features")
+    fields = {}
+    for name in batches[0].tensors():
+        values = [getattr(batch, name) for batch in batches]
+        fields[name] = torch.stack(
+            [_padded(x, name, longest) for x in values] if name in ragged and not equal else values
+        )
+    return fields, {"full": equal and batches[0].full, "level": batches[0].level}
+
+
+def _padded(x: Tensor, name: str, length: int) -> Tensor:
+    """(B, L, ...) -> (B, length, ...)."""
+    nothing = {"target": float("nan") if x.is_floating_point() else IGNORE}
+    return pad(x, (*([0, 0] * (x.ndim - 2)), 0, length - x.shape[1]), value=nothing.get(name, 0))

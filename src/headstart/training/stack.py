@@ -25,14 +25,13 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.func import vmap
-from torch.nn.functional import pad
 
 from headstart.errors import StackTooLarge, first_line, lacks_memory
 from headstart.models.norms import Tensors
 from headstart.objectives import Sums
-from headstart.sequence import IGNORE, Batch
-from headstart.training.batches import Batches, send
-from headstart.training.graph import WARM, Step, choose_recorder
+from headstart.sequence import Batch
+from headstart.training.batches import Batches, Held, pick_alike, picked_together, put_together, refill, send
+from headstart.training.graph import ROOM, WARM, Step, choose_recorder
 from headstart.training.loop import Course, Progress, StepInfo, TrainConfig, finish_step, train
 from headstart.training.optim import Moments, OptimSpec, step_numbers, update_
 from headstart.training.step import StackedPrecision, TrainStep, mean_loss
@@ -173,6 +172,8 @@ class _Rows:
         self.rows_of_full = (len(members), pair * optim.batch_size)
         self.recorded: tuple[Step, _Inputs] | None = None
         self.taken = 0
+        # Of members whose epochs have examples of their own: those of the epoch, where a recorded step looks for them.
+        self.held: dict[int, tuple[Batches, Held]] = {}
 
     @property
     def device(self) -> torch.device:
@@ -191,13 +192,12 @@ class _Rows:
         whole = list(numbers) == list(range(len(self.members)))
         if not whole or not self._play(inputs):
             rows = None if whole else torch.tensor(numbers, device=self.device)
-            self._take(members, inputs.on(self.device), rows)
+            self._take(members, inputs.on(self.device), rows, [member.course.batches for member in members])
 
     def _play(self, inputs: _Inputs) -> bool:
         """Take the step of all members by playing a recorded one; False where it must be taken plainly."""
-        members = self.members
         same = inputs.rows is not None and inputs.rows.shape == self.rows_of_full
-        if isinstance(self.record, str) or not same or any(m.course.batches is not m.config.train for m in members):
+        if isinstance(self.record, str) or not same or not self._hold():
             return False
         if self.recorded is not None:
             replay, read = self.recorded
@@ -209,17 +209,34 @@ class _Rows:
             return False
         read = inputs.on(self.device)
         try:
-            self.recorded = self.record(partial(self._take, members, read, None)), read
+            feeds = [self.held[at][1] if at in self.held else m.config.train for at, m in enumerate(self.members)]
+            self.recorded = self.record(partial(self._take, self.members, read, None, feeds)), read
         except RuntimeError as error:
             self.record = first_line(error)
         return self.recorded is not None
 
-    def _take(self, members: Sequence[_Member], inputs: _Inputs, rows: Tensor | None) -> None:
+    def _hold(self) -> bool:
+        """Put an epoch's own examples where a recorded step looks for them; False where they do not fit."""
+        for number, member in enumerate(self.members):
+            batches, held = self.held.get(number, (member.config.train, None))
+            feed = member.course.batches
+            if feed is batches:
+                continue
+            if feed.held is None:
+                return False
+            if held is None or not refill(held, feed.held):
+                held, self.recorded = feed.held.widened(ROOM), None
+            self.held[number] = feed, held
+        return True
+
+    def _take(
+        self, members: Sequence[_Member], inputs: _Inputs, rows: Tensor | None, feeds: Sequence[Batches | Held]
+    ) -> None:
         """One step of these members, on inputs that are on the device; rows (models,): theirs, None for all."""
         weights, moments = _picked(self.weights, rows), Moments(*(_picked(x, rows) for x in self.moments))
         tensors = _views(weights, members[0].progress.flat.tensors)
         statistics = {name: _picked(x, rows) for name, x in self.statistics.items()}
-        sums, updates = self._forward(members, inputs, tensors, statistics, rows)
+        sums, updates = self._forward(members, inputs, tensors, statistics, rows, feeds)
         if tensors:
             loss = mean_loss(sums["loss"], sums["count"]).sum()
             grads = torch.autograd.grad(loss, list(tensors.values()), materialize_grads=True)
@@ -229,14 +246,20 @@ class _Rows:
         self._keep(members, (weights, moments, sums, updates), rows)
 
     def _forward(
-        self, members: Sequence[_Member], inputs: _Inputs, tensors: Tensors, statistics: Tensors, rows: Tensor | None
+        self,
+        members: Sequence[_Member],
+        inputs: _Inputs,
+        tensors: Tensors,
+        statistics: Tensors,
+        rows: Tensor | None,
+        feeds: Sequence[Any],
     ) -> tuple[Sums, Tensors]:
         """The sums (models, ...) of one forward pass, and new running statistics."""
-        feeds, length = [member.course.batches for member in members], self.model_step.signature.length
+        length = self.model_step.signature.length
         if inputs.rows is None:
-            fields, more = _put_together(feeds, [member.course.units for member in members], length)
+            fields, more = put_together(feeds, [member.course.units for member in members], length)
         else:
-            fields, more = _batches(feeds, inputs.rows, length)
+            fields, more = picked_together(feeds, inputs.rows, length)
         dropout = None if self.dropout is None else _picked(self.dropout, rows)
         frozen = {name: _picked(x, rows) for name, x in self.frozen.items()}
 
@@ -331,7 +354,7 @@ class _Inputs:
         """Those of the next step, on the CPU."""
         courses = [member.course for member in members]
         feeds, rows = [course.batches for course in courses], None
-        if _picks(feeds):
+        if pick_alike(feeds):
             rows = torch.from_numpy(np.stack([feed.rows(c.units) for feed, c in zip(feeds, courses, strict=True)]))
         numbers = torch.tensor([member.numbers() for member in members], dtype=dtype)
         counters = ([member.config.seed for member in members], [course.epoch for course in courses])
@@ -350,49 +373,3 @@ class _Inputs:
             send(mine, theirs)
         if self.rows is not None and other.rows is not None:
             send(self.rows, other.rows)
-
-
-def _picks(feeds: Sequence[Batches]) -> bool:
-    """Whether batches are picked from sets that are held, all padded alike."""
-    forms = {(feed.equal, feed.longest if feed.equal else 0) for feed in feeds}
-    return len(forms) == 1 and all(type(feed) is Batches and feed.picks for feed in feeds)
-
-
-def _batches(feeds: Sequence[Batches], rows: Tensor, longest: int) -> tuple[Tensors, dict[str, Any]]:
-    """The tensors (models, B, ...) of one batch per model, and what of them is no tensor.
-
-    rows (models, n): of each model's held set. Examples that differ in length are padded to the `longest` of the task,
-    whoever is in company: bits must not depend on that.
-    """
-    if all(feed is feeds[0] for feed in feeds):
-        batch = feeds[0].picked(rows.reshape(-1), longest)
-        fields = {name: torch.unflatten(x, 0, tuple(rows.shape)) for name, x in batch.tensors().items()}
-    else:
-        batches = [feed.picked(own, longest) for feed, own in zip(feeds, rows.unbind(), strict=True)]
-        batch, each = batches[0], [batch.tensors() for batch in batches]
-        fields = {name: torch.stack([tensors[name] for tensors in each]) for name in each[0]}
-    return fields, {"full": batch.full, "level": batch.level}
-
-
-def _put_together(
-    feeds: Sequence[Batches], places: Sequence[np.ndarray], longest: int
-) -> tuple[Tensors, dict[str, Any]]:
-    """The same where sets are not held, out of the arrays. places: of each model the units of its batch."""
-    feed, batches = feeds[0], [each.batch(own) for each, own in zip(feeds, places, strict=True)]
-    equal = all(each.equal for each in feeds) and len({batch.inputs.shape[1] for batch in batches}) == 1
-    ragged = {"inputs", "valid", "observed"} | ({"target"} if feed.examples.per_position else set())
-    if getattr(feed, "pool", None) is None:  # of pooled features there is one for each example
-        ragged.add("features")
-    fields = {}
-    for name in batches[0].tensors():
-        values = [getattr(batch, name) for batch in batches]
-        fields[name] = torch.stack(
-            [_padded(x, name, longest) for x in values] if name in ragged and not equal else values
-        )
-    return fields, {"full": equal and batches[0].full, "level": batches[0].level}
-
-
-def _padded(x: Tensor, name: str, length: int) -> Tensor:
-    """(B, L, ...) -> (B, length, ...)."""
-    nothing = {"target": float("nan") if x.is_floating_point() else IGNORE}
-    return pad(x, (*([0, 0] * (x.ndim - 2)), 0, length - x.shape[1]), value=nothing.get(name, 0))
