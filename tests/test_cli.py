@@ -454,13 +454,14 @@ def test_a_dry_run_shows_stages_and_cost_and_trains_nothing(tmp_path: Path) -> N
 
 def test_a_dry_run_without_data_shows_sizes_and_cost_and_generates_nothing(tmp_path: Path) -> None:
     words = ["columns=['text','pathfinder']", "arms=['scratch']", "finetune.budget.steps=20", "seed=[0]"]
-    done = headstart("run", "coser-1", *words, "--scale", "paper", "--dry-run", "--data", "nowhere", cwd=tmp_path)
+    (tmp_path / "mine").mkdir()
+    done = headstart("run", "coser-1", *words, "--scale", "paper", "--dry-run", "--data", "mine", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "unknown" not in done.stdout
     rows = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("finetune")]
     assert {(row[2] == "open", "20" in row) for row in rows} == {(True, True), (False, True)}
     assert "0FLOP" not in done.stdout
-    assert "are not in nowhere; sizes are those of the papers" in done.stdout
+    assert "are not in mine; sizes are those of the papers" in done.stdout
     assert "absent data: task.kind: 'text' looks for" in done.stdout
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in written) < 1e6, written
@@ -525,7 +526,8 @@ BAD: list[tuple[list[str], str]] = [
     (["show", "latin.toml"], "latin.toml: this is not valid TOML: it is not UTF-8 text"),
     (["run", "coser-4", "--scale", "tinny"], "coser-4-described.toml: --scale: no 'tinny'; did you mean 'tiny'?"),
     (["run", "tiny.toml", "--scale", "tiny"], "tiny.toml: --scale: this study has no scales"),
-    (["run", "coser-4", "--scale", "paper", "--data", "nowhere"], "columns.image: its data are not there"),
+    (["run", "coser-4", "--scale", "paper", "--data", "."], "columns.image: its data are not there"),
+    (["run", "coser-4", "--scale", "tiny", "--data", "nowhere"], "--data: there is no folder 'nowhere'; name the folder"),
     (["run", "coser-4", "report.figures=['atention']"], "report.figures[0]: 'atention' should be 'kernels', 'att"),
     (["run", "coser-4", "report.match=nope"], "report.match: no 'nope'"),
     (["run", "coser-4", "arms=[]"], "override: arms: the list is empty; there are: scratch, full, query_key"),
@@ -598,8 +600,9 @@ def test_studies_are_listed_with_the_cost_of_the_data_that_are_at_hand(
         first = next(i for i, line in enumerate(lines) if line.split()[:1] == [name])
         return next(line.split() for line in lines[first:] if scale in line.split()[:2])
 
+    (tmp_path / "data").mkdir()
     without = line_of("rothermel-1", "tiny", listed())
-    (tmp_path / "data" / "mnist").mkdir(parents=True)
+    (tmp_path / "data" / "mnist").mkdir()
     for which in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
         (tmp_path / "data" / "mnist" / f"{which}-ubyte.gz").write_bytes(b"")
     there = line_of("rothermel-1", "tiny", listed())
