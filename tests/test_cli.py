@@ -452,6 +452,25 @@ def test_a_dry_run_shows_stages_and_cost_and_trains_nothing(tmp_path: Path) -> N
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_shell_completes_verbs_and_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def completed(words: str) -> list[str]:
+        count = str(words.count(" "))
+        shell = {"_HEADSTART_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
+        for name, value in shell.items():
+            monkeypatch.setenv(name, value)
+        return headstart(cwd=tmp_path).stdout.split()
+
+    assert completed("headstart re") == ["report"]
+    assert completed("headstart run coser-4") == ["coser-4-described", "coser-4-published"]
+
+
+def test_every_verb_has_a_summary_that_fits_a_line(tmp_path: Path) -> None:
+    for words in ([], ["bench"], ["store"]):
+        _, _, verbs = headstart(*words, "--help", cwd=tmp_path).stdout.partition("Commands:")
+        assert "..." not in verbs
+        assert len(verbs.split("\n")) > 2
+
+
 def test_a_dry_run_without_data_shows_sizes_and_cost_and_generates_nothing(tmp_path: Path) -> None:
     words = ["columns=['text','pathfinder']", "arms=['scratch']", "finetune.budget.steps=20", "seed=[0]"]
     (tmp_path / "mine").mkdir()
@@ -527,7 +546,10 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "coser-4", "--scale", "tinny"], "coser-4-described.toml: --scale: no 'tinny'; did you mean 'tiny'?"),
     (["run", "tiny.toml", "--scale", "tiny"], "tiny.toml: --scale: this study has no scales"),
     (["run", "coser-4", "--scale", "paper", "--data", "."], "columns.image: its data are not there"),
-    (["run", "coser-4", "--scale", "tiny", "--data", "nowhere"], "--data: there is no folder 'nowhere'; name the folder"),
+    (
+        ["run", "coser-4", "--scale", "tiny", "--data", "nowhere"],
+        "--data: there is no folder 'nowhere'; name the folder",
+    ),
     (["run", "coser-4", "report.figures=['atention']"], "report.figures[0]: 'atention' should be 'kernels', 'att"),
     (["run", "coser-4", "report.match=nope"], "report.match: no 'nope'"),
     (["run", "coser-4", "arms=[]"], "override: arms: the list is empty; there are: scratch, full, query_key"),

@@ -16,7 +16,7 @@ from headstart.verbs.groups import bench, store_verbs
 app = typer.Typer(
     name="headstart",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
@@ -35,7 +35,7 @@ def demo(
     threads: opt.ThreadsOption = 1,
     json: opt.JsonOption = None,
 ) -> None:
-    """From scratch against self-pretraining, at equal FLOPs, on 40 labels: a table and a page in minutes."""
+    """Compare training from scratch and self-pretraining in minutes. Both spend equal FLOPs; 40 labels."""
     from headstart.api import Study
     from headstart.verbs.perform import Outputs, run_study
 
@@ -119,7 +119,7 @@ def report(
     pool: Annotated[bool, typer.Option("--pool", help="Pool gains over the files of --from.")] = False,
     checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
 ) -> None:
-    """Print a study's table from the store, or from files of results, and write its page; trains nothing."""
+    """Print a study's table and write its page; train nothing. It reads the store, or files of results."""
     from headstart.verbs.perform import Outputs, report
 
     settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
@@ -137,7 +137,7 @@ def compare(
     scale: opt.ScaleOption = None,
     plugin: opt.PluginOption = None,
 ) -> None:
-    """Show two stages, studies or reports side by side: settings, scores and curves; trains nothing."""
+    """Show two stages, studies or reports side by side. It shows settings, scores and curves."""
     from headstart.verbs.compare import print_comparison
 
     print_comparison(first, second, store, data, scale, plugin or ())
@@ -169,7 +169,7 @@ def predict(
     plugin: opt.PluginOption = None,
     layout: Any = None,
 ) -> None:
-    """Predict the sequences of a file with a fitted model: its ids, its order, a probability per class."""
+    """Predict the sequences of a file with a fitted model. Ids and order are those of the file."""
     from headstart.verbs.predict import predict_file
 
     predict_file(model, file, out, use, layout, settings or [], plugin or [], confidence, explain)
@@ -188,7 +188,7 @@ def export(
     plugin: opt.PluginOption = None,
     store: opt.StoreOption = None,
 ) -> None:
-    """Write a model folder's network as ONNX or its model for scikit-learn, or a stage's weights as safetensors."""
+    """Write a model as ONNX, for scikit-learn, or as safetensors. Takes a model folder, or a stage."""
     from headstart.verbs.predict import export
 
     export(model, {"--onnx": onnx, "--sklearn": sklearn, "-o": out}, last, use, plugin or [], store)
@@ -244,7 +244,7 @@ def fit(
     start: opt.StartOption = None,
     _weights: opt.WeightsOption = None,
 ) -> None:
-    """Fit your own sequences: from scratch, self-pretrained and without a network, side by side; save the best."""
+    """Fit your own sequences and save the best model. Networks and simpler models are compared side by side."""
     from headstart.verbs.fit import fit_file
 
     settings: dict[str, Any] = {"val": val, "test": test, "unlabelled": unlabelled, "time": time, "seeds": seeds}
@@ -266,7 +266,7 @@ def ls(
     _weights: opt.WeightsOption = None,
     json: opt.JsonOption = None,
 ) -> None:
-    """List stages (all, or those that fit, as arm=scratch or task=list*), tasks, mixers, checkpoints or studies."""
+    """List stages, tasks, mixers, checkpoints or studies. Of stages all, or those with arm=scratch, task=list*."""
     from headstart.verbs.look import print_listing
 
     print_listing(words or ["stages"], store, json, data)
@@ -287,7 +287,7 @@ def show(
     _weights: opt.WeightsOption = None,
     layout: Any = None,
 ) -> None:
-    """Show a stage, study, task, mixer or checkpoint; the keys of optim, model, ...; of a data file its card."""
+    """Show a stage, study, task, mixer, checkpoint or data file. `show optim` has the keys of the optimiser."""
     from headstart.verbs.look import print_one
 
     print_one(what, overrides or [], store, data, layout)
@@ -306,7 +306,7 @@ def check(
     plugin: opt.PluginOption = None,
     scale: opt.ScaleOption = None,
 ) -> None:
-    """Check a study, a task, a mixer or a model of your own, and report what is wrong."""
+    """Check a study, a task, a mixer or a model of your own. It reports what is wrong, and where."""
     from headstart.verbs.checks import check_one
 
     check_one(what, overrides or [], data, mixer, scale, plugin or [])
@@ -322,7 +322,7 @@ def prepare(
     listed: Annotated[bool, typer.Option("--list", help="List the prepared data in the cache, with sizes.")] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Remove all prepared data from the cache.")] = False,
 ) -> None:
-    """Generate or read a task's data once; or read the weights of a checkpoint, downloaded where they are not here."""
+    """Prepare a task's data, or read or download a checkpoint. Data are generated or read once, and kept."""
     if listed or clear:
         from headstart.verbs.data import show_cache
 
@@ -355,7 +355,7 @@ def slurm(
     plugin: opt.PluginOption = None,
     scale: opt.ScaleOption = None,
 ) -> None:
-    """Print a batch file for Slurm: it starts Ray inside an allocation and performs a study there."""
+    """Print a batch file that performs a study on Slurm. It starts Ray inside an allocation."""
     from headstart.verbs.slurm import batch_file
 
     settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}

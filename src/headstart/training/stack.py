@@ -236,7 +236,7 @@ class _Rows:
         weights, moments = _picked(self.weights, rows), Moments(*(_picked(x, rows) for x in self.moments))
         tensors = _views(weights, members[0].progress.flat.tensors)
         statistics = {name: _picked(x, rows) for name, x in self.statistics.items()}
-        sums, updates = self._forward(members, inputs, tensors, statistics, rows, feeds)
+        sums, updates = self._forward(members, inputs, (tensors, statistics), rows, feeds)
         if tensors:
             loss = mean_loss(sums["loss"], sums["count"]).sum()
             grads = torch.autograd.grad(loss, list(tensors.values()), materialize_grads=True)
@@ -246,15 +246,9 @@ class _Rows:
         self._keep(members, (weights, moments, sums, updates), rows)
 
     def _forward(
-        self,
-        members: Sequence[_Member],
-        inputs: _Inputs,
-        tensors: Tensors,
-        statistics: Tensors,
-        rows: Tensor | None,
-        feeds: Sequence[Any],
+        self, members: Sequence[_Member], inputs: _Inputs, own: tuple[Tensors, Tensors], rows: Tensor | None, feeds: Any
     ) -> tuple[Sums, Tensors]:
-        """The sums (models, ...) of one forward pass, and new running statistics."""
+        """The sums (models, ...) of one forward pass, new running statistics; own: what trains, statistics."""
         length = self.model_step.signature.length
         if inputs.rows is None:
             fields, more = put_together(feeds, [member.course.units for member in members], length)
@@ -263,14 +257,14 @@ class _Rows:
         dropout = None if self.dropout is None else _picked(self.dropout, rows)
         frozen = {name: _picked(x, rows) for name, x in self.frozen.items()}
 
-        def forward(own: Tensors, statistics: Tensors, fields: Tensors, seed: Any, epoch: Any, dropout: Any) -> Any:
+        def forward(tensors: Tensors, statistics: Tensors, fields: Tensors, seed: Any, epoch: Any, dropout: Any) -> Any:
             batch: Any = {**fields, **more}
-            return self.model_step.forward_loss(own, statistics, Batch(**batch), seed, epoch, dropout)
+            return self.model_step.forward_loss(tensors, statistics, Batch(**batch), seed, epoch, dropout)
 
         mapped = vmap(forward, in_dims=(0, 0, 0, 0, 0, None if dropout is None else 0))
         lower = StackedPrecision() if self.model_step.optim.precision == "bfloat16" else nullcontext()
         with lower:
-            sums, updates = mapped({**tensors, **frozen}, statistics, fields, inputs.seeds, inputs.epochs, dropout)
+            sums, updates = mapped({**own[0], **frozen}, own[1], fields, inputs.seeds, inputs.epochs, dropout)
         return sums, updates
 
     @torch.no_grad()

@@ -37,7 +37,7 @@ def bench_mixers_verb(
     limit: LimitOption = 120.0,
     out: BenchOutOption = "bench",
 ) -> None:
-    """Parameters, FLOPs, time and memory of a step of every mixer at several lengths."""
+    """Measure a step of every mixer at several lengths. Prints parameters, FLOPs, time and memory."""
     from headstart.verbs.bench import bench_mixers
 
     bench_mixers(mixers, mixer, plugin or [], lengths, width, batch, device, threads, limit, out)
@@ -52,10 +52,7 @@ def bench_train_verb(
     limit: LimitOption = 300.0,
     out: BenchOutOption = "bench",
 ) -> None:
-    """Tokens per second, share of the machine's peak and where time goes, beside a plain PyTorch loop.
-
-    Mixers and networks of a plugin are measured on the batch of each of the models, too.
-    """
+    """Measure training beside a plain PyTorch loop. A plugin's mixers and networks are measured, too."""
     from headstart.verbs.bench import bench_train
 
     bench_train(models, plugin or [], device, threads, limit, out)
@@ -75,7 +72,7 @@ def gc(
     _weights: opt.WeightsOption = None,
     plugin: opt.PluginOption = None,
 ) -> None:
-    """Show which stages the named studies and the store's reports reach, and remove the others."""
+    """Show and remove stages that no study needs. Those of named studies and of the store's reports stay."""
     from headstart.verbs.store import clean_store
 
     clean_store(studies or [], store, data, plugin or [], yes=yes, recent=recent)
@@ -93,7 +90,7 @@ def pack(
     plugin: opt.PluginOption = None,
     scale: opt.ScaleOption = None,
 ) -> None:
-    """Write a study's finished stages into one file, with the study and a digest of each file."""
+    """Write a study's finished stages into one file. The study and a digest of each file go with them."""
     from headstart.api import Study
     from headstart.verbs.store import pack_study
 
@@ -106,7 +103,7 @@ def unpack(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `headstart store pack` wrote.")],
     store: opt.StoreOption = None,
 ) -> None:
-    """Take the stages of a packed file into the store, checked; a stage that is there is not replaced."""
+    """Take the stages of a packed file into the store. They are checked; a stage that is there is not replaced."""
     from headstart.verbs.store import unpack_file
 
     raise typer.Exit(unpack_file(file, store))
@@ -119,7 +116,7 @@ def verify(
     ] = None,
     store: opt.StoreOption = None,
 ) -> None:
-    """Compare every file of the finished stages with its digest, and name those that are damaged (exit code 1)."""
+    """Find damaged stages. Every file of the finished ones is compared with its digest (exit code 1: some differ)."""
     from headstart.verbs.store import verify_store
 
     raise typer.Exit(verify_store(stages or [], store))

@@ -18,9 +18,16 @@ from headstart.errors import BadInput
 P = ParamSpec("P")
 R = TypeVar("R")
 
-StudyArgument = Annotated[
-    str, typer.Argument(metavar="STUDY", help="A study file (.toml) or the name of a built-in study.")
-]
+
+def study_names(incomplete: str) -> list[str]:
+    """Built-in studies that begin so, for the completion of a shell."""
+    from headstart.study.files import built_in_studies
+
+    return [name for name in built_in_studies() if name.startswith(incomplete)]
+
+
+STUDY = "A study file (.toml) or the name of a built-in study."
+StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help=STUDY, autocompletion=study_names)]
 StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")
 ]
