@@ -50,6 +50,21 @@ def test_an_outline_has_the_signature_and_the_units_of_the_task(
         assert len(outline.split(name).labelled_units()) == len(task.split(name).labelled_units())
 
 
+@pytest.mark.parametrize("fields", [{}, {"fraction": 0.5}, {"labelled": 100}, {"endless": False}])
+def test_an_outline_says_whether_examples_are_new_in_each_epoch(fields: dict[str, object], tmp_path: Path) -> None:
+    """No features of frozen layers are kept of them, which a plan must know to say what a stage costs."""
+    spec = spec_of("bit_xor", train=401, val=20, test=30, bits=12, **fields)
+    outline = outlined(spec, tmp_path)
+    assert outline is not None
+    assert (outline.fresh is None) == (open_task(spec, tmp_path).fresh is None) == bool(fields)
+
+
+def test_an_outline_says_whether_images_are_augmented(tmp_path: Path) -> None:
+    plain, changed = (outlined(spec_of("mnist", augment=augment), tmp_path) for augment in (False, True))
+    assert plain is None or plain.augment is None
+    assert changed is None or changed.augment is not None
+
+
 def test_labelled_units_are_as_many_as_the_spec_says(tmp_path: Path) -> None:
     task = outlined(spec_of("text", length=100, labelled=30), tmp_path)
     assert task is not None

@@ -251,7 +251,7 @@ def outlined(spec: TaskSpec, data: Path, most: int | None = None) -> Task | None
 
     A large generated task is never generated for this. most: units of each split, for a trial of a few steps.
     """
-    outline = spec.outline()
+    outline, endless = spec.outline(), False
     if outline is None and not _many(spec):
         return open_task(spec, data) if available(spec, data) else None
     if outline is not None and not spec.generated and available(spec, data):
@@ -261,6 +261,7 @@ def outlined(spec: TaskSpec, data: Path, most: int | None = None) -> Task | None
         sample = open_task(spec.model_copy(update=few), data)
         counts = {name: getattr(spec, name) for name in SPLITS}
         signature, lengths = sample.signature, sample.train.lengths
+        endless = sample.fresh is not None and spec.fraction == 1.0 and spec.labelled is None
     else:
         counts = {name: getattr(outline, name) for name in SPLITS}
         signature = patched_signature(outline.signature, spec.patch)
@@ -273,7 +274,8 @@ def outlined(spec: TaskSpec, data: Path, most: int | None = None) -> Task | None
     units = {name: count if most is None else min(count, most) for name, count in counts.items()}
     labelled = {**units, "train": min(units["train"], spec.labelled or units["train"])}
     train, val, test = (_zeros(signature, units[name], labelled[name], lengths) for name in SPLITS)
-    return Task(signature, train, val, test)
+    fresh = (lambda epoch: train) if endless else None
+    return Task(signature, train, val, test, fresh=fresh, augment=spec.augmentation())
 
 
 def probe_task(spec: TaskSpec, data: Path, train: int, scored: int) -> Task:

@@ -32,7 +32,7 @@ StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")
 ]
 DataOption = Annotated[
-    str | None, typer.Option("--data", metavar="DIR", help="Folder of data sets (HEADSTART_DATA, else ./data).")
+    str | None, typer.Option("--data", metavar="DIR", help="Data sets (HEADSTART_DATA, else ./data).")
 ]
 WorkersOption = Annotated[
     int | None,
