@@ -274,8 +274,7 @@ def outlined(spec: TaskSpec, data: Path, most: int | None = None) -> Task | None
     units = {name: count if most is None else min(count, most) for name, count in counts.items()}
     labelled = {**units, "train": min(units["train"], spec.labelled or units["train"])}
     train, val, test = (_zeros(signature, units[name], labelled[name], lengths) for name in SPLITS)
-    fresh = (lambda epoch: train) if endless else None
-    return Task(signature, train, val, test, fresh=fresh, augment=spec.augmentation())
+    return Task(signature, train, val, test, fresh=(lambda _: train) if endless else None, augment=spec.augmentation())
 
 
 def probe_task(spec: TaskSpec, data: Path, train: int, scored: int) -> Task:

@@ -31,9 +31,7 @@ StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help=STUDY, autoc
 StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")
 ]
-DataOption = Annotated[
-    str | None, typer.Option("--data", metavar="DIR", help="Data sets (HEADSTART_DATA, else ./data).")
-]
+DataOption = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Data sets (HEADSTART_DATA, or ./data).")]
 WorkersOption = Annotated[
     int | None,
     typer.Option("--workers", min=0, max=1024, metavar="N", help="Worker processes (default: one per core; 0: none)."),
