@@ -52,7 +52,7 @@ def compared(results: Results, dark: bool = False) -> Figure | None:
         return None
     wide = len(results.columns) >= MANY and (len(results.arms) <= FEW_ARMS or len(rows) > MOST_ROWS)
     marks = _scores(results)
-    score = f"test {words.metric(rows[0].metric)}"
+    score = ("" if any(mark.train for mark in marks) else "test ") + words.metric(rows[0].metric)
     with canvas(dark, 7.2, 3.6 if wide else FRAME) as (figure, look):
         axes = figure.add_subplot()
         if wide:
