@@ -82,6 +82,10 @@ def test_it_starts_ray_on_every_node_and_ends_with_the_run(capsys: pytest.Captur
         ),
         (["--partition", "a; rm"], "--partition: 'a; rm' is not the name of a partition; see `sinfo`"),
         (["seeds=[0]"], "did you mean 'seed'?"),
+        (["--time", "00:99:99"], "--time: '00:99:99' is not a time"),
+        (["--gpus-per-stage", "0.5"], "--gpus-per-stage: a stage takes 0.5, and a machine has 0 (--gpus)"),
+        (["--gpus", "1", "--gpus-per-stage", "2"], "--gpus-per-stage: a stage takes 2, and a machine has 1 (--gpus)"),
+        (["--cpus", "2", "--threads", "4"], "--threads: a stage takes 4, and a machine has 2 (--cpus); change one"),
     ],
 )
 def test_what_cannot_be_a_job_is_refused(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:

@@ -226,7 +226,9 @@ class Study:
     def results(self, *, baselines: bool = True) -> Results:
         """What is finished so far, with its caveats. baselines: with sizes and chance levels, which opens the tasks."""
         facts = self.facts if baselines else None
-        results = summarise(self.plan, self.store.result, self.store.status, facts, self.store.records)
+        results = summarise(
+            self.plan, lambda name: self.store.entry(name).result, self.store.status, facts, self.store.records
+        )
         return measured(self.plan, results, self.store)
 
     def __repr__(self) -> str:

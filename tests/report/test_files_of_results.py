@@ -140,6 +140,32 @@ def test_what_is_unfinished_in_one_file_is_taken_from_the_other(tmp_path: Path) 
     assert not joined.partial
 
 
+def test_damaged_stages_are_named_and_the_rest_is_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole = bound(tmp_path)
+    sound, name = saved(whole), whole.plan.cells[0].chain[-1].identity
+    kept = json.loads(sound.read_text())["stages"][name]["records"]
+    folder = whole.store.folder(name)
+    records = (folder / "records.jsonl").read_bytes()
+    (folder / "records.jsonl").write_bytes(b"{\n")
+    lost = saved(whole, "lost")
+    assert f"{folder / 'records.jsonl'}: " in caplog.text
+    assert "its stage is in no curve" in caplog.text
+    for files in ([sound, lost], [lost, sound]):
+        document = json.loads(saved_again(files, tmp_path / "joined.json").read_text())
+        assert document["stages"][name]["records"] == kept, "in any order of the files"
+    (folder / "records.jsonl").write_bytes(records)
+    (folder / "result.json").write_bytes((folder / "result.json").read_bytes()[:50])
+    results = whole.results()
+    assert [row.n for row in results.table] == [3, 3]
+    assert "1 of 6 runs failed" in str(results.caveats)
+
+
+def saved_again(files: list[Path], path: Path) -> Path:
+    """The file of results that a report of files writes."""
+    report_files([str(file) for file in files], Outputs(json=str(path), out=str(path.with_suffix(".md"))))
+    return path
+
+
 def test_seeds_that_each_hold_out_a_fold_join_and_folds_that_were_set_do_not(tmp_path: Path) -> None:
     def at(fold: Any, seed: int) -> Path:
         column = study()["columns"]["digits"]

@@ -20,7 +20,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.kept_store import STAGES, command, copied, make_store, tree
+from support.kept_store import STAGES, STUDY, command, copied, make_store, tree
 
 import headstart
 from headstart.errors import BadInput
@@ -143,6 +143,35 @@ def test_a_damaged_stage_is_not_packed_and_the_file_of_before_stays(
     assert f"{path}: its digest does not fit" in capsys.readouterr().err
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
+
+
+def test_a_stage_whose_result_is_damaged_is_not_left_out(
+    study: headstart.Study, tmp_path: Path, capsys: Output
+) -> None:
+    store = copied(study, tmp_path)
+    path = store.folder(store.names()[2]) / "result.json"
+    path.write_bytes(path.read_bytes()[:100])
+    assert command("store", "pack", study.source, "-o", tmp_path / "x.zip", "--store", store.root) == 2
+    assert f"pack: {path}: not readable as JSON" in capsys.readouterr().err
+    assert not (tmp_path / "x.zip").exists()
+
+
+def test_a_study_of_the_same_name_that_is_there_is_not_taken_for_the_packed_one(
+    packed: Path, tmp_path: Path, capsys: Output
+) -> None:
+    root = tmp_path / "runs"
+    mine = root / "reports" / "kept" / "study.toml"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(STUDY)
+    for _ in range(2):
+        assert command("store", "unpack", packed, "--store", root) == 0
+        report = capsys.readouterr().out.partition("`headstart report ")[2].partition("`")[0]
+        assert Path(report).parent.parent == mine.parent.parent
+        assert Path(report) != mine
+        assert Path(report).read_bytes() == read(packed)["reports/kept/study.toml"]
+    assert mine.read_text() == STUDY
+    assert command("store", "gc", "--yes", "--recent", "--store", root) == 0
+    assert len(Store(root).names()) == STAGES
 
 
 def test_a_stage_that_is_there_is_not_replaced(packed: Path, tmp_path: Path, capsys: Output) -> None:

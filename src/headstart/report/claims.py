@@ -358,7 +358,7 @@ def _parent_left(plan: Plan, store: Store, run: Run) -> float | None:
     None where that is the last one: the parent was still gaining, and how much longer it would have is not known.
     """
     del plan
-    result = store.result(_looked_at(run)) if len(run.stages) > 1 else None
+    result = store.entry(_looked_at(run)).result if len(run.stages) > 1 else None
     if result is None:
         return None
     monitor = result["monitor"]

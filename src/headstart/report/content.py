@@ -89,7 +89,7 @@ def read_content(plan: Plan, results: Results, store: Store | Snapshot, pivot: b
 
     pivot: with a table of arms by columns. Raises: BadInput where that has one column.
     """
-    stored = {identity: store.result(identity) for identity in plan.every_stage}
+    stored = {identity: store.entry(identity).result for identity in plan.every_stage}
     every, checked = not isinstance(store, Snapshot), verdicts(results, results.paper)
     return Content(
         plan,

@@ -7,9 +7,10 @@ score, so that nothing is read off test.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +26,7 @@ from headstart.text import LOWER
 if TYPE_CHECKING:
     from headstart.study.plan import Cell, Plan
 
+_LOG = logging.getLogger("headstart.records")
 Record = Mapping[str, Any]
 Records = Callable[[str], Sequence[Record]]
 """Identity -> the records of a stage, earliest first."""
@@ -124,8 +126,15 @@ def undamaged(records: Records | None) -> Records:
 def _undamaged(records: Records | None, identity: str) -> Sequence[Record]:
     try:
         return records(identity) if records is not None else ()
-    except Damaged:
+    except Damaged as damage:
+        _say_lost(str(damage))
         return ()
+
+
+@cache
+def _say_lost(damage: str) -> None:
+    """Say once that a curve is lost."""
+    _LOG.warning("%s; its stage is in no curve and in no number of steps. `headstart run` does it again.", damage)
 
 
 def score_of(result: Mapping[str, Any] | None, split: str, metric: str, weights: str = "best") -> float | None:

@@ -367,7 +367,7 @@ def _joined(parts: Sequence[Snapshot]) -> Snapshot:
     return Snapshot(
         plan,
         entries,
-        {key: records for part in parts for key, records in part.curves.items()},
+        {key: records for part in reversed(parts) for key, records in part.curves.items() if records},
         {key: facts for part in parts for key, facts in part.facts.items()},
         {key: digest for part in parts for key, digest in part.contents.items()},
         measures,

@@ -394,7 +394,5 @@ def content(spec: TaskSpec, data: Path) -> str | None:
 
 
 def data_folder(folder: str | os.PathLike[str] | None) -> Path:
-    """`--data`, else HEADSTART_DATA, else ./data. Raises: BadInput where there is no folder of that name."""
-    if folder and not Path(folder).is_dir():
-        raise BadInput(f"--data: there is no folder {str(folder)!r}; name the folder that holds the data sets")
+    """`--data`, else HEADSTART_DATA, else ./data."""
     return Path(folder or os.environ.get("HEADSTART_DATA") or "data")

@@ -26,12 +26,20 @@ def study_names(incomplete: str) -> list[str]:
     return [name for name in built_in_studies() if name.startswith(incomplete)]
 
 
+def data_there(folder: str | None) -> str | None:
+    """The folder that `--data` names. Raises: BadInput where there is none: stand-ins would take the data's place."""
+    if folder and not os.path.isdir(folder):
+        raise BadInput(f"--data: there is no folder {folder!r}; name the folder that holds the data sets")
+    return folder
+
+
 STUDY = "A study file (.toml) or the name of a built-in study."
 StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help=STUDY, autocompletion=study_names)]
 StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")
 ]
-DataOption = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Data sets (HEADSTART_DATA, or ./data).")]
+DATA = "Folder of data sets (HEADSTART_DATA, else ./data)."
+DataOption = Annotated[str | None, typer.Option("--data", metavar="DIR", help=DATA, callback=data_there)]
 WorkersOption = Annotated[
     int | None,
     typer.Option("--workers", min=0, max=1024, metavar="N", help="Worker processes (default: one per core; 0: none)."),

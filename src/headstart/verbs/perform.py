@@ -325,7 +325,7 @@ def report_study(study: Study, outputs: Outputs | None = None, checklist: bool =
             console().print(f"store {study.store.root}")
             print_scale(study)
         scale = f" --scale {study.spec.scale}" if study.spec.scale else ""
-        if not any(study.store.result(identity) for identity in study.plan.stages):
+        if not any(study.store.entry(identity).result for identity in study.plan.stages):
             raise BadInput(
                 f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
                 f"`headstart run {study.source}{scale}` trains them"

@@ -10,7 +10,7 @@ from typing import Any
 from headstart.api import Study
 from headstart.errors import BadInput
 
-_TIME = re.compile(r"(\d+-)?\d+(:\d\d){0,2}")
+_TIME = re.compile(r"(\d+-)?\d+(:[0-5]\d){0,2}", re.ASCII)
 _NAME = re.compile(r"[\w.,-]+", re.ASCII)
 
 _FILE = """\
@@ -60,7 +60,7 @@ def batch_file(
     """The file, for a study and its overrides. settings: store, data, mixer, scale. options: others of `headstart run`.
 
     cpus, gpus: of each node. time: as Slurm takes it.
-    Raises: BadInput where the study, a time or the name of a partition is none.
+    Raises: BadInput where the study, a time or the name of a partition is none, or a stage fits on no machine.
     """
     if not _TIME.fullmatch(time):
         raise BadInput(
@@ -68,6 +68,12 @@ def batch_file(
         )
     if partition is not None and not _NAME.fullmatch(partition):
         raise BadInput(f"--partition: {partition!r} is not the name of a partition; see `sinfo`")
+    share, threads = options.get("gpus-per-stage") or 0, options.get("threads") or 1
+    for option, value, most, what in (("gpus-per-stage", share, gpus, "--gpus"), ("threads", threads, cpus, "--cpus")):
+        if value > most:
+            raise BadInput(
+                f"--{option}: a stage takes {value:g}, and a machine has {most} ({what}); change one of them"
+            )
     study, *overrides = words
     name = Study(study, overrides, **settings, plugins=plugins, absent="open").spec.name
     directions = {
