@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -25,6 +26,7 @@ from headstart.study.statistics import Difference, paired_difference
 from headstart.text import json_lines
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.perform import Outputs, report, report_files, report_study
+from headstart.verbs.terminal import print_error
 
 POOLED = r"^\| digits \| accuracy \| 32 \| (.*) \|$"
 FORMS = ("table.md", "table.csv", "table.tex")
@@ -158,6 +160,22 @@ def test_damaged_stages_are_named_and_the_rest_is_shown(tmp_path: Path, caplog: 
     results = whole.results()
     assert [row.n for row in results.table] == [3, 3]
     assert "1 of 6 runs failed" in str(results.caveats)
+
+
+def test_a_table_is_printed_where_its_page_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = bound(tmp_path)
+
+    def refused(*_: Any) -> Path:
+        raise OSError(errno.EROFS, "Read-only file system", str(tmp_path / ".study.toml.123.tmp"))
+
+    monkeypatch.setattr("headstart.report.page.write_report", refused)
+    with pytest.raises(OSError, match="Read-only") as caught:
+        report_study(whole)
+    assert "self_pretrained" in capsys.readouterr().out
+    assert print_error(caught.value) == 2
+    assert f"{tmp_path / 'study.toml'}: Read-only file system; make room" in capsys.readouterr().err
 
 
 def saved_again(files: list[Path], path: Path) -> Path:

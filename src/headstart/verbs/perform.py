@@ -252,25 +252,34 @@ def scale_lines(study: Study) -> list[str]:
 def _answer(
     plan: Plan, results: Results, store: Store | Snapshot, folder: Path, outputs: Outputs, origin: str = ""
 ) -> None:
-    """Page, files and then, so that nothing is lost to `| head`, the table and the caveats."""
-    from headstart.report.page import publish_page, write_report  # matplotlib is slow to import
+    """Page, files and then, so that nothing is lost to `| head`, the table and the caveats.
 
+    Raises: OSError where the page or a file cannot be written, after the table.
+    """
     if len(results.columns) >= MANY_COLUMNS:
         console().print(f"drawing the figures of {len(results.columns)} columns, some seconds each")
-    content = read_content(plan, results, store, outputs.pivot)
-    if outputs.page is not None:
-        snapshot = store if isinstance(store, Snapshot) else take_snapshot(plan, results, store)
-        page, *_ = publish_page(only_run(snapshot), outputs.page, outputs.pivot)
-    else:
-        page = write_report(plan, results, store, outputs.folder or folder, outputs.width, outputs.pivot, origin)
-    lines = [f"page {page}", *outputs.write(content, store)]
-    out = console()
+    content, out, failure = read_content(plan, results, store, outputs.pivot), console(), None
+    try:
+        lines = [f"page {_page(plan, results, store, folder, outputs, origin)}", *outputs.write(content, store)]
+    except OSError as error:
+        lines, failure = [], error
     more = [table for name, table in content.more.items() if name not in PAGE_ONLY]
     for part in (content.pivot or content.table, *more, *filter(None, [content.beside])):
         out.print(to_rich(part))
     _list(content.claims_heading, content.verdicts, content.claims_source)
     _list("What to keep in mind", results.caveats)
+    if failure is not None:
+        raise failure
     out.print("\n" + "\n".join(lines))
+
+
+def _page(plan: Plan, results: Results, store: Store | Snapshot, folder: Path, outputs: Outputs, origin: str) -> Path:
+    from headstart.report.page import publish_page, write_report  # matplotlib is slow to import
+
+    if outputs.page is None:
+        return write_report(plan, results, store, outputs.folder or folder, outputs.width, outputs.pivot, origin)
+    snapshot = store if isinstance(store, Snapshot) else take_snapshot(plan, results, store)
+    return publish_page(only_run(snapshot), outputs.page, outputs.pivot)[0]
 
 
 def _list(head: str, items: Sequence[object], note: str = "") -> None:
