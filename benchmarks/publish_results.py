@@ -152,17 +152,15 @@ def _differences(verdict: Verdict, gaps: Sequence[Difference]) -> str:
 
 
 def _together(lines: Sequence[list[str]]) -> list[list[str]]:
-    """The lines, where they are many with the undecided claims of each page in one."""
+    """The lines; where they are many, claims of one page and outcome stand in one: undecided ones, then the most."""
     groups: dict[tuple[str, str], list[list[str]]] = {}
     for line in lines:
         groups.setdefault((line[0], line[-1]), []).append(line)
-    out = []
-    for (outcome, page), members in groups.items():
-        if len(lines) > ROOM and outcome == "undecided":
-            cells = ["; ".join(texts) for texts in zip(*(line[1:-1] for line in members), strict=True)]
-            members = [[outcome, *cells, page]]
-        out += members
-    return out
+    for key in sorted(groups, key=lambda key: (key[0] != "undecided", -len(groups[key]))):
+        if sum(map(len, groups.values())) > ROOM or (len(lines) > ROOM and key[0] == "undecided"):
+            cells = ["; ".join(texts) for texts in zip(*(line[1:-1] for line in groups[key]), strict=True)]
+            groups[key] = [[key[0], *cells, key[1]]]
+    return [line for members in groups.values() for line in members]
 
 
 def _about(file: Path, results: Results | None) -> str:

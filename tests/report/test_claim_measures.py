@@ -71,7 +71,7 @@ def test_what_is_left_of_a_pretraining_is_known_where_it_had_converged(scores: l
     records = [{"step": 10 * (i + 1), "val": {"r2": value}} for i, value in enumerate(scores)]
     result = {"identity": "parent", "monitor": {"name": "r2", "greater": True}}
     store: Any = SimpleNamespace(
-        result=lambda identity: result if identity == "parent" else None,
+        entry=lambda identity: SimpleNamespace(result=result if identity == "parent" else None),
         records=lambda identity: records if identity == "parent" else None,
     )
     run: Any = SimpleNamespace(stages=(("pretrain", "parent"), ("finetune", "child")))
