@@ -125,6 +125,30 @@ def test_a_model_folder_of_a_fit_is_no_checkpoint(capsys: Any, home: Path) -> No
     assert "norm_epsilon" in headstart(capsys, "show", "model"), "the keys of a network"
 
 
+@pytest.mark.parametrize(("text", "message"), [("{}", "model_type: is missing"), ("{,", "is not JSON")])
+def test_a_folder_with_weights_is_a_checkpoint_whatever_its_config_says(
+    capsys: Any, home: Path, text: str, message: str
+) -> None:
+    (saved(home / "mine", GPT2) / "config.json").write_text(text)
+    shown = headstart(capsys, "show", "mine", code=2)
+    assert f"mine/config.json: {message}" in shown
+    assert len(shown.splitlines()) == 1
+
+
+def test_the_number_of_the_block_alone_is_left_open(capsys: Any, home: Path) -> None:
+    config = {"model_type": "t5", "d_model": 8, "d_kv": 4, "num_heads": 2, "num_layers": 2, "d_ff": 12}
+    saved(home / "mine", {**config, "feed_forward_proj": "gated-gelu"})
+    rows = [line.split() for line in headstart(capsys, "show", "mine").splitlines()]
+    layer = "encoder.block.{i}.layer"
+    assert ["blocks.{i}.norm_mixer.weight", "8", "2", f"{layer}.0.layer_norm.weight"] in rows
+    assert ["blocks.{i}.norm_feed_forward.weight", "8", "2", f"{layer}.1.layer_norm.weight"] in rows
+    into = next(row for row in rows if row[:1] == ["blocks.{i}.feed_forward.into.weight"])
+    assert f"{layer}.1.DenseReluDense.wi_1.weight" in " ".join(into)
+    rows = [line.split() for line in headstart(capsys, "show", "Mantis-8M").splitlines()]
+    assert ["tokgen_unit.scalar_encoders.{i}.encoders.{i}.w", "1", "x", "32", "18"] in rows
+    assert ["transformer.layers.{i}.1.fn.net.3.bias", "256", "6"] in rows
+
+
 def test_a_known_checkpoint_that_is_absent_shows_its_sizes_and_where_to_put_it(capsys: Any) -> None:
     text = headstart(capsys, "show", "gpt2")
     assert "85,842,432" in text

@@ -55,15 +55,21 @@ class Backbone:
         """Whether the sequences' symbols meet vectors of the checkpoint's own; else their input layer is new."""
         return bool(self.fields.symbols) and self.kind in BY_SYMBOL
 
+    @property
+    def fresh_positions(self) -> bool:
+        """Whether the checkpoint's blocks know no positions of a sequence (ViT), so that learned ones are new."""
+        return bool(self.fields.model["position"]["kind"] == "none")
+
     def arm(self, name: str, steps: int) -> dict[str, Any]:
         """What `BACKBONE` or `TUNED` adds to a network's arm: the checkpoint's model, its start, and what trains."""
         encoder: dict[str, Any] = {"masked": "zero"}
         if self.kind == "numbers":
             encoder["init"] = "orthogonal"
-        start = ['take(backbone+position, rows="prefix")']
+        positions = {"position": {"kind": "learned"}} if self.fresh_positions else {}
+        start = ["take(backbone)"] if self.fresh_positions else ['take(backbone+position, rows="prefix")']
         start += ['take(encoder, rows="symbols")'] if self.own_vectors else []
         return {
-            "model": {"kind": "sequence", "pool": "mean", "encoder": encoder, **self.fields.model},
+            "model": {"kind": "sequence", "pool": "mean", "encoder": encoder, **self.fields.model, **positions},
             "finetune": {
                 "parent": BACKBONE,
                 "start": start,
@@ -76,14 +82,17 @@ class Backbone:
         """The parts that learn."""
         if name == TUNED:
             return "encoder+position+norm+head"
-        return "head" if self.own_vectors else "encoder+head"
+        parts = "head" if self.own_vectors else "encoder+head"
+        return f"position+{parts}" if self.fresh_positions else parts
 
     def text(self, name: str) -> str:
         """An arm in words."""
         if name == TUNED:
-            positions = ", positions" if self.fields.model["position"]["kind"] in ("learned", "relative") else ""
+            learned = self.fresh_positions or self.fields.model["position"]["kind"] in ("learned", "relative")
+            positions = f", {'new ' * self.fresh_positions}positions" * learned
             return f"layers of {self.name}, frozen but for their norms; input layer{positions} and head are trained too"
-        what = "the head is trained" if self.own_vectors else "a new input layer and the head are trained"
+        new = "a new input layer, new positions" if self.fresh_positions else "a new input layer"
+        what = "the head is trained" if self.own_vectors else f"{new} and the head are trained"
         return f"layers of {self.name}, frozen; {what}"
 
     def texts(self, steps: int, tuned: int) -> list[str]:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 SERIES_WORDS = ("MOMENT", "transf_depth")
 """What configs of models of series say that name no `model_type`."""
 _REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
-_BLOCK = re.compile(r"(?<=\.)\d+(?=\.)")
+_BLOCK = re.compile(r"((?<!\S)\S*?\.|\.encoders\.)\d+(?=\.)")
+"""The first number of a name, and that of one of Mantis's many encoders of a scalar."""
 
 
 def is_checkpoint(what: str) -> bool:
@@ -38,6 +39,8 @@ def is_checkpoint(what: str) -> bool:
         config = folder / CONFIG
         if folder != Path(what) or not config.is_file():
             return config.is_file()
+        if any(folder.glob("*.safetensors")):
+            return True
         return any(
             f'"{word}"' in config.read_text(errors="replace") for word in ("model_type", MODEL_FOLDER, *SERIES_WORDS)
         )
@@ -125,8 +128,8 @@ def _dropped(tensors: Mapping[str, str]) -> list[list[Any]]:
 
 
 def _blocks(name: str) -> str:
-    """A name with `{i}` for the number of its block."""
-    return _BLOCK.sub("{i}", name)
+    """A name, or several, with `{i}` for the number of the block, which comes first."""
+    return _BLOCK.sub(r"\1{i}", name)
 
 
 def prepare_checkpoint(what: str) -> None:

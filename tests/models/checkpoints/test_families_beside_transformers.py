@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -235,6 +235,44 @@ def test_every_form_in_which_a_model_is_saved_is_read_alike(kind: str, tmp_path:
     contents = {read_checkpoint(folder).content for folder in (half, whole)}
     assert len(contents) == 1, "a copy in float32 holds the same numbers"
     assert not contents & {checkpoint.content for checkpoint in read.values()}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"dense_act_fn": "silu"}, {"feed_forward_proj": "gated-gelu", "dense_act_fn": "gelu"}],
+    ids=str,
+)
+def test_the_activation_of_t5_is_that_of_the_library(settings: dict[str, Any], tmp_path: Path) -> None:
+    case = replace(CASES["t5"], settings={**CASES["t5"].settings, **settings})
+    theirs = theirs_of(case).double()
+    ours, _ = ours_of(store(theirs, tmp_path), torch.float64)
+    inputs, valid = torch.randn(2, LONGEST, WIDTH).double(), torch.ones(2, LONGEST, dtype=torch.bool)
+    with torch.no_grad():
+        expected = answers(case, theirs, inputs, valid)
+        answer = ours.embed(Batch(inputs, valid, torch.arange(2), full=True))
+    assert float((answer - expected).abs().max()) < case.close * float(expected.abs().max())
+
+
+def test_a_gpt2_that_answers_questions_is_one_with_another_head(tmp_path: Path) -> None:
+    questions = replace(CASES["gpt2"], headed="GPT2ForQuestionAnswering")
+    checkpoint = read_checkpoint(store(theirs_of(questions, headed=True), tmp_path))
+    assert checkpoint.dropped["qa_outputs.weight"] == "a head"
+
+
+ROTARY = [
+    {"rotary_pct": 0.5, "rotary_emb_base": 500},
+    {"rotary_pct": 0.5, "partial_rotary_factor": 0.5, "rotary_emb_base": 500, "rope_theta": 500},
+    {"rotary_pct": 0.5, "rotary_emb_base": 500, "rope_parameters": {"rope_theta": 900, "partial_rotary_factor": 1.0}},
+    {"rotary_pct": 1.0, "rope_parameters": {"type": "default", "rope_theta": 700}},
+]
+
+
+@pytest.mark.parametrize("settings", ROTARY, ids=str)
+def test_the_rotary_positions_of_gpt_neox_are_those_of_the_library(settings: dict[str, Any]) -> None:
+    table = {"model_type": "gpt_neox", **SIZES, **settings}
+    position = _fields_of_table(table).model["position"]
+    rotary = library().GPTNeoXConfig.from_dict(json.loads(json.dumps(table))).rope_parameters
+    assert position == {"kind": "rotary", "share": rotary["partial_rotary_factor"], "theta": rotary["rope_theta"]}
 
 
 @pytest.mark.parametrize("name", KNOWN)

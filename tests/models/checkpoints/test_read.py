@@ -109,9 +109,7 @@ def test_what_is_left_out_is_named_and_changes_no_content(tmp_path: Path) -> Non
         "lm_head.weight": torch.randn(50, 8),
         "h.0.attn.bias": torch.ones(1, 1, 4, 4),
     }
-    headed = read_checkpoint(
-        saved(tmp_path / "head", {**GPT2, "auto_map": {"AutoModel": "evil.py"}}, {**tensors, **more})
-    )
+    headed = read_checkpoint(saved(tmp_path / "head", GPT2, {**tensors, **more}))
     assert headed.dropped == {"wte.weight": "token vectors", "lm_head.weight": "a head", "h.0.attn.bias": "a mask"}
     assert headed.content == plain.content
     assert plain.used["blocks.1.mixer.key.bias"] == "h.1.attn.c_attn.bias"
@@ -477,7 +475,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "esm": {
         "esm.embeddings.position_embeddings.weight": "positions that are not used",
-        "esm.encoder.layer.1.attention.self.rotary_embeddings.inv_freq": "a constant",
+        "esm.encoder.layer.1.attention.self.rotary_embeddings.inv_freq": "rotary frequencies",
         "esm.contact_head.regression.weight": "a head",
         "lm_head.layer_norm.weight": "a head",
     },
@@ -486,7 +484,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "gpt_neox.embed_in.weight": "token vectors",
         "embed_out.weight": "a head",
         "gpt_neox.layers.0.attention.masked_bias": "a mask",
-        "gpt_neox.layers.0.attention.rotary_emb.inv_freq": "a constant",
+        "gpt_neox.layers.0.attention.rotary_emb.inv_freq": "rotary frequencies",
     },
     "longformer": {
         "longformer.encoder.layer.0.attention.self.query_global.weight": "layers of global positions",
@@ -512,7 +510,8 @@ def test_what_published_files_hold_besides_is_left_out_by_name(kind: str, tmp_pa
     tensors, (prefix, *_) = weights(CONFIGS[kind]), FAMILIES[kind].load().prefixes
     plain = read_checkpoint(saved(tmp_path / "plain", CONFIGS[kind], tensors))
     published = {(prefix if kind != "t5" else "") + name: x for name, x in tensors.items()}
-    published |= dict.fromkeys(LEFT_OUT[kind], torch.zeros(1))
+    turns = torch.tensor([1.0, 0.01] if kind == "esm" else [1.0])
+    published |= {name: turns if name.endswith("inv_freq") else torch.zeros(1) for name in LEFT_OUT[kind]}
     published = {name: x.clone() for name, x in published.items()}
     checkpoint = read_checkpoint(saved(tmp_path / "published", CONFIGS[kind], published))
     assert checkpoint.dropped == LEFT_OUT[kind]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headstart.errors import BadInput
-from headstart.models.checkpoints.family import FLAGS, Config, Family, Line, added, line, scaled
+from headstart.models.checkpoints.family import FLAGS, TURNS, Config, Family, Line, added, line, scaled
 
 HEADS = r"(pooler|cls|classifier|qa_outputs|lm_head|mlm|decoder)\..*"
 MASKED_SHARE = 0.15 * 0.8
@@ -96,6 +96,16 @@ def _with_positions(config: Config, skipped: int, kinds: int) -> tuple[Line, ...
     )
 
 
+def _longformer_length(config: Config) -> int:
+    most, padding = config.number("max_position_embeddings", 512), config.number("pad_token_id", 1, 0)
+    if most < padding + 2:
+        raise BadInput(
+            f"{config.path}: max_position_embeddings: {most} leaves no position behind that of padding, pad_token_id: "
+            f"{padding}; correct them"
+        )
+    return most - 1 - padding
+
+
 def _vit_lines(config: Config) -> tuple[Line, ...]:
     del config
     return (*_blocks("attention", ("layernorm_before", "layernorm_after")), line("norm", "layernorm"))
@@ -129,7 +139,7 @@ LONGFORMER = Family(
         r"encoder\.layer\.\d+\.attention\.self\.(query|key|value)_global\.(weight|bias)": "layers of global positions",
     },
     prefixes=("longformer.",),
-    length=lambda config: config.number("max_position_embeddings", 512) - 1 - config.number("pad_token_id", 1, 0),
+    length=_longformer_length,
 )
 VIT = Family(
     model=_vit,
@@ -142,7 +152,7 @@ ESM = Family(
     lines=_esm_lines,
     dropped={
         r"embeddings\.(position_ids|position_embeddings\.weight)": "positions that are not used",
-        r"encoder\.layer\.(\d+|\*)\.attention\.self\.rotary_embeddings\.inv_freq": "a constant",
+        r"(encoder\.layer\.(\d+|\*)\.attention\.self\.)?rotary_embeddings\.inv_freq": TURNS,
         r"contact_head\..*": "a head",
         HEADS: "a head",
     },

@@ -26,6 +26,8 @@ ACTIVATIONS = {
 }
 """Names of activations in config.json -> ours."""
 FLAGS = {True: True, False: False}
+TURNS = "rotary frequencies"
+"""What a dropped tensor is that must have the values which the config implies."""
 MOST_BLOCKS = 2**12
 MOST = 2**32
 """Of every whole number: products of a few of them stay countable."""
@@ -39,6 +41,24 @@ class Config:
 
     def __init__(self, table: Mapping[str, Any], path: Path | str) -> None:
         self.table, self.path = table, path
+
+    def key(self, own: str, other: str) -> str:
+        """The one of two names of a setting that the config has, by default the first.
+
+        Raises: BadInput where it has both, with different values.
+        """
+        values = [self.table.get(name) for name in (own, other)]
+        if None not in values and values[0] != values[1]:
+            raise self.contradiction(own, values[0], other)
+        return other if values[0] is None and values[1] is not None else own
+
+    def contradiction(self, own: str, value: Any, other: str) -> BadInput:
+        """What to raise where `own`, whose value may be a default, and `other` contradict each other."""
+        default = " by default" if self.table.get(own) is None else ""
+        return BadInput(
+            f"{self.path}: {own}: {value!r}{default} and {other}: {self.table[other]!r} contradict each other; correct "
+            "one of them"
+        )
 
     def number(self, key: str, default: int | None = None, least: int = 1, most: int = MOST) -> int:
         """A whole number."""

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from headstart.models.checkpoints.family import FLAGS, FUSED_TURNED, TURNED, Config, Family, Line, interleaved, line
+from headstart.errors import BadInput
+from headstart.models.checkpoints.family import (
+    FLAGS,
+    FUSED_TURNED,
+    MOST,
+    TURNED,
+    TURNS,
+    Config,
+    Family,
+    Line,
+    interleaved,
+    line,
+)
 
 FUSED = " ".join(f"blocks.{{i}}.mixer.{name}" for name in ("query", "key", "value"))
 
 
 def _gpt2(config: Config) -> dict[str, Any]:
     config.require(scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
-    width = config.number("n_embd", 768)
+    width = config.number(config.key("n_embd", "hidden_size"), 768, most=MOST // 4)
     return {
         "width": width,
-        "blocks": config.blocks("n_layer", 12),
-        "mixer": {"kind": "attention", "heads": config.number("n_head", 12)},
+        "blocks": config.blocks(config.key("n_layer", "num_hidden_layers"), 12),
+        "mixer": {"kind": "attention", "heads": config.number(config.key("n_head", "num_attention_heads"), 12)},
         "norm_epsilon": config.real("layer_norm_epsilon", 1e-5),
         "feed_forward": {
             "width": config.number("n_inner", 4 * width),
@@ -46,24 +58,17 @@ GPT2 = Family(
     lines=_gpt2_lines,
     dropped={
         r"wte\.weight": "token vectors",
-        r"(lm_head|score|classifier|multiple_choice_head\..*)\.(weight|bias)": "a head",
+        r"(lm_head|score|classifier|qa_outputs|multiple_choice_head\..*)\.(weight|bias)": "a head",
         r"h\.\d+\.attn\.(bias|masked_bias)": "a mask",
     },
     prefixes=("transformer.",),
-    length=lambda config: config.number("n_positions", 1024),
+    length=lambda config: config.number(config.key("n_positions", "max_position_embeddings"), 1024),
 )
 
 
 def _gpt_neox(config: Config) -> dict[str, Any]:
-    rotary = config.table.get("rope_parameters") or {}
-    config.require(rope_scaling=None)
-    turns = Config({**config.table, **rotary} if isinstance(rotary, dict) else {"rope_type": rotary}, config.path)
-    turns.require(rope_type="default")
-    width = config.number("hidden_size", 6144)
-    share = ("partial_rotary_factor", 1.0) if "partial_rotary_factor" in turns.table else ("rotary_pct", 0.25)
-    theta = ("rope_theta", 1e4) if "rope_theta" in turns.table else ("rotary_emb_base", 1e4)
     return {
-        "width": width,
+        "width": config.number("hidden_size", 6144),
         "blocks": config.blocks("num_hidden_layers", 44),
         "mixer": {
             "kind": "attention",
@@ -73,12 +78,33 @@ def _gpt_neox(config: Config) -> dict[str, Any]:
         "norm_epsilon": config.real("layer_norm_eps", 1e-5),
         "parallel": config.choice("use_parallel_residual", True, FLAGS),
         "feed_forward": {
-            "width": config.number("intermediate_size", 4 * width),
+            "width": config.number("intermediate_size", 24_576),
             "activation": config.activation("hidden_act", "gelu"),
         },
-        "position": {"kind": "rotary", "share": turns.real(*share), "theta": turns.real(*theta)},
+        "position": _turns(config),
         "causal": True,
     }
+
+
+def _turns(config: Config) -> dict[str, Any]:
+    """Rotary positions: those of `rope_parameters` come first, then names of the family's own."""
+    config.require(rope_scaling=None)
+    table = config.table.get("rope_parameters") or {}
+    if not isinstance(table, dict):
+        raise BadInput(
+            f"{config.path}: rope_parameters: {table!r} is not a table; download the model's config.json again"
+        )
+    inner = Config(table, f"{config.path}: rope_parameters")
+    inner.require(**{"rope_type" if "rope_type" in table else "type": "default"})
+    position: dict[str, Any] = {"kind": "rotary"}
+    for ours, own, other, default in (
+        ("share", "rotary_pct", "partial_rotary_factor", 0.25),
+        ("theta", "rotary_emb_base", "rope_theta", 1e4),
+    ):
+        value = position[ours] = inner.real(other, default) if other in table else config.real(own, default)
+        if other not in table and config.real(other, value) != value:
+            raise config.contradiction(own, value, other)
+    return position
 
 
 def _gpt_neox_lines(config: Config) -> tuple[Line, ...]:
@@ -101,7 +127,7 @@ GPT_NEOX = Family(
         r"embed_in\.weight": "token vectors",
         r"(embed_out|score|classifier|qa_outputs)\.(weight|bias)": "a head",
         r"layers\.\d+\.attention\.(bias|masked_bias)": "a mask",
-        r"(layers\.\d+\.attention\.rotary_emb|rotary_emb)\.inv_freq": "a constant",
+        r"(layers\.\d+\.attention\.rotary_emb|rotary_emb)\.inv_freq": TURNS,
     },
     prefixes=("gpt_neox.",),
 )

@@ -55,6 +55,7 @@ def config_of(source: str | os.PathLike[str]) -> tuple[Config, Path | None]:
 
 def family_of(config: Config) -> tuple[str, Family]:
     """The family of a config and its name. Raises: BadInput for one that is not read."""
+    _check_plain(config)
     own = OWN if config.table.get("kind") == MODEL_FOLDER else series_kind(config.table)
     kind = own or config.table.get("model_type")
     if not isinstance(kind, str) or kind not in READERS:
@@ -65,3 +66,16 @@ def family_of(config: Config) -> tuple[str, Family]:
         )
     family: Any = READERS[kind].load()
     return kind, family
+
+
+def _check_plain(config: Config) -> None:
+    """Raises: BadInput where a config asks for code of its own, or for numbers that are not as they stand."""
+    ways = {
+        "auto_map": "the checkpoint needs code of its own, which is never run; take one without such code, of the "
+        f"families {', '.join(FAMILIES)}",
+        "quantization_config": "the numbers are meant to be quantised, which are not read; take a version of the model "
+        "that is not quantised",
+    }
+    for key, way in ways.items():
+        if value := config.table.get(key):
+            raise BadInput(f"{config.path}: {key}: {repr(value)[:80]}: {way}")

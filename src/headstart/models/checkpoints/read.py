@@ -15,7 +15,7 @@ from torch import Tensor
 
 from headstart.data.archives import reading
 from headstart.errors import BadInput
-from headstart.models.checkpoints.family import Config, Family, Line, expanded
+from headstart.models.checkpoints.family import TURNS, Config, Family, Line, expanded
 from headstart.models.checkpoints.fields import Fields
 from headstart.models.checkpoints.folder import CARD, CONFIG, VOCABULARY, Folder, Stored
 from headstart.models.checkpoints.like import config_of, family_of
@@ -23,6 +23,8 @@ from headstart.store.files import canonical
 
 FLOATS = ("F64", "F32", "F16", "BF16")
 """Types of numbers that are read."""
+HALVES = {torch.float16: 1e-3, torch.bfloat16: 1e-2}
+"""Types of half precision -> by which share of a number they round, at most."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Checkpoint:
         Raises: BadInput where a file cannot be read, or a number is not finite.
         """
         for entry in self.lines:
-            theirs = [self._tensor(self.stored[name]).to(dtype) for name in entry.theirs]
+            theirs = [_tensor(self.stored[name], dtype) for name in entry.theirs]
             for name, tensor in zip(entry.ours, entry.form.read(*theirs), strict=True):
                 yield name, tensor.contiguous()
 
@@ -80,31 +82,34 @@ class Checkpoint:
         }
         return hashlib.sha256(canonical([own, *self.fields.document])).hexdigest()
 
-    def _tensor(self, stored: Stored) -> Tensor:
-        with reading(stored.path):
-            try:
-                with safe_open(stored.path, framework="pt") as file:
-                    tensor: Tensor = file.get_tensor(stored.name)
-            except SafetensorError as error:
-                raise BadInput(f"{stored.path}: {stored.name!r} cannot be read ({error}); download it again") from None
-        # NaN is its own smallest and largest number; a mask of finite ones would take twenty times as long.
-        if not all(bool(end.isfinite()) for end in tensor.aminmax()):
-            count = int((~tensor.isfinite()).sum())
-            raise BadInput(
-                f"{stored.path}: {stored.name!r}: {count:,} of its {stored.dtype} numbers are infinite or NaN; take a "
-                "version of the model with more bits"
-            )
-        return tensor
+
+def _tensor(stored: Stored, dtype: torch.dtype) -> Tensor:
+    with reading(stored.path):
+        try:
+            with safe_open(stored.path, framework="pt") as file:
+                raw: Tensor = file.get_tensor(stored.name)
+        except SafetensorError as error:
+            raise BadInput(f"{stored.path}: {stored.name!r} cannot be read ({error}); download it again") from None
+    tensor = raw.to(dtype)
+    # NaN is its own smallest and largest number; a mask of finite ones would take twenty times as long.
+    if not all(bool(end.isfinite()) for end in tensor.aminmax()):
+        count, beyond = int((~tensor.isfinite()).sum()), bool(raw.isfinite().all())
+        what = f"beyond {str(dtype).removeprefix('torch.')}" if beyond else "infinite or NaN"
+        way = "another version of the model" if beyond else "a version of the model with more bits"
+        raise BadInput(
+            f"{stored.path}: {stored.name!r}: {count:,} of its {stored.dtype} numbers are {what}; take {way}"
+        )
+    return tensor
 
 
 def read_checkpoint(folder: Path | str) -> Checkpoint:
-    """The checkpoint in a folder; config and headers are read and compared, no numbers.
+    """The checkpoint in a folder; config and headers are read and compared, of numbers rotary frequencies alone.
 
     Raises: BadInput, naming the file, the tensor or key, its value and the way out.
     """
     files = Folder(Path(folder))
     config, family, fields = _described(files)
-    stored, dropped = _mapped(files, family)
+    stored, dropped = _mapped(files, family, fields)
     blocks = fields.spec.blocks
     if blocks > len(stored):
         raise BadInput(
@@ -157,7 +162,7 @@ def _fields(config: Config) -> tuple[Family, Fields]:
     return family, fields
 
 
-def _mapped(files: Folder, family: Family) -> tuple[dict[str, Stored], dict[str, str]]:
+def _mapped(files: Folder, family: Family, fields: Fields) -> tuple[dict[str, Stored], dict[str, str]]:
     """The tensors of a folder by their usual names, and what is dropped by its name in the file."""
     stored: dict[str, Stored] = {}
     dropped: dict[str, str] = {}
@@ -166,6 +171,8 @@ def _mapped(files: Folder, family: Family) -> tuple[dict[str, Stored], dict[str,
         reason = family.reason(name)
         if reason is not None:
             dropped[tensor.name] = reason
+            if reason == TURNS:
+                _check_turns(tensor, fields)
         elif name in stored:
             raise BadInput(
                 f"{tensor.path}: {tensor.name!r} and {stored[name].name!r} are two names of one tensor; download the "
@@ -174,6 +181,28 @@ def _mapped(files: Folder, family: Family) -> tuple[dict[str, Stored], dict[str,
         else:
             stored[name] = tensor
     return stored, dropped
+
+
+def _check_turns(tensor: Stored, fields: Fields) -> None:
+    """Raises: BadInput unless stored rotary frequencies are those of the config, within the rounding they have."""
+    position, size = fields.model["position"], fields.spec.width // fields.model["mixer"]["heads"]
+    size = int(size * position.get("share", 1.0))
+    count = (size + 1) // 2
+    if tensor.shape != (count,) or tensor.dtype not in FLOATS:
+        raise BadInput(
+            f"{tensor.path}: {tensor.name!r} is of type {tensor.dtype} and shape {list(tensor.shape)}, by {CONFIG} it "
+            f"holds {count:,} frequencies; download both again"
+        )
+    expected = position["theta"] ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+    values = _tensor(tensor, torch.float64)
+    # Files in float32 may hold what half precision has rounded, as those of ESM-2 do.
+    ways = [share for kind, share in HALVES.items() if torch.equal(values.to(kind).double(), values)]
+    off = ~torch.isclose(values, expected, rtol=max(ways, default=1e-5), atol=2**-25)
+    if bool(off.any()):
+        raise BadInput(
+            f"{tensor.path}: {tensor.name!r}: holds the frequency {values[off][0]:.6g} where {CONFIG} implies "
+            f"{expected[off][0]:.6g} (theta {position['theta']:g}); correct theta there, or take another checkpoint"
+        )
 
 
 def _compare(files: Folder, stored: Mapping[str, Stored], shapes: Mapping[str, tuple[int, ...]], family: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from headstart.errors import BadInput
-from headstart.models.checkpoints.family import Config, Family, Form, Line, line
+from headstart.models.checkpoints.family import FLAGS, Config, Family, Form, Line, line
 from headstart.models.checkpoints.series import PatchedSpec, SeriesFields
 
 JOINED = Form(
@@ -22,23 +22,32 @@ POSITIONS = 5_000
 
 
 def _t5(config: Config) -> dict[str, Any]:
-    gated = config.choice("feed_forward_proj", "relu", {"relu": False, "gated-gelu": True})
-    width, heads, each = config.number("d_model", 512), config.number("num_heads", 8), config.number("d_kv", 64)
+    width = config.number(config.key("d_model", "hidden_size"), 512)
+    heads = config.number(config.key("num_heads", "num_attention_heads"), 8)
+    each = config.number(config.key("d_kv", "head_dim"), 64)
     narrow = {} if heads * each == width else {"head_width": each}
-    fed = {"kind": "glu", "gate": "gelu_tanh"} if gated else {"activation": "relu"}
     return {
         "width": width,
-        "blocks": config.blocks("num_layers", 6),
+        "blocks": config.blocks(config.key("num_layers", "num_hidden_layers"), 6),
         "mixer": {"kind": "attention", "heads": heads, "bias": False, "scale": False, **narrow},
         "norm": "rms",
         "norm_epsilon": config.real("layer_norm_epsilon", 1e-6),
-        "feed_forward": {"width": config.number("d_ff", 2048), "bias": False, **fed},
+        "feed_forward": {"width": config.number("d_ff", 2048), "bias": False, **_fed(config)},
         "position": {
             "kind": "relative",
             "buckets": config.number("relative_attention_num_buckets", 32),
             "far": config.number("relative_attention_max_distance", 128),
         },
     }
+
+
+def _fed(config: Config) -> dict[str, Any]:
+    """Whether the feed-forward layer is gated, and its activation."""
+    gated = config.choice("feed_forward_proj", "relu", {"relu": False, "gated-gelu": True})
+    if config.choice("is_gated_act", gated, FLAGS) != gated:
+        raise config.contradiction("feed_forward_proj", "gated-gelu" if gated else "relu", "is_gated_act")
+    activation = config.activation("dense_act_fn", "gelu_new" if gated else "relu")
+    return {"kind": "glu", "gate": activation} if gated else {"activation": activation}
 
 
 def _t5_lines(config: Config) -> tuple[Line, ...]:
