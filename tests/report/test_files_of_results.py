@@ -145,7 +145,7 @@ def test_what_is_unfinished_in_one_file_is_taken_from_the_other(tmp_path: Path) 
 def test_damaged_stages_are_named_and_the_rest_is_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     whole = bound(tmp_path)
     sound, name = saved(whole), whole.plan.cells[0].chain[-1].identity
-    kept = json.loads(sound.read_text())["stages"][name]["records"]
+    curve = json.loads(sound.read_text())["stages"][name]["records"]
     folder = whole.store.folder(name)
     records = (folder / "records.jsonl").read_bytes()
     (folder / "records.jsonl").write_bytes(b"{\n")
@@ -154,7 +154,7 @@ def test_damaged_stages_are_named_and_the_rest_is_shown(tmp_path: Path, caplog: 
     assert "its stage is in no curve" in caplog.text
     for files in ([sound, lost], [lost, sound]):
         document = json.loads(saved_again(files, tmp_path / "joined.json").read_text())
-        assert document["stages"][name]["records"] == kept, "in any order of the files"
+        assert document["stages"][name]["records"] == curve, "in any order of the files"
     (folder / "records.jsonl").write_bytes(records)
     (folder / "result.json").write_bytes((folder / "result.json").read_bytes()[:50])
     results = whole.results()
