@@ -22,8 +22,9 @@ STUDIES = list(built_in_studies())
 SCALED = [(name, scale) for name in STUDIES for scale in SCALES if read_study(name).scale]
 UNSCALED = [(name, None) for name in STUDIES if not read_study(name).scale]
 FEW_STAGES = 40
-LARGER = {"positive-control": 30.0}
-"""Core-hours of a study that asks two questions whose answers share stages: the positive control, and S4 beside it."""
+LARGER = {"positive-control": 30.0, "coser-3-described": 20.0, "coser-3-published": 20.0}
+"""Core-hours of studies that ask two questions whose answers share stages (the positive control, and S4 beside it), or whose
+arms want rates so far apart that two do not do for all (frozen and trained layers on two tasks)."""
 
 
 def planned(name: str, scale: str | None, folder: Path) -> Plan:
