@@ -55,7 +55,7 @@ HEAD = """# Results, as measured here
 
 Each claim: the verdict after Holm's correction for its page, seeds n, the difference with its 95 % interval, and the smallest
 that so many seeds could have detected. *The other way round* and *does not hold* (two that are called equal differ by more than
-the margin) contradict a claim; *undecided*: the interval contains both answers.
+the margin) contradict a claim; *undecided*: the interval contains both answers. Some claims of one page and verdict share a line.
 """
 REMOVED = """## What is not here
 

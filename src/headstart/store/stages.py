@@ -13,7 +13,7 @@ import difflib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -118,6 +118,11 @@ class Store:
                 first = note.read_text("utf-8", errors="replace").partition("\n")[0]
                 return StageEntry(identity, status, stage, None, first)
         return StageEntry(identity, "partial", stage, None)
+
+    def damaged(self, identities: Iterable[str]) -> list[str]:
+        """What is wrong with those of these stages that are finished, but for a result which cannot be read."""
+        entries = (self.entry(name) for name in identities if (self.folder(name) / RESULT).exists())
+        return [entry.message for entry in entries if entry.result is None]
 
     def listing(self) -> list[StageEntry]:
         """All stages, oldest first."""

@@ -334,6 +334,8 @@ def report_study(study: Study, outputs: Outputs | None = None, checklist: bool =
             console().print(f"store {study.store.root}")
             print_scale(study)
         scale = f" --scale {study.spec.scale}" if study.spec.scale else ""
+        for text in study.store.damaged(study.plan.every_stage):
+            console(stderr=True).print(Text(f"damaged  {text}"), soft_wrap=True)
         if not any(study.store.entry(identity).result for identity in study.plan.stages):
             raise BadInput(
                 f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "

@@ -12,7 +12,7 @@ from rich.text import Text
 from headstart.errors import BadInput
 from headstart.store import DONE, Store, store_folder
 from headstart.store.cleaning import Contents, read_contents
-from headstart.store.files import RESULT, canonical, damages
+from headstart.store.files import canonical, damages
 from headstart.store.tensors import damaged_files
 from headstart.study.listing import stage_rows
 from headstart.study.words import measure
@@ -67,11 +67,9 @@ def pack_study(study: Study, file: str) -> None:
     check_replaceable("-o", path, [MANIFEST], study_files(study), store.root)
     out.print(f"store {store.root}")
     stages = [name for name, planned in study.plan.every_stage.items() if not planned.open]
-    entries = {name: store.entry(name) for name in stages}
-    for name, entry in entries.items():
-        if entry.result is None and (store.folder(name) / RESULT).exists():
-            raise BadInput(f"pack: {entry.message}")
-    finished = [name for name, entry in entries.items() if entry.status in DONE]
+    if damaged := store.damaged(stages):
+        raise BadInput(f"pack: {damaged[0]}")
+    finished = [name for name in stages if store.status(name) in DONE]
     if not finished:
         raise BadInput(f"pack: no stage of {study.spec.name!r} is finished in {store.root}; run the study first")
     text = to_toml(study.spec.model_dump(mode="json")).encode()
