@@ -152,7 +152,7 @@ def _differences(verdict: Verdict, gaps: Sequence[Difference]) -> str:
 
 
 def _together(lines: Sequence[list[str]]) -> list[list[str]]:
-    """The lines; where they are many, claims of one page and outcome stand in one: undecided ones, then the most."""
+    """The lines; where they are many, claims of the same page and outcome share a line: undecided first, then the most."""
     groups: dict[tuple[str, str], list[list[str]]] = {}
     for line in lines:
         groups.setdefault((line[0], line[-1]), []).append(line)
