@@ -24,14 +24,13 @@ import own_results
 import pretraining_pays
 
 from headstart.report.answer import answer
-from headstart.report.claims import OUTCOMES, Verdict, verdicts
+from headstart.report.claims import OUTCOMES, Part, Verdict, verdicts
 from headstart.report.page import publish_page
 from headstart.report.tables.model import markdown
 from headstart.study import words
 from headstart.study.papers import STEPS
 from headstart.study.results import Results
 from headstart.study.snapshot import read_snapshot
-from headstart.study.statistics import Difference
 from headstart.text import sentence
 from headstart.verbs.compare import print_pooled
 
@@ -44,18 +43,18 @@ POOLED = ("which-part.json", "labels.json", SEEDS)
 """Results with self-pretraining beside training from scratch in the same batches; a pilot is not among them."""
 NAMES = {"cifar_patches": "patches of CIFAR-10", "mnist": "MNIST", "own": "sets in files (time series, DNA, speech)"}
 INDEX = "README.md"
-MOST = 12
-"""Pages, at most: few that are worth reading."""
+MOST = 12 + 5
+"""Pages, at most: few that are worth reading; five are of pretrained backbones (`lu-`)."""
 ROOM = 30
 """Lines of claims that the first screen of the index has room for."""
 LISTED = 3
 """Columns whose differences are listed; of more, the span is given."""
-HEADS = ["verdict", "claim", "on", "n", "difference", "page"]
+HEADS = ["verdict", "claim: columns, differences and seeds", "page"]
 HEAD = """# Results, as measured here
 
-Each claim: the verdict after Holm's correction for its page, seeds n, the difference with its 95 % interval, and the smallest
-that so many seeds could have detected. *The other way round* and *does not hold* (two that are called equal differ by more than
-the margin) contradict a claim; *undecided*: the interval contains both answers. Some claims of one page and verdict share a line.
+Each claim: the verdict after Holm's correction for its page, the columns that it was checked on, each difference with its 95 %
+interval and the smallest that so many seeds (n) could have detected. *The other way round* and *does not hold* (two that are called
+equal differ by more than the margin) contradict a claim; *undecided*: the interval contains both answers.
 """
 REMOVED = """## What is not here
 
@@ -122,44 +121,42 @@ def index(folder: Path) -> str:
 
 
 def _claims(name: str, checked: Iterable[Verdict]) -> list[list[str]]:
-    """A line for each claim and outcome: the columns on which it came out so, with their seeds and differences."""
+    """A line for each claim and outcome: the columns on which it came out so, with their differences and seeds."""
     lines = []
     for verdict in checked:
         for outcome in OUTCOMES:
-            parts = [part for part in verdict.parts if part.outcome == outcome]
-            gaps = [part.difference for part in parts if part.difference is not None]
-            if gaps:
-                on = words.many(len(gaps), "column")
-                on = words.listed([part.column for part in parts if part.difference]) if len(gaps) <= LISTED else on
-                seeds = words.listed(list(dict.fromkeys(str(gap.n) for gap in gaps)))
-                texts = [outcome, verdict.claim.says.rstrip("."), on, seeds, _differences(verdict, gaps)]
-                lines.append([*map(markdown, texts), f"[{name}]({name}.md)"])
+            parts = [part for part in verdict.parts if part.outcome == outcome and part.difference is not None]
+            if parts:
+                says = f"{verdict.claim.says.rstrip('.')}: {_differences(verdict, parts)}"
+                lines.append([outcome, markdown(says), f"[{name}]({name}.md)"])
     return lines
 
 
-def _differences(verdict: Verdict, gaps: Sequence[Difference]) -> str:
-    """Each difference, or the span of many with the ends of their intervals."""
+def _differences(verdict: Verdict, parts: Sequence[Part]) -> str:
+    """Each column's difference, or the span of many with the ends of their intervals; then the seeds."""
+    gaps = [part.difference for part in parts if part.difference is not None]
+    seeds = f"n {words.listed(list(dict.fromkeys(str(gap.n) for gap in gaps)))}"
     steps = verdict.claim.quantity in STEPS
     if len(gaps) <= LISTED:
-        return "; ".join((words.whole_difference if steps else words.with_power)(gap) for gap in gaps)
+        said = [(words.whole_difference if steps else words.with_power)(gap) for gap in gaps]
+        return "; ".join([*(f"{part.column} {text}" for part, text in zip(parts, said, strict=True)), seeds])
     ends = [end for gap in gaps for end in gap.interval or ()]
     means = [gap.mean for gap in gaps]
     lowest, highest, low, high = (
         f"{value:+,.0f}".replace("-", words.MINUS) if steps else words.signed(value)
         for value in (min(means), max(means), min(ends, default=min(means)), max(ends, default=max(means)))
     )
-    return f"{lowest} to {highest}, all intervals within [{low}, {high}]"
+    return f"{len(gaps)} columns, {lowest} to {highest}, all intervals within [{low}, {high}]; {seeds}"
 
 
 def _together(lines: Sequence[list[str]]) -> list[list[str]]:
-    """The lines; where they are many, claims of the same page and outcome share a line: undecided first, then the most."""
+    """The lines; where they are many, claims of the same page and outcome share a cell: undecided first, then the most."""
     groups: dict[tuple[str, str], list[list[str]]] = {}
     for line in lines:
         groups.setdefault((line[0], line[-1]), []).append(line)
     for key in sorted(groups, key=lambda key: (key[0] != "undecided", -len(groups[key]))):
         if sum(map(len, groups.values())) > ROOM or (len(lines) > ROOM and key[0] == "undecided"):
-            cells = ["; ".join(texts) for texts in zip(*(line[1:-1] for line in groups[key]), strict=True)]
-            groups[key] = [[key[0], *cells, key[1]]]
+            groups[key] = [[key[0], "<br>".join(line[1] for line in groups[key]), key[1]]]
     return [line for members in groups.values() for line in members]
 
 

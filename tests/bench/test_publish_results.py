@@ -79,7 +79,7 @@ def test_few_pages_are_published_each_with_its_results() -> None:
     texts = [(published.RESULTS / f"{name}.md").read_text() for name in PAGES]
     shown = {name for text in texts for name in re.findall(r"\]\(figures/([^)]+)\)", text)}
     assert {path.name for path in (published.RESULTS / "figures").iterdir()} == shown, "no figure is left over"
-    assert all(file.stat().st_size < 1e6 for file in FILES)
+    assert all(file.stat().st_size < 1.5e6 for file in FILES)
 
 
 def test_the_index_is_made_of_the_results_and_names_each_claim_on_its_first_screen() -> None:
@@ -108,11 +108,11 @@ def test_claims_are_listed_by_verdict_with_seeds_interval_and_page(tmp_path: Pat
     (folder / "own.md").write_text("# Own data\n\nOn 29 sets. Little.\n\nMore.\n")
     lines = published.index(folder).splitlines()
     table = [line for line in lines if line.startswith("| ")]
-    assert table[0] == "| verdict | claim | on | n | difference | page |"
-    assert [re.sub(r", detectable 0\.\d+ \|", " |", line) for line in table[2:]] == [
-        "| holds | It helps | digits | 3 | +0.210 \\[0.185, 0.235\\] | [first](first.md) |",
-        "| the other way round | It hurts | digits | 3 | −0.210 \\[−0.235, −0.185\\] | [first](first.md) |",
-        "| does not hold | Both are as good | digits | 3 | −0.210 \\[−0.235, −0.185\\] | [first](first.md) |",
+    assert table[0] == "| verdict | claim: columns, differences and seeds | page |"
+    assert [re.sub(r", detectable 0\.\d+;", ";", line) for line in table[2:]] == [
+        "| holds | It helps: digits +0.210 \\[0.185, 0.235\\]; n 3 | [first](first.md) |",
+        "| the other way round | It hurts: digits −0.210 \\[−0.235, −0.185\\]; n 3 | [first](first.md) |",
+        "| does not hold | Both are as good: digits −0.210 \\[−0.235, −0.185\\]; n 3 | [first](first.md) |",
     ]
     assert "- [own](own.md): Own data. On 29 sets. Little." in lines
     (about,) = [line for line in lines if line.startswith("- [first]")]
@@ -125,14 +125,15 @@ def test_a_claim_on_many_columns_has_the_span_of_its_differences() -> None:
     gaps = [Difference(0.1 * i, 0.1, 0.1 * i - 0.3, 0.1 * i + 0.3, 3 + i % 2) for i in range(1, 5)]
     parts = tuple(Part(f"c{i}", "undecided", gap) for i, gap in enumerate(gaps))
     (line,) = published._claims("a", [Verdict(claim, parts)])
-    assert line[2:5] == ["4 columns", "4 and 3", "+0.100 to +0.400, all intervals within \\[−0.200, +0.700\\]"]
+    span = "+0.100 to +0.400, all intervals within \\[−0.200, +0.700\\]"
+    assert line[1] == f"It helps: 4 columns, {span}; n 4 and 3"
     (line,) = published._claims("a", [Verdict(claim, parts[:2])])
-    assert line[2:4] == ["c0 and c1", "4 and 3"]
+    assert re.fullmatch(r"It helps: c0 \+0\.100 .*; c1 \+0\.200 .*; n 4 and 3", line[1])
 
 
 def test_undecided_claims_of_a_page_share_a_line_where_claims_are_many() -> None:
     lines = [
-        [verdict, claim, "digits", "3", f"+{i} \\[0, {i}\\]", page]
+        [verdict, f"{claim}: digits +{i}", page]
         for i, (verdict, claim, page) in enumerate(
             [("holds", "It helps", "a"), ("holds", "It does", "a"), ("undecided", "A", "a"), ("undecided", "B", "a")]
         )
@@ -141,5 +142,5 @@ def test_undecided_claims_of_a_page_share_a_line_where_claims_are_many() -> None
     many = lines * 10
     short = published._together(many)
     assert len(short) == 21
-    assert short[-1][:4] == ["undecided", "; ".join(["A", "B"] * 10), "; ".join(["digits"] * 20), "; ".join("3" * 20)]
+    assert short[-1] == ["undecided", "<br>".join(["A: digits +2", "B: digits +3"] * 10), "a"]
     assert [line for line in short if line[0] == "holds"] == [line for line in many if line[0] == "holds"]

@@ -258,6 +258,12 @@ def test_trained_numbers_and_speed_ups_stand_in_their_own_units() -> None:
         (106e3, 106_234),
         (40.0, pytest.approx(4.0)),
     ]
+    for cell in plan.cells:  # members of a stack share its seconds: they are held against no stage alone
+        if cell.arm == "scratch":
+            result.results[cell.chain[-1].identity]["provenance"]["way"] = "stack"
+    apart = replace(summarise(plan, result.find, facts=facts()), paper=results.paper)
+    assert "[1]" in [line["ours"] for line in cells(beside(apart, results.paper)).values()][-1]
+    assert "some of these stages trained alone and some in a stack" in beside(apart, results.paper).note
     more = quantities(results)
     assert more is not None
     shown = {

@@ -172,8 +172,9 @@ def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:
     elif last is None and status == "absent" and any(state(i) == "failed" for _, i in stages[:-1]):
         status = "failed"
     budgets = [amounts(r) for r in results if r is not None]
-    machine = str((last or {}).get("provenance", {}).get("machine", ""))
-    return Run(cell.seed, status, stages, val, None, added(budgets), amounts(last), machine=machine)
+    provenance = (last or {}).get("provenance", {})
+    where = {"machine": str(provenance.get("machine", "")), "way": str(provenance.get("way", "alone"))}
+    return Run(cell.seed, status, stages, val, None, added(budgets), amounts(last), **where)
 
 
 def with_all_scores(run: Run, find: Find, metric: str, records: Records) -> Run:

@@ -33,8 +33,8 @@ class Run:
     """One seed of one setting: its chain of stages (name, identity), parents first, and its scores.
 
     `status` is the last stage's: complete, diverged, or what the store says of it. `budget` counts the whole chain,
-    `last` the reported stage alone; `machine` is the kind that this one ran on. `more` holds the scores of `MORE`
-    that are numbers. The last weights of a diverged run are none: its `last_val` is the last finite score of its
+    `last` the reported stage alone; `machine` is the kind that this one ran on, `way` how its last stage trained (alone
+    or in a stack, whose members share its seconds). `more` holds the scores of `MORE` that are numbers. The last weights of a diverged run are none: its `last_val` is the last finite score of its
     records, where these were read, and otherwise the scores at its best weights, the last that were kept whole, stand
     for those at its last.
     """
@@ -48,6 +48,7 @@ class Run:
     last: Mapping[str, float]
     more: Mapping[str, float] = field(default_factory=dict)
     machine: str = ""
+    way: str = "alone"
 
 
 def drawn(numbers: Sequence[Mapping[int, float]], rows: Iterable[Row]) -> list[Mapping[int, float]]:
@@ -211,6 +212,13 @@ class Row:
             return {} if number is None else {run.seed: float(number) for run in self.runs if run.val is not None}
         if quantity in SPEEDUPS:
             own, others = (row.by_seed(SPEEDUPS[quantity]) if row else {} for row in (self, self.base))
+            if SPEEDUPS[quantity] in SECONDS and self.base:
+                timed = {run.seed: (run.machine, run.way) for run in self.base.runs}
+                own = {
+                    run.seed: own[run.seed]
+                    for run in self.runs
+                    if run.seed in own and timed.get(run.seed) == (run.machine, run.way)
+                }
             return {seed: others[seed] / number for seed, number in own.items() if number and seed in others}
         if quantity in MEASURES:
             return dict(self.measures.get(quantity, {}))

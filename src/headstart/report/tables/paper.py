@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headstart.report.tables.model import Cell, Heads, Line, Table, amount, budget_cell, converged, matching, table_of
 from headstart.report.tables.scores import NO_LAST
 from headstart.study import words
-from headstart.study.papers import AVERAGE, MATCHES, OWN_UNITS, QUANTITIES, SECONDS, STEPS
+from headstart.study.papers import AVERAGE, MATCHES, OWN_UNITS, QUANTITIES, SECONDS, SPEEDUPS, STEPS
 from headstart.study.results import Results
 from headstart.study.rows import AMOUNTS, Row
 from headstart.study.statistics import Estimate
@@ -22,6 +22,8 @@ STAND_IN = "not run on these data"
 """Where other data stood in: no number of the paper is held against a score on them."""
 OTHER_SCALE = "not measured at this scale"
 """Of times, which say something of the paper's own sizes alone."""
+UNLIKE = "not compared: some of these stages trained alone and some in a stack, or on different machines"
+"""Of a ratio of times."""
 
 
 def beside(results: Results, every: bool = True) -> Table | None:
@@ -179,6 +181,8 @@ class _Writer:
         """What there is to know of a number of ours beside its status."""
         if quantity.startswith("last_") and any(run.status == "diverged" for run in row.runs):
             yield NO_LAST
+        if SPEEDUPS.get(quantity) in SECONDS and row.base and not row.by_seed(quantity):
+            yield UNLIKE
 
     def _average(self, row: PaperRow) -> tuple[dict[str, Cell], str]:
         """Our average of an arm over the columns that were run, and how many of the paper's these are."""
