@@ -26,6 +26,8 @@ from headstart.training import graph
 SMALL = [
     "--device",
     "cpu",
+    "--seeds",
+    "0",
     "--pretrain-epochs",
     "4",
     "--finetune-epochs",
@@ -83,7 +85,8 @@ def test_one_command_checks_trains_times_and_scores(images, tmp_path, monkeypatc
 def test_the_commands_that_are_printed_are_of_the_very_stages_and_make_their_table(images, tmp_path, capsys):
     assert call(images, tmp_path, "--limit", "0", "--seeds", "0,1") == 1
     output = capsys.readouterr().out
-    (line,) = re.findall("^the table of these stages: (.*)$", output, re.MULTILINE)
+    line, more = re.findall("^the table of these stages: (.*)$", output, re.MULTILINE)
+    assert "coser-4 " in more and "coser-1 " in line
     assert f"the same stages as any study: {line.replace(' report ', ' run ', 1)}\n" in output
     headstart, *words = shlex.split(line)
     assert headstart == "headstart"
@@ -126,13 +129,15 @@ def test_the_goal_is_judged_where_the_setting_is_the_papers(tmp_path, capsys):
 
 def test_the_same_command_goes_on_and_keeps_what_was_measured(images, tmp_path, capsys):
     assert call(images, tmp_path, "--limit", "0") == 1
-    assert "3 of 3 stages are left; the same command goes on" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "3 of 3 stages are left; the same command goes on" in output
+    assert "4 of 4 stages are left; the same command goes on" in output
     assert call(images, tmp_path) == 0
     before = (tmp_path / "coser-image.log.json").read_text()
     capsys.readouterr()
     assert call(images, tmp_path) == 0
     output = capsys.readouterr().out
-    assert output.count("finished before") == 3
+    assert output.count("finished before") == 3 + 4, "queries and keys alone share three of the stages"
     assert (tmp_path / "coser-image.log.json").read_text() == before
     assert "not timed by this command" not in output
 
@@ -194,11 +199,13 @@ def test_ragged_windowed_and_endless_stages_are_compared_too(monkeypatch):
 
 
 def test_two_runs_that_differ_by_themselves_widen_what_is_allowed_and_no_number_is_never_allowed():
-    differences = recorded_steps.Agreement("pretrain", "recorded", 2e-3, 2e-3, 1e-3, 1e-2, 1e-3)
+    differences = recorded_steps.Agreement("pretrain", "recorded", 2e-3, 2e-3, 1e-3, 1e-2, 0.2)
     assert differences.problem is None
     for far in (4e-3, float("nan")):
-        assert "recorded differ" in str(recorded_steps.Agreement("p", "recorded", far, 0, 1e-3, 1e-2, 1e-3).problem)
-    assert "too little to compare" in str(recorded_steps.Agreement("p", "recorded", 0, 0, 0, 1e-3, 1e-3).problem)
+        assert "recorded differ" in str(recorded_steps.Agreement("p", "recorded", far, 0, 1e-3, 1e-2, 0.0).problem)
+    for share in (0.3, float("nan")):
+        assert "of the weights' way apart" in str(recorded_steps.Agreement("p", "recorded", 0, 0, 0, 1, share).problem)
+    assert "too little to compare" in str(recorded_steps.Agreement("p", "recorded", 0, 0, 0, 1e-5, 0.0).problem)
 
 
 def test_made_up_images_have_the_signature_of_the_task(images):
