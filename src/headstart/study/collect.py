@@ -173,8 +173,8 @@ def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:
         status = "failed"
     budgets = [amounts(r) for r in results if r is not None]
     provenance = (last or {}).get("provenance", {})
-    where = {"machine": str(provenance.get("machine", "")), "way": str(provenance.get("way", "alone"))}
-    return Run(cell.seed, status, stages, val, None, added(budgets), amounts(last), **where)
+    machine, way = str(provenance.get("machine", "")), str(provenance.get("way", "alone"))
+    return Run(cell.seed, status, stages, val, None, added(budgets), amounts(last), machine=machine, way=way)
 
 
 def with_all_scores(run: Run, find: Find, metric: str, records: Records) -> Run:
