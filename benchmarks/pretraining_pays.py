@@ -20,14 +20,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from own_results import FILMS_MORE, PAGE, all_sets
+from own_results import FILMS_MORE, NUMBERS, all_sets
 from sklearn.linear_model import LogisticRegression
 
 from headstart.fit import defaults
@@ -243,35 +242,16 @@ def points_of(results: Results) -> list[Point]:
     return points
 
 
-def points_of_own(page: Path = PAGE) -> list[Point]:
-    """The sets of own.md whose networks had time to learn; reviews of films have `FILMS_MORE` sequences without a label.
-
-    They are those of the numbers beside the page; a page that has none is read.
-    """
-    numbers = page.with_suffix(".json")
-    if numbers.exists():
-        return [
-            Point(
-                name,
-                labels,
-                labels + (FILMS_MORE if name.startswith("IMDb") else 0),
-                set_["classes"],
-                set_["gain"]["mean"],
-            )
-            for set_ in json.loads(numbers.read_text("utf-8"))
-            if set_["gain"] is not None and not any("too little for networks" in line for line in set_["plan"])
-            for name, labels in [(set_["name"], set_["sizes"]["labelled"])]
-        ]
-    text, points = page.read_text("utf-8"), []
-    late = re.search(r"On \d+ of the sets \((.*?)\) the time is too little", text)
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        if len(cells) == 11 and (gain := re.match(r"[+−]?\d\.\d+", cells[9])):
-            name, labels, classes = cells[0], int(cells[1].replace(",", "")), int(cells[3])
-            rows = labels + (FILMS_MORE if name.startswith("IMDb") else 0)
-            if late is None or name not in late[1]:
-                points.append(Point(name, labels, rows, classes, float(gain[0].replace("−", "-"))))
-    return points
+def points_of_own(numbers: Path = NUMBERS) -> list[Point]:
+    """The sets of own.md whose networks had time to learn; reviews of films have `FILMS_MORE` sequences without a label."""
+    return [
+        Point(
+            name, labels, labels + (FILMS_MORE if name.startswith("IMDb") else 0), set_["classes"], set_["gain"]["mean"]
+        )
+        for set_ in json.loads(numbers.read_text("utf-8"))
+        if set_["gain"] is not None and not any("too little for networks" in line for line in set_["plan"])
+        for name, labels in [(set_["name"], set_["sizes"]["labelled"])]
+    ]
 
 
 Rule = Callable[[Point], bool]

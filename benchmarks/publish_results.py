@@ -64,7 +64,7 @@ their numbers decide little. They were 36 pages of the papers' tables (as descri
 the store. Three pages of scale `small`, with three and five seeds, went because the results that they were made of are
 gone, so that they could not be made again: `coser-1-small` and `coser-4-small` (4,000 images of CIFAR-10, one block:
 nothing was decided) and `tied-start-small` (digits, MNIST and ListOps: nothing was decided). The history of the repository
-has all of them. `own` has no results beside it: `benchmarks/own_results.py` fits its 29 sets again.
+has all of them.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ RESULTS = [
     ),
     measured("films", 0.8, {"kernels": 0.8, "majority": 0.5}, None),
 ]
+RESULTS[0]["plan"][0] = "split: so, test from its own file"
+RESULTS[2]["plan"].append("the time of 5 min 0 s leaves 17% of the steps that would be taken with more time")
 
 
 def test_a_set_where_another_model_or_a_rival_is_better_comes_first() -> None:
@@ -58,6 +61,7 @@ def test_a_set_where_another_model_or_a_rival_is_better_comes_first() -> None:
         ]
     )
     assert rivals == {"CBF": 0.97}, "our own row is no rival"
+    assert own_results.same_rows(RESULTS, {"CBF": 0.97, "Worms": 1.0}) == rivals, "Worms has other test rows"
     gaps = {result["name"]: round(own_results.gap_of(result, rivals), 3) for result in RESULTS}
     assert gaps == {"CBF": -0.02, "Worms": -0.05, "films": 0.3}, "the runs that chose what is served are no rival of it"
     lines = own_results.table(RESULTS, rivals, {"choosing": ["CBF"], "reporting": ["Worms"]}).lines
@@ -72,7 +76,13 @@ def test_the_page_counts_its_sets_and_is_made_of_the_numbers_beside_it(tmp_path:
     text = (tmp_path / "own.md").read_text()
     assert text == own_results.page_of(RESULTS)
     assert "On 3 sets, `headstart fit` with 5 min 0 s a set" in text
-    assert "clearly on 1 sets and lowers it clearly on 1; on 0 the interval over seeds holds 0" in text
+    assert (
+        "clearly on 1 sets and lowers it clearly on 1 (2 after Holm's correction for 2 sets); on 0 the interval" in text
+    )
+    assert re.search(
+        r"\| CBF \| −0\.100 \[−0\.200, −0\.050\], detectable 0\.\d+ \| 0\.\d+ \| 3 \|", text.replace("\\", "")
+    )
+    assert "The time left less than half of the usual steps on films (17 %)." in text
     assert "A network is ahead of kernels (n-grams) on 1." in text
     assert "600 steps of 8 sequences, 3 seeds" in text
     assert (tmp_path / "figures" / "own-gain.png").stat().st_size > 1000
@@ -84,7 +94,7 @@ def test_what_each_set_gained_counts_for_the_rule_of_fit_where_its_networks_had_
     late = RESULTS[1] | {"name": "late", "plan": ["the time is too little for networks"]}
     films = RESULTS[0] | {"name": "IMDb, 200 labels"}
     (tmp_path / "own.json").write_text(json.dumps([*RESULTS, late, films]))
-    points = pretraining_pays.points_of_own(tmp_path / "own.md")
+    points = pretraining_pays.points_of_own(tmp_path / "own.json")
     assert [(point.name, point.rows - point.labels, point.gain) for point in points] == [
         ("CBF", 0, -0.1),
         ("Worms", 0, 0.15),
