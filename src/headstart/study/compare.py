@@ -14,6 +14,7 @@ from headstart.study.rows import AMOUNTS, Row, test_gap
 from headstart.study.statistics import LEVEL, Difference, corrected, mean
 
 if TYPE_CHECKING:
+    from headstart.stage import StageSpec
     from headstart.store import Store
     from headstart.study.plan import Plan
     from headstart.study.results import Results
@@ -187,20 +188,23 @@ class Gain:
 
 def gains(plan: Plan, results: Results) -> Iterator[Gain]:
     """The gains of a study: of arms that take all but the head from a stage without targets on the same kind of task,
-    over the arm that the study compares with, where that is trained from scratch in the same batches."""
+    over training the same model from scratch in the same batches."""
+    last = {row.key: plan.every_stage[row.runs[0].stages[-1][1]].spec for row in results.table if row.runs}
     for row in results.table:
-        base = results.row(results.against or "", row.column)
-        if base is None or row.difference is None or not base.last.get("epochs"):
+        own = last.get(row.key)
+        parent = getattr(own, "parent", None)
+        if own is None or parent is None or parent.objective.uses_target or parent.parent is not None:
             continue
-        own, scratch = (plan.every_stage[item.runs[0].stages[-1][1]].spec for item in (row, base))
-        parent = own.parent
-        if parent is None or scratch.parent is not None or parent.objective.uses_target or parent.parent is not None:
+        if own.task.kind != parent.task.kind or own.start not in (("take(all)",), ("take(all-head)",)):
             continue
-        whole = own.trainable == scratch.trainable and own.start in (("take(all)",), ("take(all-head)",))
-        same = (own.task.kind, own.optim.batch_size) == (parent.task.kind, scratch.optim.batch_size)
-        if not (whole and same):
+        first = results.row(results.against or "", row.column)
+        rest = [item for item in results.table if item.column == row.column and item is not first]
+        alike = (item for item in (first, *rest) if item and _from_scratch(own, last.get(item.key), item is first))
+        base = next((item for item in alike if item.last.get("epochs")), None)
+        gap = None if base is None else test_gap(row, base)
+        if base is None or gap is None:
             continue
-        steps, gap = base.last["steps"], row.difference
+        steps = base.last["steps"]
         if not row.greater:
             low, high = (None if end is None else -end for end in (gap.high, gap.low))
             gap = replace(gap, mean=-gap.mean, low=low, high=high)
@@ -220,6 +224,15 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
             gap,
             pairs or frozenset((stage, "") for stage in stages.values()),
         )
+
+
+def _from_scratch(own: StageSpec, other: StageSpec | None, compared: bool) -> bool:
+    """The other stage trains the same model in the same batches, without a parent. compared: the study compares with it, so
+    that it may train for longer or shorter."""
+    if other is None or other.parent is not None:
+        return False
+    same = ("task", "model", "trainable", *(() if compared else ("budget",)))
+    return own.optim.batch_size == other.optim.batch_size and all(getattr(own, n) == getattr(other, n) for n in same)
 
 
 POOLED = (
