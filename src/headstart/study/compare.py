@@ -227,8 +227,10 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
 
 
 def _from_scratch(own: StageSpec, other: StageSpec | None, compared: bool) -> bool:
-    """The other stage trains the same model in the same batches, without a parent. compared: the study compares with it, so
-    that it may train for longer or shorter."""
+    """The other stage trains the same model in the same batches without a parent, and as long.
+
+    compared: the study compares with its arm, which may train for longer.
+    """
     if other is None or other.parent is not None:
         return False
     same = ("task", "model", "trainable", *(() if compared else ("budget",)))
