@@ -138,8 +138,8 @@ def _differences(verdict: Verdict, parts: Sequence[Part]) -> str:
     seeds = f"n {words.listed(list(dict.fromkeys(str(gap.n) for gap in gaps)))}"
     steps = verdict.claim.quantity in STEPS
     if len(gaps) <= LISTED:
-        said = [(words.whole_difference if steps else words.with_power)(gap) for gap in gaps]
-        return "; ".join([*(f"{part.column} {text}" for part, text in zip(parts, said, strict=True)), seeds])
+        texts = [(words.whole_difference if steps else words.with_power)(gap) for gap in gaps]
+        return "; ".join([*(f"{part.column} {text}" for part, text in zip(parts, texts, strict=True)), seeds])
     ends = [end for gap in gaps for end in gap.interval or ()]
     means = [gap.mean for gap in gaps]
     lowest, highest, low, high = (
