@@ -37,18 +37,22 @@ def learnt_nothing(results: Results, find: Find) -> Texts:
 def learnt(results: Results, plan: Plan, find: Find) -> Texts:
     """Of each stage to start from its mean score on validation over seeds, beside that of an answer without input."""
     for column, name, identities, arms in _parents(results):
-        spec = plan.every_stage[identities[0]].spec
+        planned = plan.every_stage.get(identities[0])
+        if planned is None or planned.spec.model.kind == "checkpoint":  # what it was trained on is not known here
+            continue
+        spec = planned.spec
         scores = [score for i in identities if (score := _score(find(i), spec)) is not None]
         value = estimate(number for _, number, _ in scores)
         if value is None:
             continue
         head, _, unit = scores[0]
         who = words.arms(arms, [row.arm for row in results.in_column(column)])
+        data = "the file" if spec.task.kind == "own" else spec.task.kind
         starts = "starts" if len(arms) == 1 or who.startswith("every arm") else "start"
         yield (
             column,
-            f"Stage {name}, from which {who} {starts}, was trained on {spec.task.kind}: {head}{words.plus_minus(value)}"
-            f"{unit} ({words.many(value.n, 'seed')}){_blind(spec, head)}.",
+            f"Stage {name}, from which {who} {starts}, was trained on {data}: {head}{words.plus_minus(value)}{unit} "
+            f"({words.many(value.n, 'seed')}){_blind(spec, head)}.",
         )
 
 
