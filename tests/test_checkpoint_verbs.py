@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import torch
 from support.checkpoints import saved, weights
 
 from headstart.cli import main
+from headstart.errors import one_line
 from headstart.models.checkpoints import source
 from headstart.models.checkpoints.known import KNOWN, KNOWN_SERIES, REPOSITORIES
 from headstart.models.checkpoints.read import read_checkpoint
@@ -252,6 +254,22 @@ def test_without_a_connection_the_way_out_is_a_folder(capsys: Any, home: Path, m
     assert (
         "openai-community/gpt2 cannot be downloaded (no connection); check the name and the connection, or put" in text
     )
+
+
+def test_a_model_like_a_folder_that_lacks_its_blocks_is_refused_before_any_is_built(capsys: Any, home: Path) -> None:
+    folder = saved(home / "short", GPT2)
+    (folder / "config.json").write_text(json.dumps({**GPT2, "n_layer": 4000}))
+    (home / "s.toml").write_text(STUDY.replace("NAME", "gpt2").replace("LIKE", "./short"))
+    text = headstart(capsys, "check", "s.toml", code=2)
+    assert "asks for 4,000 blocks, and the files hold 27 tensors; download the model as a whole" in text
+    assert len(text.splitlines()) == 1
+
+
+def test_a_long_error_is_cut_between_two_words() -> None:
+    text = one_line(ValueError("first\nsecond " + "words " * 40), 40)
+    assert (text, len(text) <= 40) == ("first second words words words words ...", True)
+    assert one_line(ValueError("short"), 5) == "short"
+    assert one_line(ValueError("x" * 50), 20) == "x" * 16 + " ..."
 
 
 def test_a_plan_without_weights_says_what_is_absent_and_what_it_costs(capsys: Any, home: Path) -> None:

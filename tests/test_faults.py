@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from support.processes import alive
 from support.store_content import content, differences
 
@@ -50,6 +51,14 @@ STUDY = {
         "scratch": {},
         "self_pretrained": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}},
         "frozen": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"], "trainable": "head"}},
+        "frozen_once": {  # without dropout, so that its features are computed once
+            "finetune": {
+                "parent": "pretrain",
+                "start": ["take(all-head)"],
+                "trainable": "head",
+                "model": {"dropout": 0.0},
+            }
+        },
     },
     "axes": {"pretrain.optim.lr": [3e-3], "finetune.optim.lr": [3e-3], "seed": [0]},
     "report": {"choose": ["finetune.optim.lr"], "against": "scratch"},
@@ -198,6 +207,31 @@ def broken_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
         process.send_signal(signal.SIGKILL)
         process.wait()
     return root
+
+
+def test_a_killed_stage_whose_features_are_computed_once_ends_with_equal_bits(tmp_path: Path, reference: Path) -> None:
+    root = tmp_path / "runs"
+    shutil.copytree(reference, root)
+    identity = next(cell.chain[-1].identity for cell in plan().cells if cell.arm == "frozen_once")
+    shutil.rmtree(root / identity)
+    with driver(root, workers=0) as process:
+        while not any(_step(path) >= 3 for path in (root / identity).glob("state-*.safetensors")):
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert not (root / identity / "result.json").exists()
+    newest = max((root / identity).glob("state-*.safetensors"), key=_step)
+    assert {"features/train", "features/val"} <= _tensors(newest)
+    finish(root, workers=0)
+    assert Store(root).stage(identity)["attempts"] == 2  # type: ignore[index]
+    assert_equal_bits(root, reference)
+
+
+def _tensors(state: Path) -> set[str]:
+    """The names of the tensors of a state, of `features` without those of the model."""
+    with safe_open(state, framework="numpy") as file:
+        return set(file.keys())
 
 
 @pytest.mark.parametrize("damage", ["truncated", "a flipped bit"])

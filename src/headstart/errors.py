@@ -40,8 +40,12 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def one_line(error: BaseException, most: int | None = None) -> str:
-    """All that an error says on one line, of at most so many characters; its type where it says nothing."""
-    return " ".join(str(error).split())[:most] or type(error).__name__
+    """All that an error says on one line, of at most so many characters, cut between two words; its type where it says
+    nothing."""
+    text = " ".join(str(error).split())
+    if most is not None and len(text) > most:
+        text = f"{text[: most - 3].rpartition(' ')[0] or text[: most - 4]} ..."
+    return text or type(error).__name__
 
 
 def first_line(error: BaseException, *, typed: bool = False) -> str:

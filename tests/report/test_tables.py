@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from rich.console import Console
 from support.made_up import LR, Cell, facts, make_plan, shelf, usual
 
 from headstart.errors import BadInput
+from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.report.methods import tried
 from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown, to_rich
 from headstart.report.tables.scores import differences, make_table, note, pivot_table, quantities, windows
@@ -42,6 +44,20 @@ def test_the_terminal_table_shows_arms_settings_errors_intervals_and_baselines()
     assert "majority" in text
     assert "logistic regression" in text
     assert "95 % t-interval" in note(demo())
+
+
+def test_the_caption_says_that_weights_read_from_a_checkpoint_are_one_draw() -> None:
+    plan = make_plan()
+    stored = shelf(plan)
+    assert "draw" not in note(summarise(plan, stored.find))
+    parent = next(cell.chain[0] for cell in plan.cells if len(cell.chain) > 1)
+    read = replace(parent.spec, model=CheckpointSpec(source="gpt2"))
+    cells = tuple(
+        replace(cell, chain=(replace(parent, spec=read), *cell.chain[1:])) if parent in cell.chain else cell
+        for cell in plan.cells
+    )
+    read_plan = replace(plan, cells=cells, stages={planned.identity: planned for c in cells for planned in c.chain})
+    assert note(summarise(read_plan, stored.find)).endswith(" Pretrained weights are one draw.")
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -127,3 +127,22 @@ def test_the_released_code_takes_batches_of_4_clips_drops_out_and_changes_images
         assert described.optim.lr == published.optim.lr == (1e-4 if ours[1] == "homology" else 1e-3)
         assert described.trainable == published.trainable == "encoder+norm+position+head"
         assert described.start == published.start
+
+
+@pytest.mark.parametrize(
+    ("name", "once"), [("lu-10", {"output"}), ("lu-12", {"pretrained", "random"}), ("lu-17", set())]
+)
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_tables_without_released_code_train_as_the_others_but_for_features_that_are_computed_once(
+    name: str, once: set[str], scale: str, nowhere: Path
+) -> None:
+    plain, other = (planned(f"{name}-{words}", scale, nowhere) for words in ("described", "published"))
+    for ours, theirs in zip(specs(plain), specs(other), strict=True):
+        assert ours[:2] == theirs[:2]
+        described, published = ours[2], theirs[2]
+        assert (published.trainable == "head") == (ours[0] in once)
+        assert (published.optim.clip, published.model.dropout) == (1.0, 0.0 if ours[0] in once else 0.1)
+        assert published.optim.batch_size == (4 if scale == "paper" else 16)
+        changed = published.task.kind in ("image", "cifar_patches") and ours[0] not in once
+        assert (published.task != described.task) == changed
+        assert (published.start, published.parent) == (described.start, described.parent)

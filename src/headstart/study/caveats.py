@@ -6,11 +6,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import TYPE_CHECKING, TypeVar
 
 from headstart.study import words
-from headstart.study.collect import Find, score_of
+from headstart.study.collect import Find
+from headstart.study.learnt import learnt, learnt_nothing
 from headstart.study.papers import made_of
 from headstart.study.results import Caveat, Results
-from headstart.study.rows import Row, sharing_stage
-from headstart.study.statistics import LEVEL, binomial_error, detectable, estimate, mean, smallest_p
+from headstart.study.rows import Row
+from headstart.study.statistics import LEVEL, binomial_error, detectable, estimate, smallest_p
 from headstart.study.words import Texts, merged, once
 
 if TYPE_CHECKING:
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 
 Key = TypeVar("Key", bound=Hashable)
 
-FEW_SEEDS, AS_WRITTEN = 3, ("stand-in", "scale", "benchmark", "data")
+FEW_SEEDS, AS_WRITTEN = 3, ("stand-in", "scale", "parents", "benchmark", "data")
 """Seeds below which a row has few; kinds of caveats whose numbers belong to their words."""
-EXPLAINED = 0.01
-"""R2 below which a stage has explained nothing, whatever its loss: of black images, black is the median."""
 
 
 def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
@@ -42,7 +41,8 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "budget": _budgets(results),
         "average": _averages(results),
         "steps": _steps(results),
-        "pretraining": _learnt_nothing(results, find),
+        "pretraining": learnt_nothing(results, find),
+        "parents": learnt(results, plan, find),
         "machines": _machines(results),
         "mixed": _mixed(results, find),
         "test set": _test_error(results),
@@ -71,9 +71,7 @@ def _grouped(results: Results, keys_of: Callable[[Row], Iterable[Key]]) -> Itera
 
 def _arms(results: Results, rows: Sequence[Row]) -> str:
     """The arms of these rows of a column by name; of more than three, all or all but one of them in short."""
-    names = [row.arm for row in rows]
-    rest = [row.arm for row in results.in_column(rows[0].column) if row.arm not in names]
-    return words.listed(names) if len(names) < 4 or len(rest) > 1 else " but ".join(["every arm", *rest])
+    return words.arms([row.arm for row in rows], [row.arm for row in results.in_column(rows[0].column)])
 
 
 def _are(rows: Sequence[Row]) -> str:
@@ -285,23 +283,6 @@ def _steps(results: Results) -> Texts:
         text = f"Steps to match {results.match} are those of the last stage alone, until the mean validation curve of"
         text += f" an arm, at its chosen settings, is as good as the best point of that of {results.match}; test is not"
         yield "", f"{text} read, and steps are known as finely as validation was scored."
-
-
-def _learnt_nothing(results: Results, find: Find) -> Texts:
-    """Stages to start from that explain nothing of what they were to predict: there is nothing to take over."""
-    for column in results.columns:
-        rows = results.in_column(column)
-        for name in dict.fromkeys(name for row in rows for run in row.runs for name, _ in run.stages[:-1]):
-            for identities, arms in sharing_stage(rows, name).items():
-                every = [score_of(find(identity), "val", "r2") for identity in identities]
-                scores = [score for score in every if score is not None]
-                if scores and mean(scores) < EXPLAINED:
-                    yield (
-                        column,
-                        f"{words.listed(arms)}: stage {name} learnt next to nothing. On validation it predicts no "
-                        f"better than a constant (R² {words.score(mean(scores))}; the mean has 0), so that what is "
-                        "seen here says little of a start that learnt.",
-                    )
 
 
 def _mixed(results: Results, find: Find) -> Texts:

@@ -109,6 +109,7 @@ def summarise(
         claims=study.claims,
         baselines=tuple(_baseline(cell, lookup) for cell in plan.baselines),
         axes=axes,
+        pretrained=any(planned.spec.model.kind == "checkpoint" for cell in plan.cells for planned in cell.chain),
         records=None if records is None else on_the_way,
     )
     results = replace(results, averages=averages(results, report.average, tuple(study.columns)))

@@ -157,6 +157,12 @@ def sentences(parts: Iterable[str]) -> str:
     return " ".join([*(text if text.endswith("?") else f"{text}." for text in texts[:-1]), *texts[-1:]])
 
 
+def arms(names: Sequence[str], every: Sequence[str]) -> str:
+    """Arms of a column by name; of more than three, all or all but one of `every` in short."""
+    rest = [name for name in every if name not in names]
+    return listed(names) if len(names) < 4 or len(rest) > 1 else " but ".join(["every arm", *rest])
+
+
 def times(value: float) -> str:
     """`1.25 times`, `2.5 times`, `30 times`."""
     return f"{value:.2f} times" if value < 2 else (f"{value:.1f} times" if value < 10 else f"{value:.0f} times")

@@ -36,6 +36,7 @@ class _BitsSpec(GeneratedSpec):
         "random bits have no structure to learn besides the rule: this says nothing of natural data."
     )
     loss: ClassVar[str] = "levels"
+    class_count: ClassVar[int | None] = 2
 
     def _task(self, signature: Signature, draw: Callable[[str, np.ndarray], Examples]) -> Task:
         """The task whose examples `draw(split, numbers)` makes; numbers of train go on from epoch to epoch."""

@@ -143,6 +143,8 @@ class TaskSpec(Spec):
     monitor: ClassVar[str | None] = None
     """Default score of the objective `causal`, by which the best weights are chosen; None: accuracy or R2."""
 
+    class_count: ClassVar[int | None] = None
+    """Classes of the target, where all specs of the kind have as many; None: as `outline` or the data say."""
     shows_not: ClassVar[str] = ""
     """What a score on this benchmark does not show: one sentence that every report prints."""
 

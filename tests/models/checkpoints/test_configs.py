@@ -97,6 +97,18 @@ def test_code_in_a_config_is_never_run_nor_is_a_model_made_like_it(tmp_path: Pat
     assert read_checkpoint(changed(tmp_path / "b", GPT2, auto_map={}, quantization_config=None)).content
 
 
+def test_a_model_like_a_folder_has_at_most_as_many_blocks_as_the_folder_has_tensors(tmp_path: Path) -> None:
+    """Thousands of blocks would be built for minutes, only to be refused. A config alone is taken at its word."""
+    folder = changed(tmp_path / "a", GPT2, n_layer=4000)
+    message = r"config\.json: asks for 4,000 blocks, and the files hold 27 tensors; download the model as a whole$"
+    for model in ({"like": str(folder)}, {"like": str(folder), "blocks": 2}):
+        with pytest.raises(BadInput, match=message):
+            with_like(model)
+    (folder / "model.safetensors").unlink()
+    assert with_like({"like": str(folder)})["blocks"] == 4000
+    assert with_like({"like": str(changed(tmp_path / "b", GPT2))})["blocks"] == 2
+
+
 @pytest.mark.parametrize(
     ("config", "names"),
     [

@@ -342,15 +342,28 @@ def test_a_config_that_asks_for_what_is_not_there_gets_one_message_before_anythi
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("number", [float("inf"), float("nan")])
-def test_half_precision_numbers_that_are_not_finite_are_refused_when_they_are_read(
-    number: float, tmp_path: Path
+DIVERGED = "the file is damaged, or the training had diverged"
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "name", "way"),
+    [
+        ("inf", torch.float16, "F16", "take a version of the model with more bits"),
+        ("nan", torch.float16, "F16", DIVERGED),
+        ("inf", torch.bfloat16, "BF16", DIVERGED),
+        ("inf", torch.float32, "F32", DIVERGED),
+        ("nan", torch.float32, "F32", DIVERGED),
+    ],
+)
+def test_numbers_that_are_not_finite_are_refused_when_they_are_read(
+    number: str, dtype: torch.dtype, name: str, way: str, tmp_path: Path
 ) -> None:
     folder = saved(tmp_path / "a", GPT2)
-    _replaced(folder, "h.1.ln_1.bias", torch.tensor([1, 2, number, 4, 5, number, 7, 8]).half())
+    _replaced(folder, "h.1.ln_1.bias", torch.tensor([1, 2, float(number), 4, 5, float(number), 7, 8], dtype=dtype))
     checkpoint = read_checkpoint(folder)
     for use in (lambda: checkpoint.content, lambda: everything(checkpoint)):
-        with pytest.raises(BadInput, match=r"'h\.1\.ln_1\.bias': 2 of its F16 numbers are infinite or NaN; take a ver"):
+        message = rf"'h\.1\.ln_1\.bias': 2 of its {name} numbers are infinite or NaN; {way}$"
+        with pytest.raises(BadInput, match=message):
             use()
 
 

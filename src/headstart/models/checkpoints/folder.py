@@ -114,6 +114,11 @@ class Folder:
             raise BadInput(f"{self.path}: holds no {CONFIG}; name the folder that the model was saved to, as a whole")
         return table
 
+    @property
+    def weighted(self) -> bool:
+        """The folder has weights of a form that is read, and not the config alone."""
+        return self.file(WEIGHTS) is not None or self.file(INDEX) is not None
+
     def weights(self) -> Path:
         """The one file of weights."""
         return self.file(WEIGHTS) or self._no_weights()

@@ -20,9 +20,9 @@ def with_like(model: Mapping[str, Any]) -> dict[str, Any]:
     """A model's table without its `like`, laid over the fields of the checkpoint that this names.
 
     Of a list with one mixer per block, as many are taken as there are blocks.
-    Raises: BadInput where the checkpoint is neither known nor at hand.
+    Raises: BadInput where the checkpoint is neither known nor at hand, or its files hold too few tensors.
     """
-    config, _ = config_of(model["like"])
+    config, folder = config_of(model["like"])
     kind, family = family_of(config)
     if kind in SERIES:
         raise BadInput(
@@ -30,6 +30,9 @@ def with_like(model: Mapping[str, Any]) -> dict[str, Any]:
             f'are read by model = {{ kind = "embedding", source = "{model["like"]}" }}'
         )
     fields = family.model(config)
+    if folder is not None and Folder(folder).weighted:
+        names = [family.usual(name) for name in Folder(folder).stored()]
+        check_blocks(config, fields.get("blocks", 0), sum(family.reason(name) is None for name in names))
     # Kinds are written out: a feed-forward layer of another kind replaces the checkpoint's, as another mixer does.
     fields["feed_forward"] = {"kind": "mlp", **fields["feed_forward"]}
     own = {key: value for key, value in model.items() if key != "like"}
@@ -37,6 +40,15 @@ def with_like(model: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(fields["mixer"], list) and type(blocks) is int and 0 < blocks < len(fields["mixer"]):
         fields["mixer"] = fields["mixer"][:blocks]
     return merge(fields, own)
+
+
+def check_blocks(config: Config, blocks: int, tensors: int) -> None:
+    """Raises: BadInput where a config asks for more blocks than there are tensors, which would be built for minutes."""
+    if blocks > tensors:
+        raise BadInput(
+            f"{config.path}: asks for {blocks:,} blocks, and the files hold {tensors} tensors; download the model as a "
+            "whole"
+        )
 
 
 def config_of(source: str | os.PathLike[str]) -> tuple[Config, Path | None]:

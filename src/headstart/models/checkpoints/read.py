@@ -18,7 +18,7 @@ from headstart.errors import BadInput
 from headstart.models.checkpoints.family import TURNS, Config, Family, Line, expanded
 from headstart.models.checkpoints.fields import Fields
 from headstart.models.checkpoints.folder import CARD, CONFIG, VOCABULARY, Folder, Stored
-from headstart.models.checkpoints.like import config_of, family_of
+from headstart.models.checkpoints.like import check_blocks, config_of, family_of
 from headstart.store.files import canonical
 
 FLOATS = ("F64", "F32", "F16", "BF16")
@@ -95,10 +95,10 @@ def _tensor(stored: Stored, dtype: torch.dtype) -> Tensor:
     if not all(bool(end.isfinite()) for end in tensor.aminmax()):
         count, beyond = int((~tensor.isfinite()).sum()), bool(raw.isfinite().all())
         what = f"beyond {str(dtype).removeprefix('torch.')}" if beyond else "infinite or NaN"
-        way = "another version of the model" if beyond else "a version of the model with more bits"
-        raise BadInput(
-            f"{stored.path}: {stored.name!r}: {count:,} of its {stored.dtype} numbers are {what}; take {way}"
-        )
+        way = "take another version of the model" if beyond else "the file is damaged, or the training had diverged"
+        if raw.dtype == torch.float16 and not raw.isnan().any():  # what float16 cannot hold became infinite
+            way = "take a version of the model with more bits"
+        raise BadInput(f"{stored.path}: {stored.name!r}: {count:,} of its {stored.dtype} numbers are {what}; {way}")
     return tensor
 
 
@@ -111,11 +111,7 @@ def read_checkpoint(folder: Path | str) -> Checkpoint:
     config, family, fields = _described(files)
     stored, dropped = _mapped(files, family, fields)
     blocks = fields.spec.blocks
-    if blocks > len(stored):
-        raise BadInput(
-            f"{files.path / CONFIG}: asks for {blocks:,} blocks, and the files hold {len(stored)} tensors; download "
-            "the model as a whole"
-        )
+    check_blocks(config, blocks, len(stored))
     ours = fields.shapes()
     lines = tuple(expanded(family.lines(config), blocks, ours))
     shapes = {

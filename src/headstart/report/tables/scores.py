@@ -37,6 +37,7 @@ R2 = (
     "R² is the share of the variance of the test targets that is explained, 1 at best; it is the same for targets in "
     "their own unit and scaled."
 )
+DRAW = " Pretrained weights are one draw."
 
 
 def make_table(
@@ -142,7 +143,7 @@ def note(results: Results) -> str:
     return (
         "Mean ± standard error over n seeds, at the best weights by validation; settings chosen on "
         f"validation alone.{gap} Budget: per run, parents included. Tried: settings per arm. Bold: best on "
-        f"validation.{explained}"
+        f"validation.{explained}{DRAW if results.pretrained else ''}"
     )
 
 

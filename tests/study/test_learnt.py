@@ -1,0 +1,64 @@
+"""How well the stages that others start from learnt is said beside a table, from its results alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.made_up import make_plan, result, shelf
+
+from headstart.study.results import Results
+from headstart.study.selection import summarise
+from headstart.study.snapshot import read_snapshot
+
+PAGES = Path(__file__).parents[2] / "docs" / "results"
+
+
+def learnt(results: Results) -> list[str]:
+    return [str(caveat) for caveat in results.caveats if caveat.kind == "parents"]
+
+
+def test_each_parent_is_said_with_its_mean_validation_score_and_that_of_a_blind_answer() -> None:
+    plan = make_plan(arms={"scratch": False, "a": True, "b": True}, columns={"x": "digits", "y": "mnist"})
+    stored = shelf(plan)
+    parents = {cell.column: cell.chain[0].identity for cell in plan.cells if len(cell.chain) > 1 and cell.seed == 0}
+    stored.results[parents["y"]] = result(parents["y"], 0.5, 0.5, metric="r2")
+    assert learnt(summarise(plan, stored.find)) == [
+        "x: Stage pretrain, from which a and b start, was trained on digits: validation R² 0.400 ± 0.000 (5 seeds); the "
+        "mean has 0.",
+        "y: Stage pretrain, from which a and b start, was trained on mnist: validation R² 0.420 ± 0.020 (5 seeds); the "
+        "mean has 0.",
+    ]
+    alone = make_plan(arms={"scratch": False})
+    assert not learnt(summarise(alone, shelf(alone).find))
+
+
+def test_a_parent_without_a_score_is_passed_over() -> None:
+    plan = make_plan()
+    stored = shelf(plan)
+    for identity in {cell.chain[0].identity for cell in plan.cells if len(cell.chain) > 1}:
+        stored.results[identity] = result(identity, None, None, metric="r2")
+    assert not learnt(summarise(plan, stored.find))
+
+
+@pytest.mark.parametrize(
+    ("page", "lines"),
+    [
+        (
+            "lu-2",
+            [
+                "Stage language, from which fpt starts, was trained on text: 2.472 ± 0.015 bits per token on validation "
+                "(6 seeds).",
+                "Stage bits, from which bit starts, was trained on bit_memory: validation accuracy 0.867 ± 0.000 "
+                "(6 seeds); a guess has 0.500.",
+                "xor, mnist: Stage pictures, from which vit starts, was trained on cifar_patches: validation accuracy "
+                "0.456 ± 0.003 (6 seeds); a guess has 0.100.",
+                "cifar10: Stage pictures, from which vit starts, was trained on mnist: validation accuracy "
+                "0.931 ± 0.002 (6 seeds); a guess has 0.100.",
+            ],
+        ),
+        ("lu-20", []),
+    ],
+)
+def test_a_file_of_results_alone_says_how_well_its_parents_learnt(page: str, lines: list[str]) -> None:
+    assert learnt(read_snapshot([PAGES / f"{page}.json"]).results()) == lines
