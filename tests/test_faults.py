@@ -229,7 +229,7 @@ def test_a_killed_stage_whose_features_are_computed_once_ends_with_equal_bits(tm
 
 
 def _tensors(state: Path) -> set[str]:
-    """The names of the tensors of a state, of `features` without those of the model."""
+    """The names of the tensors of a state."""
     with safe_open(state, framework="numpy") as file:
         return set(file.keys())
 
