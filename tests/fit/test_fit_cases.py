@@ -255,6 +255,17 @@ def test_every_format_gets_from_fit_to_predictions(case: str, tmp_path, capsys) 
     assert lines[0].endswith("prediction,p_a,p_b")
 
 
+def test_letters_in_little_time_are_fitted_without_a_network_until_one_is_asked_for(tmp_path, capsys) -> None:
+    words = [FORMATS["FASTA"](tmp_path), "--target", "word 2", "--time", "9s", "--workers", "0", "--seeds", "1"]
+    assert fit(tmp_path, *words, quick=False) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "no network is trained: the time of 9.0 s is too little for 1,000 steps of training" in out
+    assert "of training on" not in out
+    assert "how the networks learnt" not in (tmp_path / "model" / "README.md").read_text("utf-8")
+    assert fit(tmp_path, *words, "--serve", "network", quick=False) == 0
+    assert "predict serves scratch" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("name", ["config.json", "plan.json"])
 def test_a_folder_of_another_program_is_not_written_over(name: str, tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows()))

@@ -52,6 +52,8 @@ STEPS, PRETRAIN_STEPS = (600, 1_500), (1_000, 3_000)
 LEAST_STEPS, LEAST_PRETRAIN_STEPS = 150, 300
 """Steps from which on a network has seen something. With fewer of its own self-pretraining is left out: on five sets of
 docs/results/own.md the time left 60 to 273 steps for it, and accuracy changed by -0.017 on average."""
+SYMBOL_STEPS = 1_000
+"""Steps that there must be time for before a network is planned for symbols: in less n-grams beat it by far."""
 LEAST_GAIN = 0.01
 """Of test accuracy: less is not worth the time."""
 GAINED = {True: (26, 39), False: (8, 22)}
