@@ -432,6 +432,24 @@ def test_a_model_that_took_long_is_not_fitted_again_once_the_time_is_over(tmp_pa
     assert not [task for task in kinds if task.get("validation") == 0]
 
 
+def test_each_model_without_a_network_is_named_as_it_begins_and_then_each_further_run(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows(60)))
+    words = ("train.csv", "--target", "label", "--folds", "3", "--time", "60s", "--no-pretrain")
+    assert fit(tmp_path, *words, *QUICK[2:-1], quick=False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("fitting")] == [
+        "fitting kernels ...",
+        "fitting summary ...",
+        "fitting majority ...",
+        "fitting kernels, run 2 of 3 ...",
+        "fitting kernels, run 3 of 3 ...",
+    ]
+    usable = next(i for i, line in enumerate(lines) if line.startswith("a first usable model after"))
+    assert lines.index("fitting majority ...") < usable < lines.index("fitting kernels, run 2 of 3 ...")
+    assert fit(tmp_path, *words, *QUICK[2:-1], quick=False) == 0
+    assert "fitting" not in capsys.readouterr().out, "nothing is fitted again"
+
+
 def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(40)))
     outputs, written = [], []

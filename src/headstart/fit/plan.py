@@ -101,9 +101,9 @@ def _fitted(
         return cost_of(known, settings, amount, seconds, share)
 
     if known.kind != "numbers" and not settings.asks_for_network:
-        alone = seconds_of_one(known, settings, seconds, share)
-        if alone > left:
-            return _without_networks(known, settings, made_for, alone / SAFE + spent + START), False
+        of_one = seconds_of_one(known, settings, seconds, share)
+        if of_one > left:
+            return _without_networks(known, settings, made_for, of_one / SAFE + spent + START), False
     rates = [whole.rates] if settings.rates is not None else [defaults.RATES, defaults.ONE_RATE]
     amount, enough = whole, False
     for tried in rates:
