@@ -85,7 +85,8 @@ class Results:
     `match` is the arm whose score the others are to reach. `scale` and `scale_note` say what of the paper's setting
     was left out. `paper` holds the numbers that a paper printed. `baselines` are the rows of the tasks' own baselines.
     `axes`: column -> the study's column that it is, and the values of axes at which it stands beside others.
-    `records` reads what a stage recorded on the way, by its identity.
+    `records` reads what a stage recorded on the way, by its identity. `folds`: of train and validation, another of
+    which validates in each run (1: the same rows in all).
     """
 
     name: str
@@ -106,6 +107,7 @@ class Results:
     baselines: tuple[Row, ...] = ()
     axes: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
     records: Callable[[str], Sequence[Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
+    folds: int = 1
 
     @property
     def heading(self) -> str:
