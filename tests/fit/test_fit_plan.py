@@ -183,6 +183,13 @@ def test_where_it_is_not_expected_to_pay_self_pretraining_needs_half_of_the_step
     assert f"self-pretraining is {'' if expected else 'not '}expected to help: {bare}. In earlier comparisons" in text
     asked = plan._fitted(known, Shape(), FitSettings(time=230.0, pretrain=True), "", seconds, 0.0, 1.0)[0]
     assert "self_pretrained" in asked.study["arms"]
+    assert (
+        "not expected to help but is tried all the same, because it was asked" in "\n".join(asked.texts)
+    ) != expected
+    ample = "\n".join(plan._fitted(known, Shape(), FitSettings(time=3000.0), "", seconds, 0.0, 1.0)[0].texts)
+    assert "tried all the same" not in text
+    assert ("not expected to help but is tried all the same, because the time allows it: all are" in ample) != expected
+    assert ("self-pretraining is expected to help: 100 of 300" in ample) == expected
     alone = plan._fitted(known, Shape(), FitSettings(time=230.0, pretrain=False), "", seconds, 0.0, 1.0)[0]
     assert "expected to help" not in "\n".join(alone.texts)
 

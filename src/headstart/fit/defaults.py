@@ -101,14 +101,15 @@ def expects_gain(labelled: int, rows: int) -> bool:
     return 2 * gained > comparisons
 
 
-def expectation(labelled: int, rows: int) -> str:
-    """What `expects_gain` says, and what it rests on, in words."""
+def expectation(labelled: int, rows: int, tried: str = "") -> str:
+    """What `expects_gain` says, and what it rests on, in words. tried: why it is tried also where it says no."""
     bare = rows > labelled
-    expected = "" if expects_gain(labelled, rows) else "not "
+    gains = expects_gain(labelled, rows)
+    expected, anyway = ("", "") if gains else ("not ", f" but is tried all the same, because {tried}" if tried else "")
     which = f"{rows - labelled:,} of {rows:,} training sequences have no label" if bare else "all are labelled"
     same, other = (f"{gained} of {comparisons}" for gained, comparisons in (GAINED[bare], GAINED[not bare]))
     return (
-        f"self-pretraining is {expected}expected to help: {which}. In earlier comparisons of this kind it gained more "
+        f"self-pretraining is {expected}expected to help{anyway}: {which}. In earlier comparisons of this kind it gained more "
         f"than {LEAST_GAIN} of test accuracy in {same} ({'all labelled' if bare else 'some unlabelled'}: {other}). "
         f"The rule predicted {RIGHT[0]} of {RIGHT[1]} comparisons on held-out data sets correctly"
     )

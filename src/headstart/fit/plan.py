@@ -340,7 +340,8 @@ def _texts(
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, {how}")
     lines += [why] if why else []
     if settings.pretrains or why:
-        lines.append(defaults.expectation(known.labelled, known.rows))
+        reason = "it was asked for" if settings.asks_to_pretrain else "the time allows it"
+        lines.append(defaults.expectation(known.labelled, known.rows, reason if settings.pretrains else ""))
     if known.backbone is not None:
         lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
     if known.series is not None:
