@@ -109,8 +109,9 @@ def expectation(labelled: int, rows: int, tried: str = "") -> str:
     which = f"{rows - labelled:,} of {rows:,} training sequences have no label" if bare else "all are labelled"
     same, other = (f"{gained} of {comparisons}" for gained, comparisons in (GAINED[bare], GAINED[not bare]))
     return (
-        f"self-pretraining is {expected}expected to help{anyway}: {which}. In earlier comparisons of this kind it gained more "
-        f"than {LEAST_GAIN} of test accuracy in {same} ({'all labelled' if bare else 'some unlabelled'}: {other}). "
+        f"self-pretraining is {expected}expected to help{anyway}: {which}. In earlier comparisons of this kind it "
+        f"gained more than {LEAST_GAIN} of test accuracy in {same} "
+        f"({'all labelled' if bare else 'some unlabelled'}: {other}). "
         f"The rule predicted {RIGHT[0]} of {RIGHT[1]} comparisons on held-out data sets correctly"
     )
 
