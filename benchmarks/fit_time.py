@@ -1,9 +1,11 @@
 """Does `headstart fit --time T` end within T? 500 made-up rows of length 100, several T, each in a process of its own.
 
-    python benchmarks/fit_time.py [--times 30 60 120] [--threads-of-others N]
+    python benchmarks/fit_time.py [--times 30 60 120] [--workers 1 2 [--steps N]] [--threads-of-others N]
 
 Writes docs/benchmarks/fit-time.md: seconds from the start of the process to its end, steps that were planned and stages
 that were left, for T on this machine. `--threads-of-others` keeps so many cores busy meanwhile, as other work would.
+`--workers` times one fit of N steps in each training, all of which there is time for, with so many workers: a line each;
+`--times` without a number leaves the other table as it stands.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ import numpy as np
 from headstart.runner.machine import machine, version
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "fit-time.md"
+WORKERS = "## Is a fit faster with more workers?"
+"""Head of the second table of the page."""
 
 
 def write_rows(path: Path) -> None:
@@ -57,20 +61,31 @@ def others(count: int) -> Iterator[None]:
             process.kill()
 
 
-def measure(seconds: int) -> list[str]:
-    """One line of the table."""
+def fitted(*words: str) -> tuple[float, str]:
+    """Seconds of one fit in a new process and a new store, and what it printed."""
     with tempfile.TemporaryDirectory() as folder:
         write_rows(Path(folder) / "train.csv")
+        command = [sys.executable, "-m", "headstart", "fit", "train.csv", "--target", "label", *words]
         begun = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-m", "headstart", "fit", "train.csv", "--target", "label", "--time", f"{seconds}s"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        wall = time.perf_counter() - begun
-    output = done.stdout
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        return time.perf_counter() - begun, done.stdout
+
+
+def measure_workers(counts: list[int], steps: int) -> list[list[str]]:
+    """Lines of the second table: the same fit with each number of workers, and how many times as fast as the first."""
+    budgets = (f"finetune.budget.steps={steps}", f"pretrain.budget.steps={steps}")
+    walls = []
+    for count in counts:
+        walls.append(fitted("--time", "10h", "--pretrain", "--workers", str(count), *budgets)[0])
+        print(f"{count} workers: {walls[-1]:.1f} s", flush=True)
+    heads = ["--workers", "took", "times as fast"]
+    rows = [[str(n), f"{wall:.1f} s", f"{walls[0] / wall:.2f}"] for n, wall in zip(counts, walls, strict=True)]
+    return [heads, ["---:"] * len(heads), *rows]
+
+
+def measure(seconds: int) -> list[str]:
+    """One line of the table."""
+    wall, output = fitted("--time", f"{seconds}s")
     steps = [match[1] for match in re.finditer(r"training: ([\d,]+) steps", output)][::-1]
     left = re.search(r"before (\d+) stages? ", output)
     gap = re.search(r"(\S+ \[[^\]]+\]) test accuracy over training from scratch", output)
@@ -84,11 +99,13 @@ def measure(seconds: int) -> list[str]:
     ]
 
 
-def main() -> None:
-    words = argparse.ArgumentParser(description="Whether a fit ends within its time.")
-    words.add_argument("--times", type=int, nargs="*", default=[30, 60, 120])
-    words.add_argument("--threads-of-others", type=int, default=0)
-    options = words.parse_args()
+def in_lines(table: list[list[str]]) -> list[str]:
+    """A table in Markdown."""
+    return ["| " + " | ".join(line) + " |" for line in table]
+
+
+def times_section(options: argparse.Namespace, made: str) -> str:
+    """The table of `--times`, measured."""
     heads = [
         "--time",
         "took",
@@ -98,36 +115,65 @@ def main() -> None:
         "underpowered said",
     ]
     rows = []
-    with others(options.threads_of_others):
-        for seconds in options.times:
-            rows.append(measure(seconds))
-            print(rows[-1], flush=True)
-    shared = (
-        f"{options.threads_of_others} other processes wanted a core meanwhile"
-        if options.threads_of_others
-        else ("the machine did nothing else")
-    )
-    lines = [heads, ["---:"] * len(heads), *rows]
-    table = ["| " + " | ".join(line) + " |" for line in lines]
-    where = f"{date.today().isoformat()}, {machine()}, torch {version('torch')}"
-    text = "\n".join(
-        [
-            "# Does a fit end within its time?",
-            "",
-            "`headstart fit train.csv --target label --time T` on 500 rows of length 100 in three classes: seconds from "
-            "the start of the process to its end, report page included.",
-            "",
-            *table,
-            "",
-            f"`python benchmarks/fit_time.py`, {where}; {shared}.",
-            "",
-            "The plan takes 0.7 of what is left after reading and the models without a network, from a few timed steps; "
-            "whatever it promised, training stops in time for the report, and the same command goes on with what is left.",
-            "",
-        ]
-    )
-    PAGE.write_text(text, "utf-8")
-    print(PAGE)
+    for seconds in options.times:
+        rows.append(measure(seconds))
+        print(rows[-1], flush=True)
+    lines = [
+        "# Does a fit end within its time?",
+        "",
+        "`headstart fit train.csv --target label --time T` on 500 rows of length 100 in three classes: seconds from "
+        "the start of the process to its end, report page included.",
+        "",
+        *in_lines([heads, ["---:"] * len(heads), *rows]),
+        "",
+        f"`python benchmarks/fit_time.py`, {made}",
+        "",
+        "The plan takes 0.7 of what is left after reading and the models without a network, from a few timed steps; "
+        "whatever it promised, training stops in time for the report, and the same command goes on with what is left.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def workers_section(options: argparse.Namespace, made: str) -> str:
+    """The table of `--workers`, measured."""
+    counts = " ".join(map(str, options.workers))
+    lines = [
+        WORKERS,
+        "",
+        f"The same rows with time for all stages, {options.steps:,} steps in each training, three seeds and two rates, from "
+        "scratch and self-pretrained: seconds from the start of the process to its end. Reading, models without a network "
+        "and the report are in it, and are done by one process whatever the workers.",
+        "",
+        *in_lines(measure_workers(options.workers, options.steps)),
+        "",
+        f"`python benchmarks/fit_time.py --times --workers {counts} --steps {options.steps}`, {made}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description="Whether a fit ends within its time, and what workers are worth.")
+    words.add_argument("--times", type=int, nargs="*", default=[30, 60, 120])
+    words.add_argument("--workers", type=int, nargs="*", default=[])
+    words.add_argument("--steps", type=int, default=600)
+    words.add_argument("--threads-of-others", type=int, default=0)
+    words.add_argument("--page", type=Path, default=PAGE)
+    options = words.parse_args()
+    count = options.threads_of_others
+    shared = f"{count} other processes wanted a core meanwhile" if count else "the machine did nothing else"
+    made = f"{date.today().isoformat()}, {machine()}, torch {version('torch')}; {shared}."
+    written = options.page.read_text("utf-8") if options.page.exists() else ""
+    times, rule, workers = written.partition(WORKERS)
+    sections = [times.rstrip("\n") + "\n", rule + workers]
+    with others(count):
+        if options.times:
+            sections[0] = times_section(options, made)
+        if options.workers:
+            sections[1] = workers_section(options, made)
+    options.page.write_text("\n".join(filter(None, sections)), "utf-8")
+    print(options.page)
 
 
 if __name__ == "__main__":

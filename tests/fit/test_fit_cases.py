@@ -255,6 +255,17 @@ def test_every_format_gets_from_fit_to_predictions(case: str, tmp_path, capsys) 
     assert lines[0].endswith("prediction,p_a,p_b")
 
 
+def test_letters_in_little_time_are_fitted_without_a_network_until_one_is_asked_for(tmp_path, capsys) -> None:
+    words = [FORMATS["FASTA"](tmp_path), "--target", "word 2", "--time", "9s", "--workers", "0", "--seeds", "1"]
+    assert fit(tmp_path, *words, quick=False) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "no network is trained: the time of 9.0 s is too little for 1,000 steps of training" in out
+    assert "of training on" not in out
+    assert "how the networks learnt" not in (tmp_path / "model" / "README.md").read_text("utf-8")
+    assert fit(tmp_path, *words, "--serve", "network", quick=False) == 0
+    assert "predict serves scratch" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("name", ["config.json", "plan.json"])
 def test_a_folder_of_another_program_is_not_written_over(name: str, tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows()))
@@ -419,6 +430,24 @@ def test_a_model_that_took_long_is_not_fitted_again_once_the_time_is_over(tmp_pa
     assert "was not fitted again on train and validation together" in " ".join(capsys.readouterr().out.split())
     kinds = [json.loads(file.read_text())["spec"]["task"] for file in (tmp_path / "runs").glob("*/stage.json")]
     assert not [task for task in kinds if task.get("validation") == 0]
+
+
+def test_each_model_without_a_network_is_named_as_it_begins_and_then_each_further_run(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows(60)))
+    words = ("train.csv", "--target", "label", "--folds", "3", "--time", "60s", "--no-pretrain")
+    assert fit(tmp_path, *words, *QUICK[2:-1], quick=False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("fitting")] == [
+        "fitting kernels ...",
+        "fitting summary ...",
+        "fitting majority ...",
+        "fitting kernels, run 2 of 3 ...",
+        "fitting kernels, run 3 of 3 ...",
+    ]
+    usable = next(i for i, line in enumerate(lines) if line.startswith("a first usable model after"))
+    assert lines.index("fitting majority ...") < usable < lines.index("fitting kernels, run 2 of 3 ...")
+    assert fit(tmp_path, *words, *QUICK[2:-1], quick=False) == 0
+    assert "fitting" not in capsys.readouterr().out, "nothing is fitted again"
 
 
 def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsys) -> None:

@@ -117,6 +117,59 @@ def test_self_pretraining_is_left_out_where_the_time_leaves_too_few_steps_unless
         assert steps[0] > steps[1]
 
 
+def _letters(limit: float, step: float = 0.02, **more: object) -> FitPlan:
+    """The plan of 300 stretches of DNA, all labelled, at so many seconds a step."""
+    known = replace(_known(kind="dna"), task={"kind": "digits"}, split="as it is")
+    seconds = {name: StepTime(step, 0.0) for name in ("pretrain", "finetune")}
+    return plan._fitted(known, Shape(), FitSettings(time=limit, **more), "", seconds, 0.0, 1.0)[0]  # type: ignore[arg-type]
+
+
+def test_symbols_get_a_network_only_where_there_is_time_for_a_thousand_steps_and_the_plan_says_how_much() -> None:
+    """Three seeds of 1,000 steps at 0.02 s are 60 s, which is 0.7 of what 94 s leave after 8 s."""
+    none = _letters(90.0)
+    assert list(none.study["arms"]) == ["kernels", "summary", "majority"]
+    assert none.study["axes"] == {"seed": [0, 1, 2]}
+    assert none.seconds == 0
+    assert none.texts == (
+        "split: as it is",
+        "no network is trained: the time of 90 s is too little for 1,000 steps of training, and with fewer a network loses "
+        "to n-grams; --time 94s would do, and --serve network or --pretrain trains one in any case",
+    )
+    study = make_plan(read_study(none.study), Path("data"))
+    assert {stage.spec.model.kind for stage in study.stages.values()} == {"kernels", "summary", "majority"}
+    assert "--time 8m would do" in _letters(90.0, 0.1).texts[-1]
+    for limit, step in ((94.0, 0.02), (480.0, 0.1)):
+        some = _letters(limit, step)
+        assert [arm for arm in some.study["arms"] if arm not in none.study["arms"]] == ["scratch"]
+        assert some.study["stages"]["finetune"]["budget"]["steps"] >= 1_000
+        assert any("fewer than" in text and "--pretrain forces it" in text for text in some.texts)
+    assert "self_pretrained" in _letters(1_500.0).study["arms"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"serve": "network"},
+        {"pretrain": True},
+        {"rates": (1e-3,)},
+        {"epochs": 2.0},
+        {"pretrain_epochs": 1.0},
+        {"overrides": ("model.width=32",)},
+    ],
+)
+def test_a_network_for_symbols_that_a_person_asked_for_is_trained_in_any_time(asked: dict[str, object]) -> None:
+    assert "scratch" in _letters(20.0, **asked).study["arms"]
+    assert all("scratch" not in _letters(20.0, serve=name).study["arms"] for name in ("auto", "kernels", "majority"))
+
+
+def test_a_plan_without_a_network_is_no_plan_where_one_is_asked_for(tmp_path) -> None:
+    settings = FitSettings(time=60.0)
+    for study, again in (({"arms": {"kernels": {}}}, False), ({"arms": {"scratch": {}}}, True)):
+        FitPlan(made_for="abc", study=study, seconds=3.0, texts=("a",)).save(tmp_path, settings)
+        assert FitPlan.load(tmp_path, "abc", settings) is not None
+        assert (FitPlan.load(tmp_path, "abc", replace(settings, serve="network")) is not None) == again
+
+
 @pytest.mark.parametrize(("labelled", "expected"), [(300, False), (200, True)])
 def test_where_it_is_not_expected_to_pay_self_pretraining_needs_half_of_the_steps(labelled, expected) -> None:
     """A time that leaves less than half of them: two rates and three seeds at 0.02 s a step."""
@@ -130,6 +183,13 @@ def test_where_it_is_not_expected_to_pay_self_pretraining_needs_half_of_the_step
     assert f"self-pretraining is {'' if expected else 'not '}expected to help: {bare}. In earlier comparisons" in text
     asked = plan._fitted(known, Shape(), FitSettings(time=230.0, pretrain=True), "", seconds, 0.0, 1.0)[0]
     assert "self_pretrained" in asked.study["arms"]
+    assert (
+        "not expected to help but is tried all the same, because it was asked" in "\n".join(asked.texts)
+    ) != expected
+    ample = "\n".join(plan._fitted(known, Shape(), FitSettings(time=3000.0), "", seconds, 0.0, 1.0)[0].texts)
+    assert "tried all the same" not in text
+    assert ("not expected to help but is tried all the same, because the time allows it: all are" in ample) != expected
+    assert ("self-pretraining is expected to help: 100 of 300" in ample) == expected
     alone = plan._fitted(known, Shape(), FitSettings(time=230.0, pretrain=False), "", seconds, 0.0, 1.0)[0]
     assert "expected to help" not in "\n".join(alone.texts)
 

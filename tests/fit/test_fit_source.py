@@ -172,8 +172,28 @@ SEVERAL = {
         "train.csv",
         _rows("label", [";".join(t for j, t in enumerate(TAGS) if (i + j) % 3) for i in range(40)]),
         (),
-        "train.csv: labels such as 'dog;bird' look like several targets separated by ';' (--target-kind class takes each "
-        "such label for one class), and fit learns one target of a sequence; fit each target by itself, from a column",
+        "train.csv: labels such as 'dog;bird' (train.csv:2) look like several targets separated by ';' (--target-kind "
+        "class takes each such label for one class), and fit learns one target of a sequence; fit each target by itself, from a column",
+    ),
+    "one such cell among labels": (
+        "train.csv",
+        _rows("label", ["cat", "dog", "bird", "dog"] * 9 + ["cat; dog", "cat", "dog", "bird"]),
+        (),
+        "train.csv: labels such as 'cat; dog' (train.csv:38) look like several targets separated by ';' (--target-kind "
+        "class takes each such label for one class), and fit learns one target of a sequence; fit each target by",
+    ),
+    "lists of JSON as text": (
+        "train.csv",
+        _rows("label", ['"[""cat"",""dog""]"', '"[""bird""]"'] * 20),
+        (),
+        'train.csv: labels such as \'["cat","dog"]\' (train.csv:2) are lists of several targets (--target-kind class '
+        "takes each such label for one class), and fit learns one target of a sequence; fit each target by itself",
+    ),
+    "lists of Python as text": (
+        "train.csv",
+        _rows("label", ["bird", "\"['cat', 'dog']\""] * 20),
+        ("--target", "label"),
+        "train.csv: labels such as \"['cat', 'dog']\" (train.csv:3) are lists of several targets",
     ),
     "columns": (
         "train.csv",
@@ -217,8 +237,9 @@ def test_several_targets_of_a_sequence_are_refused_in_a_sentence(case: str, tmp_
         (LayoutSpec(), ["sitting", '"walking, upstairs"', '"walking, downstairs"', "walking"] * 10),
         (LayoutSpec(target_kind="class"), ["cat;dog", "cat;bird", "dog;bird", "cat"] * 10),
         (LayoutSpec(), ["high/low", "low/high", "high", "low"] * 10),
+        (LayoutSpec(), ["[unknown]", '"[1, 2)"', '"[""walk""]"', "['"] * 10),
     ],
-    ids=["commas in names", "classes as they stand", "another mark"],
+    ids=["commas in names", "classes as they stand", "another mark", "brackets"],
 )
 def test_a_mark_in_the_name_of_a_class_is_no_second_target(layout: LayoutSpec, cells: list[str], tmp_path) -> None:
     (tmp_path / "train.csv").write_text(_rows("label", cells), "utf-8")

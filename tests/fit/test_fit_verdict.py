@@ -8,9 +8,13 @@ from support.made_outcomes import row
 
 from headstart.errors import BadInput
 from headstart.fit.outcome import Answers, Candidate, TrainedModel, serving, winner
-from headstart.fit.wording import answer, notes
+from headstart.fit.perform import fit_sequences
+from headstart.fit.settings import FitSettings
+from headstart.fit.wording import answer, models_table, notes
+from headstart.report.tables.scores import note
 from headstart.study.results import Caveat, Results
 from headstart.study.statistics import paired_difference
+from headstart.study.words import covered
 
 EMPTY = Results("fit", "", (), (), None, (), ())
 
@@ -152,3 +156,48 @@ def test_no_test_split_is_said() -> None:
     text = notes(EMPTY, model, 0, ("a", "b"), None, (), again=False)
     assert any("No sequence was held out as a test" in note for note in text)
     assert any("was not fitted again on train and validation" in note for note in text)
+
+
+def test_runs_on_folds_are_called_folds_and_their_intervals_stand_beneath_the_table() -> None:
+    """Five accuracies 0.6, 0.7, 0.8, 0.9, 1.0: a standard error of 0.071, and 2.776 of it to each side."""
+    first, second = (
+        candidate("scratch", [0.5] * 5, [0.5] * 5),
+        candidate("kernels", [0.6, 0.7, 0.8, 0.9, 1.0], [0.9] * 5),
+    )
+    table = tuple(item.row for item in against((first, second)))
+    results = replace(EMPTY, table=table, columns=(table[0].column,), folds=5)
+    text = note(results)
+    assert text.startswith("Mean ± standard error over n folds, at the best weights")
+    assert (
+        "Over folds, val with a 95 % t-interval, approximate as folds share train rows: scratch [0.500, 0.500], kernels "
+        "[0.604, 0.996]." in text
+    )
+    assert "Over folds" not in note(replace(results, folds=1))
+    assert "over n seeds" in note(replace(results, folds=1))
+    best = winner([first, second])
+    spoken = answer(
+        against((first, candidate("self_pretrained", [0.7] * 5, [0.7] * 5))), best, best, ("self_pretrained",), 5
+    )
+    assert "(5 folds, detectable" in spoken
+
+
+def test_what_intervals_over_folds_cover_is_said_as_it_is() -> None:
+    assert covered(1).startswith("Standard errors and intervals cover training only (seeds of initial weights")
+    over = covered(5)
+    assert "over folds and cover which rows train and which validate" in over
+    assert "intervals are approximate, rather too narrow" in over
+    assert "training only" not in over
+
+
+def test_a_fit_in_folds_says_folds_from_its_table_to_its_notes(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [",".join([f"s{i}", "ab"[i % 2], *(f"{x:.3f}" for x in rng.normal(size=6) + i % 2)]) for i in range(60)]
+    (tmp_path / "train.csv").write_text("\n".join(["id,label," + ",".join(f"t{i}" for i in range(6)), *rows]))
+    settings = FitSettings(time=None, folds=3, overrides=("finetune.budget.steps=2",), rates=(1e-3,), pretrain=False)
+    outcome = fit_sequences(tmp_path / "train.csv", settings, store=tmp_path / "runs")
+    text = " ".join([models_table(outcome).note, *outcome.notes])
+    assert "over n folds" in text
+    assert "kernels [" in text
+    assert "paired by fold" in text
+    assert "share most of their train rows" in text
+    assert "cover training only" not in text

@@ -137,9 +137,22 @@ def left_out(known: Known, settings: FitSettings, amount: Amount, whole: Amount)
         return ""
     if amount.pretrain_steps < least:
         return f"the time leaves fewer than {least} steps for it"
+    if amount.steps < min(least_steps(known, settings), whole.steps):
+        return f"the time leaves fewer than {least_steps(known, settings):,} steps of training beside it"
     if amount.steps < defaults.WORTH * whole.steps and not defaults.expects_gain(known.labelled, known.rows):
         return f"the time leaves less than {defaults.WORTH:.0%} of the steps, and it is not expected to help"
     return ""
+
+
+def least_steps(known: Known, settings: FitSettings) -> int:
+    """Steps of training from which on a network is worth its time: of symbols, many, unless a person asks for one."""
+    return defaults.LEAST_STEPS if known.kind == "numbers" or settings.asks_for_network else defaults.SYMBOL_STEPS
+
+
+def seconds_of_one(known: Known, settings: FitSettings, seconds: Mapping[str, StepTime], share: float) -> float:
+    """Seconds of the least training of a network from random weights: `least_steps`, one rate, every seed."""
+    least = Amount(defaults.ONE_RATE, least_steps(known, settings), 0)
+    return cost_of(known, replace(settings, pretrain=False), least, seconds, share)
 
 
 def _largest(at: Callable[[float], Amount], left: float, cost: Callable[[Amount], float]) -> Amount:

@@ -142,7 +142,8 @@ def _made(outcome: Outcome) -> Iterator[str]:
     if outcome.versions:
         lines.append(f"versions: {', '.join(f'{name} {value}' for name, value in outcome.versions.items())}")
     yield _list(lines)
-    yield "The report page beside this file shows where it is right and wrong, and how the networks learnt."
+    learnt = ", and how the networks learnt" if any(item.is_network for item in outcome.candidates) else ""
+    yield f"The report page beside this file shows where it is right and wrong{learnt}."
 
 
 def _list(texts: Iterable[str]) -> str:

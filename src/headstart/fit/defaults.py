@@ -52,6 +52,8 @@ STEPS, PRETRAIN_STEPS = (600, 1_500), (1_000, 3_000)
 LEAST_STEPS, LEAST_PRETRAIN_STEPS = 150, 300
 """Steps from which on a network has seen something. With fewer of its own self-pretraining is left out: on five sets of
 docs/results/own.md the time left 60 to 273 steps for it, and accuracy changed by -0.017 on average."""
+SYMBOL_STEPS = 1_000
+"""Steps that there must be time for before a network is planned for symbols: in less n-grams beat it by far."""
 LEAST_GAIN = 0.01
 """Of test accuracy: less is not worth the time."""
 GAINED = {True: (27, 40), False: (13, 26)}
@@ -99,15 +101,17 @@ def expects_gain(labelled: int, rows: int) -> bool:
     return 2 * gained > comparisons
 
 
-def expectation(labelled: int, rows: int) -> str:
-    """What `expects_gain` says, and what it rests on, in words."""
+def expectation(labelled: int, rows: int, tried: str = "") -> str:
+    """What `expects_gain` says, and what it rests on, in words. tried: why it is tried also where it says no."""
     bare = rows > labelled
-    expected = "" if expects_gain(labelled, rows) else "not "
+    gains = expects_gain(labelled, rows)
+    expected, anyway = ("", "") if gains else ("not ", f" but is tried all the same, because {tried}" if tried else "")
     which = f"{rows - labelled:,} of {rows:,} training sequences have no label" if bare else "all are labelled"
     same, other = (f"{gained} of {comparisons}" for gained, comparisons in (GAINED[bare], GAINED[not bare]))
     return (
-        f"self-pretraining is {expected}expected to help: {which}. In earlier comparisons of this kind it gained more "
-        f"than {LEAST_GAIN} of test accuracy in {same} ({'all labelled' if bare else 'some unlabelled'}: {other}). "
+        f"self-pretraining is {expected}expected to help{anyway}: {which}. In earlier comparisons of this kind it "
+        f"gained more than {LEAST_GAIN} of test accuracy in {same} "
+        f"({'all labelled' if bare else 'some unlabelled'}: {other}). "
         f"The rule predicted {RIGHT[0]} of {RIGHT[1]} comparisons on held-out data sets correctly"
     )
 

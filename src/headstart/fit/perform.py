@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -28,7 +28,7 @@ from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, STARTED, TUNED, F
 from headstart.fit.source import Source, read_source
 from headstart.fit.started import find_start
 from headstart.fit.wording import answer, notes, split_in_words, title
-from headstart.runner.events import Event, Failed
+from headstart.runner.events import Event, Failed, Started
 from headstart.runner.job import Runtime, close_tasks
 from headstart.runner.machine import choose_device, default_workers, version
 from headstart.runner.perform import perform
@@ -109,16 +109,14 @@ class Fit:
     def fit_baselines(self) -> Iterator[str]:
         """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
 
-        Yields a sentence on the first model that could serve. With a limit of time, further seeds may take a fifth of
-        it, further folds two thirds: a choice on one fold of few rows is a guess.
+        Yields a line as each begins, and one on the first model that could serve. With a limit of time, further seeds
+        may take a fifth of it, further folds two thirds: a choice on one fold of few rows is a guess.
         """
         begun = last = time.monotonic()
         for seed in self.settings.runs:
-            table = planning.with_places(planning.study_without_networks(self.known, self.settings, seed), self.known)
-            stages = make_plan(read_study(table), self.data).stages.values()
-            list(self._noted(perform(stages, self.store, Runtime(self.data, "cpu"))))
+            stages = yield from self._fitted_here(seed)
             now = time.monotonic()
-            if not self.usable and any(self.store.status(stage.identity) in DONE for stage in stages):
+            if not self.usable and any(self.store.status(identity) in DONE for identity in stages):
                 self.usable = True
                 yield f"a first usable model after {words.duration(now - self.begun)}; from now on Ctrl-C keeps one"
             share = 2 / 3 if len(self.splits) > 1 else 1 / 5
@@ -128,12 +126,21 @@ class Fit:
             last = now
         series = self.known.series
         for seed in self.settings.runs if series is not None and series.fits(self.settings.time) else ():
-            table = planning.study_without_networks(self.known, self.settings, seed, embedding=True)
-            stages = make_plan(read_study(planning.with_places(table, self.known)), self.data).stages.values()
-            list(self._noted(perform(stages, self.store, Runtime(self.data, "cpu"))))
+            yield from self._fitted_here(seed, embedding=True)
             if self.settings.time is not None and time.monotonic() - begun > self.settings.time / 2:
                 break
         self.baseline_seconds = time.monotonic() - begun
+
+    def _fitted_here(self, seed: int, *, embedding: bool = False) -> Generator[str, None, list[str]]:
+        """Fit the models of one run. Yields a line as each begins, in later runs of the first alone; returns stages."""
+        table = planning.study_without_networks(self.known, self.settings, seed, embedding=embedding)
+        stages = make_plan(read_study(planning.with_places(table, self.known)), self.data).stages
+        runs, more = self.settings.runs, ""
+        for event in self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))):
+            if isinstance(event, Started) and not more:
+                more = "" if seed == runs[0] else f", run {runs.index(seed) + 1} of {len(runs)}"
+                yield f"fitting {words.listed(list(stages[event.identity].arms))}{more} ..."
+        return list(stages)
 
     def make_plan(self, slots: int, *, keep: bool = True, timed: bool = True) -> FitPlan:
         """The plan that an earlier run of the same command left, or a new one for `slots` processes, which is kept.
@@ -265,7 +272,7 @@ class Fit:
             test=model.test,
             uncalibrated=softmax(model.raw) if model.raw is not None and labels and len(model.raw) else None,
             results=results,
-            answer=answer(candidates, best, serves, self.plan.study["arms"]),
+            answer=answer(candidates, best, serves, self.plan.study["arms"], folds),
             plan=self.plan.texts,
             notes=tuple(remarks),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}

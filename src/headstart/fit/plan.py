@@ -17,9 +17,11 @@ from headstart.fit.budget import (
     Amount,
     Known,
     cost_of,
+    least_steps,
     left_out,
     scaled_down,
     scaled_with_backbone,
+    seconds_of_one,
     side_by_side,
     stage_seconds,
     whole_amount,
@@ -98,13 +100,17 @@ def _fitted(
     def cost(amount: Amount) -> float:
         return cost_of(known, settings, amount, seconds, share)
 
+    if known.kind != "numbers" and not settings.asks_for_network:
+        of_one = seconds_of_one(known, settings, seconds, share)
+        if of_one > left:
+            return _without_networks(known, settings, made_for, of_one / SAFE + spent + START), False
     rates = [whole.rates] if settings.rates is not None else [defaults.RATES, defaults.ONE_RATE]
     amount, enough = whole, False
     for tried in rates:
         scaled = scaled_down if known.backbone is None else scaled_with_backbone
         amount = scaled(replace(whole, rates=tried), left, cost, settings)
         trained = [amount.steps, *([amount.backbone_steps] if known.backbone is not None else [])]
-        enough = min(trained) >= min(defaults.LEAST_STEPS, whole.steps)
+        enough = min(trained) >= min(least_steps(known, settings), whole.steps)
         if enough:
             break
     if settings.pretrains and (leaves := left_out(known, settings, amount, whole)):
@@ -124,6 +130,20 @@ def _fitted(
         made_by=version("headstart"),
     )
     return plan, enough
+
+
+def _without_networks(known: Known, settings: FitSettings, made_for: str, enough: float) -> FitPlan:
+    """The plan where the time is too little for a network; `enough` seconds would do."""
+    table = study_without_networks(known, settings, settings.runs[0])
+    table |= {"title": "Models without a network on the same sequences", "axes": {"seed": list(settings.runs)}}
+    time = f"{math.ceil(enough)}s" if enough < 100 else f"{math.ceil(enough / 60)}m"
+    text = (
+        f"no network is trained: the time of {duration(settings.time)} is too little for "
+        f"{least_steps(known, settings):,} steps of training, and with fewer a network loses to n-grams; --time {time} "
+        "would do, and --serve network or --pretrain trains one in any case"
+    )
+    texts = (*([f"split: {known.split}"] if known.split else []), text)
+    return FitPlan(made_for=made_for, study=table, seconds=0.0, texts=texts, made_by=version("headstart"))
 
 
 def _resolved(plan: Plan, amount: Amount) -> Amount:
@@ -320,7 +340,8 @@ def _texts(
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, {how}")
     lines += [why] if why else []
     if settings.pretrains or why:
-        lines.append(defaults.expectation(known.labelled, known.rows))
+        reason = "it was asked for" if settings.asks_to_pretrain else "the time allows it"
+        lines.append(defaults.expectation(known.labelled, known.rows, reason if settings.pretrains else ""))
     if known.backbone is not None:
         lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
     if known.series is not None:

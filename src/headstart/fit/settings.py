@@ -136,6 +136,12 @@ class FitSettings:
         return bool(asked) or any(word.startswith("pretrain.") for word in self.overrides)
 
     @property
+    def asks_for_network(self) -> bool:
+        """Whether a person asked for it: as what is served, by a setting of networks, or by an arm that is one."""
+        asked = (self.rates, self.epochs, self.overrides, self.models, self.backbone, self.start, self.asks_to_pretrain)
+        return any(asked) or self.serve not in (*(name for name in SERVABLE if name != "network"), EMBEDDING)
+
+    @property
     def runs(self) -> tuple[int, ...]:
         """The seed of each run."""
         return tuple(range(SEEDS)) if self.seeds is None else self.seeds
@@ -166,7 +172,8 @@ class FitPlan(Spec):
 
     @classmethod
     def load(cls, folder: Path, wanted: str, settings: FitSettings) -> FitPlan | None:
-        """The plan that an earlier run of the same command left; None where it had another limit of time.
+        """The plan that an earlier run of the same command left; None where it had another limit of time, or no network
+        where one is asked for.
 
         Raises: BadInput where it was made for something else.
         """
@@ -185,7 +192,8 @@ class FitPlan(Spec):
             differ = [name for name in now if plan.settings and plan.settings.get(name) != now[name]]
             which = f" ({listed(differ)})" if differ else ""
             raise BadInput(f"{path}: was made for other data or settings{which}; {anew}")
-        return plan if plan.time == settings.time else None
+        networks = "scratch" in plan.study.get("arms", {}) or not settings.asks_for_network
+        return plan if plan.time == settings.time and networks else None
 
     def save(self, folder: Path, settings: FitSettings) -> None:
         """Write the plan where the same command finds it."""

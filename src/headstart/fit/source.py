@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -176,14 +177,36 @@ def _several_targets(s: Sequences) -> str:
             return f"column {exact[0]!r} holds a list for each sequence"
         if len(names) > 1 and not exact:
             return f"columns {', '.join(map(repr, sorted(names)[:5]))} look like several targets"
-    labels = {label for label in s.labels if label is not None}
-    for mark in MARKS if layout.spec.target_kind == "auto" and s.target == "class" else ():
-        parts = Counter(part.strip() for label in labels for part in label.split(mark))
-        # Names of classes may hold a mark too ("walking, upstairs"); labels recur beside others.
-        if len(labels) < sum(parts.values()) - 1 and 2 * sum(count > 1 for count in parts.values()) > len(parts):
-            example = next(label for label in s.labels if label is not None and mark in label)
-            return (
-                f"labels such as {example!r} look like several targets separated by {mark!r} (--target-kind class "
-                "takes each such label for one class)"
-            )
+    if layout.spec.target_kind != "auto" or s.target != "class":
+        return ""
+    labels, as_one = {label for label in s.labels if label is not None}, "--target-kind class takes each such label"
+    lists = {label for label in labels if len(_listed_in(label)) > 1}
+    if lists:
+        return f"labels such as {_first_of(s, lists)} are lists of several targets ({as_one} for one class)"
+    for mark in MARKS:
+        parts = {label: [part.strip() for part in label.split(mark)] for label in labels if mark in label}
+        counts = Counter(part for label in labels for part in parts.get(label, [label]))
+        # Names of classes may hold a mark too ("walking, upstairs"); labels recur beside others, or stand alone.
+        recur = len(labels) < counts.total() - 1 and 2 * sum(count > 1 for count in counts.values()) > len(counts)
+        joined = {label for label, several in parts.items() if labels.issuperset(several)}
+        if recur or joined:
+            example = _first_of(s, joined or set(parts))
+            return f"labels such as {example} look like several targets separated by {mark!r} ({as_one} for one class)"
     return ""
+
+
+def _first_of(s: Sequences, labels: set[str]) -> str:
+    """The first of these labels, and where it stands."""
+    row = next(row for row, label in enumerate(s.labels) if label in labels)
+    return f"{s.labels[row]!r} ({s.places.of(row)})"
+
+
+def _listed_in(label: str) -> list[object]:
+    """What a label lists as JSON or Python writes it (`["a", "b"]`); nothing where it is no list."""
+    if not label.startswith("["):
+        return []
+    try:
+        values = json.loads(label.replace("'", '"'))
+    except (ValueError, RecursionError):
+        return []
+    return values if isinstance(values, list) else []

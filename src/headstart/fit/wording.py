@@ -44,13 +44,15 @@ HIDDEN = ("layout", "note")
 """Lines of a data card that may name a file."""
 
 
-def answer(candidates: Sequence[Candidate], best: Candidate, serves: Candidate, planned: Collection[str]) -> str:
+def answer(
+    candidates: Sequence[Candidate], best: Candidate, serves: Candidate, planned: Collection[str], folds: int = 1
+) -> str:
     """The first sentences of the screen and of the page: the best model, and what self-pretraining and a checkpoint
-    helped. planned: arms of the networks' study."""
+    helped. planned: arms of the networks' study. folds: of validation, in each run another one."""
     by_name = {candidate.name: candidate for candidate in candidates}
     texts = [_winner(candidates, best, serves)]
     if "self_pretrained" in planned:
-        texts += _helped(by_name, "self_pretrained", "self-pretraining")
+        texts += _helped(by_name, "self_pretrained", "self-pretraining", words.runs_are(folds))
     else:
         texts.append("Self-pretraining was not tried; the plan says why.")
     arms = {
@@ -59,7 +61,7 @@ def answer(candidates: Sequence[Candidate], best: Candidate, serves: Candidate, 
         STARTED: "starting from the other model",
     }
     for arm, text in arms.items():
-        texts += _helped(by_name, arm, text) if arm in by_name else []
+        texts += _helped(by_name, arm, text, words.runs_are(folds)) if arm in by_name else []
     return " ".join(texts)
 
 
@@ -82,8 +84,8 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate)
     return f"{sentence}. As asked for, predict serves {serves.name}."
 
 
-def _helped(candidates: Mapping[str, Candidate], arm: str, subject: str) -> Iterator[str]:
-    """Whether an arm is ahead of training from scratch; subject: what helps it, in words."""
+def _helped(candidates: Mapping[str, Candidate], arm: str, subject: str, run: str) -> Iterator[str]:
+    """Whether an arm is ahead of training from scratch; subject: what helps it, in words. run: `seed` or `fold`."""
     pretrained, scratch = candidates.get(arm), candidates.get("scratch")
     if pretrained is None or scratch is None:
         trained = "neither network" if pretrained is scratch else "only one of the two networks"
@@ -95,10 +97,10 @@ def _helped(candidates: Mapping[str, Candidate], arm: str, subject: str) -> Iter
         return
     text = f"{words.difference(gap)} test {name} over training from scratch"
     if gap.interval is None:
-        yield f"Whether {subject} helped is undecided with one seed ({text})."
+        yield f"Whether {subject} helped is undecided with one {run} ({text})."
         return
     drawn = draw_error(pretrained, scratch)
-    seeds = f"{words.many(gap.n, 'seed')}, detectable {words.score(detectable(gap))}"
+    seeds = f"{words.many(gap.n, run)}, detectable {words.score(detectable(gap))}"
     beside = f", and a standard error of {words.score(drawn)} from the draw of the test sequences" if drawn else ""
     if gap.clear and (drawn is None or abs(gap.mean) > NORMAL * drawn):
         verb = "helped" if gap.mean > 0 else "hurt"
@@ -146,7 +148,8 @@ def notes(
         verb, end = "was" if left == 1 else "were", "The fit was interrupted" if interrupted else "The time was over"
         texts.append(
             f"{end} before {words.many(left, 'stage')} {verb} done, so that some models have fewer "
-            "seeds than others, and the choice may change. Run the command again to finish them."
+            f"{words.runs_are(results.folds)}s than others, and the choice may change. Run the command again to finish "
+            "them."
         )
     if interrupted:
         texts.append(
@@ -233,7 +236,8 @@ def own_score(outcome: Outcome) -> str:
     if not count:
         return "No sequence was held out for a test, so that every score here is one by which models were chosen."
     several = outcome.candidate(outcome.serves).row.n > 1
-    others = " The table holds means over seeds; this is the one model of them that is served." if several else ""
+    runs = f"{words.runs_are(outcome.results.folds)}s"
+    others = f" The table holds means over {runs}; this is the one model of them that is served." if several else ""
     subject = "The model that is served"
     if outcome.again:
         subject, others = "Before it was fitted again with validation, the model that is served", ""

@@ -348,8 +348,7 @@ def _test_error(results: Results) -> Texts:
 
 def _training_error(results: Results) -> Texts:
     if any(row.test is not None and row.test.sem is not None for row in results.table):
-        text = "Standard errors and intervals cover training only (seeds of initial weights, order and masks), not the"
-        yield "", f"{text} draw of the data or of the split, nor what another kind of processor changes."
+        yield "", words.covered(results.folds)
 
 
 def _starts(results: Results, plan: Plan) -> Texts:

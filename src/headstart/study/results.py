@@ -86,7 +86,8 @@ class Results:
     was left out. `paper` holds the numbers that a paper printed. `baselines` are the rows of the tasks' own baselines.
     `axes`: column -> the study's column that it is, and the values of axes at which it stands beside others.
     `records` reads what a stage recorded on the way, by its identity. `pretrained`: a row rests on weights that were
-    read from a checkpoint.
+    read from a checkpoint. `folds`: of train and validation, another of which validates in each run (1: the same rows
+    in all).
     """
 
     name: str
@@ -108,6 +109,7 @@ class Results:
     axes: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
     pretrained: bool = False
     records: Callable[[str], Sequence[Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
+    folds: int = 1
 
     @property
     def heading(self) -> str:

@@ -111,9 +111,17 @@ def summarise(
         axes=axes,
         pretrained=any(planned.spec.model.kind == "checkpoint" for cell in plan.cells for planned in cell.chain),
         records=None if records is None else on_the_way,
+        folds=_folds(plan),
     )
     results = replace(results, averages=averages(results, report.average, tuple(study.columns)))
     return replace(results, caveats=tuple(caveats(results, plan, lookup)))
+
+
+def _folds(plan: Plan) -> int:
+    """Folds of which each run of a study validates on another; 1 where all validate on the same rows."""
+    tasks = [cell.chain[-1].spec.task for cell in plan.cells]
+    dealt = {(folds, getattr(task, "fold", 0)) for task in tasks if (folds := getattr(task, "folds", None))}
+    return max(folds for folds, _ in dealt) if len(dealt) > 1 else 1
 
 
 def _row(

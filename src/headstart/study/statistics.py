@@ -28,6 +28,14 @@ class Estimate:
     n: int
     values: tuple[float, ...] = field(default=(), repr=False)
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Two-sided t-interval of the mean, or None for one run."""
+        if self.sem is None:
+            return None
+        reach = t_quantile(self.n - 1) * self.sem
+        return self.mean - reach, self.mean + reach
+
 
 @dataclass(frozen=True)
 class Difference:

@@ -96,12 +96,38 @@ def seeds(gap: Difference) -> str:
     return f"{gap.sides[0].n} and {gap.sides[1].n} unpaired runs"
 
 
-def pairing(gaps: Iterable[Difference | None]) -> str:
+def pairing(gaps: Iterable[Difference | None], noun: str = "seed") -> str:
     """How differences were taken, by the rule of `statistics.difference`, to stand after `differences are`."""
     ways = {gap.sides is None for gap in gaps if gap is not None}
     if len(ways) > 1:
-        return f"paired by seed where two arms share at least {PAIRS} seeds, else unpaired (Welch)"
-    return "paired by seed" if True in ways or not ways else f"unpaired (Welch), as no arms share {PAIRS} seeds"
+        return f"paired by {noun} where two arms share at least {PAIRS} {noun}s, else unpaired (Welch)"
+    return f"paired by {noun}" if True in ways or not ways else f"unpaired (Welch), as no arms share {PAIRS} {noun}s"
+
+
+def runs_are(folds: int) -> str:
+    """What the runs of a row differ in: `seed`, or `fold` where each validates on another of several."""
+    return "fold" if folds > 1 else "seed"
+
+
+def over_folds(means: Mapping[str, Estimate | None]) -> str:
+    """Intervals of scores of validation over folds, by arm, of shares that 1 ends; empty where there are none."""
+    ends = {arm: value.interval for arm, value in means.items() if value is not None and value.interval is not None}
+    each = [f"{arm} [{score(low)}, {score(min(high, 1.0))}]" for arm, (low, high) in ends.items()]
+    return f"Over folds, val with a 95 % t-interval, approximate as folds share train rows: {', '.join(each)}."
+
+
+def covered(folds: int) -> str:
+    """What standard errors and intervals cover, and what they do not."""
+    if folds > 1:
+        return (
+            "Standard errors and intervals are over folds and cover which rows train and which validate; folds share "
+            "most of their train rows, so that intervals are approximate, rather too narrow. Not covered are the draw "
+            "of the test split and what another kind of processor changes."
+        )
+    return (
+        "Standard errors and intervals cover training only (seeds of initial weights, order and masks), not the draw "
+        "of the data or of the split, nor what another kind of processor changes."
+    )
 
 
 def count(value: float | None) -> str:

@@ -212,7 +212,8 @@ def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
         if ACROSS in note:
             screen.print(hanging(f"scores will be too good: {note}"))
     at_once = f", {slots} networks at a time" if slots > 1 else ""
-    screen.print(Text(f"  - about {words.duration(plan.seconds)} of training on {fit.device}{at_once}"))
+    if plan.seconds:
+        screen.print(Text(f"  - about {words.duration(plan.seconds)} of training on {fit.device}{at_once}"))
 
 
 def _print_outcome(outcome: Outcome, folder: Path) -> None:

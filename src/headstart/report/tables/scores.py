@@ -133,16 +133,19 @@ def _first_heads(results: Results) -> dict[str, tuple[str, bool]]:
 
 def note(results: Results) -> str:
     """What the columns of the table mean, in a line."""
-    pairing = words.pairing(row.difference for row in results.table)
+    noun = words.runs_are(results.folds)
+    pairing = words.pairing((row.difference for row in results.table), noun)
     gap = (
         f" Differences are on test, {pairing}, with a 95 % t-interval in brackets. Detectable: the smallest true "
         f"difference that so many runs would show with a chance of {words.percent(POWER)}."
     )
     gap = gap if results.against else ""
     explained = f" {R2}" if any(row.metric == "r2" for row in results.table) else ""
+    means = {row.arm: row.val for row in results.table} if results.folds > 1 and len(results.columns) == 1 else {}
+    folds = f" {words.over_folds(means)}" if any(value and value.interval for value in means.values()) else ""
     return (
-        "Mean ± standard error over n seeds, at the best weights by validation; settings chosen on "
-        f"validation alone.{gap} Budget: per run, parents included. Tried: settings per arm. Bold: best on "
+        f"Mean ± standard error over n {noun}s, at the best weights by validation; settings chosen on "
+        f"validation alone.{folds}{gap} Budget: per run, parents included. Tried: settings per arm. Bold: best on "
         f"validation.{explained}{DRAW if results.pretrained else ''}"
     )
 

@@ -1,0 +1,39 @@
+"""The page of coverage: its rows are those of the predictions, and its set of numbers is made alike every time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import interval_coverage
+
+
+def test_coverage_and_size_are_those_of_the_predictions(tmp_path: Path, monkeypatch) -> None:
+    for part in ("TRAIN", "TEST"):
+        (tmp_path / f"Two_{part}.tsv").write_text("1\t0.5\n2\t0.7\n1.0\t0.1\n2\t0.2\n")
+
+    def headstart(*words: str) -> str:
+        if words[0] == "predict":
+            (tmp_path / "Two.csv").write_text("id,in_1,in_2\na,1,0\nb,1,1\nc,0,1\nd,0,1\n")
+        return "conformal, by 1,200 sequences held out (folds): the truth is inside\n"
+
+    monkeypatch.setattr(interval_coverage, "_headstart", headstart)
+    rows = list(interval_coverage.measured("Two", tmp_path, tmp_path, "9s"))
+    assert rows[1] == ["Two", "4", "4", "0.9", "0.750 ± 0.217", "1.25 classes", "1,200 of folds"]
+    text = interval_coverage.page(rows, ["Two"], "9s")
+    assert "Coverage was 0.750 to 0.750 where 0.8 was asked and 0.750 to 0.750 where 0.9 was asked." in text
+
+
+def test_the_made_set_of_numbers_repeats_itself(tmp_path: Path) -> None:
+    files = []
+    for _ in range(2):
+        interval_coverage.write_waves(tmp_path, {"TRAIN": 20, "TEST": 30})
+        files.append([(tmp_path / f"waves (made)_{part}.tsv").read_bytes() for part in ("TRAIN", "TEST")])
+    assert files[0] == files[1]
+    values = np.loadtxt(tmp_path / "waves (made)_TEST.tsv")
+    assert values.shape == (30, 61)
+    assert 1 < values[:, 0].min() < values[:, 0].max() < 10
