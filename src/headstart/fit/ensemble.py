@@ -34,20 +34,21 @@ def with_ensemble(
     """
     networks = [item for item in candidates if item.is_network]
     others = [item for item in candidates if not item.is_network and item.name not in NO_MEMBERS]
-    lack = [name for name, items in (("network", networks), ("model without a network", others)) if not items]
-    pairs = [] if lack else _pairs(winner(networks), winner(others))
-    metric = results.table[0].metric
-    if pairs and metric in METRICS:
+    metric, again = results.table[0].metric, "give the same command again, with more --time"
+    if not networks or not others:
+        lack = "model without a network" if networks else "network"
+        why = f"no {lack} was trained to its end; {again}"
+    elif metric not in METRICS:
+        why = f"models are chosen by {metric!r}, which an average does not have; leave that setting out"
+    elif not (pairs := _pairs(winner(networks), winner(others))):
+        why = f"both were trained to their end on no common fold; {again}"
+    else:
         candidate = _candidate(results, winner(networks), winner(others), pairs, weights)
         results = replace(results, arms=(*results.arms, ENSEMBLE), table=(*results.table, candidate.row))
         return results, [*candidates, candidate]
-    if not asked:
-        return results, list(candidates)
-    text = f"networks are chosen by {metric!r}, which an average does not have; leave that setting out"
-    if lack or metric in METRICS:
-        text = f"no {lack[0]} was trained to its end" if lack else "both were trained to their end on no common fold"
-        text += "; give the same command again, with more --time"
-    raise BadInput(f"--serve: {ENSEMBLE!r} averages a network and a model without one, and {text}")
+    if asked:
+        raise BadInput(f"--serve: {ENSEMBLE!r} averages a network and a model without one, and {why}")
+    return results, list(candidates)
 
 
 def _pairs(network: Candidate, other: Candidate) -> list[TrainedModel]:
@@ -69,9 +70,7 @@ def _pairs(network: Candidate, other: Candidate) -> list[TrainedModel]:
 
 
 def _average(first: Answers, second: Answers) -> Answers:
-    same = first.target.shape == second.target.shape and bool(
-        ((first.target == second.target) | (first.target != first.target)).all()
-    )
+    same = np.array_equal(first.target, second.target, equal_nan=first.target.dtype.kind == "f")
     assert same, "both answer the same rows in their order"
     return Answers(first.target, (first.predicted + second.predicted) / 2)
 
