@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -38,13 +38,7 @@ def candidate(name: str, *shares: list[float], expected: int | None = None, test
         models.append(TrainedModel(seed, f"{name}{seed}", val, tested, (val.scores["accuracy"], 0.0)))
     scores = {model.seed: model.worth[0] for model in models}
     line = row(name, "accuracy", scores, scores)
-    return Candidate(line if expected is None else _expecting(line, expected), "in words", models=tuple(models))
-
-
-def _expecting(line: Any, expected: int) -> Any:
-    from dataclasses import replace
-
-    return replace(line, expected=expected)
+    return Candidate(line if expected is None else replace(line, expected=expected), "in words", models=tuple(models))
 
 
 def compared(*candidates: Candidate, asked: bool = False) -> tuple[Results, list[Candidate]]:
@@ -191,9 +185,10 @@ def test_its_score_is_that_of_the_answers_of_its_members_by_hand(
             continue
         np.testing.assert_allclose(model.val.predicted, mean, atol=1e-12)
         right = mean.argmax(1) == target
-        by_class = [right[target == k].mean() for k in (0, 1)]
-        wanted = np.mean(by_class) if kind == "balanced" else right.mean()
-        assert model.worth[0] == pytest.approx(wanted, abs=0.02 if kind == "balanced" else 1e-12)
+        spec = json.loads((tmp_path / "runs" / model.identity / "stage.json").read_text())["spec"]
+        each = np.array(spec["objective"].get("class_weights") or (1.0, 1.0))[target.astype(int)]
+        assert (each.min() < each.max()) == (kind == "balanced")
+        assert model.worth[0] == pytest.approx((right * each).sum() / each.sum(), abs=1e-12)
     members = [outcome.candidate(name).row.val for name in ensemble.members]
     assert all(member is not None for member in members)
     save_model(outcome.served, tmp_path / "model")
