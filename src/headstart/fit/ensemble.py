@@ -1,6 +1,6 @@
 """The average of the best network and the best model without gradients: a model more that may be served, untrained.
 
-On validation rows of choosing sets (benchmarks/fit_against.toml, train rows alone, 4 to 5 minutes of a busy core each) it
+On validation rows of choosing sets (benchmarks/fit_against.toml, train rows alone, 4 to 5 minutes of a busy core) it
 was chosen on none of four. Accuracy of it, of the best network and of kernels: 0.870, 0.900 and 0.880 on ECG200; 0.759,
 0.826 and 0.795 on ArrowHead, four folds of five; 0.978, 0.994 and 0.978 on SyntheticControl; 0.950, 0.781 and 0.956 on
 OSULeaf, four folds. So it is a candidate that validation may choose, and never the default by itself.
