@@ -220,7 +220,8 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         pretrain_epochs: of training and of self-pretraining; None: by the number of rows.
     class_weight: None, or `balanced`: each class weighs the same.
     pretrain: whether networks are self-pretrained, on X and X_unlabelled; None: where it is worth its time.
-    serve: the model that predicts: `auto` (the best on validation), `network`, `majority`, `summary` or `kernels`.
+    serve: the model that predicts: `auto` (the best on validation), `network`, `majority`, `summary`, `kernels` or
+        `ensemble` (the average of the best network and the best of the others).
     kind: `numbers`, `text`, `dna`, `protein`, `tokens`; `auto` takes numbers for numbers, however few values they have.
     channels_first: arrays are (n, F, L), and sequences (F, L).
     validation_fraction: share of the rows on which is chosen, each class in proportion, the rows of a group together.

@@ -21,6 +21,7 @@ from headstart.report.figures.curves import curves, curves_told
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
 from headstart.report.figures.style import DOTS, Drawing, across, canvas, legend_of
 from headstart.report.tables.model import Table, text_table
+from headstart.serve.config import ENSEMBLE
 from headstart.study import words
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def drawings(outcome: Outcome) -> Iterator[Drawing]:
             " pretrain is the self-pretraining before it, which hides values and asks for them back." if both else ""
         )
         trained = {identity for row in results.table for identity in row.stages if outcome.records.get(identity)}
-        rows = tuple(row for row in results.table if trained & set(row.stages))
+        rows = tuple(row for row in results.table if trained & set(row.stages) and row.arm != ENSEMBLE)
         shown, column = replace(results, table=rows), results.columns[0]
         text = (
             f"How the networks learnt, at the settings that validation chose: {curves_told(shown, column)}. finetune "

@@ -59,10 +59,14 @@ class Explained:
 
 def affordable(served: Served) -> int:
     """How many sequences at most are looked at: the layers of a checkpoint may be a thousand times our own."""
-    network, fitted = served.config.network, served.classics.get(served.chosen())
+    return min(_affordable(served, name) for name in served.members())
+
+
+def _affordable(served: Served, name: str) -> int:
+    network, fitted = served.config.network, served.classics.get(name)
     if isinstance(features := getattr(fitted, "features", None), Embedding):
         return _few(features.encoder.flops * features.channels)
-    if served.chosen() != NETWORK or network is None or network.arm not in (BACKBONE, TUNED, STARTED):
+    if name != NETWORK or network is None or network.arm not in (BACKBONE, TUNED, STARTED):
         return MOST
     assert isinstance(network.model, ModelSpec), "arms of other weights have their blocks"
     signature = served.config.signature

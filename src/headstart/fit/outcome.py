@@ -29,6 +29,8 @@ from headstart.tasks.own import OwnFacts
 
 SIMPLEST = ("majority", "summary", "kernels", EMBEDDING, "scratch", "self_pretrained")
 """Arms, the simplest first: of models with equal validation scores the first of these is taken."""
+ALIKE = 1e-6
+"""Scores that differ by no more, as a share of them, are equal."""
 ENOUGH = 100
 """Labelled test sequences from which on they alone say how wrong a model is."""
 MOST_ERRORS = 10_000
@@ -75,7 +77,8 @@ class Answers:
 @dataclass(frozen=True)
 class TrainedModel:
     """One finished stage of an arm, and its answers. worth: what validation compares, the greater the better, then what
-    decides between equals. raw: (n, K) scores of a network on test before its temperature."""
+    decides between equals. raw: (n, K) scores of a network on test before its temperature. members: of an ensemble the
+    two models that it averages; its seed and stage are those of the network."""
 
     seed: int
     identity: str
@@ -84,6 +87,7 @@ class TrainedModel:
     worth: tuple[float, float]
     temperature: float = 1.0
     raw: np.ndarray | None = None
+    members: tuple[TrainedModel, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,13 +95,15 @@ class Candidate:
     """One model that could be served: an arm of the study with a finished run.
 
     row: of the study's results. text: what it is, in words. more: test measures by name over the same seeds; numbers in
-    the target's own unit. models: of each seed; one where no random numbers are drawn.
+    the target's own unit. models: of each seed; one where no random numbers are drawn. members: of an ensemble, names
+    of the network and of the model without gradients that it averages.
     """
 
     row: Row
     text: str
     more: Mapping[str, Estimate] = field(default_factory=dict)
     models: tuple[TrainedModel, ...] = ()
+    members: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -106,8 +112,8 @@ class Candidate:
 
     @property
     def is_network(self) -> bool:
-        """It is a neural network, not a model without gradients."""
-        return self.name not in WITHOUT_GRADIENTS["numbers"]
+        """It is a neural network, not a model without gradients, nor an ensemble of both."""
+        return not self.members and self.name not in WITHOUT_GRADIENTS["numbers"]
 
     @property
     def worth(self) -> float:
@@ -118,9 +124,20 @@ class Candidate:
         """The model that validation prefers; of equals the earliest."""
         return max(self.models, key=lambda model: model.worth)
 
+    def parts(self) -> dict[str, TrainedModel]:
+        """What serves where this does, by the names of arms: its best model, or the two that this averages."""
+        best = self.best()
+        return dict(zip(self.members, best.members, strict=True)) if self.members else {self.name: best}
+
+    @property
+    def fitted(self) -> str | None:
+        """Name of the model without gradients in it: its own, or that of a member; None of a network."""
+        return self.members[1] if self.members else None if self.is_network else self.name
+
     def choices(self, store: Store, data: Path) -> dict[str, Any]:
-        """What the best model without gradients has chosen on validation, as fields of its spec."""
-        stage = open_stage(store, self.best().identity, data)
+        """What the best model without gradients in it has chosen on validation, as fields of its spec."""
+        assert self.fitted is not None, "a network is not fitted again"
+        stage = open_stage(store, self.parts()[self.fitted].identity, data)
         chosen: dict[str, Any] = stage.spec.model.choices(stage.model().facts)
         return chosen
 
@@ -182,12 +199,16 @@ def candidates_of(
         runs = row.runs or (row.points[0].runs if row.points else ())
         models = tuple(_model(run, row.arm, store, facts, weights) for run in runs if run.status == "complete")
         if models:
-            tests = [model.test.scores for model in models]
-            more = {name: [scores[name] for scores in tests if np.isfinite(scores[name])] for name in tests[0]}
-            means = {name: value for name, values in more.items() if (value := estimate(values)) is not None}
             start = "self-pretrained on the sequences" if row.arm.endswith(PRETRAINED) else "from random weights"
-            out.append(Candidate(row, known.get(row.arm, f"your own model, {start}"), means, models))
+            out.append(Candidate(row, known.get(row.arm, f"your own model, {start}"), test_means(models), models))
     return out
+
+
+def test_means(models: Sequence[TrainedModel]) -> dict[str, Estimate]:
+    """The mean over these models of each test measure that is a number, by its name."""
+    tests = [model.test.scores for model in models]
+    more = {name: [scores[name] for scores in tests if np.isfinite(scores[name])] for name in tests[0]}
+    return {name: value for name, values in more.items() if (value := estimate(values)) is not None}
 
 
 def distinct(row: Row) -> Row:
@@ -202,17 +223,19 @@ def distinct(row: Row) -> Row:
 def winner(candidates: Sequence[Candidate]) -> Candidate:
     """The best on validation, by the mean over the seeds that two models share; of equals the simplest.
 
-    Where the time ended before a network saw every fold, it is compared on those that it saw.
+    Where the time ended before a network saw every fold, it is compared on those that it saw. An ensemble is the last
+    of equals, and what weights in float32 add up to is equal within 1e-6.
     """
     ranks = {name: rank for rank, name in enumerate(SIMPLEST)}
-    order = sorted(candidates, key=lambda candidate: ranks.get(candidate.name, len(ranks)))
+    order = sorted(candidates, key=lambda item: (bool(item.members), ranks.get(item.name, len(ranks))))
     best = order[0]
     for other in order[1:]:
         # A model that draws nothing, on rows that all runs share, is one for all seeds.
         several = best.row.expected > 1 and other.row.expected > 1
         seeds = {m.seed for m in best.models} & {m.seed for m in other.models} if several else set()
         own, others = ([m.worth[0] for m in c.models if m.seed in seeds or not seeds] for c in (best, other))
-        if sum(others) / len(others) > sum(own) / len(own):
+        ahead = sum(others) / len(others) - (mean := sum(own) / len(own))
+        if ahead > ALIKE * abs(mean):
             best = other
     return best
 
@@ -226,12 +249,15 @@ def _model(run: Run, arm: str, store: Store, facts: OwnFacts, weights: np.ndarra
         temperature = fit_temperature(outputs["val/output"], outputs["val/target"].astype(np.int64), True, weights)
     val, test = (_answers(outputs, split, facts, temperature) for split in ("val", "test"))
     raw = outputs.get("test/output") if network else None
-    scores = val.scores
-    known = val.labelled.target
-    alike = not facts.labels and len(known) > 0 and bool((known == known[0]).all())  # R² says nothing of them
-    chosen = run.val if run.val is not None and not alike else -(scores["rmse"] ** 2)
-    worth = (chosen, -scores.get("log_loss", 0.0))
-    return TrainedModel(run.seed, identity, val, test, worth, temperature, raw)
+    return TrainedModel(run.seed, identity, val, test, worth_of(val, run.val), temperature, raw)
+
+
+def worth_of(val: Answers, score: float | None) -> tuple[float, float]:
+    """What validation compares, of a model's answers to it and their score; None where R² is not a number."""
+    scores, known = val.scores, val.labelled.target
+    alike = "rmse" in scores and bool((known == known[0]).all())  # R² says nothing of them
+    chosen = score if score is not None and not alike else -(scores["rmse"] ** 2)
+    return chosen, -scores.get("log_loss", 0.0)
 
 
 def _answers(outputs: Mapping[str, np.ndarray], split: str, facts: OwnFacts, temperature: float) -> Answers:
@@ -262,7 +288,7 @@ def serving(serve: str, best: Candidate, candidates: Sequence[Candidate]) -> tup
 def served_model(
     facts: OwnFacts,
     layout: LayoutSpec,
-    serve: str,
+    serves: Candidate,
     network: Candidate | None,
     candidates: Sequence[Candidate],
     store: Store,
@@ -271,18 +297,20 @@ def served_model(
     profile: Profile | None = None,
     folds: int = 1,
 ) -> Served:
-    """Every model that `predict` may be asked for: the best network, and each arm without gradients at its best seed.
+    """Every model that `predict` may be asked for: the best network, and each arm without gradients at its best seed;
+    where an ensemble serves, the two models that it averages.
 
     again: identity of the stage that fitted the one that serves on train and validation. profile: of the sequences.
     folds: of validation, in each run another one.
 
     Raises: BadInput where a stage of it is gone.
     """
-    without = [candidate for candidate in candidates if not candidate.is_network]
-    stages = {candidate.name: candidate.best().identity for candidate in without}
-    stages |= {serve: again} if again is not None else {}
+    best = {item.name: item.best() for item in candidates} | serves.parts()
+    without = [item for item in candidates if not item.is_network and not item.members]
+    stages = {item.name: best[item.name].identity for item in without}
+    stages |= {serves.fitted: again} if again is not None and serves.fitted is not None else {}
     classics = {name: open_stage(store, identity, data).model() for name, identity in stages.items()}
-    stage = None if network is None else open_stage(store, network.best().identity, data)
+    stage = None if network is None else open_stage(store, best[network.name].identity, data)
     preparation = Preparation(
         kind=facts.kind,
         symbols=facts.symbols,
@@ -299,12 +327,15 @@ def served_model(
         made_by=f"headstart {version('headstart')}",
         layout=layout,
         preparation=preparation,
-        network=None if stage is None or network is None else _network_config(stage, network),
+        network=None if stage is None or network is None else _network_config(stage, network.name, best[network.name]),
         classics={name: fitted.facts for name, fitted in classics.items()},
-        serve=serve if serve in classics else NETWORK,
+        serve=NETWORK if serves.is_network else serves.name,
+        ensemble=(NETWORK, serves.members[1]) if serves.members else (),
         held_out={
-            **{item.name: held_out(item, again is not None and item.name == serve, folds) for item in without},
-            **({NETWORK: held_out(network, False, folds)} if network is not None else {}),
+            NETWORK if item is network else item.name: held_out(
+                item, again is not None and item.fitted == serves.fitted, folds, best[item.name]
+            )
+            for item in [*without, *([network] if network is not None else []), *([serves] if serves.members else [])]
         },
         profile=profile,
         plugins={} if stage is None else {plugin.name: plugin.digest for plugin in plugins_of(stage.spec.model)},
@@ -312,13 +343,14 @@ def served_model(
     return Served(config, None if stage is None else stage.model().float(), classics)
 
 
-def held_out(candidate: Candidate, again: bool, folds: int) -> HeldOut:
-    """Errors on test where it is large enough, else on validation: of the best model, or of those of all folds.
+def held_out(candidate: Candidate, again: bool, folds: int, best: TrainedModel | None = None) -> HeldOut:
+    """Errors on test where it is large enough, else on validation: of the best model, or of those of all folds. best:
+    the model of it that serves, where that is another.
 
     Of folds that were dealt several times, one time counts: each row once. Errors are rounded up, so that a sequence
     that is as wrong is within.
     """
-    best = candidate.best()
+    best = best or candidate.best()
     same = [model for model in candidate.models if model.seed // folds == best.seed // folds]
     several = folds > 1 and len(same) > 1
     source, parts = "folds" if several else "validation", [m.val for m in (same if several else (best,))]
@@ -331,11 +363,11 @@ def held_out(candidate: Candidate, again: bool, folds: int) -> HeldOut:
     return HeldOut(errors=tuple(float(f"{x:.6g}") for x in upward), source=source, again=again)
 
 
-def _network_config(stage: FinishedStage, network: Candidate) -> NetworkConfig:
+def _network_config(stage: FinishedStage, arm: str, network: TrainedModel) -> NetworkConfig:
     return NetworkConfig(
         model=stage.spec.model,
         objective=stage.spec.objective,
         length=stage.task.signature.length,
-        temperature=network.best().temperature,
-        arm=network.name,
+        temperature=network.temperature,
+        arm=arm,
     )

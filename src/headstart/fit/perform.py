@@ -22,6 +22,7 @@ from headstart.fit import plan as planning
 from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone, check_served
 from headstart.fit.budget import Amount, Known
 from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, shape_of
+from headstart.fit.ensemble import with_ensemble
 from headstart.fit.occlusion import affordable, looked
 from headstart.fit.outcome import Candidate, Outcome, candidates_of, distinct, served_model, serving, winner
 from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, STARTED, TUNED, FitPlan, FitSettings
@@ -33,7 +34,7 @@ from headstart.runner.job import Runtime, close_tasks
 from headstart.runner.machine import choose_device, default_workers, version
 from headstart.runner.perform import perform
 from headstart.sequence import IGNORE
-from headstart.serve.config import NETWORK, Profile
+from headstart.serve.config import ENSEMBLE, NETWORK, Profile
 from headstart.serve.model import of_examples
 from headstart.serve.network import check_servable
 from headstart.spec import read
@@ -202,7 +203,7 @@ class Fit:
             # Whatever the plan promised: what is left of the time, less what comparing and writing take. To find where
             # a model without gradients looks is about half the work of having fitted it, and it is fitted again.
             after = AFTER + (0.5 + 1 / len(self.settings.runs)) * self.baseline_seconds
-            least = 0.0 if self.usable and self.settings.serve != NETWORK else 1.0
+            least = 0.0 if self.usable and self.settings.serve not in (NETWORK, ENSEMBLE) else 1.0
             limit = max(least, self.settings.time - (time.monotonic() - self.begun) - after)
             if not limit:
                 return
@@ -242,12 +243,14 @@ class Fit:
         texts |= {} if backbone is None else {name: backbone.text(name) for name in (BACKBONE, TUNED)}
         texts |= {} if start is None else {STARTED: start.text(self.plan.study["arms"][STARTED])}
         candidates = candidates_of(results, self.store, self.facts, self.settings.balanced, texts)
+        weights = np.array(self.known.weights)
+        results, candidates = with_ensemble(results, candidates, weights, asked=self.settings.serve == ENSEMBLE)
         best = winner(candidates)
         serves, network = serving(self.settings.serve, best, candidates)
-        again = None if serves.is_network or interrupted else self._fit_again(serves)
+        again = None if serves.fitted is None or interrupted else self._fit_again(serves)
         profile, layout, folds = Profile.of(self.source.sequences), self.source.layout, len(self.splits)
         served = served_model(
-            self.facts, layout, serves.name, network, candidates, self.store, self.data, again, profile, folds
+            self.facts, layout, serves, network, candidates, self.store, self.data, again, profile, folds
         )
         model, labels = serves.best(), self.facts.labels
         split, answers = self.task.test, model.test
@@ -287,11 +290,13 @@ class Fit:
         )
 
     def _fit_again(self, serves: Candidate) -> str | None:
-        """Identity of the stage that fits a model on train and validation; None where it failed, or takes too long."""
+        """Identity of the stage that fits what has no gradients on train and validation; None where it failed, or takes
+        too long."""
+        assert serves.fitted is not None, "a network is not fitted again"
         if self.last_seconds > max(LONG, (self.settings.time or np.inf) + self.begun - time.monotonic()):
             return None
         chosen = serves.choices(self.store, self.data)
-        table = planning.study_fitted_again(self.known, self.settings, serves.name, chosen)
+        table = planning.study_fitted_again(self.known, self.settings, serves.fitted, chosen)
         stages = make_plan(read_study(table), self.data).stages
         list(self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))))
         identity, self.served_arm = next(iter(stages)), table["arms"]

@@ -24,8 +24,9 @@ FILES = ("file", "val", "test", "unlabelled")
 """Fields of the task that name files; those after the first are settings of a fit too."""
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
-SERVABLE = ("auto", "network", "majority", "summary", "kernels")
-"""What may be served: the best on validation, the best network, or a model without gradients by its name."""
+SERVABLE = ("auto", "network", "majority", "summary", "kernels", "ensemble")
+"""What may be served: the best on validation, the best network, a model without gradients by its name, or the average
+of the best network and the best of these."""
 BACKBONE, TUNED = "backbone", "backbone_tuned"
 """Arms of a checkpoint: with a trained head, and with norms and input layer trained too. The first is its stage too."""
 EMBEDDING = "embedding"

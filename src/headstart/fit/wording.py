@@ -224,7 +224,8 @@ def input_words(outcome: Outcome) -> str:
     channels = f" in {words.many(len(known.channels), 'channel')}" if known.kind == "numbers" else ""
     result = f"one of {len(outcome.labels)} classes" if outcome.labels else "a number"
     limit = outcome.served.limit()
-    cut = f" Of longer sequences the first {limit:,} positions are read." if limit is not None else ""
+    reader = " by the network" if outcome.candidate(outcome.serves).members else ""
+    cut = f" Of longer sequences the first {limit:,} positions are read{reader}." if limit is not None else ""
     gaps = " Missing values are allowed." if known.missing else ""
     return f"It takes sequences of {SOUNDS[known.kind]}{channels} and gives {result} for each.{cut}{gaps}"
 
@@ -274,9 +275,10 @@ def how_chosen(outcome: Outcome) -> str:
         text = f"Settings, weights and the model that is served were chosen on validation (val){test}."
     if not outcome.again:
         return text
+    what = "Its model without a network" if outcome.candidate(outcome.serves).members else "It"
     return (
-        f"{text} It was then fitted again on train and validation together; the scores here are those of the runs that "
-        "chose it."
+        f"{text} {what} was then fitted again on train and validation together; the scores here are those of the runs "
+        "that chose it."
     )
 
 

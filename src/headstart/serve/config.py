@@ -22,6 +22,8 @@ FEWEST = 5
 """Sequences of which a shift of their mean says something."""
 NETWORK = "network"
 """Name of the neural network among the models of a folder; the others have their kinds in `models.MODELS`."""
+ENSEMBLE = "ensemble"
+"""Name of the average of the network and a model without gradients; it has no weights of its own."""
 
 TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
 """Types of numpy and torch that a model folder holds, in the words of safetensors."""
@@ -212,7 +214,8 @@ class ModelConfig(Spec):
     """`config.json` of a model folder.
 
     layout: how the fitted file was read, so that others are read alike. serve: the model that predicts unless another
-    is named: `network`, or one of `classics`. label_type: of the labels in Python (`text` from files). plugins: digests
+    is named: `network`, one of `classics`, or `ensemble`. ensemble: the models that this averages, `network` and one of
+    `classics` (none: there is no such model). label_type: of the labels in Python (`text` from files). plugins: digests
     of the code of a person's own that the network is made of, by name; they are compared, never imported from here.
     held_out: errors of each model, by its name. profile: of the sequences of the fit; folders of before have neither.
     """
@@ -225,6 +228,7 @@ class ModelConfig(Spec):
     network: NetworkConfig | None = None
     classics: dict[str, Facts] = Field(default_factory=dict)
     serve: str
+    ensemble: tuple[str, ...] = ()
     label_type: Literal["text", "integer", "number", "boolean"] = "text"
     plugins: dict[str, str] = Field(default_factory=dict)
     held_out: dict[str, HeldOut] = Field(default_factory=dict)
@@ -234,7 +238,9 @@ class ModelConfig(Spec):
     def _together(self) -> ModelConfig:
         """The parts say the same of the data. Raises: ValueError naming what does not."""
         there = (*((NETWORK,) if self.network is not None else ()), *self.classics)
-        if self.serve not in there:
+        if self.ensemble and (self.network is None or self.ensemble not in [(NETWORK, name) for name in self.classics]):
+            raise ValueError(f"ensemble: {', '.join(self.ensemble)}: is not {NETWORK} and one of classics, both there")
+        if self.serve not in (*there, *((ENSEMBLE,) if self.ensemble else ())):
             raise ValueError(f"serve: {nearest(self.serve, there)}")
         wanted = "classify" if self.preparation.classes else "regress"
         if self.network is not None and self.network.objective.kind != wanted:

@@ -24,7 +24,7 @@ from headstart.models.checkpoints.folder import WEIGHTS as WEIGHTS
 from headstart.models.kind import DEFAULT
 from headstart.models.mixers import MIXERS
 from headstart.plugins import own_kinds, plugins_of, require_plugins
-from headstart.serve.config import NETWORK, TYPES, ModelConfig
+from headstart.serve.config import ENSEMBLE, NETWORK, TYPES, ModelConfig
 from headstart.serve.model import Served
 from headstart.spec import read
 from headstart.store import Damaged, publish, seal
@@ -104,18 +104,18 @@ def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others
 
 
 def _without_idle(document: dict[str, Any], use: str | None) -> dict[str, Any]:
-    """A config without its network and the models with an encoder, where another model of it answers."""
+    """A config without network, ensemble and the models with an encoder, where another model of it answers."""
     name, classics = use or document.get("serve"), document.get("classics")
     if not (isinstance(classics, Mapping) and isinstance(name, str) and name in classics):
         return document
     few = {key: x for key, x in classics.items() if key == name or not (isinstance(x, Mapping) and x.get("encoder"))}
-    return {**document, "network": None, "serve": name, "classics": few}
+    return {**document, "network": None, "ensemble": [], "serve": name, "classics": few}
 
 
 def _tensors(served: Served) -> dict[str, Any]:
     """All that is saved, by name. Raises: BadInput where config and models do not name the same."""
     there = (*((NETWORK,) if served.config.network is not None else ()), *served.config.classics)
-    if set(there) != set(served.choices):
+    if set(there) != {*served.choices} - {ENSEMBLE}:
         raise BadInput(f"model: its config names {', '.join(there)}, there are {', '.join(served.choices)}")
     import torch
 

@@ -13,7 +13,7 @@ from headstart.baselines.measures import softmax
 from headstart.data.sequences import Sequences, check_alike, standardised
 from headstart.errors import BadInput, Mistakes, nearest
 from headstart.sequence import Examples
-from headstart.serve.config import NETWORK, ModelConfig, Preparation
+from headstart.serve.config import ENSEMBLE, NETWORK, ModelConfig, Preparation
 
 if TYPE_CHECKING:
     from headstart.models.model import Network
@@ -34,8 +34,9 @@ class Served:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Names of the models that are there."""
-        return (*((NETWORK,) if self.network is not None else ()), *self.classics)
+        """Names of the models that are there; of an ensemble both members are, too."""
+        network, ensemble = (NETWORK,) if self.network is not None else (), (ENSEMBLE,) if self.config.ensemble else ()
+        return (*network, *self.classics, *ensemble)
 
     def chosen(self, use: str | None = None) -> str:
         """The model of this name, or the one that serves. Raises: BadInput for a name that is not there."""
@@ -44,10 +45,15 @@ class Served:
             raise BadInput(f"use: {nearest(name, self.choices)}")
         return name
 
+    def members(self, use: str | None = None) -> tuple[str, ...]:
+        """The models whose answers are averaged; of any but an ensemble itself. Raises: BadInput as `chosen`."""
+        name = self.chosen(use)
+        return self.config.ensemble if name == ENSEMBLE else (name,)
+
     def limit(self, use: str | None = None) -> int | None:
-        """Positions that this model sees of a sequence, the first ones; None: all."""
+        """Positions that this model, or the network of an ensemble, sees of a sequence, the first ones; None: all."""
         longest, network = self.config.preparation.longest, self.config.network
-        if self.chosen(use) != NETWORK or network is None:
+        if NETWORK not in self.members(use) or network is None:
             return longest
         room = network.length * self.config.preparation.patch
         return room if longest is None else min(longest, room)
@@ -126,7 +132,10 @@ def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarr
 
     Raises: BadInput for a name that is not there.
     """
-    name, config = served.chosen(use), served.config
+    members, config = served.members(use), served.config
+    if len(members) > 1:
+        return np.asarray(np.mean([of_examples(served, x, member) for member in members], axis=0))
+    (name,) = members
     if name != NETWORK or config.network is None:
         answers = served.classics[name].predict(x)
     else:

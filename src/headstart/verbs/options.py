@@ -97,7 +97,9 @@ TrackOption = Annotated[
 WidthOption = Annotated[str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")]
 ServeOption = Annotated[
     str,
-    typer.Option("--serve", metavar="NAME", help="auto (best on validation), network, kernels, a plugin's model, ..."),
+    typer.Option(
+        "--serve", metavar="NAME", help="auto (best on validation), network, kernels, ensemble, a plugin's model, ..."
+    ),
 ]
 BackboneOption = Annotated[
     str | None, typer.Option("--backbone", metavar="MODEL", help="Add an arm: frozen layers of a checkpoint.")

@@ -25,6 +25,7 @@ class Remarks:
 
     def __init__(self, served: Served, name: str) -> None:
         self.served, self.name, self.rows = served, name, 0
+        self.part = served.members(name)[0]  # of an ensemble the network, which alone has limits
         self._notes: Counter[tuple[str, str]] = Counter()
         profile = served.config.profile
         self._drift = None if profile is None else Drift(profile)
@@ -71,9 +72,9 @@ class Remarks:
         if self._long:
             yield (
                 f"{self._long:,} of {self.rows:,} sequences are longer than the {self.served.limit(self.name):,} "
-                f"positions that {self.name} was fitted to; only the first count"
+                f"positions that {self.part} was fitted to; only the first count{' for it' * (self.part != self.name)}"
             )
-        if self._missing and self.name == NETWORK and not self.served.config.preparation.missing:
+        if self._missing and self.part == NETWORK and not self.served.config.preparation.missing:
             yield (
                 f"{100 * self._missing / self._values:.2g} % of the values are missing, in the fit none were, so that "
                 "the network has not learned what a gap means"

@@ -1,0 +1,235 @@
+"""The average of network and kernels as a model that a fit may serve: scored and chosen on validation alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.made_outcomes import row
+
+from headstart.baselines.measures import fit_temperature, softmax
+from headstart.cli import main
+from headstart.data import read_sequences
+from headstart.errors import BadInput
+from headstart.fit.card import model_card
+from headstart.fit.ensemble import with_ensemble
+from headstart.fit.outcome import Answers, Candidate, TrainedModel, serving, winner
+from headstart.fit.page import write_page
+from headstart.fit.perform import fit_sequences
+from headstart.fit.settings import FitSettings
+from headstart.serve.folder import load_model, save_model
+from headstart.store import Store
+from headstart.study.results import Results
+
+NONE = np.zeros(0)
+TARGET = np.array([0, 0, 0, 0])
+
+
+def candidate(name: str, *shares: list[float], expected: int | None = None, test: float = 0.4) -> Candidate:
+    """A model that gives the true class these probabilities on validation, a list for each seed, and `test` on test."""
+    models = []
+    for seed, right in enumerate(shares):
+        val = Answers(TARGET, np.stack([right, 1 - np.array(right)], axis=1))
+        tested = Answers(TARGET, np.tile([[test, 1 - test]], (4, 1)))
+        models.append(TrainedModel(seed, f"{name}{seed}", val, tested, (val.scores["accuracy"], 0.0)))
+    scores = {model.seed: model.worth[0] for model in models}
+    line = row(name, "accuracy", scores, scores)
+    return Candidate(line if expected is None else replace(line, expected=expected), "in words", models=tuple(models))
+
+
+def compared(*candidates: Candidate, asked: bool = False) -> tuple[Results, list[Candidate]]:
+    table = tuple(item.row for item in candidates)
+    results = Results("fit", "", tuple(item.name for item in candidates), ("data",), "scratch", (), table)
+    return with_ensemble(results, candidates, NONE, asked=asked)
+
+
+WRONG_LAST, WRONG_FIRST = [0.9, 0.9, 0.9, 0.4], [0.3, 0.9, 0.9, 0.9]
+
+
+def test_it_is_served_where_validation_says_so_and_named_with_its_members() -> None:
+    results, candidates = compared(candidate("kernels", WRONG_LAST), candidate("scratch", WRONG_FIRST))
+    best = winner(candidates)
+    assert (best.name, best.members, best.worth) == ("ensemble", ("scratch", "kernels"), 1.0)
+    assert best.text == "the average of the calibrated probabilities of scratch and kernels"
+    assert results.table[-1] is best.row
+    assert results.arms[-1] == "ensemble"
+    assert best.row.val is not None
+    assert best.row.test is not None
+    assert (best.row.val.mean, best.row.test.mean) == (1.0, 0.0)
+    served, network = serving("auto", best, candidates)
+    assert served is best
+    assert network is candidates[1]
+    assert best.fitted == "kernels"
+    assert {name: model.identity for name, model in best.parts().items()} == {
+        "scratch": "scratch0",
+        "kernels": "kernels0",
+    }
+
+
+def test_of_equal_models_it_is_the_last() -> None:
+    _, candidates = compared(candidate("kernels", WRONG_LAST), candidate("scratch", [0.5, 0.9, 0.9, 0.1]))
+    assert candidates[-1].worth == 0.75
+    assert winner(candidates).name == "kernels"
+    _, candidates = compared(candidate("kernels", [0.6, 0.4, 0.4, 0.4]), candidate("my_own", WRONG_LAST))
+    assert candidates[-1].worth == 0.75
+    assert winner(candidates).name == "my_own"
+
+
+def test_test_chooses_nothing() -> None:
+    right, wrong = candidate("kernels", WRONG_LAST, test=0.9), candidate("scratch", [0.1] * 4, test=0.9)
+    _, candidates = compared(right, wrong)
+    assert candidates[-1].row.test is not None
+    assert candidates[-1].row.test.mean == 1.0
+    assert winner(candidates).name == "kernels"
+
+
+def test_each_fold_is_averaged_with_its_own_and_a_fold_of_one_member_alone_is_left_out() -> None:
+    kernels = candidate("kernels", WRONG_LAST, WRONG_FIRST, WRONG_LAST, expected=3)
+    network = candidate("scratch", WRONG_FIRST, WRONG_LAST, expected=3)
+    _, candidates = compared(kernels, network)
+    ensemble = candidates[-1]
+    assert (ensemble.row.n, ensemble.row.expected, ensemble.row.status) == (2, 3, "partial")
+    assert [[part.identity for part in model.members] for model in ensemble.models] == [
+        ["scratch0", "kernels0"],
+        ["scratch1", "kernels1"],
+    ]
+    for model, first, second in zip(ensemble.models, network.models, kernels.models, strict=False):
+        by_hand = [(a + b) / 2 for a, b in zip(first.val.predicted, second.val.predicted, strict=True)]
+        np.testing.assert_array_equal(model.val.predicted, by_hand)
+
+
+def test_a_model_that_draws_nothing_is_averaged_with_the_network_of_every_seed() -> None:
+    summary = candidate("summary", WRONG_LAST, expected=1)
+    _, candidates = compared(summary, candidate("scratch", WRONG_FIRST, WRONG_FIRST, expected=2))
+    assert [model.seed for model in candidates[-1].models] == [0, 1]
+    assert winner(candidates).name == "ensemble"
+
+
+def test_the_best_of_each_kind_is_a_member_and_the_commonest_class_never() -> None:
+    _, candidates = compared(
+        candidate("majority", [0.9] * 4),
+        candidate("summary", [0.1, 0.9, 0.9, 0.1]),
+        candidate("kernels", WRONG_LAST),
+        candidate("scratch", [0.1, 0.9, 0.1, 0.1]),
+        candidate("self_pretrained", WRONG_FIRST),
+    )
+    assert candidates[-1].members == ("self_pretrained", "kernels")
+
+
+@pytest.mark.parametrize(
+    ("candidates", "reason"),
+    [
+        ((candidate("kernels", WRONG_LAST),), "no network was trained to its end"),
+        (
+            (candidate("scratch", WRONG_LAST), candidate("majority", WRONG_LAST)),
+            "no model without a network was trained to its end",
+        ),
+        ((candidate("kernels", expected=2), candidate("scratch", WRONG_LAST, expected=2)), "on no common fold"),
+    ],
+)
+def test_it_is_refused_where_a_member_is_missing(
+    candidates: tuple[Candidate, ...], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headstart.fit.ensemble.winner", lambda items: items[0])
+    text = f"--serve: 'ensemble' averages a network and a model without one, and .*{reason}; give the same command"
+    with pytest.raises(BadInput, match=text):
+        compared(*candidates, asked=True)
+    assert compared(*candidates)[1] == list(candidates)
+
+
+def rows(count: int = 60) -> list[np.ndarray]:
+    draw = np.random.default_rng(0)
+    return [
+        np.sin(np.arange(16) * (0.5 + 0.3 * (i % 2)) + draw.uniform(0, 6)) + draw.normal(0, 0.9, 16)
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["classes", "balanced", "numbers"])
+def test_its_score_is_that_of_the_answers_of_its_members_by_hand(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headstart.baselines.kernels.FEATURES", 84)
+    labels = (
+        [f"{x.mean():.3f}" for x in rows()] if kind == "numbers" else ["ab"[i % 2 if i < 50 else 0] for i in range(60)]
+    )
+    s = read_sequences(rows(), labels=labels)
+    settings = FitSettings(
+        time=None, epochs=2, rates=(1e-2,), pretrain=False, serve="ensemble", balanced=kind == "balanced"
+    )
+    outcome = fit_sequences(s, settings, store=tmp_path / "runs")
+    assert outcome.serves == "ensemble"
+    ensemble = outcome.candidate("ensemble")
+    assert ensemble.row.n == ensemble.row.expected == 5
+    store = Store(tmp_path / "runs")
+    counts = np.array([sum(label == name for label in labels) for name in outcome.labels])
+    for model in ensemble.models:
+        answers = []
+        for part, other in zip(model.members, (False, True), strict=True):
+            saved = {name: x.numpy().astype(np.float64) for name, x in store.predictions(part.identity).items()}
+            output, target = saved["val/output"], saved["val/target"].reshape(-1)
+            if kind == "numbers":
+                answers.append(output.reshape(-1))
+                continue
+            weights = counts.sum() / (2 * counts) if kind == "balanced" else None
+            hot = 1.0 if other else fit_temperature(output, target.astype(int), True, weights)
+            answers.append(softmax(output, hot))
+        mean = (answers[0] + answers[1]) / 2
+        if kind == "numbers":
+            wanted = 1 - ((mean - target) ** 2).sum() / ((target - target.mean()) ** 2).sum()
+            assert model.worth[0] == pytest.approx(wanted, abs=1e-5)
+            continue
+        np.testing.assert_allclose(model.val.predicted, mean, atol=1e-12)
+        right = mean.argmax(1) == target
+        spec = json.loads((tmp_path / "runs" / model.identity / "stage.json").read_text())["spec"]
+        each = np.array(spec["objective"].get("class_weights") or (1.0, 1.0))[target.astype(int)]
+        assert (each.min() < each.max()) == (kind == "balanced")
+        assert model.worth[0] == pytest.approx((right * each).sum() / each.sum(), abs=1e-12)
+    members = [outcome.candidate(name).row.val for name in ensemble.members]
+    assert all(member is not None for member in members)
+    save_model(outcome.served, tmp_path / "model")
+    served = load_model(tmp_path / "model")
+    first, second = (served.predict(s, use) for use in ("network", ensemble.members[1]))
+    np.testing.assert_allclose(served.predict(s), (first + second) / 2, atol=1e-6)
+    assert outcome.again
+    assert served.config.held_out["ensemble"].again
+    assert served.config.held_out[ensemble.members[1]].again
+    assert not served.config.held_out["network"].again
+    assert "Its model without a network was then fitted again" in model_card(outcome)
+    assert "Served is ensemble: the average of the" in write_page(outcome)
+
+
+def test_the_command_serves_it_and_predicts_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headstart.baselines.kernels.FEATURES", 84)
+    monkeypatch.chdir(tmp_path)
+    head = "label," + ",".join(f"t{i}" for i in range(16))
+    lines = [f"{'ab'[i % 2]}," + ",".join(f"{x:.3f}" for x in wave) for i, wave in enumerate(rows())]
+    Path("train.csv").write_text("\n".join([head, *lines]) + "\n")
+
+    def ran(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(words))
+        done = capsys.readouterr()
+        return int(ended.value.code or 0), done.out, done.err
+
+    settings = ("--time", "10h", "--seeds", "1", "--folds", "1", "--workers", "0", "--no-pretrain")
+    more = ("finetune.budget.steps=3", "finetune.optim.lr=1e-2", "-o", "model", "--serve", "ensemble")
+    code, out, err = ran("fit", "train.csv", *settings, *more)
+    assert code == 0, err
+    assert "ensemble (served)" in out
+    config = json.loads(Path("model/config.json").read_text())
+    assert (config["serve"], config["ensemble"][0]) == ("ensemble", "network")
+    assert set(config["held_out"]) == {"network", "kernels", "summary", "majority", "ensemble"}
+    assert "`ensemble`" in Path("model/README.md").read_text()
+    shares = []
+    for use in ("ensemble", *config["ensemble"]):
+        code, out, _ = ran("predict", "model", "train.csv", "--use", use, "--confidence", "0.7")
+        assert code == 0
+        shares.append(np.array([float(line["p_a"]) for line in csv.DictReader(out.splitlines())]))
+    np.testing.assert_allclose(shares[0], (shares[1] + shares[2]) / 2, atol=2e-6)  # six digits are written
