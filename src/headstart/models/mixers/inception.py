@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Literal
 
 import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
-from torch.nn.functional import gelu, pad
+from torch.nn.functional import pad, relu
 
 from headstart.models.mixers.mixer import MixerSpec
 
@@ -54,11 +55,12 @@ class InceptionSpec(MixerSpec):
 
 
 class Inception(nn.Module):
-    """output(GELU([conv_1(narrow x), ..., conv_n(narrow x), peak(largest of three neighbours of x)])).
+    """output(ReLU([conv_1(narrow x), ..., conv_n(narrow x), largest of three neighbours of peak x])).
 
     A convolution over K positions sees (K - 1) / 2 to each side (of an even number one more behind), or the last K
-    where causal; beyond both ends, and where there is padding, stand zeros. The block's norm takes the part of the
-    batch norm, and its residual that of the published shortcut around three modules.
+    where causal; beyond both ends, and where there is padding, stand zeros. Published modules take the largest of x
+    before the layer `peak`, which costs four times as much; the block's norm (`batch`, as published) stands for their
+    norm behind the branches, and its residual for their shortcut around three modules.
 
     Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D), for any L. Cost O(B L M (D + M K)), M channels of a
     branch, K the sum of the lengths.
@@ -71,17 +73,17 @@ class Inception(nn.Module):
         channels = spec.channels(width)
         self.narrow = nn.Linear(width, channels, bias=False)
         self.convolutions = nn.ModuleList(Along(channels, channels, length) for length in spec.lengths)
-        self.peak = nn.Linear(width, channels)
+        self.peak = nn.Linear(width, channels, bias=False)
         self.output = nn.Linear((len(spec.lengths) + 1) * channels, width)
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: object = None) -> Tensor:
         x = x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0)
-        narrow, line = self.narrow(x).transpose(1, 2), x.transpose(1, 2)
+        narrow, peak = self.narrow(x).transpose(1, 2), self.peak(x).transpose(1, 2)
         branches = [layer(self._widened(narrow, layer.kernel_size[0])) for layer in self.convolutions]
-        first, second, third = self._widened(line, NEAR).unfold(-1, x.shape[1], 1).unbind(-2)
-        peaks = self.peak(torch.maximum(torch.maximum(first, second), third).transpose(1, 2))
-        joined = torch.cat([*(branch.transpose(1, 2) for branch in branches), peaks], -1)
-        out: Tensor = self.output(gelu(joined))
+        beyond = self._widened(peak, NEAR)
+        near = [beyond.narrow(-1, first, x.shape[1]) for first in range(NEAR)]
+        joined = torch.cat([*branches, reduce(torch.maximum, near)], 1)
+        out: Tensor = self.output(relu(joined.transpose(1, 2)))
         return out
 
     def _widened(self, line: Tensor, length: int) -> Tensor:
