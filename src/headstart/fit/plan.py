@@ -24,7 +24,7 @@ from headstart.fit.budget import (
     stage_seconds,
     whole_amount,
 )
-from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, PRETRAINED, STARTED, TUNED, FitPlan, FitSettings
+from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, PRETRAINED, SECOND, STARTED, TUNED, FitPlan, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
 from headstart.sequence import Signature
@@ -87,12 +87,14 @@ def _fitted(
     spent: float,
     share: float,
     why: str = "",
+    second: bool = True,
 ) -> tuple[FitPlan, bool]:
     """The plan for one way to read the sequences, and whether its networks train long enough to have seen something.
 
-    why: self-pretraining is left out, in words.
+    why: self-pretraining is left out, in words. second: whether there may be a network of another mixer.
     """
     whole = whole_amount(known, settings)
+    whole = replace(whole, second=whole.second and second)
     left = math.inf if settings.time is None else max(0.0, SAFE * (settings.time - spent - START))
 
     def cost(amount: Amount) -> float:
@@ -107,7 +109,12 @@ def _fitted(
         enough = min(trained) >= min(defaults.LEAST_STEPS, whole.steps)
         if enough:
             break
-    if settings.pretrains and (leaves := left_out(known, settings, amount, whole)):
+    leaves = left_out(known, settings, amount, whole) if settings.pretrains else ""
+    short = amount.steps < defaults.WORTH * whole.steps or cost(amount) > left
+    # What is not expected to help goes first: self-pretraining, then the second mixer.
+    if amount.second and short and not (leaves and not defaults.expects_gain(known.labelled, known.rows)):
+        return _fitted(known, shape, settings, made_for, seconds, spent, share, why, second=False)
+    if leaves:
         why = f"self-pretraining is skipped: {leaves}; --pretrain forces it"
         alone = replace(settings, pretrain=False)
         return _fitted(known, shape, alone, made_for, seconds, spent, share, why)
@@ -140,6 +147,7 @@ def _resolved(plan: Plan, amount: Amount) -> Amount:
         steps.get("pretrain", amount.pretrain_steps),
         steps.get(BACKBONE, 0),
         steps.get(TUNED, 0),
+        amount.second,
     )
 
 
@@ -190,6 +198,8 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
     pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
     if settings.pretrains:
         arms["self_pretrained"] = {**network, **pretrained}
+    if amount.second:
+        arms[SECOND] = {**network, "model": dict(defaults.KINDS[known.kind].second)}
     for name, kind in settings.own_arms.items():
         arms[name] = {**network, "model": {"kind": kind}, **(pretrained if name != kind else {})}
     stages: dict[str, Any] = {"pretrain": pretrain, "finetune": finetune}
@@ -282,6 +292,12 @@ def _texts(
     lines.append(
         f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.pool} over positions"
     )
+    both = [stage.spec.model for stage in _networks(plan) if SECOND in stage.arms]
+    if both:
+        other = " and ".join(dict.fromkeys(mixer.kind for mixer in both[0].mixers))
+        lines.append(f"a second network, from random weights, is of {other}; validation chooses between them")
+    elif whole_amount(known, settings).second:
+        lines.append(f"the time leaves too few steps for a second network, of {SECOND}")
     if shape.patch > 1:
         longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
         lines.append(
@@ -346,7 +362,8 @@ def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: s
     """Seconds of a step of each stage on this machine."""
     more = defaults.STEPS[1] if known.backbone is not None else 0
     before = defaults.PRETRAIN_STEPS[1] if settings.pretrains else 0
-    few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more)  # a few are taken
+    second = whole_amount(known, settings).second
+    few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more, second)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
     table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in (*_CLASSICS, EMBEDDING)}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
