@@ -69,7 +69,7 @@ class Inception(nn.Module):
 
     def __init__(self, spec: InceptionSpec, width: int, causal: bool) -> None:
         super().__init__()
-        self.causal = causal
+        self.causal, self.lengths = causal, spec.lengths
         channels = spec.channels(width)
         self.narrow = nn.Linear(width, channels, bias=False)
         self.convolutions = nn.ModuleList(Along(channels, channels, length) for length in spec.lengths)
@@ -79,7 +79,8 @@ class Inception(nn.Module):
     def forward(self, x: Tensor, valid: Tensor | None, draw: object = None) -> Tensor:
         x = x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0)
         narrow, peak = self.narrow(x).transpose(1, 2), self.peak(x).transpose(1, 2)
-        branches = [layer(self._widened(narrow, layer.kernel_size[0])) for layer in self.convolutions]
+        pairs = zip(self.convolutions, self.lengths, strict=True)
+        branches = [layer(self._widened(narrow, length)) for layer, length in pairs]
         beyond = self._widened(peak, NEAR)
         near = [beyond.narrow(-1, first, x.shape[1]) for first in range(NEAR)]
         joined = torch.cat([*branches, reduce(torch.maximum, near)], 1)
