@@ -23,6 +23,7 @@ MOST = 1024
 class InceptionSpec(MixerSpec):
     """Convolutions over each of `lengths` positions and the largest of three neighbours, side by side.
 
+    lengths: of the convolutions, in positions; one over 39 sees 19 to each side.
     bottleneck: channels that each convolution reads and gives (None: a quarter of the width).
     """
 
