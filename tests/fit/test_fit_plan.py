@@ -93,6 +93,17 @@ def test_a_study_without_pretraining_has_one_network_of_each_mixer(kind: str, ne
     assert list(table["arms"]) == [*networks, "kernels", "summary", "majority"]
 
 
+def test_networks_of_numbers_have_batch_norm_and_the_model_that_checkpoints_are_laid_over_has_none() -> None:
+    for kind, norm in (("numbers", {"norm": "batch"}), ("text", {})):
+        known, settings = _known(kind=kind), FitSettings()
+        table = plan.study_table(known, Shape(), settings, budget.whole_amount(known, settings))
+        models = {name: arm.get("model", {}) for name, arm in table["arms"].items()}
+        assert models["scratch"] == models["self_pretrained"] == norm
+        if kind == "numbers":
+            assert models["inception"] == {"mixer": {"kind": "inception"}, **norm}
+        assert "norm" not in table["columns"]["data"]["model"]
+
+
 @pytest.mark.parametrize(
     ("override", "both"),
     [
@@ -101,10 +112,11 @@ def test_a_study_without_pretraining_has_one_network_of_each_mixer(kind: str, ne
         ("finetune.optim.weight_decay=0.1", True),
         ('model.mixer={kind="lstm"}', False),
         ("model.mixer.state=8", False),
-        ("finetune.model.norm=none", False),
+        ('finetune.model.mixer={kind="attention"}', False),
+        ("model.norm=none", True),
     ],
 )
-def test_a_mixer_or_norm_of_a_persons_own_is_trained_alone(override: str, both: bool) -> None:
+def test_a_mixer_of_a_persons_own_is_trained_alone(override: str, both: bool) -> None:
     known = replace(_known(), task={"kind": "digits"})
     settings = FitSettings(time=None, overrides=(override,))
     assert budget.whole_amount(known, settings).second == both

@@ -193,15 +193,18 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         "optim": optim(amount.rates[0]),
         "budget": budget(amount.steps),
     }
-    network = {"task": read} if read else {}
-    arms: dict[str, Any] = {"scratch": network}
+    kind, network = defaults.KINDS[known.kind], {"task": read} if read else {}
+    # Said in the arms: that of a checkpoint has the norm of its own.
+    norm = {"norm": kind.norm} if kind.norm != "layer" else {}
+    usual = {**network, "model": norm} if norm else network
+    arms: dict[str, Any] = {"scratch": usual}
     pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
     if settings.pretrains:
-        arms["self_pretrained"] = {**network, **pretrained}
+        arms["self_pretrained"] = {**usual, **pretrained}
     if amount.second:
-        arms[SECOND] = {**network, "model": dict(defaults.KINDS[known.kind].second)}
-    for name, kind in settings.own_arms.items():
-        arms[name] = {**network, "model": {"kind": kind}, **(pretrained if name != kind else {})}
+        arms[SECOND] = {**network, "model": {"mixer": dict(kind.second), **norm}}
+    for name, own in settings.own_arms.items():
+        arms[name] = {**network, "model": {"kind": own}, **(pretrained if name != own else {})}
     stages: dict[str, Any] = {"pretrain": pretrain, "finetune": finetune}
     if known.backbone is not None:
         stages = {BACKBONE: {"checkpoint": {"content": known.backbone.content}}, **stages}
@@ -290,7 +293,8 @@ def _texts(
     if known.kind == "numbers":
         lines.append("numbers are standardised by the mean and deviation of train")
     lines.append(
-        f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.pool} over positions"
+        f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.norm} norm, "
+        f"{model.pool} over positions"
     )
     both = [stage.spec.model for stage in _networks(plan) if SECOND in stage.arms]
     if both:

@@ -142,7 +142,7 @@ class FitSettings:
         """Whether the network's mixer is left to the defaults: no setting of a person's names it, or the network."""
         paths = [word.partition("=")[0].strip().split(".") for word in self.overrides]
         inside = [path[path.index("model") + 1 :] for path in paths if "model" in path[:2]]
-        return not any(path[:1] in ([], ["kind"], ["mixer"], ["norm"]) for path in inside)
+        return not any(path[:1] in ([], ["kind"], ["mixer"]) for path in inside)
 
     @property
     def runs(self) -> tuple[int, ...]:
