@@ -176,7 +176,7 @@ def test_estimators_have_the_arms_too(folder: Path) -> None:
     )
     model.fit(rows, rows.sum(1))
     names = [candidate.name for candidate in model.outcome_.candidates]
-    assert names[:4] == ["scratch", "self_pretrained", "backbone", "backbone_tuned"]
+    assert names[:5] == ["scratch", "self_pretrained", "inception", "backbone", "backbone_tuned"]
     tuned = model.outcome_.candidate("backbone_tuned")
     assert tuned.text == "layers of both, frozen but for their norms; input layer, positions and head are trained too"
     assert str(folder) not in model.outcome_.answer + "".join(model.outcome_.plan)

@@ -457,16 +457,16 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsy
         assert fit(tmp_path, "train.csv", "--target", "label") == 0
         outputs.append(capsys.readouterr())
         written.append({path: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*/result.json")})
-    # Two networks, their pretraining, and three models without gradients, one of which may be fitted again to be served.
+    # Three networks, a pretraining, and three models without gradients, one of which may be fitted again to be served.
     served = json.loads((tmp_path / "model" / "config.json").read_text())["serve"]
-    assert len(written[0]) == 6 + (served != "network")
+    assert len(written[0]) == 7 + (served != "network")
     assert written[0] == written[1]
     tables = [
         [line for line in output.out.splitlines() if line.strip().startswith(("scratch", "self_pretrained"))]
         for output in outputs
     ]
     assert tables[0] == tables[1]
-    assert "6 of 6 stages done, 0 running, 0.0 s elapsed" in outputs[1].err
+    assert "7 of 7 stages done, 0 running, 0.0 s elapsed" in outputs[1].err
 
 
 def test_the_study_that_a_fit_wrote_repeats_it(tmp_path, capsys) -> None:

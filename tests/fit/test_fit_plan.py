@@ -83,11 +83,86 @@ def test_far_too_little_time_still_trains_a_little_and_says_so() -> None:
     assert any("too little" in line and "--time" in line for line in texts)
 
 
-def test_a_study_without_pretraining_has_one_network() -> None:
-    known = _known()
+@pytest.mark.parametrize(
+    ("kind", "networks"), [("numbers", ["scratch", "inception"]), ("text", ["scratch"]), ("dna", ["scratch"])]
+)
+def test_a_study_without_pretraining_has_one_network_of_each_mixer(kind: str, networks: list[str]) -> None:
+    known = _known(kind=kind)
     settings = FitSettings(pretrain=False)
     table = plan.study_table(known, Shape(), settings, budget.whole_amount(known, settings))
-    assert list(table["arms"]) == ["scratch", "kernels", "summary", "majority"]
+    assert list(table["arms"]) == [*networks, "kernels", "summary", "majority"]
+
+
+def test_networks_of_numbers_have_batch_norm_and_the_model_that_checkpoints_are_laid_over_has_none() -> None:
+    for kind, norm in (("numbers", {"norm": "batch"}), ("text", {})):
+        known, settings = _known(kind=kind), FitSettings()
+        table = plan.study_table(known, Shape(), settings, budget.whole_amount(known, settings))
+        models = {name: arm.get("model", {}) for name, arm in table["arms"].items()}
+        assert models["scratch"] == models["self_pretrained"] == norm
+        if kind == "numbers":
+            assert models["inception"] == {"mixer": {"kind": "inception"}, **norm}
+        assert "norm" not in table["columns"]["data"]["model"]
+
+
+@pytest.mark.parametrize(
+    ("override", "both"),
+    [
+        ("model.width=16", True),
+        ("model.position.kind=learned", True),
+        ("finetune.optim.weight_decay=0.1", True),
+        ('model.mixer={kind="lstm"}', False),
+        ("model.mixer.state=8", False),
+        ('finetune.model.mixer={kind="attention"}', False),
+        ("model.norm=none", True),
+    ],
+)
+def test_a_mixer_of_a_persons_own_is_trained_alone(override: str, both: bool) -> None:
+    known = replace(_known(), task={"kind": "digits"})
+    settings = FitSettings(time=None, overrides=(override,))
+    assert budget.whole_amount(known, settings).second == both
+    fitted, _ = plan._fitted(known, Shape(), settings, "", {}, 0.0, 1.0)
+    assert ("inception" in fitted.study["arms"]) == both
+    assert any("a second network, from random weights, is of inception" in line for line in fitted.texts) == both
+    assert not any("leaves too few steps" in line for line in fitted.texts)
+
+
+@pytest.mark.parametrize(
+    ("labelled", "pretrain", "seconds", "networks"),
+    [
+        # All labelled, 0.02 s a step, 1,140 steps at two rates and three seeds: 137 s a network, at 70 % of the time.
+        (300, None, 3000.0, ["scratch", "self_pretrained", "inception"]),
+        (300, None, 330.0, ["scratch", "inception"]),
+        (300, None, 220.0, ["scratch", "inception"]),
+        (300, None, 150.0, ["scratch"]),
+        (300, None, 25.0, ["scratch"]),
+        (300, False, 25.0, ["scratch"]),
+        (300, True, 330.0, ["scratch", "self_pretrained"]),
+        # Some without a label: self-pretraining is expected to help more than another mixer.
+        (200, None, 3000.0, ["scratch", "self_pretrained", "inception"]),
+        (200, None, 250.0, ["scratch", "self_pretrained"]),
+    ],
+)
+def test_both_mixers_are_trained_where_the_time_leaves_each_half_of_its_steps(
+    labelled: int, pretrain: bool | None, seconds: float, networks: list[str]
+) -> None:
+    known = replace(_known(labelled=labelled), task={"kind": "digits"})
+    settings = FitSettings(time=seconds, pretrain=pretrain)
+    steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
+    fitted, _ = plan._fitted(known, Shape(), settings, "", steps, 0.0, 1.0)
+    assert [arm for arm in fitted.study["arms"] if arm not in ("kernels", "summary", "majority")] == networks
+    assert fitted.seconds <= seconds
+    both = "inception" in networks
+    assert any("a second network, from random weights, is of inception" in line for line in fitted.texts) == both
+    assert any("leaves too few steps for a second network" in line for line in fitted.texts) != both
+
+
+def test_what_was_asked_for_is_not_trained_twice_where_the_time_does_not_suffice() -> None:
+    known = replace(_known(), task={"kind": "digits"})
+    steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
+    for seconds, both in ((600.0, True), (150.0, False)):
+        settings = FitSettings(time=seconds, epochs=60.0, pretrain=False)
+        fitted, _ = plan._fitted(known, Shape(), settings, "", steps, 0.0, 1.0)
+        assert ("inception" in fitted.study["arms"]) == both
 
 
 @pytest.mark.parametrize(
@@ -276,7 +351,7 @@ def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
 
 def test_few_sequences_are_seen_more_often() -> None:
     known = _known(labelled=20, rows=20)
-    assert budget.whole_amount(known, FitSettings()) == budget.Amount((1e-3, 3e-3), 600, 1_000)
+    assert budget.whole_amount(known, FitSettings()) == budget.Amount((1e-3, 3e-3), 600, 1_000, second=True)
 
 
 def test_a_network_waits_for_its_own_pretraining_however_many_cores_there_are() -> None:

@@ -103,7 +103,7 @@ def test_a_regression_in_python_has_the_arm_too(folder: Path) -> None:
     )
     model.fit(rows, rows.std(1))
     names = [candidate.name for candidate in model.outcome_.candidates]
-    assert names == ["scratch", "kernels", "summary", "majority", "embedding", "ensemble"]
+    assert names == ["scratch", "inception", "kernels", "summary", "majority", "embedding", "ensemble"]
     assert model.outcome_.candidate("embedding").text == "frozen features of moment with ridge regression"
     assert str(folder) not in model.outcome_.answer + "".join(model.outcome_.plan)
     shutil.rmtree(folder / "weights")

@@ -275,7 +275,7 @@ def test_a_mixer_that_no_graph_can_state_is_refused_with_the_way_out(tmp_path: P
 GROUPS = (
     ("attention", "linear_attention", "linformer", "performer", "reformer"),
     ("bigbird", "local_attention", "longformer", "parallel"),
-    ("dlr", "s4", "s4d", "mega", "lstm"),
+    ("dlr", "s4", "s4d", "mega", "lstm", "inception"),
     ("min_gru", "gru", "gated_linear_attention", "retnet"),
     pytest.param(("delta_net", "mamba", "hyena", "rwkv6"), marks=pytest.mark.slow),
 )

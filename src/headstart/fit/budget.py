@@ -27,6 +27,10 @@ from headstart.study.spec import StudySpec
 
 EVALUATIONS = 10
 """Looks at validation in each training."""
+AFTER, REPORT = 8.0, 4.0
+"""Seconds that comparing models and writing the report take, and the report alone."""
+LONG = 30.0
+"""Seconds from which on a second fit is left out where the time does not suffice for it."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +60,17 @@ class Known:
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is trained: rates tried, steps of training and of self-pretraining, and those of a checkpoint's arms."""
+    """How much is trained: rates tried, steps of training and of self-pretraining, and those of a checkpoint's arms.
+
+    second: whether a second network, of another mixer, is trained for as many steps.
+    """
 
     rates: tuple[float, ...]
     steps: int
     pretrain_steps: int
     backbone_steps: int = 0
     tuned_steps: int = 0
+    second: bool = False
 
 
 def whole_amount(known: Known, settings: FitSettings) -> Amount:
@@ -76,7 +84,8 @@ def whole_amount(known: Known, settings: FitSettings) -> Amount:
     if settings.pretrain_epochs is not None:
         before = math.ceil(settings.pretrain_epochs * every)
     more = steps if known.backbone is not None else 0
-    return Amount(settings.rates or defaults.RATES, steps, before if settings.pretrains else 0, more, more)
+    second = bool(defaults.KINDS[known.kind].second) and settings.leaves_mixer
+    return Amount(settings.rates or defaults.RATES, steps, before if settings.pretrains else 0, more, more, second)
 
 
 def _within(steps: float, ends: tuple[int, int]) -> int:
@@ -183,6 +192,7 @@ def cost_of(
     before = filled.step * amount.pretrain_steps + filled.unit * (EVALUATIONS * known.val + 2 * (known.rows + rest))
     own = len(settings.own_arms), len(settings.own_arms) - len(settings.models)
     arms, pretrained = (2 + own[0], 1 + own[1]) if settings.pretrains else (1 + own[0], 0)
+    arms += amount.second
     before = before if settings.pretrains else 0.0
     more = 0.0
     if known.backbone is not None and amount.backbone_steps:

@@ -6,7 +6,7 @@ Chosen on validation rows alone; docs/results/own.md says on which sets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ class Kind:
     mask_rate: share of positions that self-pretraining hides. positions: that the network reads of a sequence on a CPU
     at most; above that numbers are joined into patches, tokens are cut. pool: how a sequence becomes one vector.
     aligned: positions where all sequences have one length, so that a place may mean something; `position`: otherwise.
+    second: mixer of a second network, between which and the first validation chooses; empty for one network.
+    norm: of both networks.
     """
 
     mask_rate: float
@@ -29,14 +31,17 @@ class Kind:
     mixer: Mapping[str, Any]
     position: str = "none"
     aligned: str = "none"
+    second: Mapping[str, Any] = field(default_factory=dict)
+    norm: str = "layer"
 
 
 # On validation rows of four UCR train splits S4D with max pooling was ahead of rotary attention and of mean pooling at
 # the same epochs. With letters it was ahead on promoters; on splice junctions, whose letters stand at their places, it
 # needed learned positions (0.80 to 0.93).
 _STATES = {"kind": "s4d", "state": 16}
+_CONVOLUTIONS = {"kind": "inception"}
 KINDS: dict[str, Kind] = {
-    "numbers": Kind(0.25, 160, "max", _STATES),
+    "numbers": Kind(0.25, 160, "max", _STATES, second=_CONVOLUTIONS, norm="batch"),
     "text": Kind(0.15, 512, "max", _STATES),
     "dna": Kind(0.15, 512, "max", _STATES, aligned="learned"),
     "protein": Kind(0.15, 512, "max", _STATES, aligned="learned"),

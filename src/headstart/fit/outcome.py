@@ -14,7 +14,7 @@ from headstart.data import LayoutSpec
 from headstart.data.card import Card
 from headstart.errors import BadInput
 from headstart.fit.occlusion import Occlusion
-from headstart.fit.settings import EMBEDDING, PRETRAINED
+from headstart.fit.settings import EMBEDDING, PRETRAINED, SECOND
 from headstart.plugins import plugins_of
 from headstart.runner.machine import version
 from headstart.sequence import IGNORE
@@ -27,7 +27,7 @@ from headstart.study.rows import Row, Run
 from headstart.study.statistics import Estimate, estimate
 from headstart.tasks.own import OwnFacts
 
-SIMPLEST = ("majority", "summary", "kernels", EMBEDDING, "scratch", "self_pretrained")
+SIMPLEST = ("majority", "summary", "kernels", EMBEDDING, "scratch", SECOND, "self_pretrained")
 """Arms, the simplest first: of models with equal validation scores the first of these is taken."""
 ALIKE = 1e-6
 """Scores that differ by no more, as a share of them, are equal."""
@@ -35,7 +35,11 @@ ENOUGH = 100
 """Labelled test sequences from which on they alone say how wrong a model is."""
 MOST_ERRORS = 10_000
 """Errors on held-out sequences that a model folder holds: of more, so many quantiles."""
-NETWORKS = {"scratch": "network, from random weights", "self_pretrained": "network, self-pretrained on the sequences"}
+NETWORKS = {
+    "scratch": "network, from random weights",
+    SECOND: "network of convolutions, from random weights",
+    "self_pretrained": "network, self-pretrained on the sequences",
+}
 """Arms that are networks of headstart, in words."""
 WITHOUT_GRADIENTS = {
     "numbers": {

@@ -20,7 +20,7 @@ from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit import plan as planning
 from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone, check_served
-from headstart.fit.budget import Amount, Known
+from headstart.fit.budget import AFTER, LONG, REPORT, Amount, Known, whole_amount
 from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, shape_of
 from headstart.fit.ensemble import with_ensemble
 from headstart.fit.occlusion import affordable, looked
@@ -51,10 +51,6 @@ from headstart.study.selection import summarise
 from headstart.study.spec import read_study
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, content, open_task
-
-AFTER, REPORT = 8.0, 4.0
-"""Seconds that comparing models and writing the report take, and the report alone."""
-LONG = 30.0  # seconds from which on a second fit is left out where the time does not suffice for it
 
 
 class Fit:
@@ -170,7 +166,8 @@ class Fit:
         check_served(self.settings, known.backbone, known.series)
         if known.start is not None:
             known.start.check(known.kind, self.task.symbols)
-        table = planning.study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 1, 1, 1))
+        second = whole_amount(known, self.settings).second
+        table = planning.study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 1, 1, 1, second=second))
         study = make_plan(read_study(planning.with_places(table, known), self.settings.overrides), self.data)
         survey(study)
         for stage in study.stages.values():

@@ -26,7 +26,7 @@ from headstart.fit.budget import (
     stage_seconds,
     whole_amount,
 )
-from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, PRETRAINED, STARTED, TUNED, FitPlan, FitSettings
+from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, PRETRAINED, SECOND, STARTED, TUNED, FitPlan, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
 from headstart.sequence import Signature
@@ -89,12 +89,14 @@ def _fitted(
     spent: float,
     share: float,
     why: str = "",
+    second: bool = True,
 ) -> tuple[FitPlan, bool]:
     """The plan for one way to read the sequences, and whether its networks train long enough to have seen something.
 
-    why: self-pretraining is left out, in words.
+    why: self-pretraining is left out, in words. second: whether there may be a network of another mixer.
     """
     whole = whole_amount(known, settings)
+    whole = replace(whole, second=whole.second and second)
     left = math.inf if settings.time is None else max(0.0, SAFE * (settings.time - spent - START))
 
     def cost(amount: Amount) -> float:
@@ -113,7 +115,12 @@ def _fitted(
         enough = min(trained) >= min(least_steps(known, settings), whole.steps)
         if enough:
             break
-    if settings.pretrains and (leaves := left_out(known, settings, amount, whole)):
+    leaves = left_out(known, settings, amount, whole) if settings.pretrains else ""
+    short = amount.steps < defaults.WORTH * whole.steps or cost(amount) > left
+    # What is not expected to help goes first: self-pretraining, then the second mixer.
+    if amount.second and short and not (leaves and not defaults.expects_gain(known.labelled, known.rows)):
+        return _fitted(known, shape, settings, made_for, seconds, spent, share, why, second=False)
+    if leaves:
         why = f"self-pretraining is skipped: {leaves}; --pretrain forces it"
         alone = replace(settings, pretrain=False)
         return _fitted(known, shape, alone, made_for, seconds, spent, share, why)
@@ -160,6 +167,7 @@ def _resolved(plan: Plan, amount: Amount) -> Amount:
         steps.get("pretrain", amount.pretrain_steps),
         steps.get(BACKBONE, 0),
         steps.get(TUNED, 0),
+        amount.second,
     )
 
 
@@ -205,13 +213,18 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         "optim": optim(amount.rates[0]),
         "budget": budget(amount.steps),
     }
-    network = {"task": read} if read else {}
-    arms: dict[str, Any] = {"scratch": network}
+    kind, network = defaults.KINDS[known.kind], {"task": read} if read else {}
+    # Said in the arms: that of a checkpoint has the norm of its own.
+    norm = {"norm": kind.norm} if kind.norm != "layer" else {}
+    usual = {**network, "model": norm} if norm else network
+    arms: dict[str, Any] = {"scratch": usual}
     pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
     if settings.pretrains:
-        arms["self_pretrained"] = {**network, **pretrained}
-    for name, kind in settings.own_arms.items():
-        arms[name] = {**network, "model": {"kind": kind}, **(pretrained if name != kind else {})}
+        arms["self_pretrained"] = {**usual, **pretrained}
+    if amount.second:
+        arms[SECOND] = {**network, "model": {"mixer": dict(kind.second), **norm}}
+    for name, own in settings.own_arms.items():
+        arms[name] = {**network, "model": {"kind": own}, **(pretrained if name != own else {})}
     stages: dict[str, Any] = {"pretrain": pretrain, "finetune": finetune}
     if known.backbone is not None:
         stages = {BACKBONE: {"checkpoint": {"content": known.backbone.content}}, **stages}
@@ -300,8 +313,15 @@ def _texts(
     if known.kind == "numbers":
         lines.append("numbers are standardised by the mean and deviation of train")
     lines.append(
-        f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.pool} over positions"
+        f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.norm} norm, "
+        f"{model.pool} over positions"
     )
+    both = [stage.spec.model for stage in _networks(plan) if SECOND in stage.arms]
+    if both:
+        other = " and ".join(dict.fromkeys(mixer.kind for mixer in both[0].mixers))
+        lines.append(f"a second network, from random weights, is of {other}; validation chooses between them")
+    elif whole_amount(known, settings).second:
+        lines.append(f"the time leaves too few steps for a second network, of {SECOND}")
     if shape.patch > 1:
         longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
         lines.append(
@@ -367,7 +387,8 @@ def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: s
     """Seconds of a step of each stage on this machine."""
     more = defaults.STEPS[1] if known.backbone is not None else 0
     before = defaults.PRETRAIN_STEPS[1] if settings.pretrains else 0
-    few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more)  # a few are taken
+    second = whole_amount(known, settings).second
+    few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more, second)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
     table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in (*_CLASSICS, EMBEDDING)}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]

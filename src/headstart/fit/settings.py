@@ -31,9 +31,11 @@ BACKBONE, TUNED = "backbone", "backbone_tuned"
 """Arms of a checkpoint: with a trained head, and with norms and input layer trained too. The first is its stage too."""
 EMBEDDING = "embedding"
 """The arm of a model of series: its frozen features under a linear readout, a model without gradients."""
+SECOND = "inception"
+"""The arm of a second network, from random weights, whose mixer is another one: see `defaults.Kind.second`."""
 STARTED = "started"
 """The arm of a network that starts from another model's weights, and the stage that reads them."""
-TAKEN = (*SERVABLE, "scratch", "self_pretrained", BACKBONE, TUNED, EMBEDDING, STARTED)
+TAKEN = (*SERVABLE, "scratch", "self_pretrained", SECOND, BACKBONE, TUNED, EMBEDDING, STARTED)
 """Names that an arm of a person's own model cannot have."""
 PRETRAINED = "_self_pretrained"
 """End of the name of an arm whose model, of a person's own, is self-pretrained."""
@@ -140,7 +142,15 @@ class FitSettings:
     def asks_for_network(self) -> bool:
         """Whether a person asked for it: as what is served, by a setting of networks, or by an arm that is one."""
         asked = (self.rates, self.epochs, self.overrides, self.models, self.backbone, self.start, self.asks_to_pretrain)
-        return any(asked) or self.serve not in (*(name for name in SERVABLE if name != "network"), EMBEDDING)
+        without = ("auto", "majority", "summary", "kernels", EMBEDDING)
+        return any(asked) or self.serve not in without
+
+    @property
+    def leaves_mixer(self) -> bool:
+        """Whether the network's mixer is left to the defaults: no setting of a person's names it, or the network."""
+        paths = [word.partition("=")[0].strip().split(".") for word in self.overrides]
+        inside = [path[path.index("model") + 1 :] for path in paths if "model" in path[:2]]
+        return not any(path[:1] in ([], ["kind"], ["mixer"]) for path in inside)
 
     @property
     def runs(self) -> tuple[int, ...]:

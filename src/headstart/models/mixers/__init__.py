@@ -26,6 +26,7 @@ MIXERS: dict[str, Entry] = {
     ),
     "gru": _mixer("gru:GRUSpec", "GRU, one or both directions", "Cho et al. 2014", "L"),
     "hyena": _mixer("hyena:HyenaSpec", "long convolution between gates", "Poli et al. 2023", "L log L"),
+    "inception": _mixer("inception:InceptionSpec", "convolutions of several lengths", "Ismail Fawaz et al. 2020", "L"),
     "linear_attention": _mixer(
         "linear_attention:LinearAttentionSpec", "attention without a softmax", "Katharopoulos et al. 2020", "L"
     ),
