@@ -16,8 +16,9 @@ from headstart.cli import main
 from headstart.data import read_sequences
 from headstart.errors import BadInput
 from headstart.fit.card import model_card
+from headstart.fit.choice import serving, winner
 from headstart.fit.ensemble import with_ensemble
-from headstart.fit.outcome import Answers, Candidate, TrainedModel, serving, winner
+from headstart.fit.outcome import Answers, Candidate, TrainedModel
 from headstart.fit.page import write_page
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings

@@ -14,7 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from headstart.errors import BadInput
-from headstart.fit.outcome import Answers, Candidate, TrainedModel, test_means, winner, worth_of
+from headstart.fit.choice import winner
+from headstart.fit.outcome import Answers, Candidate, TrainedModel, test_means, worth_of
 from headstart.serve.config import ENSEMBLE
 from headstart.study.results import Results
 from headstart.study.rows import Point, Row, Run, scores_by_seed, test_gap

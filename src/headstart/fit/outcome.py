@@ -12,7 +12,6 @@ import numpy as np
 from headstart.baselines.measures import fit_temperature, scores_of, softmax
 from headstart.data import LayoutSpec
 from headstart.data.card import Card
-from headstart.errors import BadInput
 from headstart.fit.occlusion import Occlusion
 from headstart.fit.settings import EMBEDDING, PRETRAINED, SECOND
 from headstart.plugins import plugins_of
@@ -27,10 +26,6 @@ from headstart.study.rows import Row, Run
 from headstart.study.statistics import Estimate, estimate
 from headstart.tasks.own import OwnFacts
 
-SIMPLEST = ("majority", "summary", "kernels", EMBEDDING, "scratch", SECOND, "self_pretrained")
-"""Arms, the simplest first: of models with equal validation scores the first of these is taken."""
-ALIKE = 1e-6
-"""Scores that differ by no more, as a share of them, are equal."""
 ENOUGH = 100
 """Labelled test sequences from which on they alone say how wrong a model is."""
 MOST_ERRORS = 10_000
@@ -224,26 +219,6 @@ def distinct(row: Row) -> Row:
     return replace(row, n=min(row.n, 1), expected=1, val=val, test=test, runs=row.runs[:1], points=points)
 
 
-def winner(candidates: Sequence[Candidate]) -> Candidate:
-    """The best on validation, by the mean over the seeds that two models share; of equals the simplest.
-
-    Where the time ended before a network saw every fold, it is compared on those that it saw. An ensemble is the last
-    of equals, and what weights in float32 add up to is equal within 1e-6.
-    """
-    ranks = {name: rank for rank, name in enumerate(SIMPLEST)}
-    order = sorted(candidates, key=lambda item: (bool(item.members), ranks.get(item.name, len(ranks))))
-    best = order[0]
-    for other in order[1:]:
-        # A model that draws nothing, on rows that all runs share, is one for all seeds.
-        several = best.row.expected > 1 and other.row.expected > 1
-        seeds = {m.seed for m in best.models} & {m.seed for m in other.models} if several else set()
-        own, others = ([m.worth[0] for m in c.models if m.seed in seeds or not seeds] for c in (best, other))
-        ahead = sum(others) / len(others) - (mean := sum(own) / len(own))
-        if ahead > ALIKE * abs(mean):
-            best = other
-    return best
-
-
 def _model(run: Run, arm: str, store: Store, facts: OwnFacts, weights: np.ndarray | None) -> TrainedModel:
     identity = run.stages[-1][1]
     outputs = {name: tensor.numpy() for name, tensor in store.predictions(identity).items()}
@@ -271,22 +246,6 @@ def _answers(outputs: Mapping[str, np.ndarray], split: str, facts: OwnFacts, tem
     if facts.labels:
         return Answers(target.astype(np.int64), softmax(output, temperature))
     return Answers(in_own_unit(facts, target.reshape(-1)), in_own_unit(facts, output.reshape(-1)))
-
-
-def serving(serve: str, best: Candidate, candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate | None]:
-    """(the candidate that is served, the best network). serve: `auto`, `network` or the name of an arm.
-
-    Raises: BadInput where it was not trained to its end.
-    """
-    networks = [candidate for candidate in candidates if candidate.is_network]
-    network = winner(networks) if networks else None
-    if serve == "auto":
-        return best, network
-    by_name = {candidate.name: candidate for candidate in candidates} | ({"network": network} if network else {})
-    if serve not in by_name:
-        raise BadInput(f"--serve: {serve!r}, but none was trained to its end; give the same command again")
-    asked = by_name[serve]
-    return asked, asked if asked.is_network else network
 
 
 def served_model(

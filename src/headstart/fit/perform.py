@@ -21,10 +21,11 @@ from headstart.errors import BadInput
 from headstart.fit import plan as planning
 from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone, check_served
 from headstart.fit.budget import AFTER, LONG, REPORT, Amount, Known, whole_amount
+from headstart.fit.choice import serving, winner
 from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, shape_of
 from headstart.fit.ensemble import with_ensemble
 from headstart.fit.occlusion import affordable, looked
-from headstart.fit.outcome import Candidate, Outcome, candidates_of, distinct, served_model, serving, winner
+from headstart.fit.outcome import Candidate, Outcome, candidates_of, distinct, served_model
 from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, STARTED, TUNED, FitPlan, FitSettings
 from headstart.fit.source import Source, read_source
 from headstart.fit.started import find_start
@@ -246,9 +247,8 @@ class Fit:
         serves, network = serving(self.settings.serve, best, candidates)
         again = None if serves.fitted is None or interrupted else self._fit_again(serves)
         profile, layout, folds = Profile.of(self.source.sequences), self.source.layout, len(self.splits)
-        served = served_model(
-            self.facts, layout, serves, network, candidates, self.store, self.data, again, profile, folds
-        )
+        models = (serves, network, candidates)
+        served = served_model(self.facts, layout, *models, self.store, self.data, again, profile, folds)
         model, labels = serves.best(), self.facts.labels
         split, answers = self.task.test, model.test
         if not len(answers.target):

@@ -8,6 +8,7 @@ import numpy as np
 
 from headstart.data.layout import SOUNDS
 from headstart.data.splits import ACROSS
+from headstart.fit.choice import ALIKE, lead
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.settings import BACKBONE, STARTED, TUNED, FitSettings
 from headstart.models.model import ModelSpec
@@ -73,6 +74,10 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate)
     model = f"{best.name} ({best.text})"
     if best.is_network or network is None:
         sentence = f"The best model is {model}: {scores}"
+    elif (gap := lead(network, best))[0] > ALIKE * abs(best.worth):
+        ahead, error = (words.score(value) for value in gap)
+        sentence = f"The model {model} is taken as the simpler one: {scores}; the network {network.name} is ahead on "
+        sentence += f"validation by {ahead} only, within the standard error of {error} of that lead"
     elif best.worth == network.worth:
         sentence = f"The model {model} is as good as the best network: {scores}"
     else:

@@ -1,0 +1,80 @@
+"""Which of the models of a fit is served: by validation, and of models that are hardly apart the simplest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headstart.errors import BadInput
+from headstart.fit.outcome import Candidate
+from headstart.fit.settings import EMBEDDING, SECOND
+from headstart.study.statistics import spread
+
+SIMPLEST = ("majority", "summary", "kernels", EMBEDDING, "scratch", SECOND, "self_pretrained")
+"""Arms, the simplest first: of models with equal validation scores the first of these is taken."""
+ALIKE = 1e-6
+"""Scores that differ by no more, as a share of them, are equal."""
+
+
+def winner(candidates: Sequence[Candidate]) -> Candidate:
+    """The best on validation, by the mean over the seeds that two models share; of equals the simplest.
+
+    A network, or an ensemble with one, has to lead the best model without by more than the standard error of its lead
+    over seeds or folds: the rule of one standard error (Breiman et al. 1984), of which the simpler model is the gain.
+    """
+    simple = [item for item in candidates if not (item.is_network or item.members)]
+    others = [item for item in candidates if item.is_network or item.members]
+    if not (simple and others):
+        return _best(candidates)
+    first, other = _best(simple), _best(others)
+    mean, error = lead(other, first)
+    return other if mean > max(error, ALIKE * abs(first.worth)) else first
+
+
+def lead(first: Candidate, other: Candidate) -> tuple[float, float]:
+    """What the first is ahead by on validation, and its standard error over seeds or folds (0 for one)."""
+    own, others = _compared(first, other)
+    mean = sum(own) / len(own) - sum(others) / len(others)
+    if len(own) == len(others):
+        gaps = [a - b for a, b in zip(own, others, strict=True)]
+        return mean, (spread(gaps) or 0.0) / len(gaps) ** 0.5
+    return mean, sum((spread(side) or 0.0) ** 2 / len(side) for side in (own, others)) ** 0.5
+
+
+def _best(candidates: Sequence[Candidate]) -> Candidate:
+    """Where the time ended before a network saw every fold, it is compared on those that it saw. An ensemble is the
+    last of equals, and what weights in float32 add up to is equal within 1e-6."""
+    ranks = {name: rank for rank, name in enumerate(SIMPLEST)}
+    order = sorted(candidates, key=lambda item: (bool(item.members), ranks.get(item.name, len(ranks))))
+    best = order[0]
+    for other in order[1:]:
+        own, others = _compared(best, other)
+        ahead = sum(others) / len(others) - (mean := sum(own) / len(own))
+        if ahead > ALIKE * abs(mean):
+            best = other
+    return best
+
+
+def _compared(first: Candidate, other: Candidate) -> tuple[list[float], list[float]]:
+    """What validation compares of two: of each seed that both have, in the same order, else all that there is."""
+    # A model that draws nothing, on rows that all runs share, is one for all seeds.
+    several = first.row.expected > 1 and other.row.expected > 1
+    values = [{model.seed: model.worth[0] for model in item.models} for item in (first, other)]
+    seeds = [seed for seed in values[0] if seed in values[1]] if several else []
+    own, others = ([side[seed] for seed in seeds] if seeds else list(side.values()) for side in values)
+    return own, others
+
+
+def serving(serve: str, best: Candidate, candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate | None]:
+    """(the candidate that is served, the best network). serve: `auto`, `network` or the name of an arm.
+
+    Raises: BadInput where it was not trained to its end.
+    """
+    networks = [candidate for candidate in candidates if candidate.is_network]
+    network = winner(networks) if networks else None
+    if serve == "auto":
+        return best, network
+    by_name = {candidate.name: candidate for candidate in candidates} | ({"network": network} if network else {})
+    if serve not in by_name:
+        raise BadInput(f"--serve: {serve!r}, but none was trained to its end; give the same command again")
+    asked = by_name[serve]
+    return asked, asked if asked.is_network else network
