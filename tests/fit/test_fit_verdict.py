@@ -69,21 +69,23 @@ def test_of_equal_models_the_simpler_one_is_taken() -> None:
     assert text.startswith("The model summary (in words) is as good as the best network")
 
 
-def test_a_network_has_to_lead_by_more_than_the_standard_error_of_its_lead() -> None:
+def test_a_network_has_to_lead_clearly() -> None:
     kernels = candidate("kernels", [0.80, 0.80, 0.80], [0.8] * 3)
-    near = candidate("scratch", [0.70, 0.85, 0.90], [0.9] * 3)  # a lead of 0.017, its standard error 0.060
+    near = candidate("scratch", [0.70, 0.85, 0.90], [0.9] * 3)
     text = conclusion(near, kernels)
     assert text.startswith(
         "The model kernels (in words) is taken as the simpler one: accuracy 0.800 ± 0.000 on validation (test 0.800 ± 0.000); "
-        "the network scratch is ahead on validation by 0.017 only, within the standard error of 0.060 of that lead."
+        "the lead of the network scratch on validation is not clear: +0.017 ["
     )
-    assert lead(near, kernels) == pytest.approx((0.05 / 3, np.std([-0.1, 0.05, 0.1], ddof=1) / 3**0.5))
-    assert winner([candidate("scratch", [0.82, 0.84, 0.83], [0.9] * 3), kernels]).name == "scratch", "0.030, 0.006"
-    # Kernels that draw nothing are one run for all seeds: the error of the lead is that of the network.
-    assert (
-        winner([candidate("scratch", [0.79, 0.81, 0.84], [0.9] * 3), candidate("kernels", [0.80], [0.8])]).name
-        == "kernels"
-    )
+    error = np.std([-0.1, 0.05, 0.1], ddof=1) / 3**0.5
+    assert lead(near, kernels).sem == pytest.approx(error)
+    assert lead(near, kernels).low == pytest.approx(0.05 / 3 - 4.303 * error, abs=1e-4)
+    far = candidate("scratch", [0.84, 0.86, 0.85], [0.9] * 3)
+    assert winner([far, kernels]).name == "scratch", "+0.050 [0.025, 0.075]"
+    # Kernels that draw nothing are one run for all seeds.
+    alone = candidate("kernels", [0.80], [0.8])
+    assert winner([candidate("scratch", [0.79, 0.81, 0.84], [0.9] * 3), alone]).name == "kernels"
+    assert winner([far, alone]).name == "scratch"
     assert winner([near, candidate("self_pretrained", [0.7, 0.85, 0.92], [0.9] * 3)]).name == "self_pretrained"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headstart.errors import BadInput
 from headstart.fit.outcome import Candidate
 from headstart.fit.settings import EMBEDDING, SECOND
-from headstart.study.statistics import spread
+from headstart.study.statistics import Difference, difference, unpaired_difference
 
 SIMPLEST = ("majority", "summary", "kernels", EMBEDDING, "scratch", SECOND, "self_pretrained")
 """Arms, the simplest first: of models with equal validation scores the first of these is taken."""
@@ -18,26 +18,30 @@ ALIKE = 1e-6
 def winner(candidates: Sequence[Candidate]) -> Candidate:
     """The best on validation, by the mean over the seeds that two models share; of equals the simplest.
 
-    A network, or an ensemble with one, has to lead the best model without by more than the standard error of its lead
-    over seeds or folds: the rule of one standard error (Breiman et al. 1984), of which the simpler model is the gain.
+    A network, or an ensemble with one, has to lead the best model without clearly: the 95 % interval of its lead over
+    seeds or folds lies above 0, where there are two. Validation rows are few, and the best of several networks is the
+    luckiest, too.
     """
     simple = [item for item in candidates if not (item.is_network or item.members)]
     others = [item for item in candidates if item.is_network or item.members]
     if not (simple and others):
         return _best(candidates)
     first, other = _best(simple), _best(others)
-    mean, error = lead(other, first)
-    return other if mean > max(error, ALIKE * abs(first.worth)) else first
+    gap = lead(other, first)
+    ahead = gap.mean > ALIKE * abs(first.worth) and (gap.low is None or gap.low > 0)
+    return other if ahead else first
 
 
-def lead(first: Candidate, other: Candidate) -> tuple[float, float]:
-    """What the first is ahead by on validation, and its standard error over seeds or folds (0 for one)."""
+def lead(first: Candidate, other: Candidate) -> Difference:
+    """What the first is ahead by on validation, with its interval over seeds or folds (none for one)."""
     own, others = _compared(first, other)
-    mean = sum(own) / len(own) - sum(others) / len(others)
-    if len(own) == len(others):
-        gaps = [a - b for a, b in zip(own, others, strict=True)]
-        return mean, (spread(gaps) or 0.0) / len(gaps) ** 0.5
-    return mean, sum((spread(side) or 0.0) ** 2 / len(side) for side in (own, others)) ** 0.5
+    if 1 in (len(own), len(others)):  # a model that draws nothing is one for all seeds
+        number = max(len(own), len(others))
+        own, others = (side * number if len(side) == 1 else side for side in (own, others))
+    compare = difference if len(own) == len(others) else unpaired_difference
+    gap = compare(dict(enumerate(own)), dict(enumerate(others)))
+    assert gap is not None, "both have runs"
+    return gap
 
 
 def _best(candidates: Sequence[Candidate]) -> Candidate:

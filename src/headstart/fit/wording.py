@@ -74,10 +74,11 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate)
     model = f"{best.name} ({best.text})"
     if best.is_network or network is None:
         sentence = f"The best model is {model}: {scores}"
-    elif (gap := lead(network, best))[0] > ALIKE * abs(best.worth):
-        ahead, error = (words.score(value) for value in gap)
-        sentence = f"The model {model} is taken as the simpler one: {scores}; the network {network.name} is ahead on "
-        sentence += f"validation by {ahead} only, within the standard error of {error} of that lead"
+    elif (gap := lead(network, best)).mean > ALIKE * abs(best.worth):
+        sentence = (
+            f"The model {model} is taken as the simpler one: {scores}; the lead of the network {network.name} on "
+        )
+        sentence += f"validation is not clear: {words.difference(gap)}"
     elif best.worth == network.worth:
         sentence = f"The model {model} is as good as the best network: {scores}"
     else:
