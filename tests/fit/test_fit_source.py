@@ -18,6 +18,7 @@ from headstart.fit.settings import SERVABLE, FitSettings
 from headstart.fit.source import from_memory, read_source
 from headstart.models import MODELS
 from headstart.sequence import IGNORE
+from headstart.serve.config import ENSEMBLE
 from headstart.spec import read
 from headstart.tasks.own import OwnSpec
 from headstart.verbs.data import layout_of
@@ -97,7 +98,6 @@ def test_a_file_that_changed_while_python_runs_is_another_file(tmp_path) -> None
 REFUSED = """
 import sys
 from headstart.cli import main
-from headstart.serve.config import ENSEMBLE
 try:
     main(["fit", sys.argv[1], "--target", "label", "-o", sys.argv[2]])
 except SystemExit as end:

@@ -272,7 +272,7 @@ class Fit:
             test=model.test,
             uncalibrated=softmax(model.raw) if model.raw is not None and labels and len(model.raw) else None,
             results=results,
-            answer=answer(candidates, best, serves, self.plan.study["arms"], folds),
+            answer=answer(candidates, best, serves, self.plan.study["arms"], results.folds),
             plan=self.plan.texts,
             notes=tuple(remarks),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
