@@ -250,8 +250,8 @@ def test_the_plan_says_what_is_expected_of_self_pretraining_and_how_often_that_w
     known = replace(_known(labelled=labelled), task={"kind": "digits"})
     seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
     (gained, number), (others, more) = defaults.GAINED[labelled < 300], defaults.GAINED[labelled == 300]
-    for time, pretrain in ((230.0, None), (3000.0, None), (230.0, True)):
-        settings = FitSettings(time=time, pretrain=pretrain)
+    for limit, pretrain in ((230.0, None), (3000.0, None), (230.0, True)):
+        settings = FitSettings(time=limit, pretrain=pretrain)
         fitted = plan._fitted(known, Shape(), settings, "", seconds, 0.0, 1.0)[0]
         texts = "\n".join(fitted.texts)
         assert "self_pretrained" in fitted.study["arms"]
