@@ -117,8 +117,8 @@ def expectation(labelled: int, rows: int) -> str:
     return (
         f"self-pretraining is {'' if 2 * gained > comparisons else 'not '}expected to help: it gained more than "
         f"{LEAST_GAIN} of test accuracy in {gained} of {comparisons} earlier comparisons. Here {which}, as in {same} "
-        f"of these ({kind}: {other}); on a data set that was held out this answer was right in {RIGHT[0]} of {RIGHT[1]}, "
-        "and no other rule was right more often"
+        f"of these ({kind}: {other}); on a data set that was held out this answer was right in {RIGHT[0]} of "
+        f"{RIGHT[1]}, and no other rule was right more often"
     )
 
 
