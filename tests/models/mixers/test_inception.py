@@ -96,9 +96,9 @@ def test_one_seed_draws_one_module() -> None:
     ("settings", "message"),
     [
         ({"lengths": ()}, "lengths"),
-        ({"lengths": (9, 0)}, r"lengths.*a convolution over 0 positions is none; take 1 to 1024"),
-        ({"lengths": (2000,)}, r"lengths.*a convolution over 2000 positions is none; take 1 to 1024"),
-        ({"lengths": (9, 19, 9)}, r"lengths.*\[9, 19, 9\] name a length twice; leave one out"),
+        ({"lengths": (9, 0)}, r"lengths.*names 0; a convolution is over 1 to 1,024 positions"),
+        ({"lengths": (2000,)}, r"lengths.*names 2000; a convolution is over 1 to 1,024 positions"),
+        ({"lengths": (9, 19, 9)}, r"lengths.*\[9, 19, 9\] names a length twice; leave one out"),
         ({"bottleneck": 0}, "bottleneck"),
     ],
 )

@@ -36,9 +36,9 @@ class InceptionSpec(MixerSpec):
     def _each_length(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
         for length in lengths:
             if not 1 <= length <= MOST:
-                raise ValueError(f"a convolution over {length} positions is none; take 1 to {MOST}")
+                raise ValueError(f"names {length}; a convolution is over 1 to {MOST:,} positions")
         if len(set(lengths)) != len(lengths):
-            raise ValueError(f"{list(lengths)} name a length twice; leave one out")
+            raise ValueError("names a length twice; leave one out")
         return lengths
 
     def channels(self, width: int) -> int:
