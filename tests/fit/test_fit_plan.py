@@ -244,22 +244,22 @@ def test_a_plan_without_a_network_is_no_plan_where_one_is_asked_for(tmp_path) ->
 
 
 @pytest.mark.parametrize(
-    ("labelled", "text"), [(300, "Here all are labelled"), (200, "Here 100 of 300 training sequences have no label")]
+    ("labelled", "text"), [(300, "where all had one, as here."), (200, "had no label (here 100 of 300 have none) and ")]
 )
 def test_the_plan_says_what_is_expected_of_self_pretraining_and_how_often_that_was_right(labelled, text) -> None:
     known = replace(_known(labelled=labelled), task={"kind": "digits"})
     seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
     (gained, number), (others, more) = defaults.GAINED[labelled < 300], defaults.GAINED[labelled == 300]
+    helps = "self-pretraining is expected to help: it gained more than 0.01 of test accuracy in"
     for limit, pretrain in ((230.0, None), (3000.0, None), (230.0, True)):
         settings = FitSettings(time=limit, pretrain=pretrain)
         fitted = plan._fitted(known, Shape(), settings, "", seconds, 0.0, 1.0)[0]
         texts = "\n".join(fitted.texts)
         assert "self_pretrained" in fitted.study["arms"]
-        assert (
-            f"self-pretraining is expected to help: it gained more than 0.01 of test accuracy in {gained + others} of "
-            in texts
-        )
-        assert f"{number + more} earlier comparisons. {text}, as in {gained} of {number} of these (" in texts
+        assert f"{helps} {gained + others} of {number + more} earlier comparisons, " in texts
+        assert f"{gained} of {number} where " in texts
+        assert f"{others} of {more} where " in texts
+        assert text in texts
         assert f"was right in {defaults.RIGHT[0]} of {defaults.RIGHT[1]}, and no other rule" in texts
     short = plan._fitted(known, Shape(), FitSettings(time=25.0), "", seconds, 0.0, 1.0)[0]
     assert "self-pretraining is skipped: the time leaves fewer than 300 steps for it" in "\n".join(short.texts)

@@ -110,15 +110,16 @@ def shape_of(kind: str, lengths: np.ndarray, squeeze: int = 1) -> Shape:
 def expectation(labelled: int, rows: int) -> str:
     """What is expected of self-pretraining on `rows` train sequences, so many of them with a label, in words."""
     gained, comparisons = (sum(numbers) for numbers in zip(*GAINED.values(), strict=True))
-    bare = rows > labelled
-    which = f"{rows - labelled:,} of {rows:,} training sequences have no label" if bare else "all are labelled"
-    same, other = (f"{gained} of {comparisons}" for gained, comparisons in (GAINED[bare], GAINED[not bare]))
-    kind = "all labelled" if bare else "some unlabelled"
+    some, every = (f"{gains} of {number}" for gains, number in (GAINED[True], GAINED[False]))
+    bare, here = f"{some} where some sequences had no label", f"{every} where all had one"
+    if rows > labelled:
+        bare += f" (here {rows - labelled:,} of {rows:,} have none)"
+    else:
+        here += ", as here"
     return (
         f"self-pretraining is {'' if 2 * gained > comparisons else 'not '}expected to help: it gained more than "
-        f"{LEAST_GAIN} of test accuracy in {gained} of {comparisons} earlier comparisons. Here {which}, as in {same} "
-        f"of these ({kind}: {other}); on a data set that was held out this answer was right in {RIGHT[0]} of "
-        f"{RIGHT[1]}, and no other rule was right more often"
+        f"{LEAST_GAIN} of test accuracy in {gained} of {comparisons} earlier comparisons, {bare} and {here}. On data "
+        f"sets held out this answer was right in {RIGHT[0]} of {RIGHT[1]}, and no other rule was right more often"
     )
 
 

@@ -75,10 +75,8 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate)
     if best.is_network or network is None:
         sentence = f"The best model is {model}: {scores}"
     elif (gap := lead(network, best)).mean > ALIKE * abs(best.worth):
-        sentence = (
-            f"The model {model} is taken as the simpler one: {scores}; the lead of the network {network.name} on "
-        )
-        sentence += f"validation is not clear: {words.difference(gap)}"
+        unclear = f"the lead of the network {network.name} on validation is not clear: {words.difference(gap)}"
+        sentence = f"The model {model} is taken as the simpler one: {scores}; {unclear}"
     elif best.worth == network.worth:
         sentence = f"The model {model} is as good as the best network: {scores}"
     else:
