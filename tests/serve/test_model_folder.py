@@ -240,7 +240,8 @@ WEIGHTS: dict[str, tuple[Callable[[dict[str, torch.Tensor]], Any], str]] = {
         lambda t: t.update({"summary.weights": torch.zeros(2, 2)}),
         "'summary.weights' is F32 [2, 2], by config.json it is F32 [",
     ),
-    "nothing": (lambda t: t.clear(), "holds a network of 0 blocks of width unknown"),
+    "nothing": (lambda t: t.clear(), "lacks 'network.head.output.weight', the model of config.json has it"),
+    "no head": (lambda t: t.pop("network.head.output.weight"), "lacks 'network.head.output.weight', the model of"),
     "not a number": (
         lambda t: t["network.norm.weight"].fill_(torch.nan),
         "'network.norm.weight' holds a number that is not finite; fit the model again",

@@ -95,7 +95,10 @@ def _check_small(header: Header, config: ModelConfig, path: Path) -> None:
 def _check_blocks(header: Header, model: ModelSpec, path: Path) -> None:
     """Raises: BadInput where the file holds another number of blocks, or another width, than its config says."""
     blocks = len({name.split(".")[2] for name in header if name.startswith(f"{NETWORK}.blocks.")})
-    _, shape = header.get(f"{NETWORK}.head.output.weight", ("", ()))
+    output = f"{NETWORK}.head.output.weight"
+    if output not in header:
+        raise BadInput(f"{path}: lacks {output!r}, the model of {CONFIG} has it; save the model again")
+    _, shape = header[output]
     if (blocks, shape[1:]) != (model.blocks, (model.width,)):
         size = f"{blocks} blocks of width {shape[1] if len(shape) == 2 else 'unknown'}"
         raise BadInput(
