@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import platform
 import re
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +27,8 @@ from headstart.spec import merge, read
 from headstart.stage import StageSpec
 from headstart.stage.trained import TrainedRun
 from headstart.store import Store
+from headstart.study.files import built_in_studies
+from headstart.study.words import duration
 from headstart.tasks import Task
 from headstart.tasks.text import TextSpec
 from headstart.training import features
@@ -150,10 +154,28 @@ def store() -> str:
     )
 
 
+def tiny() -> str:
+    """Seconds of all studies of Lu et al. at scale tiny, one command after the other, in one store."""
+    names, workers = sorted(name for name in built_in_studies() if name.startswith("lu-")), 2
+    with tempfile.TemporaryDirectory() as folder:
+        store, began = Store(folder), time.perf_counter()
+        for name in names:
+            words = (name, "--scale", "tiny", "--workers", str(workers), "--store", folder)
+            subprocess.run((sys.executable, "-m", "headstart", "run", *words), check=True, stdout=subprocess.DEVNULL)
+        seconds, stages = time.perf_counter() - began, len(store.listing())
+    return (
+        f"All {len(names)} studies of Lu et al. at scale tiny, one `headstart run --workers {workers}` after the other in one\n"
+        "store, so that stages which tables share are trained once.\n\n"
+        "| studies | stages in the store | clock, start of each command included | goal |\n|---|---|---|---|\n"
+        f"| {len(names)} | {stages} | {duration(seconds)} | 30 min |"
+    )
+
+
 SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
     "epochs": ("The head alone", epochs),
     "steps": ("Steps with frozen blocks", steps),
     "store": ("A table of frozen stages in the store", store),
+    "tiny": ("All tiny studies", tiny),
 }
 
 
