@@ -20,8 +20,8 @@ PLACES = np.array(list(combinations(range(TAPS), 3)))
 """(84, 3) places of the weights 2 of each kernel."""
 _WIDE = 1_024
 """Counts that are summed side by side: rows of fewer sequences are joined to so many."""
-_CACHED = 1 << 20
-"""Comparisons that a core's cache holds beside the outputs."""
+_CACHED = 1 << 21
+"""Comparisons of a call: they stay in the processor's cache, and threads seldom wait for each other's calls."""
 BYTE = 255
 """A byte counts so far."""
 

@@ -25,7 +25,7 @@ SIDES = 2
 """The sequence, and its steps from one position to the next."""
 CHANNELS = 8
 """Channels that a group sums, at most."""
-AT_ONCE, IN_CACHE = 1 << 14, 1 << 19
+AT_ONCE, IN_CACHE = 1 << 13, 1 << 19
 """Positions, and outputs of kernels at them, that are worked on at once: these stay in a core's cache."""
 
 

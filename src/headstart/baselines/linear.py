@@ -60,7 +60,7 @@ class Readout:
             few = max(1, IN_CACHE // max(1, len(weights))) if isinstance(table, np.ndarray) else max(1, n)
             parts = [table[begin : begin + few] @ weights for begin in range(0, table.shape[0] or 1, few)]
             out[rows] += np.concatenate(parts)
-        return out + self.intercept
+        return np.asarray(out + self.intercept)
 
 
 @dataclass(frozen=True)

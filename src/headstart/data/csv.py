@@ -383,7 +383,7 @@ def column_types(form: Form, body: Sequence[Sequence[str]]) -> list[Type]:
     """
     out: dict[str, Type] = {}
     for i, name in enumerate(form.names):
-        cells = [row[i] for row in body if i < len(row) and row[i].strip() and row[i].strip().lower() != "nan"]
+        cells = [cell for row in body if i < len(row) and (cell := row[i].strip()) and cell.lower() != "nan"]
         numbers = sum(is_number(cell, form.decimal) for cell in cells)
         out[name] = "empty" if not cells else "number" if 2 * numbers >= len(cells) else "text"
     labels = set() if form.header else {form.names[0], form.names[-1]}  # stand at an end, where no header names them
