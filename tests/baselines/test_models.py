@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,9 +18,10 @@ from safetensors.numpy import load, save
 from sklearn.metrics import accuracy_score, r2_score
 from support.made_series import signature, waves, words
 from support.made_tasks import MadeSpec
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from headstart.baselines import Facts, Fitted, from_arrays, shapes, trivial
-from headstart.baselines.contract import FittedSpec, Shapes
+from headstart.baselines import Facts, Fitted, contract, from_arrays, shapes, trivial
+from headstart.baselines.contract import FittedSpec, Shapes, by_pieces
 from headstart.baselines.features import Features
 from headstart.baselines.kernels import KernelsSpec
 from headstart.baselines.linear import LinearSpec, PenalisedSpec
@@ -421,3 +424,39 @@ def test_the_table_is_read_without_torch_scipy_or_scikit_learn() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_pieces_are_answered_in_threads_in_their_order_while_a_product_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contract, "FEW", 100)
+    monkeypatch.setattr(contract, "POSITIONS", 500)
+    x, together, calls = waves(60, 0), threading.Barrier(2, timeout=60), itertools.count()
+
+    def products() -> list[int]:
+        return [library.num_threads for library in ThreadpoolController().select(user_api="blas").lib_controllers]
+
+    def answer(part: Examples) -> np.ndarray:
+        if next(calls) < 2:
+            together.wait()  # for ever, unless another thread answers meanwhile
+        assert set(products()) == {1}
+        return np.concatenate([part.take(np.array([i])).values[:1] for i in range(len(part))])
+
+    with threadpool_limits(2, user_api="blas"):
+        before = products()
+        if 2 not in before:
+            pytest.skip("the threads of this numpy's products are not known")
+        assert np.array_equal(by_pieces(x, 1, 1, answer, threaded=True), x.values[x.offsets[:-1]])
+        assert products() == before
+
+
+def test_who_comes_while_threads_answer_answers_alone_and_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, x = waves(40, 0), waves(60, 1)
+    model = KernelsSpec(features=84, also=("hydra",)).fit(train, waves(20, 2), signature("waves"), 0)
+    wanted = softmax(model.readout.scores(model.features.transform(x)), model.facts.temperature)
+    assert model.predict(x) == pytest.approx(wanted, abs=1e-6)
+    monkeypatch.setattr(contract, "FEW", 100)
+    monkeypatch.setattr(contract, "POSITIONS", 500)
+    with threadpool_limits(2, user_api="blas"):
+        assert model.predict(x) == pytest.approx(wanted, abs=1e-6)
+        with contract._threads:
+            assert model.predict(x) == pytest.approx(wanted, abs=1e-6)
+        assert not contract._threads.locked()

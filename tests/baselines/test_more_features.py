@@ -56,8 +56,9 @@ def slow_hydra(hydra: Hydra, x: Examples) -> tuple[np.ndarray, np.ndarray]:
         (noise([20] * 3), noise([20] * 3)),
         (noise([12, 20, 20, 30]), noise([1, 2, 9, 17, 33], seed=1)),
         (noise([18] * 3, channels=3), noise([18, 5, 20], channels=3, seed=1)),
+        (noise([12] * 3), noise([300, 290], seed=1)),
     ],
-    ids=["one length", "unequal lengths", "channels"],
+    ids=["one length", "unequal lengths", "channels", "more positions than a byte counts"],
 )
 def test_competing_kernels_equal_a_slow_transform(train: Examples, x: Examples) -> None:
     hydra = fit_hydra(train, 0)
@@ -149,6 +150,7 @@ def test_a_row_does_not_depend_on_the_sequences_beside_it(monkeypatch: pytest.Mo
         alone = np.concatenate([features.transform(x.take(np.array([i]))) for i in range(len(x))])
         assert np.allclose(together, alone, atol=1e-5)
         monkeypatch.setattr(module, "AT_ONCE", 60)
+        monkeypatch.setattr(module, "IN_CACHE", 1)
         assert np.allclose(together, features.transform(x), atol=1e-5)
         monkeypatch.undo()
 

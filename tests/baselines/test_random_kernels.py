@@ -98,6 +98,18 @@ def test_a_row_does_not_depend_on_the_sequences_beside_it(monkeypatch: pytest.Mo
         monkeypatch.undo()
 
 
+def test_tables_of_any_size_together_are_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = noise([30, 12, 41, 41, 7, 90, 41])
+    kernels = fit_kernels(x, 0, SMALL)
+    for size in (1, 100, 1 << 17):
+        monkeypatch.setattr(module, "TABLE", size)
+        out = np.full((len(x), SMALL), np.nan)
+        for rows, first, table in kernels.tables(x):
+            assert np.isnan(out[rows, first : first + table.shape[1]]).all(), "made twice"
+            out[rows, first : first + table.shape[1]] = table
+        assert np.array_equal(out, kernels.transform(x))
+
+
 def test_equal_seeds_give_equal_kernels_and_other_seeds_others() -> None:
     x = noise([30] * 6, channels=3)
     first, same, other = (fit_kernels(x, seed, SMALL) for seed in (0, 0, 1))
@@ -179,8 +191,9 @@ def test_counts_are_whatever_the_shape(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     outputs = rng.normal(size=shape).astype(np.float32)
     outputs[:, 0] = 1.0  # counts beyond what one byte holds
-    result = Counter(outputs.size)(outputs, np.float32([-1.5]))[0]
-    assert result.tolist() == (outputs > -1.5).sum(axis=0).tolist()
+    biases, result = np.float32([-1.5, 0.0, 2.0]), np.full((3, shape[1]), np.nan, np.float32)
+    Counter(outputs.size)(outputs, biases, result)
+    assert np.array_equal(result, (outputs > biases[:, None, None]).sum(axis=1))
 
 
 def test_a_set_of_no_sequence_gives_no_row() -> None:

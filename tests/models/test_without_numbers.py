@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -52,6 +53,11 @@ def test_types_are_those_of_the_operation():
         assert torch.zeros_like(whole, dtype=torch.float32).dtype == torch.float32
         assert torch.ones(3, 1).repeat(5, 2, 4).shape == (5, 6, 4)
         assert torch.rand_like(double.view(3, 1)).shape == (3, 1)
+        assert torch.diag(whole).shape == (3, 3)
+        assert (torch.ones(2, 3) @ torch.ones(3)).shape == (2,)
+        angles, vectors = torch.linalg.eigh(1j * torch.ones(3, 3, dtype=torch.float64))
+        assert (angles.shape, angles.dtype) == ((3,), torch.float64)
+        assert (vectors.shape, vectors.dtype) == ((3, 3), torch.complex128)
 
 
 def test_a_tensor_with_numbers_stays_one():
@@ -65,6 +71,20 @@ def test_planning_does_not_import_the_compiler():
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("mixer", ["inception", "s4d"])
+def test_the_outline_of_a_network_that_fit_makes_imports_neither_compiler_nor_symbolic_mathematics(mixer):
+    """A served one is compared with its outline before it is read: with these it takes a second more."""
+    words = (
+        "import sys; from test_without_numbers import shapes, without_numbers\n"
+        f"with without_numbers(): shapes({mixer!r}, 'none')\n"
+        "sys.exit(len({'sympy', 'torch._dynamo'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", words], check=False, cwd=Path(__file__).parent, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_dry_run_imports_no_symbolic_mathematics(tmp_path):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Lock
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -16,6 +17,13 @@ from headstart.spec import Spec, read
 
 Shapes = dict[str, tuple[str, tuple[int, ...]]]
 """Name of an array -> its dtype and shape."""
+AT_ONCE, POSITIONS = 1 << 22, 1 << 17
+"""Numbers that are made for answers at once, and positions of the sequences that they are made of: larger tables are
+paged in anew each time."""
+FEW = 1 << 14
+"""Positions that are not worth another thread."""
+_threads = Lock()
+"""Of who answers in several threads; whoever comes meanwhile answers in its own."""
 OLD_SIZES = ("channels", "dilations", "longest", "placed")
 """Entries of `sizes` that stand beside them in files of earlier versions."""
 
@@ -246,6 +254,36 @@ def pieces(examples: Examples, most: int, positions: int) -> Iterator[np.ndarray
         last = max(first + 1, last)
         yield np.arange(first, last)
         first = last
+
+
+def by_pieces(
+    examples: Examples, outputs: int, held: int, answer: Callable[[Examples], np.ndarray], threaded: bool = False
+) -> np.ndarray:
+    """(n, outputs) answers to n units, given piece by piece; `held`: numbers that are made of a unit at once.
+
+    threaded: in as many threads as a matrix product would have; that has one meanwhile, since threads within threads
+    wait for each other.
+    """
+    most, positions = max(1, AT_ONCE // max(1, held)), int(examples.lengths.sum())
+
+    def answers(room: int, each: Callable[..., Iterable[np.ndarray]] = map) -> np.ndarray:
+        units = pieces(examples, most, room)
+        return np.concatenate([np.zeros((0, outputs)), *each(lambda some: answer(examples.take(some)), units)])
+
+    if not threaded or positions <= FEW or not _threads.acquire(blocking=False):
+        return answers(POSITIONS)
+    try:
+        from concurrent.futures import ThreadPoolExecutor
+
+        from threadpoolctl import ThreadpoolController
+
+        products = ThreadpoolController().select(user_api="blas")
+        threads = max((library.num_threads for library in products.lib_controllers), default=1)
+        count = threads * -(-positions // (POSITIONS * threads))  # the same number of pieces for each
+        with products.limit(limits=1), ThreadPoolExecutor(threads) as pool:
+            return answers(max(FEW, -(-positions // count)), pool.map)
+    finally:
+        _threads.release()
 
 
 def _check_arrays(facts: Facts, arrays: Mapping[str, np.ndarray], shapes: Shapes) -> None:

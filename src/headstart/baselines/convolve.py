@@ -20,9 +20,9 @@ PLACES = np.array(list(combinations(range(TAPS), 3)))
 """(84, 3) places of the weights 2 of each kernel."""
 _WIDE = 1_024
 """Counts that are summed side by side: rows of fewer sequences are joined to so many."""
-_CACHED = 1 << 18
-"""Comparisons that a core's cache holds beside the outputs."""
-_BYTE = 255
+_CACHED = 1 << 21
+"""Comparisons of a call: they stay in the processor's cache, and threads seldom wait for each other's calls."""
+BYTE = 255
 """A byte counts so far."""
 
 
@@ -146,28 +146,28 @@ def _of_several(
 
 
 class Counter:
-    """How many outputs of each sequence exceed biases: comparisons, then bytes that are summed side by side."""
+    """How many outputs of each sequence exceed biases."""
 
     def __init__(self, size: int) -> None:
         self.over = np.empty(max(size, _CACHED), dtype=bool)
 
-    def __call__(self, outputs: np.ndarray, biases: np.ndarray) -> np.ndarray:
-        """(b, n) int64 counts over the rows of outputs (R, n), for biases (b,)."""
-        most = max(1, len(self.over) // outputs.size)
-        parts = [self._count(outputs, biases[first : first + most]) for first in range(0, len(biases), most)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    def __call__(self, outputs: np.ndarray, biases: np.ndarray, out: np.ndarray) -> None:
+        """Write counts over the rows of outputs (R, n), for biases (b,), into `out` (b, n) float32."""
+        (rows, n), most = outputs.shape, max(1, len(self.over) // outputs.size)
+        for first in range(0, len(biases), most):
+            some = biases[first : first + most]
+            over = self.over[: len(some) * outputs.size].reshape(len(some), rows, n)
+            np.greater(outputs, some[:, None, None], out=over)
+            count_rows(over, out[first : first + most])
 
-    def _count(self, outputs: np.ndarray, biases: np.ndarray) -> np.ndarray:
-        (rows, n), several = outputs.shape, len(biases)
-        over = self.over[: several * rows * n].reshape(several, rows, n)
-        np.greater(outputs, biases[:, None, None], out=over)
-        joined = max(1, _WIDE // n)
-        high = rows // joined
-        main = over[:, : high * joined].view(np.uint8).reshape(several, high, joined * n)
-        counts = np.zeros((several, joined * n), dtype=np.int64)
-        for first in range(0, high, _BYTE):
-            counts += np.add.reduce(main[:, first : first + _BYTE], axis=1, dtype=np.uint8)
-        total = counts.reshape(several, joined, n).sum(axis=1) if joined > 1 else counts
-        if high * joined < rows:
-            total = total + over[:, high * joined :].sum(axis=1)
-        return np.asarray(total)
+
+def count_rows(over: np.ndarray, out: np.ndarray) -> None:
+    """Write into `out` (b, n) float32 in how many rows `over` (b, R, n) is True: bytes are summed side by side."""
+    several, rows, n = over.shape
+    whole, last, out[...] = over.view(np.uint8), 0, 0
+    while (first := last) < rows:
+        joined = min(max(1, _WIDE // n), rows - first)
+        high = min((rows - first) // joined, BYTE)
+        last = first + high * joined
+        sums = np.add.reduce(whole[:, first:last].reshape(several, high, joined * n), axis=1, dtype=np.uint8)
+        out += np.add.reduce(sums.reshape(several, joined, n), axis=1, dtype=np.float32)

@@ -46,6 +46,7 @@ class Embedding(Features):
     weights: Mapping[str, np.ndarray]
     channels: int
     kind: str = "embedding"
+    threaded: ClassVar[bool] = False
 
     @property
     def size(self) -> int:

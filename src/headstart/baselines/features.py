@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -18,6 +18,8 @@ KINDS = 4_096
 """Distinct tokens that are counted each; ids beyond share a column."""
 CHUNK, POSITIONS = 2_000, 1 << 22
 """Examples, and positions of them, that are summarised at once, which bounds memory."""
+Table = tuple[np.ndarray | slice, int, Any]
+"""(rows, first column, features (rows, columns)): a part of the features of some sequences."""
 NAMES = {"counts": "token counts", "flat": "flat inputs", "summaries": "summaries"}
 
 
@@ -26,11 +28,18 @@ class Features(Protocol):
 
     kind: str
     """In `Facts.features`."""
+    threaded: ClassVar[bool] = True
+    """Whether several threads may transform sequences at the same time."""
 
     @property
     def size(self) -> int:
         """P."""
         ...
+
+    @property
+    def held(self) -> int:
+        """Features of a sequence that a table of `tables` holds."""
+        return self.size
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -40,6 +49,10 @@ class Features(Protocol):
     def transform(self, examples: Examples) -> Any:
         """(n, P) of n single sequences."""
         ...
+
+    def tables(self, examples: Examples) -> Iterator[Table]:
+        """The features of n single sequences in parts; one that is an array is valid until the next is asked for."""
+        yield slice(None), 0, self.transform(examples)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything that was learned, by name."""
@@ -56,8 +69,19 @@ class Features(Protocol):
         ...
 
 
+class Tabled(Features):
+    """Dense features that are made in parts, so that whoever sums them up holds little at once."""
+
+    def transform(self, examples: Examples) -> np.ndarray:
+        """(n, P) float32."""
+        out = np.empty((len(examples), self.size), dtype=np.float32)
+        for rows, first, table in self.tables(examples):
+            out[rows, first : first + table.shape[1]] = table
+        return out
+
+
 @dataclass(frozen=True)
-class Together(Features):
+class Together(Tabled):
     """Several kinds of dense features side by side; names of arrays and sizes begin with the kind of theirs."""
 
     parts: tuple[Features, ...]
@@ -83,9 +107,15 @@ class Together(Features):
         facts.check("size" in sizes, "sizes")
         return facts.model_copy(update={"features": kind, "size": sizes.pop("size"), "sizes": sizes})
 
-    def transform(self, examples: Examples) -> np.ndarray:
-        """(n, P) float32."""
-        return np.concatenate([part.transform(examples) for part in self.parts], axis=1, dtype=np.float32)
+    @property
+    def held(self) -> int:
+        return max(part.held for part in self.parts)
+
+    def tables(self, examples: Examples) -> Iterator[Table]:
+        before = 0
+        for part in self.parts:
+            yield from ((rows, before + first, table) for rows, first, table in part.tables(examples))
+            before += part.size
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ Letters: F channels, D dilations, G groups, K kernels of a group, C channels of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from headstart.baselines.contract import Facts, Shapes, pieces
-from headstart.baselines.features import Features, filled, moments
+from headstart.baselines.convolve import BYTE
+from headstart.baselines.features import Table, Tabled, filled, moments
 from headstart.seeds import normal, permutation
 from headstart.sequence import Examples
 
@@ -24,12 +25,12 @@ SIDES = 2
 """The sequence, and its steps from one position to the next."""
 CHANNELS = 8
 """Channels that a group sums, at most."""
-AT_ONCE = 1 << 13
-"""Positions that are convolved at once: the outputs of a group stay in a core's cache."""
+AT_ONCE, IN_CACHE = 1 << 13, 1 << 19
+"""Positions, and outputs of kernels at them, that are worked on at once: these stay in a core's cache."""
 
 
 @dataclass(frozen=True)
-class Hydra(Features):
+class Hydra(Tabled):
     """What is fitted: dilations (D,) int64, weights (D, 2, G, K, 9) float32, channels (D, 2, G, C) int64 that a group
     sums; mean, spread (F,) float64 of the channels, by which they are standardised."""
 
@@ -71,13 +72,18 @@ class Hydra(Features):
         dilations, weights, channels, mean, spread = own
         return cls(dilations, weights, channels, mean, spread)
 
-    def transform(self, examples: Examples) -> np.ndarray:
-        """(n, P) float32 square roots of sums and counts per position: beyond a sequence's ends stands its mean."""
+    @property
+    def held(self) -> int:
+        """Those of few sequences at a time, however many there are."""
+        return 1
+
+    def tables(self, examples: Examples) -> Iterator[Table]:
+        """Square roots of sums and counts per position: beyond a sequence's ends stands its mean."""
         values = filled(examples, self.mean, self.spread)
         steps = np.diff(values, axis=0, prepend=values[:1])
         steps[examples.offsets[:-1]] = 0
-        rows = [self._rows((values, steps), examples.offsets, u) for u in pieces(examples, len(examples), AT_ONCE)]
-        return np.concatenate(rows) if rows else np.zeros((0, self.size), np.float32)
+        for units in pieces(examples, len(examples), AT_ONCE):
+            yield units, 0, self._rows((values, steps), examples.offsets, units)
 
     def _rows(self, sides: tuple[np.ndarray, np.ndarray], offsets: np.ndarray, units: np.ndarray) -> np.ndarray:
         """Features of neighbouring sequences `units`."""
@@ -90,35 +96,46 @@ class Hydra(Features):
             wide[:, :, reach : reach + longest][:, there] = values[offsets[units[0]] : offsets[units[-1] + 1]].T
             for at, dilation in enumerate(self.dilations.tolist()):
                 starts = [reach + (tap - TAPS // 2) * dilation for tap in range(TAPS)]
-                taps = np.stack([wide[:, :, start : start + longest] for start in starts])
+                taps = np.stack([wide[:, :, start : start + longest] for start in starts], axis=1)
                 out[:, at, side] = self._competed(taps, at, side, there)
         return np.asarray(np.sqrt(out.reshape(len(units), -1) / lengths[:, None], dtype=np.float32))
 
     def _competed(self, taps: np.ndarray, at: int, side: int, there: np.ndarray) -> np.ndarray:
-        """(n, G, K, 2) sums and counts of one dilation, of taps (9, F, n, L); only positions that are `there` count.
+        """(n, G, K, 2) sums and counts of one dilation, of taps (F, 9, n, L); only positions that are `there` count.
 
         Of kernels with equal outputs each counts: on a straight stretch all do.
         """
         n, length = there.shape
-        whole, ones = bool(there.all()), np.ones(length, np.float32)
-        outputs = np.empty((KERNELS, n * length), np.float32)
-        first, last = np.empty((2, KERNELS, n, length), bool)
-        most, least = np.empty((2, n * length), np.float32)
-        out = np.empty((GROUPS, 2, KERNELS, n), np.float32)
-        for group, chosen in enumerate(self.channels[at, side]):
-            summed = taps[:, 0] if taps.shape[1] == 1 else taps[:, chosen].sum(axis=1)
-            np.matmul(self.weights[at, side, group], summed.reshape(TAPS, -1), out=outputs)
-            np.equal(outputs, outputs.max(axis=0, out=most), out=first.reshape(KERNELS, -1))
-            np.equal(outputs, outputs.min(axis=0, out=least), out=last.reshape(KERNELS, -1))
-            if not whole:
-                first &= there
-                last &= there
+        several = min(max(1, IN_CACHE // (KERNELS * n * length)), GROUPS)
+        nothing = np.zeros((n, length), np.float32)
+        beyond = None if there.all() else np.where(there, np.float32(0), np.float32(-np.inf))
+        room = np.empty((2, several, KERNELS, n, length), np.float32)
+        rooms = room[0], room[1], np.empty(room.shape[1:], bool), np.empty((several, n, length), np.float32)
+        out = np.empty((2, GROUPS, KERNELS, n), np.float32)
+        for first in range(0, GROUPS, several):
+            chosen, weights = (x[at, side, first : first + several] for x in (self.channels, self.weights))
+            summed = taps if len(taps) == 1 else np.stack([taps[own].sum(axis=0) for own in chosen])
+            outputs, counted, equal, best = (x[: len(chosen)] for x in rooms)
+            flat = summed.reshape(len(summed), TAPS, -1)
+            np.matmul(weights, flat, out=outputs.reshape(len(chosen), KERNELS, -1))
+            np.max(outputs, axis=1, out=best)
+            np.equal(outputs, best[:, None], out=equal)
+            np.copyto(counted, equal)
             # A largest output below 0 adds nothing, as the published code clamps it.
-            np.maximum(most, 0, out=most)
-            np.einsum("knl,nl->kn", first, most.reshape(n, length), out=out[group, 0])
-            np.copyto(outputs, last.reshape(KERNELS, -1))
-            np.matmul(outputs.reshape(-1, length), ones, out=out[group, 1].reshape(-1))
-        return np.transpose(out, (3, 0, 2, 1))
+            np.maximum(best, nothing, out=best)
+            if beyond is not None:
+                best *= there
+            sums = np.matmul(counted.swapaxes(1, 2), best[..., None])[..., 0]
+            out[0, first : first + several] = sums.swapaxes(1, 2)
+            np.min(outputs, axis=1, out=best)
+            if beyond is not None:
+                best += beyond
+            np.equal(outputs, best[:, None], out=equal)
+            counts, ones = out[1, first : first + several], equal.view(np.uint8)
+            counts[:] = 0
+            for begin in range(0, length, BYTE):
+                counts += np.einsum("gknl->gkn", ones[..., begin : begin + BYTE])
+        return np.transpose(out, (3, 1, 2, 0))
 
 
 def channels_of(width: int) -> int:

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from headstart.baselines.contract import Facts, FittedSpec, Shapes
 from headstart.baselines.convolve import PLACES, REACH, Block, Counter, convolutions
-from headstart.baselines.features import Features, Together, filled, moments
+from headstart.baselines.features import Features, Table, Tabled, Together, filled, moments
 from headstart.baselines.hydra import Hydra, fit_hydra
 from headstart.baselines.linear import PenalisedSpec
 from headstart.baselines.ngrams import Ngrams, best_ngrams
@@ -39,15 +39,15 @@ SHORT = 0.25
 """The longest kernel fits into all training sequences but this share of the shortest."""
 CHANNELS = 9
 """Channels that one kernel sums, at most."""
-AT_ONCE = 1 << 17
-"""Positions of a block of sequences: its arrays then stay in a core's cache."""
+AT_ONCE, TABLE = 1 << 17, 1 << 17
+"""Positions of a block of sequences, and shares that are handed on at once: these arrays stay in a core's cache."""
 MOST = 1 << 22
 """Numbers of a block of sequences of many channels."""
 _GOLDEN = (5**0.5 + 1) / 2
 
 
 @dataclass(frozen=True)
-class Kernels(Features):
+class Kernels(Tabled):
     """What is fitted. Letters: F channels, D dilations, P features.
 
     dilations, each (D,) int64; each (84 of them) has `each[i]` biases at dilation i. biases (P,) float32, by
@@ -96,13 +96,22 @@ class Kernels(Features):
             facts.check(bool(right.all() and (channels[:, :, 0] >= 0).all()), "channels")
         return cls(arrays["dilations"], each, arrays["biases"], channels, arrays["mean"], arrays["spread"])
 
-    def transform(self, examples: Examples) -> np.ndarray:
-        """(n, P) float32 shares, in [0, 1]. A sequence's row does not depend on the sequences beside it."""
-        out = np.empty((len(examples), self.size), dtype=np.float32)
-        values = filled(examples, self.mean, self.spread)
-        for rows, block in _blocks(values, examples.offsets):
-            _fill(self, block, rows, out)
-        return out
+    @property
+    def held(self) -> int:
+        """Those of one kernel."""
+        return int(self.each.max(initial=1))
+
+    def tables(self, examples: Examples) -> Iterator[Table]:
+        """Shares, in [0, 1]. A sequence's row does not depend on the sequences beside it."""
+        for rows, block in _blocks(filled(examples, self.mean, self.spread), examples.offsets):
+            count, first = Counter(block.values.shape[1] * len(rows)), 0
+            for at, (dilation, each) in enumerate(zip(self.dilations.tolist(), self.each.tolist(), strict=True)):
+                split = int(np.searchsorted(block.lengths, REACH * dilation, side="right"))
+                for columns in (slice(0, split), slice(split, len(rows))):
+                    if columns.start < columns.stop:
+                        for begin, shares in _shares(self, block.columns(columns), at, count):
+                            yield rows[columns], first + begin, shares.T
+                first += KERNELS * each
 
 
 class KernelsAndMore(Together):
@@ -260,30 +269,22 @@ def _held(block: Block, dilation: int) -> bool:
     return bool(block.lengths.min() > REACH * dilation)
 
 
-def _fill(kernels: Kernels, block: Block, rows: np.ndarray, out: np.ndarray) -> None:
-    """Write the features of a block, from its shortest to its longest sequence, into these rows of `out` (n, P)."""
-    count, first = Counter(block.values.shape[1] * len(block.lengths)), 0
-    for at, (dilation, each) in enumerate(zip(kernels.dilations.tolist(), kernels.each.tolist(), strict=True)):
-        split = int(np.searchsorted(block.lengths, REACH * dilation, side="right"))
-        for columns in (slice(0, split), slice(split, len(block.lengths))):
-            if columns.start < columns.stop:
-                # Dilation by dilation: what is turned around fits into a core's cache.
-                out[rows[columns], first : first + KERNELS * each] = _shares(
-                    kernels, block.columns(columns), at, count
-                ).T
-        first += KERNELS * each
-
-
-def _shares(kernels: Kernels, block: Block, at: int, count: Counter) -> np.ndarray:
-    """(84 x biases, n) float32 features of one dilation."""
-    dilation, each, offset = int(kernels.dilations[at]), int(kernels.each[at]), KERNELS * int(kernels.each[:at].sum())
-    out = np.empty((KERNELS, each, len(block.lengths)), dtype=np.float32)
-    biases = kernels.biases[offset : offset + KERNELS * each].reshape(KERNELS, each)
-    inner, padded = block.lengths - REACH * dilation, padded_kernels(at) | (not _held(block, dilation))
+def _shares(kernels: Kernels, block: Block, at: int, count: Counter) -> Iterator[tuple[int, np.ndarray]]:
+    """(first feature, (features, n) float32) of some kernels at a time, of one dilation; one array for all."""
+    dilation, each, n = int(kernels.dilations[at]), int(kernels.each[at]), len(block.lengths)
+    first = KERNELS * int(kernels.each[:at].sum())
+    biases = kernels.biases[first : first + KERNELS * each].reshape(KERNELS, each)
+    padded = padded_kernels(at) | (not _held(block, dilation))
+    lengths = np.where(padded[:, None], block.lengths, block.lengths - REACH * dilation).astype(np.float32)
+    some = min(max(1, TABLE // max(1, each * n)), KERNELS)
+    out = np.empty((some, each, n), dtype=np.float32)
     for kernel, outputs in enumerate(_outputs(kernels, block, at, range(KERNELS))):
-        lengths = (block.lengths if padded[kernel] else inner).astype(np.float32)
-        np.divide(count(outputs, biases[kernel]), lengths, out=out[kernel], casting="same_kind")
-    return out.reshape(KERNELS * each, -1)
+        last = kernel % some + 1
+        count(outputs, biases[kernel], out[last - 1])
+        if last == some or kernel == KERNELS - 1:
+            begin = kernel + 1 - last
+            shares = np.divide(out[:last], lengths[begin : kernel + 1, None], out=out[:last])
+            yield begin * each, shares.reshape(last * each, n)
 
 
 def _blocks(values: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[np.ndarray, Block]]:

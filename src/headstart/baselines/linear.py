@@ -6,15 +6,15 @@ Letters: n units, P features, K classes, T targets. Features are dense (n, P) ar
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.contract import Facts, FittedSpec, Shapes, check_kind, facts_of, pieces, targets
-from headstart.baselines.features import NAMES, Features, Plain, feature_rows
+from headstart.baselines.contract import Facts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
+from headstart.baselines.features import NAMES, Features, Plain, Table, feature_rows
 from headstart.baselines.measures import fit_temperature, log_loss, softmax
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import neutral
@@ -22,12 +22,8 @@ from headstart.spec import neutral
 MOST = 5_000
 """Labelled train examples that models of the inputs themselves are fitted on at most; the title says where it was
 fewer than all."""
-AT_ONCE = 1 << 22
-"""Features that are made at once for a prediction, which bounds memory; larger tables are paged in anew each time."""
 IN_CACHE = 1 << 19
 """Numbers that fit into a core's cache."""
-POSITIONS = 1 << 22
-"""Positions of the sequences that they are made of."""
 ALPHAS = tuple(np.logspace(3, -3, 10).tolist())
 """Strengths of a ridge regression that are tried: those of Dempster et al. 2021, the strongest first."""
 STRENGTHS = tuple(10.0**k for k in range(-4, 3))
@@ -53,11 +49,18 @@ class Readout:
 
     def scores(self, features: Any) -> np.ndarray:
         """(n, K or T) float64."""
-        weights, n = self.weights.astype(np.float64), features.shape[0]
-        # Of a dense table a few rows at a time: what is made of them as float64 stays in a core's cache.
-        few = max(1, IN_CACHE // len(weights)) if isinstance(features, np.ndarray) else max(1, n)
-        parts = [features[first : first + few] @ weights for first in range(0, n or 1, few)]
-        return np.asarray(np.concatenate(parts) + self.intercept)
+        return self.sums([(slice(None), 0, features)], features.shape[0])
+
+    def sums(self, tables: Iterable[Table], n: int) -> np.ndarray:
+        """The same of features in parts."""
+        out = np.zeros((n, len(self.intercept)))
+        for rows, first, table in tables:
+            weights = self.weights[first : first + table.shape[1]].astype(np.float64)
+            # Of a dense table a few rows at a time: what is made of them as float64 stays in a core's cache.
+            few = max(1, IN_CACHE // max(1, len(weights))) if isinstance(table, np.ndarray) else max(1, n)
+            parts = [table[begin : begin + few] @ weights for begin in range(0, table.shape[0] or 1, few)]
+            out[rows] += np.concatenate(parts)
+        return np.asarray(out + self.intercept)
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,17 @@ class Linear:
     def predict(self, examples: Examples) -> np.ndarray:
         """(n, K) probabilities or (n,) numbers, (n, T) where there are several; n units."""
         check_kind(self.facts, examples)
-        scores = by_pieces(self.facts, self.features, examples, self.readout.scores)
+        held = self.facts.columns if self.facts.paired else self.features.held
+        scores = by_pieces(examples, self.facts.outputs, held, self._scores, self.features.threaded)
         if self.facts.classes:
             return softmax(scores, self.facts.temperature)
         return scores[:, 0] if self.facts.targets == 1 else scores
+
+    def _scores(self, examples: Examples) -> np.ndarray:
+        """(n, K or T) float64."""
+        if examples.paired:
+            return self.readout.scores(feature_rows(self.features, examples))
+        return self.readout.sums(self.features.tables(examples), len(examples))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The features' arrays, `weights` and `intercept`."""
@@ -204,13 +214,6 @@ def thinned(facts: Facts, train: Examples, most: int | None) -> tuple[Facts, Exa
     labelled = train.labelled_units()
     units = labelled[np.linspace(0, len(labelled) - 1, min(most, len(labelled))).astype(int)]
     return facts.model_copy(update={"used": len(units)}), train.take(units)
-
-
-def by_pieces(facts: Facts, features: Features, examples: Examples, answer: Callable[[Any], np.ndarray]) -> np.ndarray:
-    """(n, outputs) answers to the features of n units, made piece by piece."""
-    most = max(1, AT_ONCE // max(1, facts.columns))
-    answers = [answer(feature_rows(features, examples.take(units))) for units in pieces(examples, most, POSITIONS)]
-    return np.concatenate(answers) if answers else np.zeros((0, facts.outputs))
 
 
 def split_of(features: Features, examples: Examples, facts: Facts) -> Split:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, FittedSpec, Shapes, check_kind, facts_of, targets
+from headstart.baselines.contract import Facts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
 from headstart.baselines.features import Plain, feature_rows
-from headstart.baselines.linear import MOST, by_pieces, thinned
+from headstart.baselines.linear import MOST, thinned
 from headstart.sequence import IGNORE, Examples, Signature
 
 NUMBERS = 1 << 23
@@ -96,11 +96,12 @@ class Nearest:
         check_kind(self.facts, examples)
         neighbours = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(self.rows)
 
-        def answer(features: np.ndarray) -> np.ndarray:
-            index = neighbours.kneighbors(features.astype(np.float32), return_distance=False)[:, 0]
+        def answer(part: Examples) -> np.ndarray:
+            rows = feature_rows(self.features, part).astype(np.float32)
+            index = neighbours.kneighbors(rows, return_distance=False)[:, 0]
             return np.asarray(self.answers[index])
 
-        out = by_pieces(self.facts, self.features, examples, answer)
+        out = by_pieces(examples, self.facts.outputs, self.facts.columns, answer)
         return out[:, 0] if self.facts.outputs == 1 and not self.facts.classes else out
 
     def arrays(self) -> dict[str, np.ndarray]:

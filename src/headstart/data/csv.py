@@ -28,8 +28,8 @@ CELLS = 200_000
 """Cells of the sample."""
 AT_ONCE = 512
 """Rows that become Arrow columns together."""
-LARGE = 2**23
-"""Bytes from which on Arrow's parser is worth its threads, which may abort a process that ends soon after."""
+PARSED, LARGE = 2**20, 2**23
+"""Bytes from which on Arrow's parser is worth its import, and its threads: these may abort a process that ends soon."""
 _MAYBE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
 
 
@@ -187,13 +187,13 @@ class Records:
 
 
 def _plain_table(path: Path, form: Form, spec: LayoutSpec) -> Table | None:
-    """The table by Arrow's parser, where the file is large and plain: UTF-8, a line for each row, nothing quoted.
+    """The table by Arrow's parser, where the file is not small, and plain: UTF-8, a line for each row, nothing quoted.
 
     None otherwise, and where anything is wrong: the reader that knows lines tells what, and where.
     """
     with reading(path), unpacked(path) as file:
         content = file.read()
-    return None if len(content) < LARGE else of_lines(content, form, spec)
+    return None if len(content) < PARSED else of_lines(content, form, spec, threads=len(content) >= LARGE)
 
 
 def of_lines(content: bytes, form: Form, spec: LayoutSpec, first: int = 1, threads: bool = True) -> Table | None:
@@ -383,7 +383,7 @@ def column_types(form: Form, body: Sequence[Sequence[str]]) -> list[Type]:
     """
     out: dict[str, Type] = {}
     for i, name in enumerate(form.names):
-        cells = [row[i] for row in body if i < len(row) and row[i].strip() and row[i].strip().lower() != "nan"]
+        cells = [cell for row in body if i < len(row) and (cell := row[i].strip()) and cell.lower() != "nan"]
         numbers = sum(is_number(cell, form.decimal) for cell in cells)
         out[name] = "empty" if not cells else "number" if 2 * numbers >= len(cells) else "text"
     labels = set() if form.header else {form.names[0], form.names[-1]}  # stand at an end, where no header names them

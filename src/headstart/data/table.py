@@ -219,14 +219,18 @@ def arrow_texts(texts: Sequence[str | None]) -> Any:
     """
     import pyarrow as pa
 
-    try:
-        kind, content = pa.large_string(), [(text or "").encode() for text in texts]
-    except UnicodeEncodeError:
-        kind, content = pa.large_binary(), [(text or "").encode("utf-8", "surrogatepass") for text in texts]
-    ends = np.cumsum([0, *map(len, content)], dtype=np.int64)
-    there = np.packbits([text is not None for text in texts], bitorder="little")
-    valid = pa.py_buffer(there) if None in texts else None
-    return pa.Array.from_buffers(kind, len(content), [valid, pa.py_buffer(ends), pa.py_buffer(b"".join(content))])
+    gaps = None in texts
+    words: Sequence[Any] = [text or "" for text in texts] if gaps else texts
+    kind, joined = pa.large_string(), "".join(words)
+    if not joined.isascii():
+        try:
+            words = [word.encode() for word in words]
+        except UnicodeEncodeError:
+            kind, words = pa.large_binary(), [word.encode("utf-8", "surrogatepass") for word in words]
+    content = joined.encode() if joined.isascii() else b"".join(words)
+    ends = np.cumsum([0, *map(len, words)], dtype=np.int64)
+    valid = pa.py_buffer(np.packbits([text is not None for text in texts], bitorder="little")) if gaps else None
+    return pa.Array.from_buffers(kind, len(words), [valid, pa.py_buffer(ends), pa.py_buffer(content)])
 
 
 def arrow_numbers(values: np.ndarray) -> Any:

@@ -54,6 +54,12 @@ class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return _empty(steps.shape, steps.dtype)
         if packet in _ALIKE:
             return _empty(args[0].shape, options.get("dtype") or args[0].dtype)
+        if packet is torch.ops.aten.diag_embed and len(args) == 1:
+            return _empty((*args[0].shape, args[0].shape[-1]), args[0].dtype)
+        if packet is torch.ops.aten.mv:
+            return _empty(args[0].shape[:1], args[0].dtype)
+        if packet is torch.ops.aten._linalg_eigh:
+            return _empty(args[0].shape[:-1], args[0].dtype.to_real()), _empty(args[0].shape, args[0].dtype)
         if packet is torch.ops.aten.stack:
             first, axis = args[0][0], (args[1] if len(args) > 1 else 0) % (args[0][0].dim() + 1)
             return _empty((*first.shape[:axis], len(args[0]), *first.shape[axis:]), first.dtype)

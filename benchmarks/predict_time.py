@@ -1,0 +1,136 @@
+"""What `headstart predict` takes: seconds, processor time and memory of the whole process, for each kind of model.
+
+    python benchmarks/predict_time.py [--before FOLDER] [--times N] [--rows 2 10000 100000] [--shared]
+
+Fits 500 made-up rows of 100 positions, of numbers and of letters, and predicts others. Rewrites the first table of
+docs/benchmarks/predict.md. FOLDER holds another version (its `src`), which is measured in turn with this one; `--shared`
+says on the page that other work had the cores, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from fit_time import in_lines, write_rows
+
+from headstart.runner.machine import machine, version
+
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "predict.md"
+EARLIER = "## Earlier figures"
+"""Head of what is left as it is."""
+HERE = Path(__file__).parents[1] / "src"
+
+
+class Took(NamedTuple):
+    """Seconds of the wall clock and of the processor, and MiB at the most."""
+
+    wall: float
+    processor: float
+    memory: float
+
+
+def write_letters(path: Path, count: int, seed: int) -> None:
+    """Random DNA of 100 letters; of every second row six of them are a motif."""
+    rng = np.random.default_rng(seed)
+    lines = ["id,label,dna"]
+    for i in range(count):
+        letters, first = rng.choice(list("ACGT"), 100), int(rng.integers(0, 94))
+        if i % 2:
+            letters[first : first + 6] = list("TATAAT")
+        lines.append(f"s{i},{('other', 'promoter')[i % 2]},{''.join(letters)}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def headstart(folder: Path, *words: str, source: Path = HERE) -> Took:
+    """Run the command line of the version in `source`. Raises: RuntimeError where it fails."""
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    began = time.perf_counter()
+    with open(folder / "output.txt", "w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headstart", *words], cwd=folder, env=environment, stdout=output, stderr=output
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+    wall, process.returncode = time.perf_counter() - began, os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError((folder / "output.txt").read_text())
+    return Took(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def least(runs: list[Took]) -> Took:
+    """The least of each: what else the machine does only adds to it."""
+    return Took(*(min(values) for values in zip(*runs, strict=True)))
+
+
+def in_words(took: Took) -> list[str]:
+    return [f"{took.wall:.2f} s", f"{took.processor:.2f} s", f"{took.memory:.0f} MiB"]
+
+
+def measure(folder: Path, options: argparse.Namespace) -> list[list[str]]:
+    """Lines of the table."""
+    versions = [HERE] if options.before is None else [options.before / "src", HERE]
+    write_rows(folder / "numbers.csv")
+    write_letters(folder / "letters.csv", 500, 0)
+    served = {"kernels": ("numbers", "kernels"), "s4d": ("numbers", "network"), "n-grams": ("letters", "kernels")}
+    for name, (kind, serve) in served.items():
+        headstart(
+            folder, "fit", f"{kind}.csv", "--target=label", "--time=1m", "--device=cpu", f"--serve={serve}", "-o", name
+        )
+    lines = []
+    for rows in options.rows:
+        write_rows(folder / "new-numbers.csv", rows, 1)
+        write_letters(folder / "new-letters.csv", rows, 1)
+        for name, (kind, _) in served.items():
+            words = ("predict", name, f"new-{kind}.csv", "-o", "out.csv")
+            runs: list[list[Took]] = [[] for _ in versions]
+            for _ in range(options.times if rows < 50_000 else 1):
+                for own, source in zip(runs, versions, strict=True):
+                    own.append(headstart(folder, *words, source=source))
+            lines.append([f"{rows:,}", name, *(cell for own in runs for cell in in_words(least(own)))])
+            print(lines[-1], flush=True)
+    return lines
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description="What `headstart predict` takes.")
+    words.add_argument("--before", type=Path)
+    words.add_argument("--times", type=int, default=5)
+    words.add_argument("--rows", type=int, nargs="+", default=[2, 10_000, 100_000])
+    words.add_argument("--shared", action="store_true")
+    words.add_argument("--page", type=Path, default=PAGE)
+    options = words.parse_args()
+    heads = ["seconds", "processor", "memory"]
+    if options.before is not None:
+        heads = [f"{head}, {when}" for when in ("before", "now") for head in heads]
+    heads = ["rows", "model", *heads]
+    with tempfile.TemporaryDirectory() as folder:
+        lines = measure(Path(folder), options)
+    others = "other work had the cores, too" if options.shared else "the machine did nothing else"
+    written = options.page.read_text("utf-8") if options.page.exists() else ""
+    text = [
+        "# What does `headstart predict` take?",
+        "",
+        "`headstart predict MODEL FILE -o OUT.csv` of rows of 100 numbers in three classes, or of 100 letters in two, by "
+        "models of 500 rows: kernels (random and competing convolution kernels), a network of two blocks of S4D, and "
+        f"n-grams. Of the whole process, its start included; the least of {options.times} runs, of 100,000 rows of one.",
+        "",
+        *in_lines([heads, ["---:", "---", *["---:"] * (len(heads) - 2)], *lines]),
+        "",
+        f"`python benchmarks/predict_time.py`, {date.today().isoformat()}, {machine()}, torch {version('torch')}; {others}.",
+        "",
+        "",
+    ]
+    options.page.write_text("\n".join(text) + "".join(written.partition(EARLIER)[1:]), "utf-8")
+    print(options.page)
+
+
+if __name__ == "__main__":
+    main()

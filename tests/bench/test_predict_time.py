@@ -1,0 +1,46 @@
+"""The page of what a prediction takes: its first table is measured anew, and earlier figures stay."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import predict_time
+from predict_time import HERE, Took
+
+
+def test_versions_are_measured_in_turn_and_the_least_of_each_figure_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, sources = tmp_path / "page.md", []
+
+    def headstart(folder: Path, *words: str, source: Path = HERE) -> Took:
+        if words[0] == "fit":
+            return Took(0.0, 0.0, 0.0)
+        assert (folder / words[2]).read_text().count("\n") == 4
+        sources.append(source)
+        return Took(9.0 + len(sources), 8.0 - len(sources), 100.0)
+
+    page.write_text(f"# Old\n\nold\n\n{predict_time.EARLIER}\n\nas they stand\n")
+    monkeypatch.setattr(predict_time, "headstart", headstart)
+    words = ["predict_time.py", "--before", str(tmp_path), "--times", "2", "--rows", "3", "--page", str(page)]
+    monkeypatch.setattr(sys, "argv", words)
+    predict_time.main()
+    assert sources == [tmp_path / "src", HERE] * 6
+    text = page.read_text()
+    assert "old" not in text.lower().partition("earlier")[0]
+    assert "| 3 | kernels | 10.00 s | 5.00 s | 100 MiB | 11.00 s | 4.00 s | 100 MiB |\n" in text
+    assert text.endswith(f"\n\n{predict_time.EARLIER}\n\nas they stand\n")
+
+
+def test_a_run_that_fails_is_no_figure_and_one_that_succeeds_has_all_three(tmp_path: Path) -> None:
+    took = predict_time.headstart(tmp_path, "--version")
+    assert took.processor > 0
+    assert took.wall > 0
+    assert 1 < took.memory < 1_000
+    with pytest.raises(RuntimeError, match="no such folder"):
+        predict_time.headstart(tmp_path, "predict", "nowhere", "no.csv")
