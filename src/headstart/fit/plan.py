@@ -17,6 +17,7 @@ from headstart.fit.budget import (
     Amount,
     Known,
     cost_of,
+    further_networks,
     least_steps,
     left_out,
     scaled_down,
@@ -26,7 +27,19 @@ from headstart.fit.budget import (
     stage_seconds,
     whole_amount,
 )
-from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, PRETRAINED, SECOND, STARTED, TUNED, FitPlan, FitSettings
+from headstart.fit.settings import (
+    AUGMENTED,
+    BACKBONE,
+    EMBEDDING,
+    FILES,
+    FITTED,
+    PRETRAINED,
+    SECOND,
+    STARTED,
+    TUNED,
+    FitPlan,
+    FitSettings,
+)
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
 from headstart.sequence import Signature
@@ -89,14 +102,14 @@ def _fitted(
     spent: float,
     share: float,
     why: str = "",
-    second: bool = True,
+    without: tuple[str, ...] = (),
 ) -> tuple[FitPlan, bool]:
     """The plan for one way to read the sequences, and whether its networks train long enough to have seen something.
 
-    why: self-pretraining is left out, in words. second: whether there may be a network of another mixer.
+    why: self-pretraining is left out, in words. without: arms of `Amount.more` that are left out.
     """
     whole = whole_amount(known, settings)
-    whole = replace(whole, second=whole.second and second)
+    whole = replace(whole, more=tuple(name for name in whole.more if name not in without))
     left = math.inf if settings.time is None else max(0.0, SAFE * (settings.time - spent - START))
 
     def cost(amount: Amount) -> float:
@@ -117,12 +130,13 @@ def _fitted(
             break
     leaves = left_out(known, settings, amount, whole) if settings.pretrains else ""
     short = amount.steps < defaults.WORTH * whole.steps or cost(amount) > left
-    if amount.second and short:
-        return _fitted(known, shape, settings, made_for, seconds, spent, share, why, second=False)
+    free = [name for name in amount.more if name != AUGMENTED or settings.augment is None]
+    if free and short:
+        return _fitted(known, shape, settings, made_for, seconds, spent, share, why, (*without, free[-1]))
     if leaves:
         why = f"self-pretraining is skipped: {leaves}; --pretrain forces it"
         alone = replace(settings, pretrain=False)
-        return _fitted(known, shape, alone, made_for, seconds, spent, share, why)
+        return _fitted(known, shape, alone, made_for, seconds, spent, share, why, without)
     study = study_table(known, shape, settings, amount)
     resolved = make_plan(read_study(with_places(study, known), settings.overrides), known.data)
     asked = _resolved(resolved, amount)
@@ -166,7 +180,7 @@ def _resolved(plan: Plan, amount: Amount) -> Amount:
         steps.get("pretrain", amount.pretrain_steps),
         steps.get(BACKBONE, 0),
         steps.get(TUNED, 0),
-        amount.second,
+        amount.more,
     )
 
 
@@ -220,7 +234,9 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
     pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
     if settings.pretrains:
         arms["self_pretrained"] = {**usual, **pretrained}
-    if amount.second:
+    if AUGMENTED in amount.more:
+        arms[AUGMENTED] = {**usual, "task": {**read, "augment": list(defaults.AUGMENT)}}
+    if SECOND in amount.more:
         arms[SECOND] = {**network, "model": {"mixer": dict(kind.second), **norm}}
     for name, own in settings.own_arms.items():
         arms[name] = {**network, "model": {"kind": own}, **(pretrained if name != own else {})}
@@ -268,7 +284,7 @@ def _embedding(known: Known, settings: FitSettings) -> dict[str, Any]:
     return {EMBEDDING: {"model": series.model}} if series is not None and series.fits(settings.time) else {}
 
 
-_CLASSICS = ("kernels", "summary", "majority")
+_CLASSICS = FITTED[::-1]
 
 
 def study_without_networks(
@@ -315,25 +331,7 @@ def _texts(
         f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.norm} norm, "
         f"{model.pool} over positions"
     )
-    both = [stage.spec.model for stage in _networks(plan) if SECOND in stage.arms]
-    if both:
-        other = " and ".join(dict.fromkeys(mixer.kind for mixer in both[0].mixers))
-        lines.append(f"a second network, from random weights, is of {other}; validation chooses between them")
-    elif whole_amount(known, settings).second:
-        lines.append(f"the time leaves too few steps for a second network, of {SECOND}")
-    if shape.patch > 1:
-        longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
-        lines.append(
-            f"{shape.patch} neighbouring positions are joined into one, so that a sequence of "
-            f"{longest:,} has {-(-longest // shape.patch):,}"
-        )
-    if shape.longest is not None:
-        cut = int((known.lengths > shape.longest).sum())
-        lines.append(
-            f"the first {shape.longest:,} positions of a sequence are read; "
-            f"{many(cut, 'sequence')} of {len(known.lengths):,} "
-            f"{'has' if cut == 1 else 'have'} more"
-        )
+    lines += further_networks(known, settings, amount) + shape.texts(known.lengths)
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
     loss = (
         "squared error"
@@ -385,8 +383,8 @@ def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: s
     """Seconds of a step of each stage on this machine."""
     more = defaults.STEPS[1] if known.backbone is not None else 0
     before = defaults.PRETRAIN_STEPS[1] if settings.pretrains else 0
-    second = whole_amount(known, settings).second
-    few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more, second)  # a few are taken
+    others = whole_amount(known, settings).more
+    few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more, others)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
     table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in (*_CLASSICS, EMBEDDING)}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]

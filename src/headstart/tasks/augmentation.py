@@ -14,7 +14,6 @@ from headstart.errors import BadInput
 from headstart.seeds import below, normal, uniform
 from headstart.sequence import Examples
 from headstart.tasks.task import Augment
-from headstart.text import listed
 
 Change = Literal["jitter", "scale", "warp"]
 JITTER, SCALE = 0.03, 0.1
@@ -28,9 +27,10 @@ AT_ONCE = 1 << 15
 
 def check_changes(changes: Sequence[Change], kind: Kind, *, per_position: bool) -> None:
     """Raises: BadInput where sequences of this kind, or with a target at each position, cannot be changed so."""
-    names = listed(list(map(repr, changes)))
     if changes and kind != "numbers":
-        raise BadInput(f"task.augment: {names} change numbers, and these sequences are {SOUNDS[kind]}; leave it out")
+        raise BadInput(
+            f"task.augment: {list(changes)} is for sequences of numbers, and these are {SOUNDS[kind]}; leave it out"
+        )
     if "warp" in changes and per_position:
         raise BadInput("task.augment: 'warp' moves positions, each of which has a target here; leave 'warp' out")
 

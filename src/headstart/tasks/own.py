@@ -77,9 +77,9 @@ class OwnSpec(TaskSpec):
     standardise: each channel of numbers gets mean 0 and deviation 1 over what is observed in train.
     scale_target: the smallest and largest number of train stand as -1 and 1.
     longest: positions that are kept of each sequence, the first ones (default: all).
-    augment: how train sequences of numbers change in each epoch: `jitter` (noise of deviation 0.03 on each value), `scale`
-        (each channel times a factor of deviation 0.1 around 1), `warp` (a tenth of the positions becomes half or twice
-        as long). None by default.
+    augment: how train sequences of numbers change in each epoch: `jitter` (noise of deviation 0.03 on each value),
+        `scale` (each channel times a factor of deviation 0.1 around 1), `warp` (a tenth of the positions is made half
+        or twice as long). None by default.
     """
 
     kind: Literal["own"] = "own"

@@ -58,6 +58,10 @@ PretrainOption = Annotated[
     bool | None,
     typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: where it is worth the time)."),
 ]
+AugmentOption = Annotated[
+    bool | None,
+    typer.Option("--augment/--no-augment", help="Train a network on augmented sequences of numbers (default: on few)."),
+]
 SplitOption = Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")]
 MixerOption = Annotated[
     str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
