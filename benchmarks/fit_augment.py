@@ -35,7 +35,7 @@ from headstart.study.spec import read_study
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "fit-augment.md"
 WAYS = {"none": [], "jitter": ["jitter"], "scale": ["scale"], "warp": ["warp"], "all": ["jitter", "scale", "warp"]}
-SETS = ("ECG200", "ArrowHead", "OSULeaf", "Coffee", "Computers")
+SETS = ("ECG200", "ArrowHead", "OSULeaf", "Coffee")
 """Of those for choosing; networks are right on every row of Trace, and PigCVP has two rows of a class."""
 
 
