@@ -225,9 +225,7 @@ def fit(
     split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
     val_share: Annotated[float, typer.Option("--val-share", metavar="SHARE", help="Of the rows, to choose on.")] = 0.2,
     split: opt.SplitOption = "random",
-    test_share: Annotated[
-        float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
-    ] = 0.2,
+    test_share: opt.TestShareOption = 0.2,
     no_group: Annotated[bool, typer.Option("--no-group", help="Split rows of one group apart.")] = False,
     pretrain: opt.PretrainOption = None,
     augment: opt.AugmentOption = None,

@@ -63,6 +63,9 @@ AugmentOption = Annotated[
     typer.Option("--augment/--no-augment", help="Train a network on augmented sequences of numbers (default: on few)."),
 ]
 SplitOption = Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")]
+TestShareOption = Annotated[
+    float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
+]
 MixerOption = Annotated[
     str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
 ]
