@@ -34,9 +34,16 @@ from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "fit-augment.md"
-WAYS = {"none": [], "jitter": ["jitter"], "scale": ["scale"], "warp": ["warp"], "all": ["jitter", "scale", "warp"]}
+WAYS = {
+    "none": [],
+    "jitter": ["jitter"],
+    "scale": ["scale"],
+    "warp": ["warp"],
+    "jitter_scale": ["jitter", "scale"],
+    "all": ["jitter", "scale", "warp"],
+}
 SETS = ("ECG200", "ArrowHead", "OSULeaf", "Coffee")
-"""Of those for choosing; networks are right on every row of Trace, and PigCVP has two rows of a class."""
+"""Of those for choosing. The network is right on every validation row of Trace, and PigCVP has two rows of each class."""
 
 
 def measured(dataset: Set, work: Path, folds: int) -> tuple[int, dict[str, np.ndarray]]:

@@ -228,7 +228,7 @@ def fit(
     test_share: opt.TestShareOption = 0.2,
     no_group: Annotated[bool, typer.Option("--no-group", help="Split rows of one group apart.")] = False,
     pretrain: opt.PretrainOption = None,
-    augment: opt.AugmentOption = None,
+    augment: opt.AugmentOption = False,
     show_examples: Annotated[bool, typer.Option("--show-examples", help="Show sequences on the page.")] = False,
     export: Annotated[
         str | None, typer.Option("--export", metavar="sklearn", help="Also FOLDER/model.skops, for scikit-learn.")

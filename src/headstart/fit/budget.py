@@ -14,7 +14,7 @@ import torch
 
 from headstart.fit import defaults
 from headstart.fit.backbone import Backbone, SeriesModel
-from headstart.fit.settings import AUGMENTED, BACKBONE, SECOND, STARTED, TUNED, FitSettings
+from headstart.fit.settings import BACKBONE, STARTED, TUNED, FitSettings
 from headstart.fit.started import Start
 from headstart.runner.events import StepTime
 from headstart.runner.job import Runtime
@@ -24,7 +24,6 @@ from headstart.study.costs import STEP, speed_here
 from headstart.study.estimate import measure, survey
 from headstart.study.plan import make_plan
 from headstart.study.spec import StudySpec
-from headstart.text import listed
 
 EVALUATIONS = 10
 """Looks at validation in each training."""
@@ -63,7 +62,7 @@ class Known:
 class Amount:
     """How much is trained: rates tried, steps of training and of self-pretraining, and those of a checkpoint's arms.
 
-    more: arms of further networks from random weights, trained for as many steps; the last is the first to be left out.
+    second: whether a second network, of another mixer, is trained for as many steps.
     """
 
     rates: tuple[float, ...]
@@ -71,7 +70,7 @@ class Amount:
     pretrain_steps: int
     backbone_steps: int = 0
     tuned_steps: int = 0
-    more: tuple[str, ...] = ()
+    second: bool = False
 
 
 def whole_amount(known: Known, settings: FitSettings) -> Amount:
@@ -85,25 +84,8 @@ def whole_amount(known: Known, settings: FitSettings) -> Amount:
     if settings.pretrain_epochs is not None:
         before = math.ceil(settings.pretrain_epochs * every)
     more = steps if known.backbone is not None else 0
-    few = known.kind == "numbers" and known.labelled + known.val < defaults.FEW_ROWS
-    others = {
-        SECOND: bool(defaults.KINDS[known.kind].second) and settings.leaves_mixer,
-        AUGMENTED: few if settings.augment is None else settings.augment,
-    }
-    rates, before = settings.rates or defaults.RATES, before if settings.pretrains else 0
-    return Amount(rates, steps, before, more, more, tuple(name for name, planned in others.items() if planned))
-
-
-def further_networks(known: Known, settings: FitSettings, amount: Amount) -> list[str]:
-    """Which networks are trained besides, and which have no time, in words."""
-    texts = {
-        SECOND: f"a second network, from random weights, is of {SECOND}; validation chooses between them",
-        AUGMENTED: f"{AUGMENTED}: the first network again, on train sequences that change in each epoch by "
-        f"{listed(defaults.AUGMENT)}",
-    }
-    lost = [name for name in whole_amount(known, settings).more if name not in amount.more]
-    late = [f"the time leaves too few steps for a further network ({listed(lost, 'or')})"] if lost else []
-    return [texts[name] for name in amount.more] + late
+    second = bool(defaults.KINDS[known.kind].second) and settings.leaves_mixer
+    return Amount(settings.rates or defaults.RATES, steps, before if settings.pretrains else 0, more, more, second)
 
 
 def _within(steps: float, ends: tuple[int, int]) -> int:
@@ -208,7 +190,7 @@ def cost_of(
     before = filled.step * amount.pretrain_steps + filled.unit * (EVALUATIONS * known.val + 2 * (known.rows + rest))
     own = len(settings.own_arms), len(settings.own_arms) - len(settings.models)
     arms, pretrained = (2 + own[0], 1 + own[1]) if settings.pretrains else (1 + own[0], 0)
-    arms += len(amount.more)
+    arms += amount.second + settings.augment
     before = before if settings.pretrains else 0.0
     more = 0.0
     if known.backbone is not None and amount.backbone_steps:

@@ -167,8 +167,8 @@ class Fit:
         check_served(self.settings, known.backbone, known.series)
         if known.start is not None:
             known.start.check(known.kind, self.task.symbols)
-        more = whole_amount(known, self.settings).more
-        table = planning.study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 1, 1, 1, more))
+        second = whole_amount(known, self.settings).second
+        table = planning.study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 1, 1, 1, second=second))
         study = make_plan(read_study(planning.with_places(table, known), self.settings.overrides), self.data)
         survey(study)
         for stage in study.stages.values():

@@ -17,7 +17,6 @@ from headstart.fit.budget import (
     Amount,
     Known,
     cost_of,
-    further_networks,
     least_steps,
     left_out,
     scaled_down,
@@ -48,6 +47,7 @@ from headstart.study.plan import Plan, PlannedStage, make_plan
 from headstart.study.spec import read_study
 from headstart.study.words import duration, many
 from headstart.tasks.task import patched_signature
+from headstart.text import listed
 
 SAFE = 0.7
 """Share of the time left that is planned: a few timed steps promise nothing."""
@@ -102,14 +102,14 @@ def _fitted(
     spent: float,
     share: float,
     why: str = "",
-    without: tuple[str, ...] = (),
+    second: bool = True,
 ) -> tuple[FitPlan, bool]:
     """The plan for one way to read the sequences, and whether its networks train long enough to have seen something.
 
-    why: self-pretraining is left out, in words. without: arms of `Amount.more` that are left out.
+    why: self-pretraining is left out, in words. second: whether there may be a network of another mixer.
     """
     whole = whole_amount(known, settings)
-    whole = replace(whole, more=tuple(name for name in whole.more if name not in without))
+    whole = replace(whole, second=whole.second and second)
     left = math.inf if settings.time is None else max(0.0, SAFE * (settings.time - spent - START))
 
     def cost(amount: Amount) -> float:
@@ -130,13 +130,12 @@ def _fitted(
             break
     leaves = left_out(known, settings, amount, whole) if settings.pretrains else ""
     short = amount.steps < defaults.WORTH * whole.steps or cost(amount) > left
-    free = [name for name in amount.more if name != AUGMENTED or settings.augment is None]
-    if free and short:
-        return _fitted(known, shape, settings, made_for, seconds, spent, share, why, (*without, free[-1]))
+    if amount.second and short:
+        return _fitted(known, shape, settings, made_for, seconds, spent, share, why, second=False)
     if leaves:
         why = f"self-pretraining is skipped: {leaves}; --pretrain forces it"
         alone = replace(settings, pretrain=False)
-        return _fitted(known, shape, alone, made_for, seconds, spent, share, why, without)
+        return _fitted(known, shape, alone, made_for, seconds, spent, share, why)
     study = study_table(known, shape, settings, amount)
     resolved = make_plan(read_study(with_places(study, known), settings.overrides), known.data)
     asked = _resolved(resolved, amount)
@@ -180,7 +179,7 @@ def _resolved(plan: Plan, amount: Amount) -> Amount:
         steps.get("pretrain", amount.pretrain_steps),
         steps.get(BACKBONE, 0),
         steps.get(TUNED, 0),
-        amount.more,
+        amount.second,
     )
 
 
@@ -234,9 +233,9 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
     pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
     if settings.pretrains:
         arms["self_pretrained"] = {**usual, **pretrained}
-    if AUGMENTED in amount.more:
+    if settings.augment:
         arms[AUGMENTED] = {**usual, "task": {**read, "augment": list(defaults.AUGMENT)}}
-    if SECOND in amount.more:
+    if amount.second:
         arms[SECOND] = {**network, "model": {"mixer": dict(kind.second), **norm}}
     for name, own in settings.own_arms.items():
         arms[name] = {**network, "model": {"kind": own}, **(pretrained if name != own else {})}
@@ -331,7 +330,15 @@ def _texts(
         f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.norm} norm, "
         f"{model.pool} over positions"
     )
-    lines += further_networks(known, settings, amount) + shape.texts(known.lengths)
+    both = [stage.spec.model for stage in _networks(plan) if SECOND in stage.arms]
+    if both:
+        other = " and ".join(dict.fromkeys(mixer.kind for mixer in both[0].mixers))
+        lines.append(f"a second network, from random weights, is of {other}; validation chooses between them")
+    elif whole_amount(known, settings).second:
+        lines.append(f"the time leaves too few steps for a second network, of {SECOND}")
+    if settings.augment:
+        lines.append(f"{AUGMENTED}: the first network again, on train sequences changed by {listed(defaults.AUGMENT)}")
+    lines += shape.texts(known.lengths)
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
     loss = (
         "squared error"
@@ -383,8 +390,8 @@ def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: s
     """Seconds of a step of each stage on this machine."""
     more = defaults.STEPS[1] if known.backbone is not None else 0
     before = defaults.PRETRAIN_STEPS[1] if settings.pretrains else 0
-    others = whole_amount(known, settings).more
-    few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more, others)  # a few are taken
+    second = whole_amount(known, settings).second
+    few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more, second)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
     table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in (*_CLASSICS, EMBEDDING)}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]

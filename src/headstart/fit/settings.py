@@ -70,8 +70,8 @@ class FitSettings:
     worth its time, see `left_out`). val_share, test_share (0: none), split, split_seed, by_group: of the split, as task
     `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
     person's own, each an arm more. backbone: a checkpoint whose frozen layers or features are an arm more, by its name
-    or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from. augment:
-    whether a network more is trained on augmented sequences (None: of numbers, with fewer labels than `FEW_ROWS`).
+    or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from. augment: an
+    arm more is trained on augmented sequences of numbers.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -96,7 +96,7 @@ class FitSettings:
     models: tuple[str, ...] = ()
     backbone: str | None = None
     start: str | None = None
-    augment: bool | None = None
+    augment: bool = False
 
     def __post_init__(self) -> None:
         if self.seeds is not None and (not self.seeds or len(set(self.seeds)) != len(self.seeds)):
@@ -174,7 +174,7 @@ class FitSettings:
         names = ["seeds", "rates", "epochs", "pretrain_epochs", "balanced", "pretrain", "overrides"]
         names += ["models"] if self.models else []
         names += ["folds"] if (self.folds or 1) > 1 else []
-        names += ["augment"] if self.augment is not None else []
+        names += ["augment"] if self.augment else []
         return {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in names}
 
 

@@ -59,8 +59,7 @@ PretrainOption = Annotated[
     typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: where it is worth the time)."),
 ]
 AugmentOption = Annotated[
-    bool | None,
-    typer.Option("--augment/--no-augment", help="Train a network on augmented sequences of numbers (default: on few)."),
+    bool, typer.Option("--augment", help="Compare a network trained on augmented sequences of numbers, too.")
 ]
 SplitOption = Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")]
 TestShareOption = Annotated[
