@@ -154,6 +154,30 @@ def test_both_mixers_are_trained_where_the_time_leaves_each_half_of_its_steps(
     assert any("leaves too few steps for a second network" in line for line in fitted.texts) != both
 
 
+@pytest.mark.parametrize("seconds", [60.0, 3_000.0, None])
+def test_a_network_of_augmented_sequences_is_trained_where_it_is_asked_for_and_counts(seconds, tmp_path) -> None:
+    lines = ["label,a,b,c", *(f"{'xy'[i % 2]},{i}.5,{i % 7}.25,{i * i}.125" for i in range(60))]
+    (tmp_path / "few.csv").write_text("\n".join(lines) + "\n")
+    known = replace(_known(36, 36, 3), task={"kind": "own", "file": "few.csv"}, data=tmp_path)
+    steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
+    plain, asked = (
+        plan._fitted(known, Shape(patch=2), FitSettings(time=seconds, augment=augment), "", steps, 0.0, 1.0)[0]
+        for augment in (False, True)
+    )
+    arms = asked.study["arms"]
+    assert "augmented" not in plain.study["arms"]
+    assert arms["augmented"] == {**arms["scratch"], "task": {"patch": 2, "augment": list(defaults.AUGMENT)}}
+    text = f"augmented: the first network again, on train sequences changed by {' and '.join(defaults.AUGMENT)}"
+    assert text in asked.texts
+    assert text not in plain.texts
+    trained = [study["stages"]["finetune"]["budget"]["steps"] for study in (asked.study, plain.study)]
+    if seconds == 60.0:
+        assert trained[0] < trained[1], "the others leave it its part of the time"
+    else:
+        assert trained[0] == trained[1]
+        assert asked.seconds - plain.seconds == pytest.approx(2 * 3 * 0.02 * trained[0], abs=0.2)
+
+
 def test_what_was_asked_for_is_not_trained_twice_where_the_time_does_not_suffice() -> None:
     known = replace(_known(), task={"kind": "digits"})
     steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}

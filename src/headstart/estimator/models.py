@@ -55,6 +55,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     plugins: Sequence[str | os.PathLike[str]] = ()
     backbone: str | os.PathLike[str] | None = None
     start: str | os.PathLike[str] | None = None
+    augment: bool = False
     served_: Served = field(init=False)
     outcome_: Outcome = field(init=False)
 
@@ -237,6 +238,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         longer.
     start: another model, by the folder that `save_pretrained` or `headstart fit` wrote, or a stage of `store` by its
         id: one arm more begins with its weights, with a new input layer where the sequences have other channels.
+    augment: whether a network more is trained on augmented sequences of numbers, for validation to choose.
 
     After a fit: classes_; outcome_, all that was compared; served_, the models; n_features_in_ where X has columns.
     """

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from headstart.errors import BadInput
 from headstart.fit.outcome import Candidate
-from headstart.fit.settings import EMBEDDING, SECOND
+from headstart.fit.settings import EMBEDDING, FITTED, NETWORKS
 from headstart.study.statistics import Difference, difference, unpaired_difference
 
-SIMPLEST = ("majority", "summary", "kernels", EMBEDDING, "scratch", SECOND, "self_pretrained")
+SIMPLEST = (*FITTED, EMBEDDING, *NETWORKS)
 """Arms, the simplest first: of models with equal validation scores the first of these is taken."""
 ALIKE = 1e-6
 """Scores that differ by no more, as a share of them, are equal."""

@@ -5,6 +5,7 @@ Chosen on validation rows alone; docs/results/own.md says on which sets.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headstart.sequence import Signature
+from headstart.study.words import many
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,9 @@ KINDS: dict[str, Kind] = {
     "tokens": Kind(0.15, 512, "max", _STATES, aligned="learned"),
 }
 
+AUGMENT = ("jitter", "scale")
+"""How train sequences of the arm `augmented` change in each epoch: see `tasks.own.OwnSpec`."""
+
 RATES = (1e-3, 3e-3)
 ONE_RATE = (2e-3,)
 PRETRAIN_RATE = 2e-3
@@ -88,6 +93,23 @@ class Shape:
 
     patch: int = 1
     longest: int | None = None
+
+    def texts(self, lengths: np.ndarray) -> list[str]:
+        """What that means for sequences of these lengths (n,), in words."""
+        lines = []
+        if self.patch > 1:
+            longest = min(int(lengths.max()), self.longest or sys.maxsize)
+            lines.append(
+                f"{self.patch} neighbouring positions are joined into one, so that a sequence of {longest:,} has "
+                f"{-(-longest // self.patch):,}"
+            )
+        if self.longest is not None:
+            cut = int((lengths > self.longest).sum())
+            lines.append(
+                f"the first {self.longest:,} positions of a sequence are read; {many(cut, 'sequence')} of "
+                f"{len(lengths):,} {'has' if cut == 1 else 'have'} more"
+            )
+        return lines
 
 
 def shape_of(kind: str, lengths: np.ndarray, squeeze: int = 1) -> Shape:

@@ -13,7 +13,7 @@ from headstart.baselines.measures import fit_temperature, scores_of, softmax
 from headstart.data import LayoutSpec
 from headstart.data.card import Card
 from headstart.fit.occlusion import Occlusion
-from headstart.fit.settings import EMBEDDING, PRETRAINED, SECOND
+from headstart.fit.settings import EMBEDDING, NETWORKS, PRETRAINED
 from headstart.plugins import plugins_of
 from headstart.runner.machine import version
 from headstart.sequence import IGNORE
@@ -30,12 +30,6 @@ ENOUGH = 100
 """Labelled test sequences from which on they alone say how wrong a model is."""
 MOST_ERRORS = 10_000
 """Errors on held-out sequences that a model folder holds: of more, so many quantiles."""
-NETWORKS = {
-    "scratch": "network, from random weights",
-    SECOND: "network of convolutions, from random weights",
-    "self_pretrained": "network, self-pretrained on the sequences",
-}
-"""Arms that are networks of headstart, in words."""
 WITHOUT_GRADIENTS = {
     "numbers": {
         "kernels": "random and competing convolution kernels with ridge",

@@ -26,7 +26,19 @@ from headstart.fit.budget import (
     stage_seconds,
     whole_amount,
 )
-from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, PRETRAINED, SECOND, STARTED, TUNED, FitPlan, FitSettings
+from headstart.fit.settings import (
+    AUGMENTED,
+    BACKBONE,
+    EMBEDDING,
+    FILES,
+    FITTED,
+    PRETRAINED,
+    SECOND,
+    STARTED,
+    TUNED,
+    FitPlan,
+    FitSettings,
+)
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
 from headstart.sequence import Signature
@@ -35,6 +47,7 @@ from headstart.study.plan import Plan, PlannedStage, make_plan
 from headstart.study.spec import read_study
 from headstart.study.words import duration, many
 from headstart.tasks.task import patched_signature
+from headstart.text import listed
 
 SAFE = 0.7
 """Share of the time left that is planned: a few timed steps promise nothing."""
@@ -220,6 +233,8 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
     pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
     if settings.pretrains:
         arms["self_pretrained"] = {**usual, **pretrained}
+    if settings.augment:
+        arms[AUGMENTED] = {**usual, "task": {**read, "augment": list(defaults.AUGMENT)}}
     if amount.second:
         arms[SECOND] = {**network, "model": {"mixer": dict(kind.second), **norm}}
     for name, own in settings.own_arms.items():
@@ -268,7 +283,7 @@ def _embedding(known: Known, settings: FitSettings) -> dict[str, Any]:
     return {EMBEDDING: {"model": series.model}} if series is not None and series.fits(settings.time) else {}
 
 
-_CLASSICS = ("kernels", "summary", "majority")
+_CLASSICS = FITTED[::-1]
 
 
 def study_without_networks(
@@ -321,19 +336,9 @@ def _texts(
         lines.append(f"a second network, from random weights, is of {other}; validation chooses between them")
     elif whole_amount(known, settings).second:
         lines.append(f"the time leaves too few steps for a second network, of {SECOND}")
-    if shape.patch > 1:
-        longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
-        lines.append(
-            f"{shape.patch} neighbouring positions are joined into one, so that a sequence of "
-            f"{longest:,} has {-(-longest // shape.patch):,}"
-        )
-    if shape.longest is not None:
-        cut = int((known.lengths > shape.longest).sum())
-        lines.append(
-            f"the first {shape.longest:,} positions of a sequence are read; "
-            f"{many(cut, 'sequence')} of {len(known.lengths):,} "
-            f"{'has' if cut == 1 else 'have'} more"
-        )
+    if settings.augment:
+        lines.append(f"{AUGMENTED}: the first network again, on train sequences changed by {listed(defaults.AUGMENT)}")
+    lines += shape.texts(known.lengths)
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
     loss = (
         "squared error"

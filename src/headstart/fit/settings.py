@@ -24,7 +24,9 @@ FILES = ("file", "val", "test", "unlabelled")
 """Fields of the task that name files; those after the first are settings of a fit too."""
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
-SERVABLE = ("auto", "network", "majority", "summary", "kernels", "ensemble")
+FITTED = ("majority", "summary", "kernels")
+"""Arms of models without gradients that every fit has, the simplest first."""
+SERVABLE = ("auto", "network", *FITTED, "ensemble")
 """What may be served: the best on validation, the best network, a model without gradients by its name, or the average
 of the best network and the best of these."""
 BACKBONE, TUNED = "backbone", "backbone_tuned"
@@ -33,9 +35,18 @@ EMBEDDING = "embedding"
 """The arm of a model of series: its frozen features under a linear readout, a model without gradients."""
 SECOND = "inception"
 """The arm of a second network, from random weights, whose mixer is another one: see `defaults.Kind.second`."""
+AUGMENTED = "augmented"
+"""The arm of the network from random weights whose train sequences change in each epoch: see `defaults.AUGMENT`."""
 STARTED = "started"
 """The arm of a network that starts from another model's weights, and the stage that reads them."""
-TAKEN = (*SERVABLE, "scratch", "self_pretrained", SECOND, BACKBONE, TUNED, EMBEDDING, STARTED)
+NETWORKS = {
+    "scratch": "network, from random weights",
+    AUGMENTED: "network, from random weights, trained on augmented sequences",
+    SECOND: "network of convolutions, from random weights",
+    "self_pretrained": "network, self-pretrained on the sequences",
+}
+"""Arms that are networks of headstart, the simplest first, in words."""
+TAKEN = (*SERVABLE, *NETWORKS, BACKBONE, TUNED, EMBEDDING, STARTED)
 """Names that an arm of a person's own model cannot have."""
 PRETRAINED = "_self_pretrained"
 """End of the name of an arm whose model, of a person's own, is self-pretrained."""
@@ -59,7 +70,8 @@ class FitSettings:
     worth its time, see `left_out`). val_share, test_share (0: none), split, split_seed, by_group: of the split, as task
     `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
     person's own, each an arm more. backbone: a checkpoint whose frozen layers or features are an arm more, by its name
-    or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from.
+    or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from. augment: an
+    arm more is trained on augmented sequences of numbers.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -84,6 +96,7 @@ class FitSettings:
     models: tuple[str, ...] = ()
     backbone: str | None = None
     start: str | None = None
+    augment: bool = False
 
     def __post_init__(self) -> None:
         if self.seeds is not None and (not self.seeds or len(set(self.seeds)) != len(self.seeds)):
@@ -142,8 +155,7 @@ class FitSettings:
     def asks_for_network(self) -> bool:
         """Whether a person asked for it: as what is served, by a setting of networks, or by an arm that is one."""
         asked = (self.rates, self.epochs, self.overrides, self.models, self.backbone, self.start, self.asks_to_pretrain)
-        without = ("auto", "majority", "summary", "kernels", EMBEDDING)
-        return any(asked) or self.serve not in without
+        return any(asked) or self.serve not in ("auto", *FITTED, EMBEDDING)
 
     @property
     def leaves_mixer(self) -> bool:
@@ -162,6 +174,7 @@ class FitSettings:
         names = ["seeds", "rates", "epochs", "pretrain_epochs", "balanced", "pretrain", "overrides"]
         names += ["models"] if self.models else []
         names += ["folds"] if (self.folds or 1) > 1 else []
+        names += ["augment"] if self.augment else []
         return {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in names}
 
 

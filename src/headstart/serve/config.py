@@ -105,7 +105,8 @@ class NetworkConfig(Spec):
     """The network: its spec, the objective that it answers, the longest sequence (in patches) that it was built for.
 
     temperature: scores are divided by it before they become probabilities. arm: of the fit, which says how it began:
-    `scratch`, `inception`, `self_pretrained`, `backbone`, `backbone_tuned`, or a name of a person's own model.
+    `scratch`, `augmented`, `inception`, `self_pretrained`, `backbone`, `backbone_tuned`, or a name of a person's own
+    model.
     """
 
     model: ModelField

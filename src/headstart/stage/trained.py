@@ -127,6 +127,8 @@ class TrainedRun(StageRun):
             examples = task.fresh(epoch)
             units = np.arange(examples.units)
         if task.augment is not None:
+            if len(units) < examples.units:  # the others are not trained on: nothing of theirs is computed
+                examples, units = examples.take(units), np.arange(len(units))
             examples = task.augment(examples, epoch)
         return Batches(examples, units, feed.device, feed.dtype)
 

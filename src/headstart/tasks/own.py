@@ -22,8 +22,9 @@ from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
 from headstart.store.files import stamps
+from headstart.tasks.augmentation import Change, augmenter, check_changes
 from headstart.tasks.build import each_split, own_path, repeats
-from headstart.tasks.task import SPLITS, WHOLE, Task, TaskSpec
+from headstart.tasks.task import SPLITS, WHOLE, Augment, Task, TaskSpec
 
 SHORT = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""
@@ -76,6 +77,9 @@ class OwnSpec(TaskSpec):
     standardise: each channel of numbers gets mean 0 and deviation 1 over what is observed in train.
     scale_target: the smallest and largest number of train stand as -1 and 1.
     longest: positions that are kept of each sequence, the first ones (default: all).
+    augment: how train sequences of numbers change in each epoch: `jitter` (noise of deviation 0.03 on each value),
+        `scale` (each channel times a factor of deviation 0.1 around 1), `warp` (a tenth of the positions is made half
+        or twice as long). None by default.
     """
 
     kind: Literal["own"] = "own"
@@ -99,6 +103,7 @@ class OwnSpec(TaskSpec):
     scale_target: bool = True
     longest: int | None = neutral(None, ge=1)
     split: Literal["random", "time"] = neutral("random")
+    augment: tuple[Change, ...] = neutral(())
 
     reader: ClassVar[int] = 7
     shows_not: ClassVar[str] = (
@@ -122,6 +127,9 @@ class OwnSpec(TaskSpec):
             self.__dict__[name] = type(self).model_fields[name].get_default()
         if short:
             self.__dict__["layout"] = self.layout.model_copy(update=short)
+        self.__dict__["augment"] = tuple(sorted(set(self.augment)))
+        if "jitter" in self.augment and not self.standardise:
+            raise ValueError("augment: 'jitter' needs standardised values; set standardise = true, or leave it out")
         for split, what in (("val", "validation"), ("test", "test")):
             file, share = getattr(self, split), getattr(self, f"{split}_share")
             if file is not None and share is not None:
@@ -150,6 +158,7 @@ class OwnSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         facts = (ready := self._prepared(data)).facts
         signature = Signature(**facts["signature"])
+        check_changes(self.augment, facts["kind"], per_position=signature.per_position)
         return Task(
             signature,
             **each_split(lambda name: ready.split(name, per_position=signature.per_position)),
@@ -161,6 +170,9 @@ class OwnSpec(TaskSpec):
             blocks=ready.arrays.get("blocks"),
         )
 
+    def augmentation(self) -> Augment | None:
+        return augmenter(self.augment, self.split_seed, self.patch) if self.augment else None
+
     def facts(self, data: Path) -> OwnFacts:
         """What the file decides. Raises: BadInput for whatever is wrong with it."""
         return read(OwnFacts, self._prepared(data).facts["served"], "facts")
@@ -170,7 +182,7 @@ class OwnSpec(TaskSpec):
         return {field: own_path(data, field, name) for field in FILES if (name := getattr(self, field)) is not None}
 
     def _prepared(self, data: Path) -> Prepared:
-        whole = self.model_copy(update=WHOLE)
+        whole = self.model_copy(update={**WHOLE, "augment": ()})
         document = {
             "reader": self.reader,
             "task": whole.document(places=False),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 SHOWN = 6
 """Notes that are printed; the page has all."""
-_FIELD = re.compile(r"\btask\.(val_share|test_share|val|test|unlabelled|folds|split_seed|split)\b")
+_FIELD = re.compile(r"\btask\.(augment|val_share|test_share|val|test|unlabelled|folds|split_seed|split)\b")
 PAGE, CARD, STUDY, EXPORTED = "report.html", "README.md", "study.toml", "model.skops"
 
 

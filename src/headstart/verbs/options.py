@@ -58,7 +58,13 @@ PretrainOption = Annotated[
     bool | None,
     typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: where it is worth the time)."),
 ]
+AugmentOption = Annotated[
+    bool, typer.Option("--augment", help="Compare a network trained on augmented sequences of numbers, too.")
+]
 SplitOption = Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")]
+TestShareOption = Annotated[
+    float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
+]
 MixerOption = Annotated[
     str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
 ]

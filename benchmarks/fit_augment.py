@@ -1,0 +1,118 @@
+"""What changed train sequences (`augment` of task `own`) gain for the network of `headstart fit` on small sets of numbers.
+
+    python benchmarks/fit_augment.py --data DIR [--work DIR] [--folds N] [--write]
+
+Of each small choosing set of benchmarks/fit_against.toml (UCR, fewer labels than `fit` takes folds for) the train rows are
+dealt into the five folds of `fit`; no row of the official test split is read. The network that `fit` trains from random
+weights is trained with its steps and rates, as it is and with each way to change the train sequences, and validated on the
+fold that is left out: at the rate with the best mean, as `fit` chooses it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fit_against import files_of, markdown, sets_of
+from fit_choice import gain
+from own_results import Set, all_sets
+
+from headstart.fit.budget import whole_amount
+from headstart.fit.defaults import FEW_ROWS, FOLDS, shape_of
+from headstart.fit.perform import Fit
+from headstart.fit.plan import study_table, with_places
+from headstart.fit.settings import FitSettings
+from headstart.fit.source import read_source
+from headstart.runner.job import Runtime
+from headstart.runner.machine import machine, version
+from headstart.runner.perform import perform
+from headstart.store import Store
+from headstart.study.plan import make_plan
+from headstart.study.spec import read_study
+
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "fit-augment.md"
+WAYS = {
+    "none": [],
+    "jitter": ["jitter"],
+    "scale": ["scale"],
+    "warp": ["warp"],
+    "jitter_scale": ["jitter", "scale"],
+    "all": ["jitter", "scale", "warp"],
+}
+SETS = ("ECG200", "ArrowHead", "OSULeaf", "Coffee")
+"""Of those for choosing. The network is right on every validation row of Trace, and PigCVP has two rows of each class."""
+
+
+def measured(dataset: Set, work: Path, folds: int) -> tuple[int, dict[str, np.ndarray]]:
+    """Rows of a set, and (2, folds) accuracy and loss of each way on the folds that it is validated on."""
+    store = work / "augment" / "store"
+    settings = FitSettings(
+        layout=dataset.layout, time=None, test_share=0.0, pretrain=False, folds=FOLDS, seeds=tuple(range(folds))
+    )
+    train = files_of(dataset, work)[0]
+    fit = Fit(read_source(str(train), settings, store), settings, store, None, "cpu")
+    table = study_table(fit.known, shape_of("numbers", fit.known.lengths), settings, whole_amount(fit.known, settings))
+    scratch: dict[str, Any] = table["arms"]["scratch"]
+    table["arms"] = {
+        name: {**scratch, "task": {**scratch.get("task", {}), **({"augment": way} if way else {})}}
+        for name, way in WAYS.items()
+    }
+    table["report"] = {**table["report"], "against": "none"}
+    plan = make_plan(read_study(with_places(table, fit.known)), fit.data)
+    list(perform(plan.stages.values(), Store(store), Runtime(fit.data, "cpu")))
+    scores: dict[str, dict[float, list[tuple[float, float]]]] = {name: {} for name in WAYS}
+    for cell in plan.cells:
+        stage = cell.chain[-1]
+        result = Store(store).result(stage.identity)
+        assert result is not None, f"{cell.arm} is not finished"
+        val = result["scores"]["best"]["val"]
+        scores[cell.arm].setdefault(stage.spec.optim.lr, []).append((val["accuracy"], val["loss"]))
+    best = {name: max(map(np.array, rates.values()), key=lambda x: x.mean(0)[0]).T for name, rates in scores.items()}
+    return len(train.read_text("utf-8").splitlines()), best
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description="What changed train sequences gain.")
+    words.add_argument("--data", type=Path, required=True)
+    words.add_argument("--work", type=Path, default=Path("runs/fit-augment"))
+    words.add_argument("--folds", type=int, default=FOLDS, help="how many of the five folds are validated on")
+    words.add_argument("--write", action="store_true")
+    options = words.parse_args()
+    work = options.work.absolute()
+    known = {dataset.name: dataset for dataset in all_sets(options.data, work)}
+    accuracy, loss, lines = [], [], []
+    for name in SETS:
+        assert name in sets_of("choosing"), f"{name} is not for choosing"
+        rows, ways = measured(known[name], work, options.folds)
+        assert rows < FEW_ROWS
+        accuracy.append([ways[way][0].mean() for way in WAYS])
+        loss.append([ways[way][1].mean() for way in WAYS])
+        lines.append([name, f"{rows:,}", *(f"{x:.3f} ({y:.3f})" for x, y in zip(accuracy[-1], loss[-1], strict=True))])
+        print("  ".join(lines[-1]), flush=True)
+    table, losses = np.array(accuracy), np.array(loss)
+    gains = [f"{way} {gain(table[:, i] - table[:, 0])}" for i, way in enumerate(WAYS) if i]
+    less = [f"{way} {gain(losses[:, i] - losses[:, 0])}" for i, way in enumerate(WAYS) if i]
+    page = [
+        "# What changed train sequences gain",
+        "",
+        *markdown(["set", "rows", *WAYS], lines),
+        "",
+        f"Validation accuracy (loss) of the network that `fit` trains from random weights, on average over {options.folds} "
+        f"of {FOLDS} folds of the train rows, at the better of its two rates; no test row was read. Over the {len(lines)} "
+        f"sets accuracy gains (mean over sets with its 95 % interval): {', '.join(gains)}; the loss changes by "
+        f"{', '.join(less)}.",
+        "",
+        f"`python benchmarks/fit_augment.py --data DIR --folds {options.folds} --write`, {date.today().isoformat()}, "
+        f"{machine()}, headstart {version('headstart')}. Small UCR sets of those that defaults are chosen on "
+        "(benchmarks/fit_against.toml). The loss is that of the weights with the best accuracy.",
+    ]
+    print("\n".join(page))
+    if options.write:
+        PAGE.write_text("\n".join(page) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
