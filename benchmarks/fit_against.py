@@ -1,11 +1,12 @@
 """What `headstart fit` serves against the classifiers that a practitioner could have run, on the same rows and core.
 
     python benchmarks/fit_against.py --data DIR [--work DIR] [--part choosing|reporting] [--methods NAME ...] [--seeds N]
-                                     [--fit-time SECONDS] [--write] [SET ...]
+                                     [--fit-time SECONDS] [--mantis FOLDER] [--write] [SET ...]
 
 DIR holds ucr/, uea/, biology/ and fsdd/ (docs/results/own.md names their sources). fit_against.toml says which sets are for
 choosing and which for reporting, fit_against.txt what the rivals run with: an environment of their own, made once in
---environment. Everything runs with one thread. Each (set, method, seed) is one JSON file in the work folder, and what is
+--environment. --mantis names a folder of weights of Mantis or MantisV2, which then is a rival, too: frozen, read by its authors'
+own package (fit_mantis.txt, another environment beside the first). Everything runs with one thread. Each (set, method, seed) is one JSON file in the work folder, and what is
 there is not done again. `fit` is the command line: `headstart fit` on the train rows alone, then `headstart predict` on the
 test rows; seconds are processor seconds of whole processes, start and imports included, for rivals too. --write makes the page of the
 reporting sets, docs/benchmarks/fit.md, and all rows beside it as JSON.
@@ -24,24 +25,30 @@ import time
 import tomllib
 import venv
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import numpy as np
+from fit_rivals import GIVEN_UP
 from own_results import Set, all_sets
 from scipy import stats
 
 from headstart.data import read_sequences
 from headstart.data.sequences import Sequences
 from headstart.data.splits import dealt
+from headstart.errors import BadInput
+from headstart.models.checkpoints.read import read_checkpoint
 from headstart.runner.machine import machine, version
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks" / "fit.md"
 OURS = "fit"
 RIVALS = ("minirocket", "multirocket_hydra", "quant", "boosting", "inception")
+MANTIS = "mantis"
 TITLES = {
     OURS: "headstart fit",
     "minirocket": "MiniRocket",
@@ -50,6 +57,7 @@ TITLES = {
     "quant": "QUANT",
     "boosting": "gradient boosting",
     "inception": "InceptionTime (1 network)",
+    MANTIS: "Mantis (frozen)",
 }
 LIMIT = 3_600
 """Seconds after which a method is given up on a set, which is noted."""
@@ -62,13 +70,53 @@ def sets_of(part: str | None) -> list[str]:
     return [*table["choosing"], *table["reporting"]] if part is None else list(table[part])
 
 
-def environment(folder: Path) -> Path:
-    """The Python of the rivals' environment, which is made where it is absent or its list has changed."""
-    wanted = (HERE / "fit_against.txt").read_text("utf-8")
+@dataclass(frozen=True)
+class Methods:
+    """How methods run: ours with so many seconds, rivals in environments made from their lists of packages.
+
+    mantis: the folder of weights that Mantis reads.
+    """
+
+    seconds: float
+    environment: Path
+    mantis: Path | None = None
+
+    def variant(self, method: str) -> str:
+        """What names of result files say beside set, method and seed: the seconds of `fit`, which weights Mantis reads."""
+        if method == MANTIS:
+            return f"-{self.content[:8]}"
+        return f"-{self.seconds:g}s" if method == OURS else ""
+
+    @cached_property
+    def content(self) -> str:
+        """The digest of the weights of Mantis. Raises: BadInput where the folder holds none."""
+        if self.mantis is None:
+            raise BadInput("--methods: 'mantis' reads weights, which cannot be downloaded here; add --mantis FOLDER")
+        checkpoint = read_checkpoint(self.mantis)
+        if checkpoint.fields.family not in ("mantis", "mantis_v2"):
+            raise BadInput(
+                f"--mantis: {str(self.mantis)!r} holds a model of family {checkpoint.fields.family!r}; name a folder with "
+                "config.json and model.safetensors of Mantis or MantisV2"
+            )
+        return checkpoint.content
+
+    def command(self, method: str, seed: int, arrays: Path, out: Path) -> list[str]:
+        """What runs a rival."""
+        apart = method == MANTIS
+        folder = self.environment.with_name(f"{self.environment.name}-mantis") if apart else self.environment
+        python = environment(folder, HERE / ("fit_mantis.txt" if apart else "fit_against.txt"))
+        weights = [self.mantis] if apart else []
+        return [*map(str, (python, HERE / "fit_rivals.py", method, seed, arrays, out, *weights))]
+
+
+@cache
+def environment(folder: Path, packages: Path) -> Path:
+    """The Python of a rivals' environment, which is made where it is absent or its list of packages has changed."""
+    wanted = packages.read_text("utf-8")
     python, mark = folder / "bin" / "python", folder / "made-from.txt"
     if not mark.exists() or mark.read_text("utf-8") != wanted:
         venv.EnvBuilder(with_pip=True, clear=True).create(folder)
-        subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "fit_against.txt"], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "-r", packages], check=True)
         mark.write_text(wanted, "utf-8")
     return python
 
@@ -128,29 +176,29 @@ def _dense(rows: Sequences, longest: int) -> np.ndarray:
     return out
 
 
-def measure(dataset: Set, method: str, seed: int, work: Path, python: Path, seconds: float) -> dict[str, Any]:
+def measure(dataset: Set, method: str, seed: int, work: Path, methods: Methods) -> dict[str, Any]:
     """One method on one set, as JSON material; read again where it is finished."""
-    name = f"{_plain(dataset.name)}-{method}{f'-{seconds:g}s' if method == OURS else ''}-{seed}"
+    name = f"{_plain(dataset.name)}-{method}{methods.variant(method)}-{seed}"
     path = work / "results" / f"{name}.json"
     if path.exists():
         known: dict[str, Any] = json.loads(path.read_text("utf-8"))
         return known
     arrays, test = arrays_of(dataset, work)
+    command = [] if method == OURS else methods.command(method, seed, arrays, work / "rival.json")
     begun, used = time.monotonic(), _processor_seconds()
     try:
         if method == OURS:
-            predicted, more = _fit(dataset, seed, work, seconds)
+            predicted, more = _fit(dataset, seed, work, methods.seconds)
         else:
-            predicted, more = _rival(
-                method, seed, arrays, python, work, read_sequences(files_of(dataset, work)[0], dataset.layout)
-            )
+            predicted, more = _rival(command, work, read_sequences(files_of(dataset, work)[0], dataset.layout))
     except subprocess.TimeoutExpired:
         predicted, more = [], {"error": f"took more than {LIMIT:,} s"}
     except subprocess.CalledProcessError as error:
         text = error.stderr.decode(errors="replace")
-        if "can't allocate memory" not in text and "MemoryError" not in text:
+        last = text.rstrip().rpartition("\n")[2]
+        if not last.startswith(GIVEN_UP) and "can't allocate memory" not in text and "MemoryError" not in text:
             sys.exit(f"{dataset.name}, {method}: {error}\n{text[-2000:]}")
-        predicted, more = [], {"error": "ran out of memory"}
+        predicted, more = [], {"error": last.removeprefix(GIVEN_UP) if GIVEN_UP in last else "ran out of memory"}
     took, used = time.monotonic() - begun, _processor_seconds() - used
     right = [a == b for a, b in zip(predicted, test.labels, strict=bool(predicted))]
     sizes = {"test": len(test), "length": int(test.lengths.max()), "classes": len(test.classes)}
@@ -163,6 +211,7 @@ def measure(dataset: Set, method: str, seed: int, work: Path, python: Path, seco
         "wall": took,
         "load": os.getloadavg()[0],
         "headstart": version("headstart"),
+        **({"weights": methods.content} if method == MANTIS else {}),
         **sizes,
         **more,
     }
@@ -198,14 +247,10 @@ def _processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _rival(
-    method: str, seed: int, arrays: Path, python: Path, work: Path, train: Sequences
-) -> tuple[list[str], dict[str, Any]]:
-    out = work / "rival.json"
-    command = [*map(str, (python, HERE / "fit_rivals.py", method, seed, arrays, out))]
+def _rival(command: Sequence[str], work: Path, train: Sequences) -> tuple[list[str], dict[str, Any]]:
     variables = {**os.environ, **ONE_THREAD, "PYTHONPATH": "", "NUMBA_CACHE_DIR": str(work / "numba")}
     subprocess.run(command, check=True, capture_output=True, timeout=LIMIT, env=variables)
-    answer = json.loads(out.read_text("utf-8"))
+    answer = json.loads((work / "rival.json").read_text("utf-8"))
     return [train.classes[code] for code in answer["predicted"]], {"inner": answer["inner"]}
 
 
@@ -387,7 +432,7 @@ def page(
             "rivals ran in an environment of their own (benchmarks/fit_against.txt). Which sets are for reporting was decided before "
             "the first run (benchmarks/fit_against.toml says how). For the rivals, short sequences are padded with their last value, "
             "and DNA is four channels of 0 and 1. InceptionTime is one network instead of an ensemble of five, trained for at most "
-            "two minutes. Mantis is absent because its weights were not available. ECG5000 and the DNA sets have no official test "
+            f"two minutes. {_of_mantis(methods)} ECG5000 and the DNA sets have no official test "
             "split here; a fifth of the rows is used. The rows of `fit` are of before its second network of convolutions, batch norm "
             "and the rule that a network is served only where its lead on validation is clear (2026-11-26), and of 20 s a set: its "
             "default is 5 minutes. MNIST, CIFAR-10, film reviews and proteins are in no list: images and text are not what the "
@@ -397,6 +442,15 @@ def page(
             "that the authors of its defaults had seen them.",
             "",
         ]
+    )
+
+
+def _of_mantis(methods: Sequence[str]) -> str:
+    if MANTIS not in methods:
+        return "Mantis is absent because its weights were not available."
+    return (
+        "Mantis is read by its authors' package (benchmarks/fit_mantis.txt), not by ours: logistic regression on frozen features "
+        "of its third layer, which its authors chose on UCR, whose sets are most of these."
     )
 
 
@@ -411,12 +465,19 @@ def main() -> None:
     words.add_argument("--methods", nargs="*", default=[OURS, *RIVALS], choices=[*TITLES])
     words.add_argument("--seeds", type=int, default=1)
     words.add_argument("--fit-time", type=float, default=20.0)
+    words.add_argument("--mantis", type=Path, metavar="FOLDER", help="weights of Mantis or MantisV2: another rival")
     words.add_argument("--write", action="store_true")
     words.add_argument("sets", nargs="*", metavar="SET")
     options = words.parse_args()
     work = options.work.absolute()
     known = {dataset.name: dataset for dataset in all_sets(options.data, work)}
-    python = environment(options.environment) if set(options.methods) - {OURS} else Path(sys.executable)
+    if options.mantis is not None and MANTIS not in options.methods:
+        options.methods.append(MANTIS)
+    methods = Methods(options.fit_time, options.environment, options.mantis)
+    try:
+        variants = {method: methods.variant(method) for method in options.methods}
+    except BadInput as error:
+        sys.exit(str(error))
     parts: dict[str, dict[str, Any]] = {}
     measured: list[dict[str, Any]] = []
     for part in ("choosing", "reporting"):
@@ -425,7 +486,7 @@ def main() -> None:
             asked = part == options.part or (options.part is None and not options.sets) or name in options.sets
             for method in options.methods if asked and not options.write else []:
                 for seed in range(options.seeds):
-                    row = measure(known[name], method, seed, work, python, options.fit_time)
+                    row = measure(known[name], method, seed, work, methods)
                     shown = "failed" if row["accuracy"] is None else f"{row['accuracy']:.4f}"
                     print(
                         f"{name:28} {method:18} {seed} {shown} {row['seconds']:8.1f} s",
@@ -433,8 +494,7 @@ def main() -> None:
                         flush=True,
                     )
             for method in options.methods:
-                own = f"-{options.fit_time:g}s" if method == OURS else ""
-                for path in sorted((work / "results").glob(f"{_plain(name)}-{method}{own}-[0-9]*.json")):
+                for path in sorted((work / "results").glob(f"{_plain(name)}-{method}{variants[method]}-[0-9]*.json")):
                     rows.append(json.loads(path.read_text("utf-8")))
         parts[part] = averaged(rows)
         measured += rows
@@ -443,6 +503,11 @@ def main() -> None:
             print("  ", "  ".join(line))
     if options.write:
         failed = [f"{TITLES[row['method']]} on {row['set']} ({row['error']})" for row in measured if row.get("error")]
+        run = {(row["set"], row["method"]) for row in measured}
+        lacking = [
+            (m, name) for table in parts.values() for name in table for m in options.methods if (name, m) not in run
+        ]
+        failed += [f"{TITLES[method]} on {name} (not run)" for method, name in lacking]
         PAGE.write_text(page(parts, options.methods, options.fit_time, options.seeds, failed), "utf-8")
         PAGE.with_suffix(".json").write_text(json.dumps(measured, indent=1) + "\n", "utf-8")
         print(PAGE)

@@ -1,9 +1,10 @@
 """A rival of `fit` on one set: fitted on its train rows, asked for its test rows; run by benchmarks/fit_against.py.
 
-    python benchmarks/fit_rivals.py METHOD SEED DATA.npz OUT.json
+    python benchmarks/fit_rivals.py METHOD SEED DATA.npz OUT.json [WEIGHTS]
 
-Runs in the environment of benchmarks/fit_against.txt and imports nothing of headstart. DATA holds train and test (n, F, L)
-float32 and target (n,) int64. OUT gets the predicted classes and the seconds of fitting and predicting, without imports.
+Runs in the environment of benchmarks/fit_against.txt (`mantis`: fit_mantis.txt) and imports nothing of headstart. DATA holds
+train and test (n, F, L) float32 and target (n,) int64. OUT gets the predicted classes and the seconds of fitting and predicting,
+without imports. WEIGHTS: the folder of a pretrained model, which `mantis` alone reads.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from typing import Any
 import numpy as np
 
 INCEPTION_SECONDS = 120.0
-"""What the network may train for; its authors train for 1,500 epochs on a GPU."""
+"""Processor seconds that the network may train for; its authors train for 1,500 epochs on a GPU."""
 EPOCHS = 1_500
+GIVEN_UP = "given up: "
+"""What the last line of stderr begins with where a method says why it has no answer."""
 
 
 def minirocket(train: np.ndarray, target: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
@@ -75,7 +78,7 @@ def inception(train: np.ndarray, target: np.ndarray, test: np.ndarray, seed: int
     """One InceptionTime network (Fawaz et al. 2020): six modules of 32 filters of lengths 40, 20 and 10, in torch.
 
     Adam at 0.001, halved where the train loss stands still for 50 epochs; the weights of the least train loss are kept, as
-    its authors do. It stops after 1,500 epochs or `INCEPTION_SECONDS`.
+    its authors do. It stops after 1,500 epochs or `INCEPTION_SECONDS`, and has no answer where no epoch ends by then.
     """
     import torch
     from torch import nn
@@ -121,46 +124,78 @@ def inception(train: np.ndarray, target: np.ndarray, test: np.ndarray, seed: int
     model = Network(train.shape[1], int(target.max()) + 1)
     optimiser = torch.optim.Adam(model.parameters(), 1e-3)
     slower = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, factor=0.5, patience=50, min_lr=1e-4)
-    size, begun, least = min(64, max(2, len(train) // 10 or 2)), time.monotonic(), np.inf
+    size, begun, least = min(64, max(2, len(train) // 10 or 2)), time.process_time(), np.inf
     best = {k: v.clone() for k, v in model.state_dict().items()}
     for _ in range(EPOCHS):
         total = 0.0
         model.train()
         for some in split(torch.randperm(len(train)), size):
-            if len(some) < 2 or time.monotonic() - begun > INCEPTION_SECONDS:
+            if len(some) < 2 or time.process_time() - begun > INCEPTION_SECONDS:
                 continue
             loss: Any = nn.functional.cross_entropy(model(inputs[some]), wanted[some])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             total += float(loss.detach()) * len(some)
-        if time.monotonic() - begun > INCEPTION_SECONDS:
+        if time.process_time() - begun > INCEPTION_SECONDS:
             break
         slower.step(total)
         if total < least:
             least, best = total, {k: v.clone() for k, v in model.state_dict().items()}
-    model.load_state_dict(best if np.isfinite(least) else model.state_dict())
+    if not np.isfinite(least):
+        sys.exit(f"{GIVEN_UP}no epoch of its training ends within {INCEPTION_SECONDS:g} processor seconds")
+    model.load_state_dict(best)
     model.eval()
     with torch.no_grad():
         rows = split(torch.from_numpy((test - train.mean()) / scale), 64)
         return np.concatenate([model(some).argmax(1).numpy() for some in rows])
 
 
-METHODS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]] = {
+def mantis(train: np.ndarray, target: np.ndarray, test: np.ndarray, seed: int, weights: str) -> np.ndarray:
+    """Logistic regression on frozen features of a Mantis model, as its authors use it (Feofanov et al. 2025, mantis-tsfm).
+
+    weights: a folder with config.json and model.safetensors of Mantis or MantisV2. Each channel is stretched to the length that
+    the model was trained on; its features are the class token and the mean of the others after the third layer, which its
+    authors found best on UCR; those of several channels stand side by side, each with mean 0 and deviation 1 over train.
+    """
+    import torch
+    from mantis.architecture import MantisV1, MantisV2
+    from mantis.trainer import MantisTrainer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    torch.set_num_threads(1)
+    config = json.loads((Path(weights) / "config.json").read_text("utf-8"))
+    kind = MantisV2 if "kernel_size" in config else MantisV1
+    network = kind(device="cpu", return_transf_layer=2, output_token="combined")  # noqa: S106 - a token of a sequence
+    network = network.from_pretrained(weights)
+    trainer = MantisTrainer(device="cpu", network=network)
+
+    def features(x: np.ndarray) -> np.ndarray:
+        stretched = torch.nn.functional.interpolate(torch.from_numpy(x), config.get("seq_len", 512), mode="linear")
+        return np.asarray(trainer.transform(stretched.numpy()))
+
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1_000, random_state=seed))
+    return np.asarray(model.fit(features(train), target).predict(features(test)))
+
+
+METHODS: dict[str, Callable[..., np.ndarray]] = {
     "minirocket": minirocket,
     "multirocket_hydra": multirocket_hydra,
     "hydra": hydra,
     "quant": quant,
     "boosting": boosting,
     "inception": inception,
+    "mantis": mantis,
 }
 
 
 def main() -> None:
-    method, seed, source, out = sys.argv[1:]
+    method, seed, source, out, *weights = sys.argv[1:]
     data: Any = np.load(source, allow_pickle=False)
     begun = time.monotonic()
-    predicted = METHODS[method](data["train"], data["target"], data["test"], int(seed))
+    predicted = METHODS[method](data["train"], data["target"], data["test"], int(seed), *weights)
     seconds = time.monotonic() - begun
     Path(out).write_text(json.dumps({"predicted": np.asarray(predicted).tolist(), "inner": seconds}))
 

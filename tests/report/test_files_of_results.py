@@ -196,6 +196,33 @@ def test_seeds_that_each_hold_out_a_fold_join_and_folds_that_were_set_do_not(tmp
         read_snapshot([at(0, 0), at(1, 1)])
 
 
+def test_a_file_holds_whether_runs_validate_on_folds_and_its_page_says_what_the_store_says(tmp_path: Path) -> None:
+    def finished(fold: Any) -> Study:
+        column = {**study()["columns"]["digits"], "task": {"kind": "digits", "folds": 3, "fold": fold}}
+        return bound(tmp_path / f"{fold}", columns={"digits": column})
+
+    lacking = re.compile(
+        r"This page was made from a file of results\..*?\n|## What pretraining .*?(?=\n## )", re.DOTALL
+    )
+    for part, folds in ((finished("seed"), 3), (finished(0), 1)):
+        snapshot, stored = read_snapshot([saved(part)]), part.results()
+        assert stored.folds == snapshot.results().folds == folds
+        own = results_page(read_content(part.plan, stored, part.store))
+        again, own = (lacking.sub("", text).split() for text in (page(snapshot), own))
+        assert again == own
+        text = " ".join(own)
+        folded = [phrase in text for phrase in ("over n folds", "over folds", "paired by fold", "paired folds")]
+        plain = [phrase in text for phrase in ("over n seeds", "over seeds", "paired seeds")]
+        assert (set(folded), set(plain)) == ({folds > 1}, {folds == 1})
+
+
+def test_one_run_at_each_of_several_folds_is_no_mean_over_folds(tmp_path: Path) -> None:
+    """Folds as an axis are settings: a row's runs are those of one fold, and differ in their seeds."""
+    column = {**study()["columns"]["digits"], "task": {"kind": "digits", "folds": 3, "fold": 0}}
+    axes = {**study()["axes"], "finetune.task.fold": [0, 1, 2], "pretrain.task.fold": [0]}
+    assert bound(tmp_path, columns={"digits": column}, axes=axes).results().folds == 1
+
+
 def test_arms_that_were_run_apart_join(tmp_path: Path) -> None:
     files = [saved(bound(tmp_path / arm, f"arms=['{arm}']", report={"choose": [LR]})) for arm in study()["arms"]]
     joined = read_snapshot(files).results()

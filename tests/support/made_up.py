@@ -25,6 +25,8 @@ class Task:
 
     kind: str = "digits"
     validation: int = 1
+    folds: int | None = None
+    fold: int | None = None
 
     @property
     def shows_not(self) -> str:

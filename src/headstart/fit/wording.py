@@ -152,7 +152,7 @@ def notes(
         verb, end = "was" if left == 1 else "were", "The fit was interrupted" if interrupted else "The time was over"
         texts.append(
             f"{end} before {words.many(left, 'stage')} {verb} done, so that some models have fewer "
-            f"{words.runs_are(results.folds)}s than others, and the choice may change. Run the command again to finish "
+            f"{results.run_noun}s than others, and the choice may change. Run the command again to finish "
             "them."
         )
     if interrupted:
@@ -241,7 +241,7 @@ def own_score(outcome: Outcome) -> str:
     if not count:
         return "No sequence was held out for a test, so that every score here is one by which models were chosen."
     several = outcome.candidate(outcome.serves).row.n > 1
-    runs = f"{words.runs_are(outcome.results.folds)}s"
+    runs = f"{outcome.results.run_noun}s"
     others = f" The table holds means over {runs}; this is the one model of them that is served." if several else ""
     subject = "The model that is served"
     if outcome.again:

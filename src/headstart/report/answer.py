@@ -31,7 +31,7 @@ def answer(results: Results) -> str:
         text = "all finished runs diverged" if done else "no run is finished"
     else:
         if len({row.arm for row in results.table}) == 1:
-            text = _one_arm(scored)
+            text = _one_arm(scored, results.run_noun)
         else:
             text = (_one_column if len(results.columns) == 1 else _columns)(results, scored)
         claims = _claims(results)
@@ -73,7 +73,7 @@ def _claims(results: Results) -> str:
     return f"{text} ({standing} after Holm's correction)"
 
 
-def _one_arm(scored: list[Row]) -> str:
+def _one_arm(scored: list[Row], noun: str) -> str:
     """Scores of an arm that has none beside it, by column where these are few enough to be read."""
     metrics = list(dict.fromkeys(words.metric(row.metric) for row in scored))
     name = f" {metrics[0]}" if len(metrics) == 1 else ""
@@ -81,7 +81,9 @@ def _one_arm(scored: list[Row]) -> str:
         means = [row.test.mean for row in scored if row.test is not None]
         each = [f"{words.score(min(means))} to {words.score(max(means))} over {words.many(len(scored), 'column')}"]
     else:
-        each = [f"{'' if name else words.metric(row.metric) + ' '}{_measured(row)} on {row.column}" for row in scored]
+        each = [
+            f"{'' if name else words.metric(row.metric) + ' '}{_measured(row, noun)} on {row.column}" for row in scored
+        ]
     return f"one arm, {scored[0].arm}, so that nothing is compared; its test{name} is {words.listed(each)}"
 
 
@@ -101,7 +103,9 @@ def _one_column(results: Results, scored: list[Row]) -> str:
         best = [row.arm for row in scored if row.val and top.val and row.val.mean == top.val.mean]
         verb = "has" if len(best) == 1 else "have equally"
         text = f"{where}{words.listed(best)} {verb} the best validation {words.metric(top.metric)}"
-        return f"{text}: test {_measured(top)}{f' of {top.arm}' * (len(best) > 1)}{_below(results, top)}"
+        return (
+            f"{text}: test {_measured(top, results.run_noun)}{f' of {top.arm}' * (len(best) > 1)}{_below(results, top)}"
+        )
     row = top if top.difference is not None else leader(others)
     gap = row.difference
     assert gap is not None, "only rows with a difference are compared"
@@ -109,7 +113,7 @@ def _one_column(results: Results, scored: list[Row]) -> str:
     if closer is not None and (closer_gap := _gap(results, row, closer)):
         base, gap = closer, closer_gap
     standing = corrected({**{other.key: other.difference for other in results.table}, row.key: gap})
-    return where + _pair(row, base, gap, row is top, standing) + _below(results, row)
+    return where + _pair(row, base, gap, row is top, standing, results.run_noun) + _below(results, row)
 
 
 def _base(results: Results, arm: str) -> str | None:
@@ -125,16 +129,15 @@ def _gap(results: Results, row: Row, base: Row) -> Difference | None:
     return row.difference if base.arm == results.against else test_gap(row, base)
 
 
-def _pair(row: Row, base: Row, gap: Difference, leads: bool, standing: Mapping[str, float]) -> str:
-    """The two arms beside each other. standing: corrected p-value by key of a row."""
+def _pair(row: Row, base: Row, gap: Difference, leads: bool, standing: Mapping[str, float], noun: str) -> str:
+    """The two arms beside each other. standing: corrected p-value by key of a row; noun: what a row's runs are."""
     better = gap.mean > 0 if row.greater else gap.mean < 0
     scores = f"test {words.metric(row.metric)} {words.plus_minus(row.test)} against {words.plus_minus(base.test)}"
     if gap.interval is None:
-        interval = " on one seed, which has no interval"
+        interval = f" on one {noun}, which has no interval"
     else:
-        interval = (
-            f" (95 % interval {words.interval(gap)}, detectable {words.score(detectable(gap))}, {words.seeds(gap)})"
-        )
+        runs = words.seeds(gap, noun)
+        interval = f" (95 % interval {words.interval(gap)}, detectable {words.score(detectable(gap))}, {runs})"
     text = f"{scores}, a difference of {words.signed(gap.mean)}{interval}"
     lost = gap.clear and standing.get(row.key, 0.0) >= 1 - LEVEL
     if lost:
@@ -148,8 +151,8 @@ def _pair(row: Row, base: Row, gap: Difference, leads: bool, standing: Mapping[s
     return f"{lead}whether {row.arm} is better than {base.arm} is undecided: {text}"
 
 
-def _measured(row: Row) -> str:
-    return f"{words.plus_minus(row.test)} ({words.many(row.n, 'seed')})"
+def _measured(row: Row, noun: str) -> str:
+    return f"{words.plus_minus(row.test)} ({words.many(row.n, noun)})"
 
 
 def _below(results: Results, row: Row) -> str:

@@ -108,9 +108,9 @@ def _runs(content: Content) -> Iterator[Item]:
     yield "How many runs are there?", several
     yield (
         "What do numbers and error bars mean?",
-        f"Mean and standard error over the seeds of a run; differences are "
-        f"{words.pairing(row.difference for row in results.table)}, with {words.percent(LEVEL)} t-intervals. "
-        "They cover initial weights, order and masks, not the draw of the data.",
+        f"Mean and standard error over the {results.run_noun}s of a run; differences are "
+        f"{words.pairing((row.difference for row in results.table), results.run_noun)}, with {words.percent(LEVEL)} "
+        f"t-intervals. {words.covered(results.folds)}",
     )
     baselines = [row.arm for column in results.columns for row in results.column_baselines(column)]
     yield "Which baselines stand beside?", _sentence(dict.fromkeys(baselines)) or "None."

@@ -210,6 +210,7 @@ def _choice(plan: Plan, results: Results) -> str:
     axes: Mapping[str, Sequence[Any]] = plan.study.axes
     seeds = axes.get("seed", ())
     repeated = f"Every run was repeated with {words.many(len(seeds), 'seed')}" if len(seeds) > 1 else ""
+    repeated += ", which validate on different folds" if repeated and results.folds > 1 else ""
     swept = [
         f"{name} over {{{', '.join(words.plain(v) for v in axes[name])}}}"
         for name in plan.choose
@@ -231,7 +232,7 @@ def _choice(plan: Plan, results: Results) -> str:
     lead = f"{repeated}. We" if repeated else "We"
     return (
         f"{lead} swept {words.listed(swept)} and took, for each arm and column, the setting with the best "
-        f"mean validation {metric} over seeds; settings at which a run diverged were left out.{listed}"
+        f"mean validation {metric} over {results.run_noun}s; settings at which a run diverged were left out.{listed}"
     )
 
 
@@ -241,11 +242,11 @@ def _reported(results: Results) -> str:
         return ""
     n = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     spread = " with their standard error" if seeds[-1] > 1 else ""
-    pairing = words.pairing(row.difference for row in results.table)
+    pairing = words.pairing((row.difference for row in results.table), results.run_noun)
     paired = f", and differences {pairing} with 95 % t-intervals" if results.against and seeds[-1] > 1 else ""
     return (
         "The test set was scored once per run, at the weights of the best validation score, and was not "
-        f"used for any choice. We report means over n = {n} seeds{spread}{paired}."
+        f"used for any choice. We report means over n = {n} {results.run_noun}s{spread}{paired}."
     )
 
 

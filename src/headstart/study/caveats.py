@@ -192,10 +192,10 @@ def _comparisons(results: Results) -> Texts:
 def _seeds(results: Results) -> Texts:
     few = _grouped(results, lambda row: [row.n] if row.test is not None and row.n < FEW_SEEDS else [])
     for column, number, rows in few:
-        text = "one seed has no standard error" if number == 1 else "too few for an error to be trusted"
+        text = f"one {results.run_noun} has no standard error" if number == 1 else "too few for an error to be trusted"
         arms = _arms(results, rows)
         verb = "has" if len(rows) == 1 or arms.startswith("every arm") else "have"
-        yield column, f"{arms} {verb} {words.many(number, 'seed')}: {text}."
+        yield column, f"{arms} {verb} {words.many(number, results.run_noun)}: {text}."
 
 
 def _edges(results: Results) -> Texts:
@@ -321,7 +321,9 @@ def _machines(results: Results) -> Texts:
             kind: estimate(run.test for run in row.runs if run.machine == kind and run.test is not None)
             for kind in kinds
         }
-        each = [f"{words.plus_minus(x)} on {kind} ({words.many(x.n, 'seed')})" for kind, x in scores.items() if x]
+        each = [
+            f"{words.plus_minus(x)} on {kind} ({words.many(x.n, results.run_noun)})" for kind, x in scores.items() if x
+        ]
         name = f"{row.arm} on {row.column}" if len(results.columns) > 1 else row.arm
         by_row += [f"{name} {words.listed(each)}"] if len(each) > 1 else []
     text = f"The table mixes machines: {words.listed(kinds)}. Seeds do not cover what another processor changes"

@@ -52,7 +52,7 @@ def learnt(results: Results, plan: Plan, find: Find) -> Texts:
         yield (
             column,
             f"Stage {name}, from which {who} {starts}, was trained on {data}: {head}{words.plus_minus(value)}{unit} "
-            f"({words.many(value.n, 'seed')}){_blind(spec, head)}.",
+            f"({words.many(value.n, results.run_noun)}){_blind(spec, head)}.",
         )
 
 

@@ -112,6 +112,11 @@ class Results:
     folds: int = 1
 
     @property
+    def run_noun(self) -> str:
+        """What the runs of a row differ in: `seed`, or `fold` where each validates on another of several."""
+        return words.runs_are(self.folds)
+
+    @property
     def heading(self) -> str:
         """The title, with the scale and the stand-in data where there are any."""
         return words.sentences([self.title or self.name, *self.setting])

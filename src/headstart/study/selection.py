@@ -118,10 +118,14 @@ def summarise(
 
 
 def _folds(plan: Plan) -> int:
-    """Folds of which each run of a study validates on another; 1 where all validate on the same rows."""
-    tasks = [cell.chain[-1].spec.task for cell in plan.cells]
-    dealt = {(folds, getattr(task, "fold", 0)) for task in tasks if (folds := getattr(task, "folds", None))}
-    return max(folds for folds, _ in dealt) if len(dealt) > 1 else 1
+    """Folds of which the runs of a setting validate on different ones; 1 where all of its runs share their fold."""
+    dealt: dict[str, set[tuple[int, int]]] = {}
+    for cell in plan.cells:
+        task = cell.chain[-1].spec.task
+        if task.folds is not None and task.fold is not None:
+            setting = repr((cell.arm, cell.column, dict(cell.settings)))
+            dealt.setdefault(setting, set()).add((task.folds, task.fold))
+    return max((folds for several in dealt.values() if len(several) > 1 for folds, _ in several), default=1)
 
 
 def _row(

@@ -89,10 +89,10 @@ def whole_difference(gap: Difference) -> str:
     return f"{gap.mean:+,.0f}{text}".replace("-", MINUS)
 
 
-def seeds(gap: Difference) -> str:
+def seeds(gap: Difference, noun: str = "seed") -> str:
     """`5 paired seeds`, or `5 and 6 unpaired runs` where the two arms share no two seeds."""
     if gap.sides is None:
-        return many(gap.n, "paired seed")
+        return many(gap.n, f"paired {noun}")
     return f"{gap.sides[0].n} and {gap.sides[1].n} unpaired runs"
 
 

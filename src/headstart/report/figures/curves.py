@@ -34,7 +34,7 @@ RIMS = 4
 def curves_told(results: Results, *columns: str) -> str:
     """What the lines of learning curves are, in a caption."""
     band = ", band of one standard error" if any(_banded(_with_runs(results, column)) for column in columns) else ""
-    return f"mean over seeds on validation{band}; {TRAIN}"
+    return f"mean over {results.run_noun}s on validation{band}; {TRAIN}"
 
 
 def _with_runs(results: Results, column: str) -> list[Row]:

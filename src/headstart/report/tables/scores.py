@@ -98,11 +98,12 @@ def pivot_table(results: Results) -> Table:
         for kind, arms in kinds.items()
         for arm, texts in arms.items()
     ]
-    seeds = sorted({row.n for row in results.table if row.n}) or [0]
+    counts = sorted({row.n for row in results.table if row.n}) or [0]
+    n = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
     text = (
-        f"Test {score_name(row.metric for row in results.table)}, mean ± standard error over n = "
-        f"{' to '.join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))} seeds, at the best weights and the setting by "
-        "validation. Bold: best of the column on validation. The long table has settings, differences and budgets."
+        f"Test {score_name(row.metric for row in results.table)}, mean ± standard error over n = {n} "
+        f"{results.run_noun}s, at the best weights and the setting by validation. Bold: best of the column on "
+        "validation. The long table has settings, differences and budgets."
     )
     return table_of(results.heading, heads, lines, text)
 
@@ -133,8 +134,7 @@ def _first_heads(results: Results) -> dict[str, tuple[str, bool]]:
 
 def note(results: Results) -> str:
     """What the columns of the table mean, in a line."""
-    noun = words.runs_are(results.folds)
-    pairing = words.pairing((row.difference for row in results.table), noun)
+    pairing = words.pairing((row.difference for row in results.table), results.run_noun)
     gap = (
         f" Differences are on test, {pairing}, with a 95 % t-interval in brackets. Detectable: the smallest true "
         f"difference that so many runs would show with a chance of {words.percent(POWER)}."
@@ -144,7 +144,7 @@ def note(results: Results) -> str:
     means = {row.arm: row.val for row in results.table} if results.folds > 1 and len(results.columns) == 1 else {}
     folds = f" {words.over_folds(means)}" if any(value and value.interval for value in means.values()) else ""
     return (
-        f"Mean ± standard error over n {noun}s, at the best weights by validation; settings chosen on "
+        f"Mean ± standard error over n {results.run_noun}s, at the best weights by validation; settings chosen on "
         f"validation alone.{folds}{gap} Budget: per run, parents included. Tried: settings per arm. Bold: best on "
         f"validation.{explained}{DRAW if results.pretrained else ''}"
     )
@@ -343,13 +343,14 @@ def quantities(results: Results) -> Table | None:
 
 
 def _quantities_note(results: Results, paced: bool, matched: Collection[str]) -> str:
+    noun = results.run_noun
     parts = {
-        "Mean ± standard error over seeds, at the best weights by validation or at the last step.": True,
+        f"Mean ± standard error over {noun}s, at the best weights by validation or at the last step.": True,
         NO_LAST: any(row.status == "diverged" for row in results.table),
         "Steps are those of the last stage alone, read on validation. Converged: the first evaluation within 1 % of "
         "the run's best.": paced,
-        f"To match: until the mean over seeds is as good as that of {results.match} ever is; in brackets, how many "
-        "seeds are by themselves.": bool(matched),
+        f"To match: until the mean over {noun}s is as good as that of {results.match} ever is; in brackets, how many "
+        f"{noun}s are by themselves.": bool(matched),
         "To fit: the same of train, the running mean over the batches since the evaluation before.": "fit" in matched,
     }
     return " ".join(text for text, holds in parts.items() if holds)
@@ -379,8 +380,8 @@ def sweep_table(results: Results) -> Table | None:
             cells[f"test {label(point)}"] = _point_cell(label(point), point, label(point) == chosen)
         lines.append(Line("arm", cells, row.status, row.key))
     note = (
-        "Mean ± standard error over seeds, n in brackets, at the best weights by validation. * is the setting that "
-        f"was chosen. {ON_VALIDATION}"
+        f"Mean ± standard error over {results.run_noun}s, n in brackets, at the best weights by validation. * is the "
+        f"setting that was chosen. {ON_VALIDATION}"
     )
     score = score_name(row.metric for row in results.table)
     return table_of(f"Test {score} at every {words.listed(list(results.names.values()))}", heads, lines, note)
