@@ -228,9 +228,8 @@ def test_both_models_of_an_ensemble_are_fitted_again_and_named_in_its_study(
     study = read_study(tmp_path / "model" / "study.toml")
     planned = make_plan(study, tmp_path / "runs" / "data")
     stages = {arm: {cell.chain[-1].identity for cell in planned.cells if cell.arm == arm} for arm in study.arms}
-    network, other = sorted(served_stages(tmp_path / "runs"), key=lambda name: name not in stages["served"])
-    assert network in stages["served"]
-    assert other in stages[f"served_{member}"]
+    (network,), (other,) = stages["served"], stages[f"served_{member}"]
+    assert {network, other} == set(served_stages(tmp_path / "runs"))
     saved = load_model(tmp_path / "model").network
     assert saved is not None
     weights = Store(tmp_path / "runs").weights(network, "last")
@@ -268,9 +267,9 @@ def test_what_takes_long_is_not_fitted_again_once_the_time_is_over(
 
     monkeypatch.setattr(Fit, "train", slow)
     assert fit(tmp_path, *FEW, "--serve", serve) == 0
-    told = " ".join(capsys.readouterr().out.split())
+    out = " ".join(capsys.readouterr().out.split())
     note = "was not fitted again on train and validation together: the time was over; the same command does it."
-    assert note in told
+    assert note in out
     assert not served_stages(tmp_path / "runs")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert not any(held["again"] for held in config["held_out"].values())

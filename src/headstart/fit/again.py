@@ -25,7 +25,7 @@ from headstart.stage.finished import open_stage
 from headstart.stage.trained import outputs_of
 from headstart.store import DONE, Store
 from headstart.study.plan import Plan, PlannedStage, make_plan
-from headstart.study.scales import overlay
+from headstart.study.scales import nested, overlay
 from headstart.tasks.own import OwnFacts
 from headstart.text import listed
 
@@ -90,10 +90,10 @@ def planned_again(plan: Plan, serves: Candidate, store: Store) -> Again:
         else:
             own["model"] = spec.model.choices(open_stage(store, model.identity, plan.data).model().facts)
         label = f"{SERVED}_{name}" if arms else SERVED
-        arms[label] = overlay(plan.study.arms[name], {plan.study.reported: own})
-        axes = {path: [cell.settings.get(path, values[0])] for path, values in plan.study.axes.items()}
-        update = {"arms": {label: arms[label]}, "axes": {**axes, "seed": [cell.seed]}}
-        (again,) = make_plan(plan.study.model_copy(update=update), plan.data).cells
+        arms[label] = overlay(plan.study.arms[name], {plan.study.reported: own, "seed": cell.seed})
+        for path in plan.study.axes.keys() & cell.settings.keys():
+            arms[label] = overlay(arms[label], nested(path, cell.settings[path]))
+        (again,) = make_plan(plan.study.model_copy(update={"arms": {label: arms[label]}}), plan.data).cells
         chains[name] = again.chain
         if store.status(again.chain[-1].identity) not in DONE:
             seconds += (store.result(model.identity) or {})["budget"]["seconds"]
