@@ -1,12 +1,16 @@
 """What the choice over folds and the second fit of `headstart fit` gain by themselves, on sets that defaults are chosen on.
 
-    python benchmarks/fit_choice.py --data DIR [--work DIR] [--write]
+    python benchmarks/fit_choice.py --data DIR [--work DIR] [--networks] [--write]
 
 Of each small choosing set of benchmarks/fit_against.toml (UCR, fewer labels than `fit` takes folds for) the train rows are
 dealt into five outer folds, in proportion to the classes; no row of the official test split is read. Four of the outer folds
 are what `fit` would get: its models without a network are fitted in five inner folds, and again on all of these rows. The
 fifth outer fold says how accurate three ways of serving are: the model that one inner fold chooses, fitted without that
 fold; the model that all inner folds choose, fitted without one of them; and that model fitted again on all rows.
+
+--networks: the same of networks alone, for which the second fit is a training without validation. Three runs of each, in inner
+folds or with three seeds, are held against two trainings on all rows: of as many steps as the best weights of the runs had taken
+(their median), and of all steps of the plan.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 import numpy as np
@@ -27,11 +31,26 @@ from scipy import stats
 from sklearn.model_selection import StratifiedKFold
 
 import headstart
+from headstart.baselines.measures import fit_temperature, softmax
+from headstart.fit import defaults
+from headstart.fit.budget import whole_amount
 from headstart.fit.defaults import FEW_ROWS, FOLDS
-from headstart.runner.machine import machine, version
+from headstart.fit.perform import Fit
+from headstart.fit.plan import study_table, with_places
+from headstart.fit.settings import FitSettings
+from headstart.fit.source import read_source
+from headstart.runner.machine import machine, torch_settings, version
+from headstart.stage import StageSpec
+from headstart.stage.trained import TrainedRun, outputs_of
+from headstart.study.plan import make_plan
+from headstart.study.spec import read_study
+from headstart.tasks import open_task
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "fit-choice.md"
+PAGES = Path(__file__).parent.parent / "docs" / "benchmarks"
+PAGE, NETWORKS_PAGE = PAGES / "fit-choice.md", PAGES / "fit-again.md"
 OUTER = 5
+RUNS = 3
+"""Of each network, on so many of the inner folds, or seeds."""
 MODELS = {
     "majority": {"kind": "majority"},
     "summary": {"kind": "summary"},
@@ -39,6 +58,17 @@ MODELS = {
 }
 """What `fit` compares on numbers, the simplest first: of equals it serves the first."""
 WAYS = ("one fold", "all folds", "all folds, fitted again")
+WHICH = ("runs", "short", "whole")
+NETWORK_SETS = {
+    "ArrowHead": 2,
+    "ECG200": 2,
+    "OSULeaf": 2,
+    "SyntheticControl": 1,
+    "Computers": 1,
+    "Strawberry": 1,
+    "splice junctions": 1,
+}
+"""Sets of --networks, and how many of their outer folds are used."""
 
 
 def study_of(train: Path, test: Path, layout: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,25 +119,113 @@ def served(scores: Mapping[tuple[str, int], tuple[float, float]]) -> dict[str, f
     return dict(zip(WAYS, (mean(alone), mean(scores[best, fold][1] for fold in folds), mean(again)), strict=True))
 
 
+def outer_folds(dataset: Set, work: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
+    """The files of the rows inside and outside each outer fold, in folders of their own in this one."""
+    source = files_of(dataset, work)[0]
+    head, lines = _lines(dataset, source)
+    column = head[0].split("\t").index("label") if head else 0
+    labels = [line.split("\t")[column] for line in lines]
+    for number, sides in enumerate(StratifiedKFold(OUTER, shuffle=True, random_state=0).split(lines, labels)):
+        own = folder / str(number)
+        own.mkdir()
+        paths = own / "train.tsv", own / "test.tsv"
+        for path, rows in zip(paths, sides, strict=True):
+            path.write_text("\n".join([*head, *(lines[row] for row in rows)]) + "\n", "utf-8")
+        yield paths
+
+
+def _lines(dataset: Set, source: Path) -> tuple[list[str], list[str]]:
+    lines = source.read_text("utf-8").splitlines()
+    return ([], lines) if dataset.layout.header is False else (lines[:1], lines[1:])
+
+
 def measured(dataset: Set, work: Path) -> Iterator[dict[str, float]]:
     """What each way serves, by outer fold."""
-    lines = files_of(dataset, work)[0].read_text("utf-8").splitlines()
-    labels = [line.split("\t")[0] for line in lines]
     layout = dataset.layout.model_dump(exclude_unset=True)
-    for number, (inside, outside) in enumerate(
-        StratifiedKFold(OUTER, shuffle=True, random_state=0).split(lines, labels)
-    ):
-        cached = work / "choice" / f"{dataset.name}-{number}.json"
-        if not cached.exists():
-            with tempfile.TemporaryDirectory() as name:
-                train, test = Path(name) / "train.tsv", Path(name) / "test.tsv"
-                for path, rows in ((train, inside), (test, outside)):
-                    path.write_text("\n".join(lines[row] for row in rows) + "\n", "utf-8")
-                study = headstart.Study(study_of(train, test, layout), store=Path(name) / "runs", data=name)
+    with tempfile.TemporaryDirectory() as name:
+        for number, (train, test) in enumerate(outer_folds(dataset, work, Path(name))):
+            cached = work / "choice" / f"{dataset.name}-{number}.json"
+            if not cached.exists():
+                study = headstart.Study(study_of(train, test, layout), store=train.parent / "runs", data=train.parent)
                 list(study.perform(workers=0))
-                cached.parent.mkdir(parents=True, exist_ok=True)
-                cached.write_text(json.dumps(served(scores_of(study))), "utf-8")
-        yield json.loads(cached.read_text("utf-8"))
+                _keep(cached, served(scores_of(study)))
+            yield json.loads(cached.read_text("utf-8"))
+
+
+def _keep(path: Path, numbers: Mapping[str, float]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(numbers), "utf-8")
+
+
+def networks_in(dataset: Set, train: Path, test: Path, root: Path) -> tuple[dict[str, list[StageSpec]], Path]:
+    """The networks of a fit of these rows at the default's steps and one rate, `RUNS` of each; and their data folder."""
+    settings = FitSettings(layout=dataset.layout, test=test, time=None, rates=defaults.ONE_RATE, pretrain=False)
+    fit = Fit(read_source(str(train), settings, root), settings, root, None, "cpu")
+    known = fit.known
+    shape, amount = defaults.shape_of(known.kind, known.lengths), whole_amount(known, fit.settings)
+    plan = make_plan(read_study(with_places(study_table(known, shape, fit.settings, amount), known)), fit.data)
+    specs: dict[str, list[StageSpec]] = {}
+    for cell in plan.cells:
+        if cell.chain[-1].spec.uses("budget") and cell.seed < RUNS:
+            specs.setdefault(cell.arm, []).append(cell.chain[-1].spec)
+    return specs, fit.data
+
+
+def trained(spec: StageSpec, data: Path) -> tuple[int, dict[str, dict[str, np.ndarray]]]:
+    """The step of the best weights of a training, and what its best and its last weights give on each split."""
+    run = TrainedRun(spec, open_task(spec.task, data))
+    list(run.steps())
+    outputs = {}
+    for which in ("last", "best"):
+        outputs[which] = {name: x.numpy() for name, x in outputs_of(run.model, spec, run.task).items()}
+        run.progress.load_best()
+    return run.progress.best_step, outputs
+
+
+def second_fits(specs: list[StageSpec], data: Path, seed: int) -> dict[str, float]:
+    """Accuracy and log loss on the test split: of the runs, on average; and of each training on all rows.
+
+    Each is calibrated on validation: the best weights of a run by itself; the training of all steps as the last weights of the
+    run with the best validation score, or, for comparison, as its best weights.
+    """
+    runs = [trained(spec, data) for spec in specs]
+    steps = int(median(best for best, _ in runs))
+    val = [(outputs["best"]["val/output"].argmax(1) == outputs["best"]["val/target"]).mean() for _, outputs in runs]
+    chosen = runs[int(np.argmax(val))][1]
+    first = specs[0]
+    task = first.task.model_copy(update={"validation": 0, "folds": None, "fold": None})
+    whole = first.model_copy(update={"task": task, "seed": seed})
+    few = {"steps": steps, "evaluate_every": max(1, steps / 10)}
+    short = whole.model_copy(update={"budget": first.budget.model_copy(update=few)})
+    both = {name: trained(spec, data)[1]["last"] for name, spec in (("short", short), ("whole", whole))}
+    hot, last_hot = temperature(chosen["best"]), temperature(chosen["last"])
+    return {
+        "runs": mean(accuracy(outputs["best"]) for _, outputs in runs),
+        "short": accuracy(both["short"]),
+        "whole": accuracy(both["whole"]),
+        "runs loss": mean(loss(outputs["best"], temperature(outputs["best"])) for _, outputs in runs),
+        "short loss": loss(both["short"], hot),
+        "whole loss": loss(both["whole"], last_hot),
+        "whole loss, best": loss(both["whole"], hot),
+        "steps": steps,
+        "all": first.budget.steps or 0,
+    }
+
+
+def temperature(outputs: Mapping[str, np.ndarray]) -> float:
+    """What fits these outputs on validation."""
+    return fit_temperature(outputs["val/output"], outputs["val/target"].astype(int), True)
+
+
+def accuracy(outputs: Mapping[str, np.ndarray]) -> float:
+    """On the test split."""
+    return float((outputs["test/output"].argmax(1) == outputs["test/target"]).mean())
+
+
+def loss(outputs: Mapping[str, np.ndarray], hot: float) -> float:
+    """Mean log loss on the test split at this temperature."""
+    shares, target = softmax(outputs["test/output"], hot), outputs["test/target"].astype(int)
+    return float(-np.log(np.maximum(shares[np.arange(len(target)), target], 1e-12)).mean())
 
 
 def gain(values: np.ndarray) -> str:
@@ -117,14 +235,68 @@ def gain(values: np.ndarray) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def main() -> None:
-    words = argparse.ArgumentParser(description="What folds and the second fit gain.")
-    words.add_argument("--data", type=Path, required=True)
-    words.add_argument("--work", type=Path, default=Path("runs/fit-choice"))
-    words.add_argument("--write", action="store_true")
-    options = words.parse_args()
-    work = options.work.absolute()
-    known = {dataset.name: dataset for dataset in all_sets(options.data, work)}
+def second_fits_of(dataset: Set, work: Path, outer: int) -> Iterator[dict[str, float]]:
+    """`second_fits` of each network in so many outer folds, the seed of the second fit that of the fold."""
+    with tempfile.TemporaryDirectory() as name, torch_settings(1):
+        for number, (train, test) in zip(range(outer), outer_folds(dataset, work, Path(name)), strict=False):
+            specs, data = networks_in(dataset, train, test, train.parent / "runs")
+            for arm in specs:
+                cached = work / "again" / f"{dataset.name}-{number}-{arm}.json"
+                if not cached.exists():
+                    _keep(cached, second_fits(specs[arm], data, number))
+                yield json.loads(cached.read_text("utf-8"))
+
+
+def networks_page(known: Mapping[str, Set], work: Path) -> list[str]:
+    """The page of --networks."""
+    rows, lines, number = [], [], 0
+    for name, outer in NETWORK_SETS.items():
+        fits = list(second_fits_of(known[name], work, outer))
+        number += len(fits)
+        rows.append({key: mean(fit[key] for fit in fits) for key in fits[0]})
+        row = rows[-1]
+        shares, losses = ([f"{row[key + more]:.3f}" for key in WHICH] for more in ("", " loss"))
+        steps = f"{median(fit['steps'] for fit in fits):.0f} of {row['all']:.0f}"
+        lines.append([name, str(len(fits)), steps, *shares, *losses, f"{row['whole loss, best']:.3f}"])
+        print("  ".join(lines[-1]), flush=True)
+    table = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    gains = {key: gain(table[key] - table["runs"]) for key in ("short", "whole")}
+    losses = {key: gain(table[key] - table["runs loss"]) for key in ("short loss", "whole loss", "whole loss, best")}
+    columns = [
+        "set",
+        "fits",
+        "best after",
+        "runs",
+        "short",
+        "whole",
+        "runs: log loss",
+        "short",
+        "whole",
+        "whole, T of best",
+    ]
+    return [
+        "# What the second fit of a network gains",
+        "",
+        *markdown(columns, lines),
+        "",
+        f"Accuracy and log loss on an outer fifth of the train rows of sets that defaults are chosen on; no test row was read. "
+        f"*Runs*: {RUNS} networks that keep their best weights by validation (inner folds, or seeds from {FEW_ROWS} rows on), on "
+        "average. *Short*: one network trained on all their rows for as many steps as those weights had taken (*best after*: the "
+        "median), its rate falling to 0 by then. *Whole*: for all steps of the plan, to the last weights. Each *fit* is one network "
+        f"(from random weights; of S4D or of convolutions) in one outer fold. Over {len(rows)} sets the short training gains "
+        f"{gains['short']} of accuracy and the whole {gains['whole']} (mean over sets with its 95 % interval); log loss changes by "
+        f"{losses['short loss']} and {losses['whole loss']}. The whole training is calibrated by a temperature that fits the *last* "
+        "weights of a run on validation; with that of the best weights (*T of best*), which come earlier and are less sure, log loss "
+        f"changes by {losses['whole loss, best']}. So `fit` trains a network that serves again for all steps, and calibrates it by "
+        "last weights.",
+        "",
+        f"`python benchmarks/fit_choice.py --data DIR --networks --write`, {date.today().isoformat()}, {machine()}, headstart "
+        f"{version('headstart')}. One rate ({defaults.ONE_RATE[0]:g}), without self-pretraining.",
+    ]
+
+
+def choice_page(known: Mapping[str, Set], work: Path) -> list[str]:
+    """The page of what needs no network."""
     rows, lines = [], []
     for name in sets_of("choosing"):
         train = files_of(known[name], work)[0]
@@ -140,7 +312,7 @@ def main() -> None:
         lines.append([name, f"{len(text):,}", *(f"{value:.3f}" for value in rows[-1])])
         print("  ".join(lines[-1]), flush=True)
     table = np.array(rows)
-    page = [
+    return [
         "# What the choice over folds and the second fit gain",
         "",
         *markdown(["set", "rows", *WAYS], lines),
@@ -154,9 +326,22 @@ def main() -> None:
         f"{version('headstart')}. Small UCR sets of those that defaults are chosen on (benchmarks/fit_against.toml); the models are "
         "those of `fit` without a network.",
     ]
-    print("\n".join(page))
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description="What folds and the second fit gain.")
+    words.add_argument("--data", type=Path, required=True)
+    words.add_argument("--work", type=Path, default=Path("runs/fit-choice"))
+    words.add_argument("--networks", action="store_true")
+    words.add_argument("--write", action="store_true")
+    options = words.parse_args()
+    work = options.work.absolute()
+    known = {dataset.name: dataset for dataset in all_sets(options.data, work)}
+    page, path = (networks_page, NETWORKS_PAGE) if options.networks else (choice_page, PAGE)
+    text = "\n".join(page(known, work)) + "\n"
+    print(text)
     if options.write:
-        PAGE.write_text("\n".join(page) + "\n", "utf-8")
+        path.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

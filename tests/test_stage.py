@@ -1,5 +1,6 @@
 """Stages on real (tiny) trainings: every objective learns, resumes bit for bit, and freezes what it should."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ CASES: dict[str, dict[str, Any]] = {
     "buckets": {"optim": {"length_pool": 3, "weight_decay": 0.1, "clip": 0.5, "warmup_steps": 3}},
     "bfloat16": {"optim": {"precision": "bfloat16"}},
     "float64": {"optim": {"precision": "float64"}},
+    "without validation": {"task": MadeSpec(validation=0)},
 }
 
 
@@ -152,6 +154,21 @@ def test_an_early_best_is_kept_and_scored() -> None:
     assert done.scores["best"]["step"] == records[best]["step"]
     assert done.scores["best"]["val"]["accuracy"] == pytest.approx(max(scores))
     assert done.scores["last"]["val"]["accuracy"] == pytest.approx(scores[-1])
+
+
+def test_where_val_trains_too_the_last_weights_stay_and_are_those_of_the_joined_rows() -> None:
+    both, records = trained(spec(task=MadeSpec(validation=0)))
+    task = open_task(MadeSpec(), DATA)
+    by_hand = TrainedRun(spec(), replace(task, train=task.train.followed_by(task.val)))
+    list(by_hand.steps())
+    last = by_hand.finish().last
+    assert all(same(both.best[k], last[k]) and same(both.last[k], last[k]) for k in last)
+    assert len(records) == 10
+    assert not any("val" in record for record in records)
+    assert both.scores["best"] == both.scores["last"]
+    assert both.scores["best"]["val"] == {}
+    assert both.scores["best"]["test"]["accuracy"] > 0
+    assert both.status == "complete"
 
 
 def test_padding_and_batching_do_not_change_a_score() -> None:

@@ -449,21 +449,6 @@ def test_augmented_letters_are_refused(tmp_path, capsys) -> None:
     )
 
 
-def test_a_model_that_took_long_is_not_fitted_again_once_the_time_is_over(tmp_path, monkeypatch, capsys) -> None:
-    (tmp_path / "train.csv").write_text("\n".join(rows()))
-    whole = Fit.fit_baselines
-
-    def slow(self):
-        yield from whole(self)
-        self.last_seconds = 500.0
-
-    monkeypatch.setattr(Fit, "fit_baselines", slow)
-    assert fit(tmp_path, "train.csv", "--target", "label", "--serve", "kernels", "--time", "400s") == 0
-    assert "was not fitted again on train and validation together" in " ".join(capsys.readouterr().out.split())
-    kinds = [json.loads(file.read_text())["spec"]["task"] for file in (tmp_path / "runs").glob("*/stage.json")]
-    assert not [task for task in kinds if task.get("validation") == 0]
-
-
 def test_each_model_without_a_network_is_named_as_it_begins_and_then_each_further_run(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(60)))
     words = ("train.csv", "--target", "label", "--folds", "3", "--time", "60s", "--no-pretrain")
@@ -489,9 +474,8 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsy
         assert fit(tmp_path, "train.csv", "--target", "label") == 0
         outputs.append(capsys.readouterr())
         written.append({path: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*/result.json")})
-    # Three networks, a pretraining, and three models without gradients, one of which may be fitted again to be served.
-    served = json.loads((tmp_path / "model" / "config.json").read_text())["serve"]
-    assert len(written[0]) == 7 + (served != "network")
+    # Three networks, a pretraining, three models without gradients, and one of all these fitted again to be served.
+    assert len(written[0]) == 8
     assert written[0] == written[1]
     tables = [
         [line for line in output.out.splitlines() if line.strip().startswith(("scratch", "self_pretrained"))]

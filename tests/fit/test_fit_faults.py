@@ -141,7 +141,7 @@ def test_ctrl_c_after_a_first_usable_model_leaves_a_folder_that_serves(tmp_path:
     assert "interrupted: what is finished is written as a model" in out
     card = (folder / "model" / "README.md").read_text("utf-8")
     assert "The fit was interrupted before" in card
-    assert "Left out for that reason: fitting the model that is served again" in card
+    assert "Left out because the fit was interrupted: fitting the model that is served again" in card
     command = [sys.executable, "-m", "headstart", "predict", "model", "train.csv"]
     answers = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=True).stdout.splitlines()
     assert len(answers) == 61

@@ -174,9 +174,9 @@ def test_stages_that_failed_are_named_before_anything_else() -> None:
 
 def test_no_test_split_is_said() -> None:
     model = candidate("kernels", [0.6], [0.6], n_test=0)
-    text = notes(EMPTY, model, 0, ("a", "b"), None, (), again=False)
+    text = notes(EMPTY, model, 0, ("a", "b"), None, (), alone="the time was over")
     assert any("No sequence was held out as a test" in note for note in text)
-    assert any("was not fitted again on train and validation" in note for note in text)
+    assert any("was not fitted again on train and validation together: the time was over." in note for note in text)
 
 
 def test_runs_on_folds_are_called_folds_and_their_intervals_stand_beneath_the_table() -> None:

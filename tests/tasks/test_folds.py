@@ -150,6 +150,33 @@ def test_each_run_of_a_study_may_choose_on_its_own_fold(tmp_path: Path) -> None:
     assert len(plan.stages) == 4
 
 
+def test_an_arm_without_validation_has_the_values_that_it_sets_itself_and_no_other(tmp_path: Path) -> None:
+    network = {"optim": {"lr": 0.2}, "task": {"validation": 0}}
+    study = {
+        "name": "settled",
+        "stages": {"fit": {"objective": {"kind": "classify"}, "budget": {"epochs": 1}}},
+        "columns": {"data": {"task": own(write(tmp_path)).model_dump(exclude_unset=True)}},
+        "arms": {
+            "chosen": {"fit": {"optim": {"lr": 0.2}}},
+            "served": {"seed": 4, "fit": network},
+            "rate": {"fit": network},
+            "seed": {"seed": 4, "task": {"validation": 0}},
+        },
+        "axes": {"fit.optim.lr": [0.1, 0.2], "seed": [3, 4]},
+        "report": {"baselines": False},
+    }
+    cells = make_plan(read_study(study), tmp_path).cells
+    runs = {arm: [(c.chain[-1].spec.optim.lr, c.seed) for c in cells if c.arm == arm] for arm in study["arms"]}
+    assert runs == {
+        "chosen": [(0.1, 3), (0.1, 4), (0.2, 3), (0.2, 4)],
+        "served": [(0.2, 4)],
+        "rate": [(0.2, 3), (0.2, 4)],
+        "seed": [(0.1, 4), (0.2, 4)],
+    }
+    assert all(c.chain[-1].spec.seed == c.seed for c in cells)
+    assert [dict(c.settings) for c in cells if c.arm == "served"] == [{"fit.optim.lr": 0.2}]
+
+
 def test_without_validation_a_fifth_of_train_chooses_and_all_of_it_is_fitted(tmp_path: Path) -> None:
     task = opened(write(tmp_path), validation=0)
     model = SummarySpec().fit(task.train, task.val, task.signature, 0)
@@ -194,7 +221,7 @@ def test_a_fit_in_folds_needs_no_test_split(tmp_path: Path) -> None:
     outcome = fit_sequences(tmp_path / "rows.csv", settings, out=tmp_path / "model", store=tmp_path / "runs")
     assert outcome.seeds == (0, 1)
     assert outcome.sizes["test"] == 0
-    assert outcome.again == (not outcome.candidate(outcome.serves).is_network)
+    assert outcome.again
 
 
 def test_folds_beside_a_file_of_validation_are_refused(tmp_path: Path) -> None:

@@ -174,7 +174,8 @@ def _largest(at: Callable[[float], Amount], left: float, cost: Callable[[Amount]
 def cost_of(
     known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, StepTime], share: float = 1.0
 ) -> float:
-    """Seconds of all stages: steps, looks at validation, and the scores at the end, at two weights.
+    """Seconds of all stages: steps, looks at validation, and the scores at the end, at two weights; and of a network
+    that serves, which is trained again on train and validation.
 
     share: processes' worth of work that is done at once. A network waits for its own pretraining, however many cores
     there are.
@@ -203,7 +204,7 @@ def cost_of(
     if amount.tuned_steps:
         more += training(seconds.get(TUNED, none), amount.tuned_steps)
     each = len(amount.rates) * (arms * train + more) + pretrained * before
-    return max(len(settings.runs) * each / share, before + train)
+    return max(len(settings.runs) * each / share, before + train) + train
 
 
 def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTime]:

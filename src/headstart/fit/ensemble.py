@@ -59,18 +59,17 @@ def _pairs(network: Candidate, other: Candidate) -> list[TrainedModel]:
     """The average at each seed that both have; a model that draws nothing is one for all seeds."""
     common = other.row.expected == 1 < network.row.expected
     return [
-        TrainedModel(
-            first.seed,
-            first.identity,
-            _average(first.val, second.val),
-            _average(first.test, second.test),
-            (0.0, 0.0),
-            members=(first, second),
-        )
+        pair_of(first, second, (0.0, 0.0))
         for first in network.models
         for second in other.models
         if common or first.seed == second.seed
     ]
+
+
+def pair_of(network: TrainedModel, other: TrainedModel, worth: tuple[float, float]) -> TrainedModel:
+    """The average of the two."""
+    val, test = _average(network.val, other.val), _average(network.test, other.test)
+    return TrainedModel(network.seed, network.identity, val, test, worth, members=(network, other))
 
 
 def _average(first: Answers, second: Answers) -> Answers:

@@ -122,18 +122,6 @@ class Candidate:
         best = self.best()
         return dict(zip(self.members, best.members, strict=True)) if self.members else {self.name: best}
 
-    @property
-    def fitted(self) -> str | None:
-        """Name of the model without gradients in it: its own, or that of a member; None of a network."""
-        return self.members[1] if self.members else None if self.is_network else self.name
-
-    def choices(self, store: Store, data: Path) -> dict[str, Any]:
-        """What the best model without gradients in it has chosen on validation, as fields of its spec."""
-        assert self.fitted is not None, "a network is not fitted again"
-        stage = open_stage(store, self.parts()[self.fitted].identity, data)
-        chosen: dict[str, Any] = stage.spec.model.choices(stage.model().facts)
-        return chosen
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -183,8 +171,7 @@ def candidates_of(
 
     balanced: temperatures of networks are fitted as if all classes were equally frequent. texts: further arms in words.
     """
-    counts = np.array(facts.counts, dtype=np.float64)
-    weights = counts.sum() / (len(counts) * np.maximum(counts, 1)) if balanced and len(counts) else None
+    weights = weights_of(facts, balanced)
     known = {**NETWORKS, **WITHOUT_GRADIENTS["numbers" if facts.kind == "numbers" else "tokens"], **(texts or {})}
     out = []
     for row in results.table:
@@ -213,16 +200,37 @@ def distinct(row: Row) -> Row:
     return replace(row, n=min(row.n, 1), expected=1, val=val, test=test, runs=row.runs[:1], points=points)
 
 
+def weights_of(facts: OwnFacts, balanced: bool) -> np.ndarray | None:
+    """Of the classes, for temperatures: all as if equally frequent, or None where each example weighs the same."""
+    counts = np.array(facts.counts, dtype=np.float64)
+    return counts.sum() / (len(counts) * np.maximum(counts, 1)) if balanced and len(counts) else None
+
+
 def _model(run: Run, arm: str, store: Store, facts: OwnFacts, weights: np.ndarray | None) -> TrainedModel:
     identity = run.stages[-1][1]
     outputs = {name: tensor.numpy() for name, tensor in store.predictions(identity).items()}
-    temperature = 1.0
     network = arm not in WITHOUT_GRADIENTS["numbers"]
-    if facts.labels and network:  # the others are calibrated where they are fitted
+    model = model_of(run.seed, identity, outputs, facts, weights, network=network)
+    return replace(model, worth=worth_of(model.val, run.val))
+
+
+def model_of(
+    seed: int,
+    identity: str,
+    outputs: Mapping[str, np.ndarray],
+    facts: OwnFacts,
+    weights: np.ndarray | None,
+    *,
+    network: bool = True,
+) -> TrainedModel:
+    """A model that gives these outputs on val and test; those of a network get the temperature that fits them on val,
+    the others are calibrated where they are fitted. Of no worth yet."""
+    temperature = 1.0
+    if facts.labels and network:
         temperature = fit_temperature(outputs["val/output"], outputs["val/target"].astype(np.int64), True, weights)
     val, test = (_answers(outputs, split, facts, temperature) for split in ("val", "test"))
     raw = outputs.get("test/output") if network else None
-    return TrainedModel(run.seed, identity, val, test, worth_of(val, run.val), temperature, raw)
+    return TrainedModel(seed, identity, val, test, (0.0, 0.0), temperature, raw)
 
 
 def worth_of(val: Answers, score: float | None) -> tuple[float, float]:
@@ -250,24 +258,24 @@ def served_model(
     candidates: Sequence[Candidate],
     store: Store,
     data: Path,
-    again: str | None = None,
+    again: Mapping[str, str] | None = None,
     profile: Profile | None = None,
     folds: int = 1,
 ) -> Served:
     """Every model that `predict` may be asked for: the best network, and each arm without gradients at its best seed;
     where an ensemble serves, the two models that it averages.
 
-    again: identity of the stage that fitted the one that serves on train and validation. profile: of the sequences.
-    folds: of validation, in each run another one.
+    again: arm -> identity of the stage that fitted what serves on train and validation; temperatures and errors stay
+    those of the runs that were chosen. profile: of the sequences. folds: of validation, in each run another one.
 
     Raises: BadInput where a stage of it is gone.
     """
     best = {item.name: item.best() for item in candidates} | serves.parts()
     without = [item for item in candidates if not item.is_network and not item.members]
-    stages = {item.name: best[item.name].identity for item in without}
-    stages |= {serves.fitted: again} if again is not None and serves.fitted is not None else {}
-    classics = {name: open_stage(store, identity, data).model() for name, identity in stages.items()}
-    stage = None if network is None else open_stage(store, best[network.name].identity, data)
+    again = again or {}
+    stages = {**{name: model.identity for name, model in best.items()}, **again}
+    classics = {item.name: open_stage(store, stages[item.name], data).model() for item in without}
+    stage = None if network is None else open_stage(store, stages[network.name], data)
     preparation = Preparation(
         kind=facts.kind,
         symbols=facts.symbols,
@@ -290,7 +298,7 @@ def served_model(
         ensemble=(NETWORK, serves.members[1]) if serves.members else (),
         held_out={
             NETWORK if item is network else item.name: held_out(
-                item, again is not None and item.fitted == serves.fitted, folds, best[item.name]
+                item, not again.keys().isdisjoint(item.parts()), folds, best[item.name]
             )
             for item in [*without, *([network] if network is not None else []), *([serves] if serves.members else [])]
         },

@@ -19,14 +19,14 @@ from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit import plan as planning
+from headstart.fit.again import Again, planned_again, reserved, served_again
 from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone, check_served
 from headstart.fit.budget import AFTER, LONG, REPORT, Amount, Known, whole_amount
-from headstart.fit.choice import serving, winner
+from headstart.fit.compared import Compared, compared
 from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, shape_of
-from headstart.fit.ensemble import with_ensemble
 from headstart.fit.occlusion import affordable, looked
-from headstart.fit.outcome import Candidate, Outcome, candidates_of, distinct, served_model
-from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, STARTED, TUNED, FitPlan, FitSettings
+from headstart.fit.outcome import Outcome, distinct, weights_of
+from headstart.fit.settings import FILES, FitPlan, FitSettings
 from headstart.fit.source import Source, read_source
 from headstart.fit.started import find_start
 from headstart.fit.wording import answer, notes, split_in_words, title
@@ -76,9 +76,11 @@ class Fit:
         self.task: Task = open_task(self.spec, self.data)
         self.facts = self.spec.facts(self.data)
         self.settings, self.splits = self._in_folds()
-        self.baseline_seconds, self.last_seconds, self.usable = 0.0, 0.0, False
+        self.baseline_seconds, self.usable = 0.0, False
         self.failed, self.broken = list[str](), list[str]()
-        self.served_arm: dict[str, Any] = {}
+        self.compared: Compared | None = None
+        self.again: Again | None = None
+        self.alone = ""
         self.plan: FitPlan | None = None
         self.study: Plan | None = None
         self._check()
@@ -118,8 +120,8 @@ class Fit:
                 self.usable = True
                 yield f"a first usable model after {words.duration(now - self.begun)}; from now on Ctrl-C keeps one"
             share = 2 / 3 if len(self.splits) > 1 else 1 / 5
-            spent, self.last_seconds = now - begun, now - last  # the next run is as long as the last
-            if self.settings.time is not None and spent + self.last_seconds > share * self.settings.time:
+            expected = now - begun + now - last  # the next run is as long as the last
+            if self.settings.time is not None and expected > share * self.settings.time:
                 break
             last = now
         series = self.known.series
@@ -196,11 +198,14 @@ class Fit:
         Where it is over already nothing is trained, unless nothing could be served then, or a network was asked for.
         """
         assert self.study is not None, "make_plan comes first"
+        assert self.plan is not None
         limit = None
         if self.settings.time is not None:
             # Whatever the plan promised: what is left of the time, less what comparing and writing take. To find where
-            # a model without gradients looks is about half the work of having fitted it, and it is fitted again.
+            # a model without gradients looks is about half the work of having fitted it, and what serves is fitted
+            # again: a model without gradients, or one of the networks.
             after = AFTER + (0.5 + 1 / len(self.settings.runs)) * self.baseline_seconds
+            after += reserved(self.study, self.plan.seconds)
             least = 0.0 if self.usable and self.settings.serve not in (NETWORK, ENSEMBLE) else 1.0
             limit = max(least, self.settings.time - (time.monotonic() - self.begun) - after)
             if not limit:
@@ -229,26 +234,39 @@ class Fit:
         results = replace(results, caveats=tuple(caveats(results, self.study, self.store.result)))
         return replace(results, table=tuple(map(distinct, results.table)))
 
+    def fit_again(self, threads: int = 1) -> Iterator[str]:
+        """Fit what serves on train and validation together, where the time suffices: nothing is left to choose then.
+
+        Yields a line before it begins. Raises: BadInput where what is to be served was not trained to its end.
+        """
+        assert self.study is not None, "make_plan comes first"
+        self.compared = self._compare()
+        again = planned_again(self.study, self.compared.serves, self.store)
+        left = None if self.settings.time is None else self.settings.time + self.begun - time.monotonic()
+        self.alone = again.obstacle(left)
+        if not self.alone:
+            yield from [again.text] if again.seconds else []
+            runtime = Runtime(self.data, self.device, 0, threads, limit=None if left is None else max(LONG, left))
+            list(self._noted(perform(again.stages, self.store, runtime)))
+            self.alone = "" if again.complete(self.store) else "this was not done to its end"
+        self.again = None if self.alone else again
+
+    def _compare(self) -> Compared:
+        assert self.study is not None, "make_plan comes first"
+        return compared(self.results(), self.store, self.facts, self.settings, self.known, self.study.study.arms)
+
     def outcome(self, interrupted: bool = False) -> Outcome:
-        """Compare, choose on validation, and put together what is served.
+        """What was compared and chosen, and what is served, put together.
 
         interrupted: in the least time, from what is finished; the notes say what was left out.
         """
         assert self.plan is not None, "make_plan comes first"
-        results = self.results()
-        backbone, series, start = self.known.backbone, self.known.series, self.known.start
-        texts = {} if series is None else {EMBEDDING: series.text(bool(self.facts.labels))}
-        texts |= {} if backbone is None else {name: backbone.text(name) for name in (BACKBONE, TUNED)}
-        texts |= {} if start is None else {STARTED: start.text(self.plan.study["arms"][STARTED])}
-        candidates = candidates_of(results, self.store, self.facts, self.settings.balanced, texts)
-        weights = np.array(self.known.weights)
-        results, candidates = with_ensemble(results, candidates, weights, asked=self.settings.serve == ENSEMBLE)
-        best = winner(candidates)
-        serves, network = serving(self.settings.serve, best, candidates)
-        again = None if serves.fitted is None or interrupted else self._fit_again(serves)
-        profile, layout, folds = Profile.of(self.source.sequences), self.source.layout, len(self.splits)
-        models = (serves, network, candidates)
-        served = served_model(self.facts, layout, *models, self.store, self.data, again, profile, folds)
+        assert self.study is not None
+        chosen = self.compared or self._compare()
+        results, candidates, best, serves, _ = chosen
+        folds, layout, where = len(self.splits), self.source.layout, (self.store, self.data)
+        profile, weights = Profile.of(self.source.sequences), weights_of(self.facts, self.settings.balanced)
+        served = served_again(chosen, self.again, self.facts, layout, *where, profile, folds, weights)
         model, labels = serves.best(), self.facts.labels
         split, answers = self.task.test, model.test
         if not len(answers.target):
@@ -258,8 +276,9 @@ class Fit:
         stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
         train, looked_at = self.task.train, 0 if interrupted else affordable(served)
         seconds = max((self.settings.time or np.inf) - (time.monotonic() - self.begun) - REPORT, 0.0)
+        left = sum(self.store.status(identity) not in DONE for identity in self.study.stages)
         remarks = notes(
-            results, serves, self.left(), labels, train.target, self.failed, interrupted=interrupted, again=bool(again)
+            results, serves, left, labels, train.target, self.failed, interrupted=interrupted, alone=self.alone
         )
         return Outcome(
             title=title(self.facts),
@@ -283,21 +302,8 @@ class Fit:
             records={identity: list(self.store.records(identity)) for identity in stages},
             versions={name: version(name) for name in ("headstart", "torch", "numpy")},
             seeds=self.settings.runs,
-            again=again is not None,
+            again=self.again is not None,
         )
-
-    def _fit_again(self, serves: Candidate) -> str | None:
-        """Identity of the stage that fits what has no gradients on train and validation; None where it failed, or takes
-        too long."""
-        assert serves.fitted is not None, "a network is not fitted again"
-        if self.last_seconds > max(LONG, (self.settings.time or np.inf) + self.begun - time.monotonic()):
-            return None
-        chosen = serves.choices(self.store, self.data)
-        table = planning.study_fitted_again(self.known, self.settings, serves.fitted, chosen)
-        stages = make_plan(read_study(table), self.data).stages
-        list(self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))))
-        identity, self.served_arm = next(iter(stages)), table["arms"]
-        return identity if self.store.status(identity) in DONE else None
 
     def study_file(self) -> str:
         """The study that was run, as `headstart run` reads it; it names the files of this fit by their paths.
@@ -306,22 +312,15 @@ class Fit:
         """
         assert self.study is not None, "make_plan comes first"
         requires = {plugin.name: plugin.digest for plugin in self.study.plugins}
-        arms = {**self.study.study.arms, **self.served_arm}
+        arms = {**self.study.study.arms, **(self.again.arms if self.again else {})}
         return to_toml(self.study.study.model_copy(update={"requires": requires, "arms": arms}).model_dump(mode="json"))
-
-    def left(self) -> int:
-        """Stages that are not done."""
-        assert self.study is not None, "make_plan comes first"
-        return sum(self.store.status(identity) not in DONE for identity in self.study.stages)
 
     def examples(self) -> dict[str, np.ndarray] | None:
         """What self-pretraining fills in on validation, of the first chosen run; None where nothing was pretrained."""
         row = self.results().row("self_pretrained", planning.COLUMN)
         runs = [run for run in row.runs if run.val is not None] if row is not None else []
-        if not runs:
-            return None
-        pretrained = runs[0].stages[0][1]
-        return {name: tensor.numpy() for name, tensor in self.store.predictions(pretrained).items()}
+        tensors = self.store.predictions(runs[0].stages[0][1]) if runs else {}
+        return {name: tensor.numpy() for name, tensor in tensors.items()} or None
 
     @cached_property
     def known(self) -> Known:
@@ -388,6 +387,7 @@ def fit_sequences(
                 on_event(event)
         if fit.broken:
             raise RuntimeError("stages failed:\n" + "\n".join(fit.broken))
+        list(fit.fit_again(threads))
         return fit.outcome()
 
 

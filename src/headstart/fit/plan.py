@@ -301,14 +301,6 @@ def study_without_networks(
     }
 
 
-def study_fitted_again(known: Known, settings: FitSettings, name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """One stage, of the arm `served`: the model without gradients of this name, fitted on train and validation with
-    what validation has `chosen`; nothing is chosen again."""
-    arm = {**_without_gradients(known), **_embedding(known, settings)}[name]
-    arms = {"served": {**arm, "model": {**arm["model"], **chosen}, "task": {"validation": 0}}}
-    return with_places({**study_without_networks(known, settings, settings.runs[0]), "arms": arms}, known)
-
-
 def _texts(
     known: Known,
     shape: defaults.Shape,

@@ -137,12 +137,12 @@ def notes(
     failed: Sequence[str],
     *,
     interrupted: bool = False,
-    again: bool = True,
+    alone: str = "",
 ) -> list[str]:
     """What must be known beside the table, the gravest first: what this fit lacks, then the caveats of its study.
 
     left: stages that are not done. train: targets of the train split. failed: stages, by name. interrupted: by Ctrl-C.
-    again: a model without a network that serves was fitted on train and validation together.
+    alone: why the model that serves was not fitted again on train and validation together; empty where it was.
     """
     texts = []
     if failed:
@@ -157,13 +157,11 @@ def notes(
         )
     if interrupted:
         texts.append(
-            "Left out for that reason: fitting the model that is served again on train and validation together, and "
-            "where it looks."
+            "Left out because the fit was interrupted: fitting the model that is served again on train and validation "
+            "together, and where it looks."
         )
-    elif not again and not serves.is_network:
-        texts.append(
-            "The model that is served was not fitted again on train and validation together: the same command does it."
-        )
+    elif alone:
+        texts.append(f"The model that is served was not fitted again on train and validation together: {alone}.")
     model = serves.best()
     if not len(model.test.target):
         texts.append("No sequence was held out as a test: the scores are those of validation, which chose the models.")
@@ -279,9 +277,9 @@ def how_chosen(outcome: Outcome) -> str:
         text = f"Settings, weights and the model that is served were chosen on validation (val){test}."
     if not outcome.again:
         return text
-    what = "Its model without a network" if outcome.candidate(outcome.serves).members else "It"
+    what = "Both of its models were" if outcome.candidate(outcome.serves).members else "It was"
     return (
-        f"{text} {what} was then fitted again on train and validation together; the scores here are those of the runs "
+        f"{text} {what} then fitted again on train and validation together; the scores here are those of the runs "
         "that chose it."
     )
 

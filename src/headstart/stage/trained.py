@@ -57,16 +57,13 @@ class TrainedRun(StageRun):
         names = trainable(self.model, spec.trainable)
         self.trained = names
         symbols = task.symbols if any("symbols" in entry for entry in spec.start) else ()
-        dtype = torch.float64 if spec.optim.precision == "float64" else torch.float32
+        dtype = _dtype(spec)
         self.model.to(dtype=dtype)  # first, so that a parent's numbers are taken as they are
         self.account = apply_start(self.model, spec.start, parent, spec.seed, names, symbols)
         self.model.to(device=self.device)
         self.frozen = sorted({name for name, _ in self.model.named_parameters()} - set(names))
-        self.feeds = {
-            name: Batches(task.split(name), _units(spec, task, name), self.device, dtype)
-            for name in ("train", "val", "test")
-        }
-        if not len(self.feeds["val"].units):
+        self.feeds = {name: _feed(spec, task, name, self.device) for name in ("train", "val", "test")}
+        if spec.task.validation and not len(self.feeds["val"].units):
             raise BadInput(
                 f"task.kind: {spec.task.kind!r} has no val example that {spec.objective.kind!r} can score, and the "
                 "best weights are chosen there; give it some"
@@ -266,17 +263,7 @@ class TrainedRun(StageRun):
         return self._evaluate(split, keep=False).scores
 
     def _evaluate(self, split: str, keep: bool) -> Evaluation:
-        if not len(self.feeds[split].units):
-            return Evaluation({}, {})
-        return evaluate(
-            self.model,
-            self.feeds[split],
-            self.spec.objective,
-            self.task.signature,
-            seed=self.spec.seed,
-            precision=self.spec.optim.precision,
-            keep=keep,
-        )
+        return _evaluated(self.model, self.feeds[split], self.spec, self.task, keep)
 
     @staticmethod
     def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Network:
@@ -360,10 +347,29 @@ def _fresh_model(spec: StageSpec, task: Task) -> Network:
     return model
 
 
-def _units(spec: StageSpec, task: Task, split: str) -> np.ndarray:
-    """Units that the objective can use: all of them, or those with a target."""
+def _feed(spec: StageSpec, task: Task, split: str, device: torch.device) -> Batches:
+    """The units that the objective can use: all of them, or those with a target."""
     examples = task.split(split)
-    return examples.labelled_units() if spec.objective.uses_target else np.arange(examples.units)
+    units = examples.labelled_units() if spec.objective.uses_target else np.arange(examples.units)
+    return Batches(examples, units, device, _dtype(spec))
+
+
+def _dtype(spec: StageSpec) -> torch.dtype:
+    return torch.float64 if spec.optim.precision == "float64" else torch.float32
+
+
+def _evaluated(model: Network, feed: Batches, spec: StageSpec, task: Task, keep: bool) -> Evaluation:
+    if not len(feed.units):
+        return Evaluation({}, {})
+    precision = spec.optim.precision
+    return evaluate(model, feed, spec.objective, task.signature, seed=spec.seed, precision=precision, keep=keep)
+
+
+def outputs_of(model: Network, spec: StageSpec, task: Task) -> Tensors:
+    """What the network of a stage gives on val and test, as a finished stage keeps it of its best weights."""
+    device = torch.device("cpu")
+    splits = {name: _evaluated(model, _feed(spec, task, name, device), spec, task, True) for name in ("val", "test")}
+    return {f"{name}/{part}": value for name, split in splits.items() for part, value in split.outputs.items()}
 
 
 def _copies(model: Network) -> Tensors:

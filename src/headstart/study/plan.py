@@ -127,7 +127,7 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     for arm in study.arms:
         for column in study.columns or {"": {}}:
             for values in itertools.product(*study.axes.values()):
-                axes = dict(zip(study.axes, values, strict=True))
+                axes = {**dict(zip(study.axes, values, strict=True)), **_settled(study, arm)}
                 try:
                     chain, seed = chains.of((arm,), column, axes, absent == "open")
                 except LacksData as error:
@@ -141,6 +141,21 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     runs = _told_apart(tuple(cells.values()))
     _check_model_axes(study, [planned for cell in runs for planned in cell.chain])
     return Plan(study, runs, stages_of(runs), data, _baselines(runs, data) if study.report.baselines else ())
+
+
+def _settled(study: StudySpec, arm: str) -> dict[str, Any]:
+    """Axes that an arm without validation sets itself: nothing can choose there, so that it has its value alone."""
+    table = study.arms[arm]
+    task = {**table.get("task", {}), **table.get(study.reported, {}).get("task", {})}
+    own = {path: value for path in study.axes if (value := _inner(table, path.split("."))) is not None}
+    return {} if task.get("validation", 1) else own
+
+
+def _inner(table: Any, keys: Sequence[str]) -> Any:
+    """What the tables in a table hold under these keys; None where that is nothing."""
+    if not keys:
+        return table
+    return _inner(table.get(keys[0]), keys[1:]) if isinstance(table, Mapping) else None
 
 
 def stages_of(cells: Sequence[Cell]) -> dict[str, PlannedStage]:

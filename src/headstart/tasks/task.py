@@ -117,7 +117,7 @@ class TaskSpec(Spec):
     patch: positions joined into one, for float inputs (1: none).
     folds, fold: train and val are dealt out anew into so many folds, each class in proportion, and fold number `fold`
     (from 0; from `folds` on those of a further repetition) is val; `fold = "seed"` in a study: the run's seed.
-    validation: 0 where val trains too, so that nothing is left to choose on: for a model whose settings are chosen.
+    validation: 0 where val trains too: nothing is left to choose on, so that a network keeps its last weights.
     What is decided by train (standards, ranges) stays that of train as it was, and test stays test.
     """
 

@@ -324,7 +324,8 @@ def _record(config: TrainConfig, progress: Progress) -> dict[str, Any]:
         "train": {"loss": None} if progress.diverged else progress.metrics.scores(config.objective),
     }
     progress.metrics.clear()
-    if progress.diverged:
+    # Where val trains too there is nothing to choose the best weights on: the last ones stay.
+    if progress.diverged or not len(config.val.units):
         return record
     optim, model = config.optim, progress.model
     scores = config.ranks.from_first(

@@ -102,6 +102,8 @@ def fit_file(
             screen.print(Text(text))
         _print_plan(fit, fit.make_plan(max(slots, 1)), slots)
         _train(fit, slots, threads)
+        for text in fit.fit_again(threads):
+            screen.print(Text(text))
     except KeyboardInterrupt as error:
         if not fit.usable:
             raise

@@ -1,0 +1,149 @@
+"""What serves, fitted again on train and validation together: stages of the arm `served`, with nothing left to choose.
+
+Each takes what validation chose (the seed, the rate, the penalty) from the best run of its arm, and a network as many
+steps as that run was given, to its last weights: the schedule of the rate is the same, and has come to its end. A
+self-pretrained network starts from the pretraining of that run, which saw the sequences of its train split alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headstart.data import LayoutSpec
+from headstart.fit.budget import LONG
+from headstart.fit.compared import Compared
+from headstart.fit.ensemble import pair_of
+from headstart.fit.outcome import Candidate, TrainedModel, model_of, served_model
+from headstart.serve.config import Profile
+from headstart.serve.model import Served
+from headstart.stage.finished import open_stage
+from headstart.stage.trained import outputs_of
+from headstart.store import DONE, Store
+from headstart.study.plan import Plan, PlannedStage, make_plan
+from headstart.study.scales import nested, overlay
+from headstart.tasks.own import OwnFacts
+from headstart.text import listed
+
+SERVED = "served"
+"""The arm of what is fitted again; of an ensemble that of its network, beside `served_NAME` of its other model."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """What is fitted again.
+
+    chains: by the arm of the model whose place it takes, a stage and before it what it starts from. arms: tables of the
+    study that they are of. seconds: that those which are not there yet take, as long as they took on train alone.
+    by_validation: a network among them stops by it, so that nothing can be fitted without.
+    """
+
+    chains: Mapping[str, tuple[PlannedStage, ...]]
+    arms: Mapping[str, Mapping[str, Any]]
+    seconds: float
+    by_validation: bool
+
+    @property
+    def text(self) -> str:
+        """What is done."""
+        are = "is" if len(self.chains) == 1 else "are"
+        return f"{listed(list(self.chains))} {are} fitted again on train and validation together ..."
+
+    def obstacle(self, left: float | None) -> str:
+        """Why it is not done, with so many seconds left; empty where it is."""
+        if self.by_validation:
+            return "its training ends by validation (budget.patience)"
+        late = left is not None and self.seconds > max(LONG, left)
+        return "the time was over; the same command does it" if late else ""
+
+    @property
+    def stages(self) -> list[PlannedStage]:
+        """All of them, parents first."""
+        return [stage for chain in self.chains.values() for stage in chain]
+
+    @property
+    def identities(self) -> dict[str, str]:
+        """Of the last stages, by the arm of the model whose place each takes."""
+        return {name: chain[-1].identity for name, chain in self.chains.items()}
+
+    def complete(self, store: Store) -> bool:
+        """Whether all are finished, and none has diverged."""
+        return all(store.status(identity) == "complete" for identity in self.identities.values())
+
+
+def planned_again(plan: Plan, serves: Candidate, store: Store) -> Again:
+    """What has to be fitted so that `serves` has seen validation too.
+
+    plan: of the study whose runs were chosen from, all of which are in the store.
+    """
+    chains, arms = dict[str, tuple[PlannedStage, ...]](), dict[str, Mapping[str, Any]]()
+    seconds, by_validation = 0.0, False
+    for name, model in serves.parts().items():
+        cell = next(c for c in plan.cells if c.arm == name and c.chain[-1].identity == model.identity)
+        spec, own = cell.chain[-1].spec, dict[str, Any](task={"validation": 0})
+        if spec.uses("budget"):
+            by_validation |= spec.budget.patience is not None
+        else:
+            own["model"] = spec.model.choices(open_stage(store, model.identity, plan.data).model().facts)
+        label = f"{SERVED}_{name}" if arms else SERVED
+        arms[label] = overlay(plan.study.arms[name], {plan.study.reported: own, "seed": cell.seed})
+        for path in plan.study.axes.keys() & cell.settings.keys():
+            arms[label] = overlay(arms[label], nested(path, cell.settings[path]))
+        (again,) = make_plan(plan.study.model_copy(update={"arms": {label: arms[label]}}), plan.data).cells
+        chains[name] = again.chain
+        if store.status(again.chain[-1].identity) not in DONE:
+            seconds += (store.result(model.identity) or {})["budget"]["seconds"]
+    return Again(chains, arms, seconds, by_validation)
+
+
+def reserved(plan: Plan, seconds: float) -> float:
+    """Seconds of one network more, where all of the plan and that one take so many."""
+    return seconds / (1 + sum(cell.chain[-1].spec.uses("budget") for cell in plan.cells))
+
+
+def served_again(
+    compared: Compared,
+    again: Again | None,
+    facts: OwnFacts,
+    layout: LayoutSpec,
+    store: Store,
+    data: Path,
+    profile: Profile,
+    folds: int,
+    weights: np.ndarray | None,
+) -> Served:
+    """`served_model` of what was chosen, with what was fitted again in its place. weights (K,): of the classes.
+
+    A network that is fitted again has its last weights, far surer ones than the best where these come early: its
+    temperature, and its errors on held-out sequences, are therefore those of the last weights of the runs, too.
+    """
+    identities = {} if again is None else again.identities
+    last = dict[str, TrainedModel]()
+    for item in compared.candidates:
+        if item.is_network and item.name in identities:
+            last |= {model.identity: _at_last(model, store, data, facts, weights) for model in item.models}
+
+    def now(model: TrainedModel) -> TrainedModel:
+        changed = last.get(model.identity, model)
+        return pair_of(changed, model.members[1], model.worth) if model.members else changed
+
+    by_name = {item.name: replace(item, models=tuple(map(now, item.models))) for item in compared.candidates}
+    serves, network = by_name[compared.serves.name], compared.network and by_name[compared.network.name]
+    candidates = list(by_name.values())
+    return served_model(facts, layout, serves, network, candidates, store, data, identities, profile, folds)
+
+
+def _at_last(
+    model: TrainedModel, store: Store, data: Path, facts: OwnFacts, weights: np.ndarray | None
+) -> TrainedModel:
+    scores = (store.result(model.identity) or {})["scores"]
+    if scores["best"]["step"] == scores["last"]["step"]:
+        return model
+    stage = open_stage(store, model.identity, data)
+    tensors = outputs_of(stage.model("last"), stage.spec, stage.task)
+    outputs = {name: tensor.numpy() for name, tensor in tensors.items()}
+    return replace(model_of(model.seed, model.identity, outputs, facts, weights), worth=model.worth)

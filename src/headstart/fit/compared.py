@@ -1,0 +1,46 @@
+"""What validation makes of the finished runs: the models that could be served, the best of them, and what serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headstart.fit.budget import Known
+from headstart.fit.choice import serving, winner
+from headstart.fit.ensemble import with_ensemble
+from headstart.fit.outcome import Candidate, candidates_of
+from headstart.fit.settings import BACKBONE, EMBEDDING, STARTED, TUNED, FitSettings
+from headstart.serve.config import ENSEMBLE
+from headstart.store import Store
+from headstart.study.results import Results
+from headstart.tasks.own import OwnFacts
+
+
+class Compared(NamedTuple):
+    """results: of the study, with the ensemble. candidates: in the order of their table. best: on validation. serves:
+    the same, or what was asked for. network: the best one, None where there is none."""
+
+    results: Results
+    candidates: list[Candidate]
+    best: Candidate
+    serves: Candidate
+    network: Candidate | None
+
+
+def compared(
+    results: Results, store: Store, facts: OwnFacts, settings: FitSettings, known: Known, arms: Mapping[str, Any]
+) -> Compared:
+    """The models of the results, and which of them serves. arms: of the study.
+
+    Raises: BadInput where what was asked for was not trained to its end.
+    """
+    texts = {} if known.series is None else {EMBEDDING: known.series.text(bool(facts.labels))}
+    texts |= {} if known.backbone is None else {name: known.backbone.text(name) for name in (BACKBONE, TUNED)}
+    texts |= {} if known.start is None else {STARTED: known.start.text(arms[STARTED])}
+    candidates = candidates_of(results, store, facts, settings.balanced, texts)
+    asked = settings.serve == ENSEMBLE
+    results, candidates = with_ensemble(results, candidates, np.array(known.weights), asked=asked)
+    best = winner(candidates)
+    return Compared(results, candidates, best, *serving(settings.serve, best, candidates))
