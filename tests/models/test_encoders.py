@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from headstart.errors import BadInput
 from headstart.models.contract import counted_flops
-from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops
+from headstart.models.encoders import EncoderSpec, TokenEncoder, build_encoder, encoder_flops
 from headstart.sequence import Batch, Signature
 
 FLOATS = Signature("floats", 3, 6, 6, "none")
@@ -107,6 +107,50 @@ def test_what_needs_floats_is_refused_for_tokens() -> None:
         build_encoder(EncoderSpec(masked="channel"), TOKENS, D)
     with pytest.raises(BadInput, match=r"model\.encoder\.init: 'orthogonal' is for float inputs.*'standard'"):
         build_encoder(EncoderSpec(init="orthogonal"), TOKENS, D)
+
+
+def joined_slowly(encoder: TokenEncoder, batch: Batch, patch: int) -> torch.Tensor:
+    """Token after token: each slot of a patch has columns of its own in the layer; what is not there adds nothing."""
+    rows = []
+    assert encoder.join is not None
+    for row in range(len(batch)):
+        positions = []
+        for first in range(0, batch.inputs.shape[1], patch):
+            x = encoder.join.bias
+            for slot in range(min(patch, batch.inputs.shape[1] - first)):
+                if not batch.valid[row, first + slot]:
+                    continue
+                vector = encoder.weight[batch.inputs[row, first + slot]]
+                if batch.masked is not None and batch.masked[row, first + slot]:
+                    vector = torch.zeros(D) if encoder.masked is None else encoder.masked
+                x = x + encoder.join.weight[:, slot * D : (slot + 1) * D] @ vector
+            positions.append(x)
+        rows.append(torch.stack(positions))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("patch", [2, 3, 4, 9])
+@pytest.mark.parametrize("kind", ["vector", "zero"])
+@pytest.mark.parametrize("lengths", [(6, 6), (6, 3)])
+def test_joined_tokens_are_those_of_a_slow_reference(patch: int, kind: Any, lengths: tuple[int, int]) -> None:
+    encoder = build_encoder(EncoderSpec(masked=kind, patch=patch), TOKENS, D)
+    assert isinstance(encoder, TokenEncoder)
+    valid = torch.arange(6) < torch.tensor(lengths)[:, None]
+    batch = replace(batch_of(TOKENS), valid=valid, full=bool(valid.all()))
+    for masked in (None, mask() & valid):
+        batch = replace(batch, masked=masked)
+        torch.testing.assert_close(encoder(batch), joined_slowly(encoder, batch, patch))
+
+
+def test_what_joins_tokens_is_refused_for_floats() -> None:
+    with pytest.raises(BadInput, match=r"model\.encoder\.patch: 4 joins tokens, this task has floats; .* task\.patch"):
+        build_encoder(EncoderSpec(patch=4), FLOATS, D)
+
+
+def test_flops_of_joined_tokens_are_those_of_a_count() -> None:
+    encoder = build_encoder(EncoderSpec(patch=4), TOKENS, D)
+    batch = replace(batch_of(TOKENS), inputs=batch_of(TOKENS).inputs[:1])
+    assert encoder_flops(TOKENS, D, 2, 4) == counted_flops(lambda: encoder(batch))
 
 
 @pytest.mark.parametrize("signature", [FLOATS, GAPPED, TOKENS])

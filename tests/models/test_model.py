@@ -128,10 +128,11 @@ def test_what_is_embedded_is_what_the_head_reads() -> None:
     torch.testing.assert_close(x.mean(-1), torch.zeros(2, 10), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("signature", [FLOATS, TOKENS])
+@pytest.mark.parametrize(("signature", "patch"), [(FLOATS, 1), (TOKENS, 1), (TOKENS, 4)])
 @pytest.mark.parametrize("kind", ["sequence", "position", "pair"])
-def test_model_flops_are_those_of_a_count(signature: Signature, kind: Any) -> None:
-    spec = read(ModelSpec, {"width": 16, "feed_forward": {"kind": "glu"}, "mixer": {"kind": "attention"}})
+def test_model_flops_are_those_of_a_count(signature: Signature, patch: int, kind: Any) -> None:
+    table = {"width": 16, "feed_forward": {"kind": "glu"}, "mixer": {"kind": "attention"}, "encoder": {"patch": patch}}
+    spec = read(ModelSpec, table)
     output = Output(kind, 3)
     model = build_model(spec, signature, output, 0)
     batch = batch_of(signature)
@@ -265,3 +266,63 @@ def test_a_stack_of_models_with_relative_positions_trains_like_each_apart() -> N
         slopes, _ = _step(model, batch, {n: v[seed] for n, v in weights.items()}, dict(model.named_buffers()), seed)
         for name, slope in slopes.items():
             torch.testing.assert_close(stacked[name][seed], slope, rtol=1e-4, atol=1e-6)
+
+
+JOINED = read(ModelSpec, {"width": 16, "encoder": {"patch": 4}})
+
+
+@pytest.mark.parametrize("patch", [2, 4, 11])
+@pytest.mark.parametrize("kind", ["sequence", "position"])
+@pytest.mark.parametrize(("norm", "pool"), [("layer", "max"), ("batch", "mean"), ("none", "last")])
+def test_of_joined_tokens_padding_changes_nothing(patch: int, kind: Any, norm: Any, pool: Any) -> None:
+    spec = read(ModelSpec, {"width": 16, "norm": norm, "pool": pool, "dropout": 0.3, "encoder": {"patch": patch}})
+    model = build_model(spec, TOKENS, Output(kind, 3), 0).double()
+    lengths = (10, 6, 1)
+    padded = batch_of(TOKENS, lengths)
+    changed = replace(padded, inputs=torch.where(padded.valid, padded.inputs, 6))
+    draw = Draw(1, 0, padded.index)
+    for more in ((draw, {}), (None, None)):
+        ours, theirs = (model(batch, *more) for batch in (padded, changed))
+        there = padded.valid if kind == "position" else slice(None)
+        torch.testing.assert_close(ours[there], theirs[there], rtol=0, atol=1e-12)
+    for row, length in enumerate(lengths):
+        alone = Batch(padded.inputs[row : row + 1, :length], padded.valid[row : row + 1, :length], padded.index[:1])
+        kept = slice(length) if kind == "position" else slice(None)
+        for batch in (alone, replace(alone, full=True)):
+            torch.testing.assert_close(model(batch)[0], model(padded)[row, kept], rtol=0, atol=1e-12)
+
+
+def test_blocks_see_the_joined_tokens_and_a_position_is_there_where_one_of_its_tokens_is() -> None:
+    model, batch = build_model(JOINED, TOKENS, ASKED, 0), batch_of(TOKENS, (10, 5, 4))
+    assert model.embed(batch).shape == (3, 3, 16)
+    valid = model.valid(batch)
+    assert valid is not None
+    assert valid.tolist() == [[True, True, True], [True, True, False], [True, False, False]]
+    assert torch.equal(model.head(model.embed(batch), valid), model(batch))
+    learned = read(ModelSpec, {"encoder": {"patch": 4}, "position": {"kind": "learned"}})
+    assert build_model(learned, TOKENS, ASKED, 0).position.table.shape == (3, 64)  # type: ignore[union-attr]
+    with pytest.raises(BadInput, match=r"position\.length: 2 is less than the task's longest sequence of 3"):
+        build_model(read(ModelSpec, {"encoder": {"patch": 4}, "position": {"length": 2}}), TOKENS, ASKED, 0)
+
+
+def test_each_of_the_joined_tokens_has_an_answer_of_its_own() -> None:
+    model, batch = build_model(JOINED, TOKENS, Output("position", 7), 0), batch_of(TOKENS, (10, 9))
+    x, head, answer = model.embed(batch), model.head.output, model(batch)
+    assert answer.shape == (2, 10, 7)
+    for row, token in product(range(2), range(10)):
+        rows = slice(7 * (token % 4), 7 * (token % 4) + 7)
+        expected = head.weight[rows] @ x[row, token // 4] + head.bias[rows]  # type: ignore[index,union-attr]
+        torch.testing.assert_close(answer[row, token], expected)
+
+
+def test_what_cannot_be_asked_of_joined_tokens_is_refused() -> None:
+    causal = read(ModelSpec, {"causal": True, "encoder": {"patch": 4}})
+    assert build_model(causal, TOKENS, ASKED, 0)(batch_of(TOKENS)).shape == (2, 3)
+    with pytest.raises(BadInput, match=r"model\.encoder\.patch: 4 tokens .*; set patch = 1, or causal = false"):
+        build_model(causal, TOKENS, Output("position", 7), 0)
+    with pytest.raises(BadInput, match=r"model\.encoder\.patch: .* 4 are joined into one; .* or patch = 1"):
+        build_model(JOINED, TOKENS, Output("position", 7, bare=True), 0)
+
+
+def test_joined_tokens_are_said_in_words() -> None:
+    assert JOINED.describe().endswith(", 4 tokens joined into each position")

@@ -111,10 +111,11 @@ def spreads(model: SequenceModel) -> list[Spread]:
 def activations(model: SequenceModel, batch: Batch) -> list[float]:
     """Standard deviation of each block's output over valid positions and channels together (population's)."""
     spreads: list[float] = []
+    valid = model.valid(batch)
 
     def note(module: Any, inputs: Any, x: Tensor) -> None:
         del module, inputs
-        values = x[batch.valid] if not batch.full else x
+        values = x if valid is None else x[valid]
         spreads.append(float(values.double().std(correction=0)))
 
     with ExitStack() as hooks:

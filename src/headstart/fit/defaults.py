@@ -19,7 +19,8 @@ class Kind:
     """Defaults of one kind of data.
 
     mask_rate: share of positions that self-pretraining hides. positions: that the network reads of a sequence on a CPU
-    at most; above that numbers are joined into patches, tokens are cut. pool: how a sequence becomes one vector.
+    at most; above that neighbours are joined, at most `JOINED` tokens, beyond which sequences are cut. pool: how a
+    sequence becomes one vector.
     aligned: positions where all sequences have one length, so that a place may mean something; `position`: otherwise.
     second: mixer of a second network, between which and the first validation chooses; empty for one network.
     norm: of both networks.
@@ -82,12 +83,28 @@ FEW = 1_000
 """Labelled train sequences below which the smaller network is taken."""
 
 
+JOINED = 8
+"""Tokens that are joined into one position at most."""
+
+
 @dataclass(frozen=True)
 class Shape:
-    """How a network reads the sequences of one file: `patch` positions joined into one, at most `longest` of them."""
+    """How a network reads the sequences of one file: at most their first `longest` positions.
+
+    patch: numbers that are joined into one position (`task.patch`). join: tokens, by the network itself
+    (`model.encoder.patch`); alone: `longest` of a network that joins none, such as a checkpoint's.
+    """
 
     patch: int = 1
     longest: int | None = None
+    join: int = 1
+    alone: int | None = None
+
+    def task(self, longest: int | None) -> dict[str, Any]:
+        """What an arm says of its task. Networks alone read patches or a cut: the other models see every position."""
+        read = {"patch": self.patch} if self.patch > 1 else {}
+        read |= {"longest": longest} if longest is not None else {}
+        return {"task": read} if read else {}
 
 
 def shape_of(kind: str, lengths: np.ndarray, squeeze: int = 1) -> Shape:
@@ -99,12 +116,15 @@ def shape_of(kind: str, lengths: np.ndarray, squeeze: int = 1) -> Shape:
     most = max(8, KINDS[kind].positions // squeeze)
     far = int(4 * np.quantile(lengths, 0.95))
     longest = far if lengths.max() > far else None
-    usual = int(lengths.max()) if longest is None else far
-    if kind != "numbers":
-        return Shape(1, min(usual, most) if usual > most or longest is not None else None)
     patch = max(1, -(-int(np.quantile(lengths, 0.95)) // most))
+    if kind != "numbers":
+        patch, usual = min(patch, JOINED), min(int(lengths.max()), far)
+        cuts = (min(usual, most * each) for each in (patch, 1))
+        whole, alone = (None if cut == lengths.max() else cut for cut in cuts)
+        return Shape(1, whole, patch, alone)
     # A cut in whole patches: what is served reads exactly what was trained on.
-    return Shape(patch, None if longest is None else max(patch, longest // patch * patch))
+    longest = None if longest is None else max(patch, longest // patch * patch)
+    return Shape(patch, longest, alone=longest)
 
 
 def expectation(labelled: int, rows: int) -> str:

@@ -24,30 +24,44 @@ class EncoderSpec(Spec):
     input channel more that is 1 there and 0 elsewhere.
     init: fresh weights of a float encoder, `standard` (uniform, as torch's Linear) or `orthogonal` (gain
     1.41, zero bias). Token vectors are always N(0, 1).
+    patch: tokens that are joined into one position of the blocks (1: none; float inputs have `task.patch`). Tokens are
+    masked, and answered where a target is per position, one by one all the same.
     """
 
     masked: Literal["vector", "zero", "channel"] = "vector"
     init: Literal["standard", "orthogonal"] = neutral("standard")
+    patch: int = neutral(1, ge=1, le=2**10)
+
+
+def in_patches(x: torch.Tensor, patch: int) -> torch.Tensor:
+    """Neighbouring positions together, the last ones with zeros: (B, L, ...) -> (B, ceil(L / patch), patch, ...)."""
+    room = (*[0, 0] * (x.ndim - 2), 0, -x.shape[1] % patch)
+    return torch.unflatten(F.pad(x, room), 1, (-1, patch))
 
 
 class TokenEncoder(nn.Module):
     """A learned vector per token id, N(0, 1) at first; padding and masks need no id of their own.
 
-    Shapes: inputs (B, L) int64 -> (B, L, D).
+    `patch` of them side by side pass a linear layer: a convolution with a stride as long as its kernel, as Clark et al.
+    2022 shorten sequences of characters. What a last patch lacks is the vector 0.
+    Shapes: inputs (B, L) int64 -> (B, ceil(L / patch), D).
     """
 
-    def __init__(self, vocabulary: int, width: int, masked: Literal["vector", "zero"]) -> None:
+    def __init__(self, vocabulary: int, width: int, masked: Literal["vector", "zero"], patch: int = 1) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(vocabulary, width))
+        self.weight, self.patch = nn.Parameter(torch.randn(vocabulary, width)), patch
         self.masked = nn.Parameter(torch.randn(width)) if masked == "vector" else None
+        self.join = nn.Linear(patch * width, width) if patch > 1 else None
 
     def forward(self, batch: Batch) -> torch.Tensor:
         x = F.embedding(batch.inputs, self.weight)
-        if batch.masked is None:
+        if batch.masked is not None:
+            hidden = batch.masked[:, :, None]
+            x = x.masked_fill(hidden, 0.0) if self.masked is None else torch.where(hidden, self.masked, x)
+        if self.join is None:
             return x
-        if self.masked is None:
-            return x.masked_fill(batch.masked[:, :, None], 0.0)
-        return torch.where(batch.masked[:, :, None], self.masked, x)
+        x = x if batch.full else x.masked_fill(~batch.valid[:, :, None], 0.0)
+        return self.join(in_patches(x, self.patch).flatten(2))
 
 
 class FloatEncoder(nn.Module):
@@ -59,6 +73,7 @@ class FloatEncoder(nn.Module):
     """
 
     per_position = ("missing",)
+    patch = 1
 
     def __init__(self, signature: Signature, width: int, spec: EncoderSpec) -> None:
         super().__init__()
@@ -97,8 +112,13 @@ class FloatEncoder(nn.Module):
 def build_encoder(spec: EncoderSpec, signature: Signature, width: int) -> nn.Module:
     """The encoder for a task's inputs.
 
-    Raises: BadInput where the spec does not fit token inputs.
+    Raises: BadInput where the spec does not fit the inputs.
     """
+    if signature.input == "floats" and spec.patch > 1:
+        raise BadInput(
+            f"model.encoder.patch: {spec.patch} joins tokens, this task has floats; leave it out, and join positions "
+            "with task.patch"
+        )
     if signature.input == "floats":
         return FloatEncoder(signature, width, spec)
     if spec.masked == "channel":
@@ -109,11 +129,11 @@ def build_encoder(spec: EncoderSpec, signature: Signature, width: int) -> nn.Mod
         raise BadInput(
             "model.encoder.init: 'orthogonal' is for float inputs, this task has tokens; leave it at 'standard'"
         )
-    return TokenEncoder(signature.width, width, spec.masked)
+    return TokenEncoder(signature.width, width, spec.masked, spec.patch)
 
 
-def encoder_flops(signature: Signature, width: int, length: int) -> float:
-    """Multiply-adds times two for one sequence; looking a token up costs none."""
+def encoder_flops(signature: Signature, width: int, length: int, patch: int = 1) -> float:
+    """Multiply-adds times two for one sequence of `length` positions, of `patch` tokens; looking one up costs none."""
     if signature.input == "tokens":
-        return 0.0
+        return 2.0 * length * patch * width**2 if patch > 1 else 0.0
     return 2.0 * length * signature.width * width * (2 if signature.missing else 1)

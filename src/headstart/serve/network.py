@@ -155,7 +155,7 @@ def vectors_of(network: Network, x: Examples, size: int) -> np.ndarray:
     assert head is not None
 
     def vector(batch: Batch) -> torch.Tensor:
-        return pooled(network.embed(batch), None if batch.full else batch.valid, head.pool)
+        return pooled(network.embed(batch), network.valid(batch), head.pool)
 
     return _each(vector, x, size)
 
