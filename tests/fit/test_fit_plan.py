@@ -36,6 +36,7 @@ def test_long_numbers_become_patches_and_long_texts_are_joined_and_cut_beyond_ei
     assert shape_of("numbers", np.full(50, 1_600), squeeze=2) == Shape(20, None)
     assert shape_of("text", np.full(50, 513)) == Shape(1, None, join=2, alone=512)
     assert shape_of("dna", np.full(50, 4_096)) == Shape(1, None, join=8, alone=512)
+    assert shape_of("protein", np.full(50, 10_000)) == Shape(1, 512, join=1, alone=512)
     assert shape_of("text", np.full(50, 10_000)) == Shape(1, 4_096, join=8, alone=512)
     assert shape_of("text", np.full(50, 1_000), squeeze=2) == Shape(1, None, join=4, alone=256)
     few = np.array([400] * 96 + [1_500] * 4)  # the longest twentieth is cut, and decides nothing

@@ -142,7 +142,7 @@ def test_a_fit_of_long_texts_joins_letters_is_served_whole_and_is_a_start(tmp_pa
     first.save_pretrained(tmp_path / "first")
     served = load_model(tmp_path / "first")
     assert served.network is not None
-    assert served.network.encoder.patch == 3
+    assert served.network.patch == 3
     assert served.config.network is not None
     assert served.limit("network") == served.config.network.length == 1_129
     loaded = SequenceClassifier.from_pretrained(tmp_path / "first")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 
 from headstart.errors import BadInput
 from headstart.models.contract import counted_flops
-from headstart.models.encoders import EncoderSpec, TokenEncoder, build_encoder, encoder_flops
+from headstart.models.encoders import EncoderSpec, TokenEncoder, build_encoder, encoder_flops, joined, there
 from headstart.sequence import Batch, Signature
 
 FLOATS = Signature("floats", 3, 6, 6, "none")
@@ -110,36 +111,43 @@ def test_what_needs_floats_is_refused_for_tokens() -> None:
 
 
 def joined_slowly(encoder: TokenEncoder, batch: Batch, patch: int) -> torch.Tensor:
-    """Token after token: each slot of a patch has columns of its own in the layer; what is not there adds nothing."""
-    rows = []
-    assert encoder.join is not None
-    for row in range(len(batch)):
-        positions = []
-        for first in range(0, batch.inputs.shape[1], patch):
-            x = encoder.join.bias
-            for slot in range(min(patch, batch.inputs.shape[1] - first)):
-                if not batch.valid[row, first + slot]:
-                    continue
-                vector = encoder.weight[batch.inputs[row, first + slot]]
-                if batch.masked is not None and batch.masked[row, first + slot]:
-                    vector = torch.zeros(D) if encoder.masked is None else encoder.masked
-                x = x + encoder.join.weight[:, slot * D : (slot + 1) * D] @ vector
-            positions.append(x)
-        rows.append(torch.stack(positions))
-    return torch.stack(rows)
+    """Number after number: what a channel makes of a token and the six before it, and the largest of each patch."""
+    assert encoder.filter is not None
+    assert encoder.filter_bias is not None
+    out = torch.zeros(len(batch), -(-batch.inputs.shape[1] // patch), D)
+    for row, position, channel in product(*map(range, out.shape)):
+        numbers = []
+        for token in range(patch * position, patch * (position + 1)):
+            if token >= batch.inputs.shape[1] or not batch.valid[row, token]:
+                numbers.append(torch.zeros(()))
+                continue
+            total = encoder.filter_bias[channel]
+            for back in range(min(7, token + 1)):
+                value = encoder.weight[batch.inputs[row, token - back], channel]
+                if batch.masked is not None and batch.masked[row, token - back]:
+                    value = torch.zeros(()) if encoder.masked is None else encoder.masked[channel]
+                total = total + encoder.filter[channel, 6 - back] * value
+            numbers.append(F.gelu(total))
+        out[row, position, channel] = max(numbers)
+    return out
 
 
-@pytest.mark.parametrize("patch", [2, 3, 4, 9])
+@pytest.mark.parametrize("patch", [2, 3, 5, 12])
 @pytest.mark.parametrize("kind", ["vector", "zero"])
-@pytest.mark.parametrize("lengths", [(6, 6), (6, 3)])
+@pytest.mark.parametrize("lengths", [(11, 11), (11, 4)])
 def test_joined_tokens_are_those_of_a_slow_reference(patch: int, kind: Any, lengths: tuple[int, int]) -> None:
     encoder = build_encoder(EncoderSpec(masked=kind, patch=patch), TOKENS, D)
     assert isinstance(encoder, TokenEncoder)
-    valid = torch.arange(6) < torch.tensor(lengths)[:, None]
-    batch = replace(batch_of(TOKENS), valid=valid, full=bool(valid.all()))
-    for masked in (None, mask() & valid):
+    made = torch.Generator().manual_seed(2)
+    valid = torch.arange(11) < torch.tensor(lengths)[:, None]
+    batch = Batch(torch.randint(0, 9, (2, 11), generator=made), valid, torch.arange(2), full=bool(valid.all()))
+    for masked in (None, (torch.rand(2, 11, generator=made) < 0.3) & valid):
         batch = replace(batch, masked=masked)
-        torch.testing.assert_close(encoder(batch), joined_slowly(encoder, batch, patch))
+        ours = joined(encoder(batch), there(batch), patch)
+        torch.testing.assert_close(ours, joined_slowly(encoder, batch, patch))
+        positions = there(batch, patch)
+        wanted = [[patch * i < length for i in range(-(-11 // patch))] for length in lengths]
+        assert (positions is None and all(map(all, wanted))) or positions.tolist() == wanted  # type: ignore[union-attr]
 
 
 def test_what_joins_tokens_is_refused_for_floats() -> None:
@@ -150,7 +158,7 @@ def test_what_joins_tokens_is_refused_for_floats() -> None:
 def test_flops_of_joined_tokens_are_those_of_a_count() -> None:
     encoder = build_encoder(EncoderSpec(patch=4), TOKENS, D)
     batch = replace(batch_of(TOKENS), inputs=batch_of(TOKENS).inputs[:1])
-    assert encoder_flops(TOKENS, D, 2, 4) == counted_flops(lambda: encoder(batch))
+    assert encoder_flops(TOKENS, D, 6, 4) == counted_flops(lambda: encoder(batch))
 
 
 @pytest.mark.parametrize("signature", [FLOATS, GAPPED, TOKENS])

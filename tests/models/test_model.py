@@ -12,6 +12,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from headstart.errors import BadInput
 from headstart.models.contract import counted_flops
+from headstart.models.encoders import there
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.seeds import Draw
@@ -287,32 +288,31 @@ def test_of_joined_tokens_padding_changes_nothing(patch: int, kind: Any, norm: A
         torch.testing.assert_close(ours[there], theirs[there], rtol=0, atol=1e-12)
     for row, length in enumerate(lengths):
         alone = Batch(padded.inputs[row : row + 1, :length], padded.valid[row : row + 1, :length], padded.index[:1])
-        kept = slice(length) if kind == "position" else slice(None)
+        tokens = slice(length) if kind == "position" else slice(None)
         for batch in (alone, replace(alone, full=True)):
-            torch.testing.assert_close(model(batch)[0], model(padded)[row, kept], rtol=0, atol=1e-12)
+            torch.testing.assert_close(model(batch)[0], model(padded)[row, tokens], rtol=0, atol=1e-12)
 
 
-def test_blocks_see_the_joined_tokens_and_a_position_is_there_where_one_of_its_tokens_is() -> None:
+def test_blocks_see_the_joined_tokens() -> None:
     model, batch = build_model(JOINED, TOKENS, ASKED, 0), batch_of(TOKENS, (10, 5, 4))
     assert model.embed(batch).shape == (3, 3, 16)
-    valid = model.valid(batch)
-    assert valid is not None
-    assert valid.tolist() == [[True, True, True], [True, True, False], [True, False, False]]
-    assert torch.equal(model.head(model.embed(batch), valid), model(batch))
+    assert torch.equal(model.head(model.embed(batch), there(batch, 4)), model(batch))
+    few = replace(batch, inputs=batch.inputs[:1, :4], valid=batch.valid[:1, :4], index=batch.index[:1])
+    torch.testing.assert_close(model.embed(few)[0, 0], model.embed(replace(few, full=True))[0, 0])
     learned = read(ModelSpec, {"encoder": {"patch": 4}, "position": {"kind": "learned"}})
     assert build_model(learned, TOKENS, ASKED, 0).position.table.shape == (3, 64)  # type: ignore[union-attr]
     with pytest.raises(BadInput, match=r"position\.length: 2 is less than the task's longest sequence of 3"):
         build_model(read(ModelSpec, {"encoder": {"patch": 4}, "position": {"length": 2}}), TOKENS, ASKED, 0)
 
 
-def test_each_of_the_joined_tokens_has_an_answer_of_its_own() -> None:
-    model, batch = build_model(JOINED, TOKENS, Output("position", 7), 0), batch_of(TOKENS, (10, 9))
-    x, head, answer = model.embed(batch), model.head.output, model(batch)
-    assert answer.shape == (2, 10, 7)
+@pytest.mark.parametrize("bare", [False, True])
+def test_each_of_the_joined_tokens_has_an_answer_of_its_own(bare: bool) -> None:
+    model, batch = build_model(JOINED, TOKENS, Output("position", 7, bare), 0), batch_of(TOKENS, (10, 9))
+    blocks, tokens, answer = model.embed(batch), model.encoder(batch), model(batch)
+    assert answer.shape == (2, 10, 16 if bare else 7)
     for row, token in product(range(2), range(10)):
-        rows = slice(7 * (token % 4), 7 * (token % 4) + 7)
-        expected = head.weight[rows] @ x[row, token // 4] + head.bias[rows]  # type: ignore[index,union-attr]
-        torch.testing.assert_close(answer[row, token], expected)
+        x = tokens[row, token] + blocks[row, token // 4]
+        torch.testing.assert_close(answer[row, token], x if bare else model.head.output(x))
 
 
 def test_what_cannot_be_asked_of_joined_tokens_is_refused() -> None:
@@ -320,8 +320,6 @@ def test_what_cannot_be_asked_of_joined_tokens_is_refused() -> None:
     assert build_model(causal, TOKENS, ASKED, 0)(batch_of(TOKENS)).shape == (2, 3)
     with pytest.raises(BadInput, match=r"model\.encoder\.patch: 4 tokens .*; set patch = 1, or causal = false"):
         build_model(causal, TOKENS, Output("position", 7), 0)
-    with pytest.raises(BadInput, match=r"model\.encoder\.patch: .* 4 are joined into one; .* or patch = 1"):
-        build_model(JOINED, TOKENS, Output("position", 7, bare=True), 0)
 
 
 def test_joined_tokens_are_said_in_words() -> None:

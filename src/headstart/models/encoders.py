@@ -1,4 +1,4 @@
-"""Encoders: tokens, floats or patches -> (B, L, D), and what stands at masked and missing positions."""
+"""Encoders: tokens, floats or patches -> (B, L, D), what stands at masked and missing positions, and joined tokens."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import torch.nn.functional as F
 from torch import nn
 
 from headstart.errors import BadInput
+from headstart.models.scan import short_convolution
 from headstart.sequence import Batch, Signature
 from headstart.spec import Spec, neutral
 
 ORTHOGONAL_GAIN = 1.41
 """Gain of orthogonal input layers of frozen pretrained transformers (Lu et al. 2021, released code)."""
+
+TAPS = 7
+"""Tokens that each channel weighs before neighbours are joined: a token and those before it."""
 
 
 class EncoderSpec(Spec):
@@ -25,7 +29,7 @@ class EncoderSpec(Spec):
     init: fresh weights of a float encoder, `standard` (uniform, as torch's Linear) or `orthogonal` (gain
     1.41, zero bias). Token vectors are always N(0, 1).
     patch: tokens that are joined into one position of the blocks (1: none; float inputs have `task.patch`). Tokens are
-    masked, and answered where a target is per position, one by one all the same.
+    masked, and answered where the target is per position, one by one all the same.
     """
 
     masked: Literal["vector", "zero", "channel"] = "vector"
@@ -39,29 +43,49 @@ def in_patches(x: torch.Tensor, patch: int) -> torch.Tensor:
     return torch.unflatten(F.pad(x, room), 1, (-1, patch))
 
 
+def there(batch: Batch, patch: int = 1) -> torch.Tensor | None:
+    """(B, ceil(L / patch)) bool: which positions of `patch` tokens hold one that is there, or None where all do."""
+    # A batch knows whether it is full: asking the data here would stop a GPU and break stacks of models.
+    if batch.full:
+        return None
+    return batch.valid if patch == 1 else in_patches(batch.valid, patch)[:, :, 0]
+
+
+def joined(x: torch.Tensor, valid: torch.Tensor | None, patch: int) -> torch.Tensor:
+    """The largest number of each channel in each patch; a token that is not there counts as 0.
+
+    Shapes: x (B, L, D), valid (B, L) bool or None (all valid) -> (B, ceil(L / patch), D).
+    """
+    return in_patches(x if valid is None else x.masked_fill(~valid[:, :, None], 0.0), patch).amax(2)
+
+
 class TokenEncoder(nn.Module):
     """A learned vector per token id, N(0, 1) at first; padding and masks need no id of their own.
 
-    `patch` of them side by side pass a linear layer: a convolution with a stride as long as its kernel, as Clark et al.
-    2022 shorten sequences of characters. What a last patch lacks is the vector 0.
-    Shapes: inputs (B, L) int64 -> (B, ceil(L / patch), D).
+    Those that are to be joined pass a convolution of each channel by itself, over a token and the `TAPS` - 1 before it,
+    and a GELU, so that their largest (`joined`) says which short pieces of text a patch holds, wherever in it: as Zhang
+    et al. 2015 shorten sequences of characters.
+    Shapes: inputs (B, L) int64 -> (B, L, D).
     """
 
     def __init__(self, vocabulary: int, width: int, masked: Literal["vector", "zero"], patch: int = 1) -> None:
         super().__init__()
-        self.weight, self.patch = nn.Parameter(torch.randn(vocabulary, width)), patch
+        self.weight = nn.Parameter(torch.randn(vocabulary, width))
         self.masked = nn.Parameter(torch.randn(width)) if masked == "vector" else None
-        self.join = nn.Linear(patch * width, width) if patch > 1 else None
+        self.filter = self.filter_bias = None
+        if patch > 1:
+            bound = TAPS**-0.5
+            self.filter = nn.Parameter(torch.empty(width, TAPS).uniform_(-bound, bound))
+            self.filter_bias = nn.Parameter(torch.empty(width).uniform_(-bound, bound))
 
     def forward(self, batch: Batch) -> torch.Tensor:
         x = F.embedding(batch.inputs, self.weight)
         if batch.masked is not None:
             hidden = batch.masked[:, :, None]
             x = x.masked_fill(hidden, 0.0) if self.masked is None else torch.where(hidden, self.masked, x)
-        if self.join is None:
+        if self.filter is None or self.filter_bias is None:
             return x
-        x = x if batch.full else x.masked_fill(~batch.valid[:, :, None], 0.0)
-        return self.join(in_patches(x, self.patch).flatten(2))
+        return F.gelu(short_convolution(x, self.filter, self.filter_bias))
 
 
 class FloatEncoder(nn.Module):
@@ -73,7 +97,6 @@ class FloatEncoder(nn.Module):
     """
 
     per_position = ("missing",)
-    patch = 1
 
     def __init__(self, signature: Signature, width: int, spec: EncoderSpec) -> None:
         super().__init__()
@@ -133,7 +156,7 @@ def build_encoder(spec: EncoderSpec, signature: Signature, width: int) -> nn.Mod
 
 
 def encoder_flops(signature: Signature, width: int, length: int, patch: int = 1) -> float:
-    """Multiply-adds times two for one sequence of `length` positions, of `patch` tokens; looking one up costs none."""
+    """Multiply-adds times two for one sequence; looking a token up costs none."""
     if signature.input == "tokens":
-        return 2.0 * length * patch * width**2 if patch > 1 else 0.0
+        return 2.0 * length * width * TAPS if patch > 1 else 0.0
     return 2.0 * length * signature.width * width * (2 if signature.missing else 1)

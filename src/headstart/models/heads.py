@@ -56,18 +56,14 @@ class SequenceHead(nn.Module):
 
 
 class PositionHead(nn.Module):
-    """One output per token (of padded ones it means nothing), of which a position has `patch`.
+    """One output per position (of padded ones it means nothing). Shapes: x (B, L, D) -> (B, L, size)."""
 
-    Shapes: x (B, L, D) -> (B, L patch, size).
-    """
-
-    def __init__(self, width: int, size: int, patch: int = 1) -> None:
+    def __init__(self, width: int, size: int) -> None:
         super().__init__()
-        self.patch, self.output = patch, nn.Linear(width, patch * size)
+        self.output = nn.Linear(width, size)
 
     def forward(self, x: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        answers: torch.Tensor = self.output(x)
-        return answers if self.patch == 1 else torch.unflatten(answers, -1, (self.patch, -1)).flatten(1, 2)
+        return self.output(x)
 
 
 class BareHead(nn.Module):
@@ -100,17 +96,9 @@ class PairHead(nn.Module):
         return self.output(nn.functional.gelu(self.hidden(features)))
 
 
-def build_head(output: Output, width: int, pool: Pool, patch: int = 1) -> nn.Module:
-    """The head that an objective asks for, of positions of `patch` tokens each.
-
-    Raises: BadInput where a bare one has fewer numbers than answers, or its positions several tokens.
-    """
+def build_head(output: Output, width: int, pool: Pool) -> nn.Module:
+    """The head that an objective asks for. Raises: BadInput where a bare one has fewer numbers than answers."""
     if output.bare:
-        if patch > 1:
-            raise BadInput(
-                "model.encoder.patch: an objective without a head reads each token off a position of its own, and "
-                f'{patch} are joined into one; set objective.head = "linear", or patch = 1'
-            )
         if width < output.size:
             raise BadInput(
                 f"model.width: {width} is less than the {output.size} answers that an objective without a "
@@ -118,7 +106,7 @@ def build_head(output: Output, width: int, pool: Pool, patch: int = 1) -> nn.Mod
             )
         return BareHead()
     if output.kind == "position":
-        return PositionHead(width, output.size, patch)
+        return PositionHead(width, output.size)
     return (PairHead if output.kind == "pair" else SequenceHead)(width, output.size, pool)
 
 

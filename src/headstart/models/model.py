@@ -20,7 +20,7 @@ from headstart.models.blocks import (
     gpt2_start,
 )
 from headstart.models.checkpoints.like import with_like
-from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops, in_patches
+from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops, joined, there
 from headstart.models.heads import Output, Pool, build_head, head_flops
 from headstart.models.kind import ModelKind
 from headstart.models.mixers import MIXERS
@@ -207,8 +207,8 @@ class ModelSpec(ModelKind):
 
         Matrix products and what mixers state; norms, activations and additions are left out.
         """
-        length, patch = self.positions(length), self.encoder.patch
-        out = [("encoder", encoder_flops(signature, self.width, length, patch))]
+        inputs, length = length, self.positions(length)
+        out = [("encoder", encoder_flops(signature, self.width, inputs, self.encoder.patch))]
         out += [("position", 0.0), ("embedding_norm", 0.0)]
         for number, mixer in enumerate(self.mixers):
             name = f"model.mixer: flops of {type(mixer).__name__}"
@@ -220,7 +220,7 @@ class ModelSpec(ModelKind):
             for layer, of_layer in flops.items():
                 pair = [(f"blocks.{number}.norm_{layer}", 0.0), (f"blocks.{number}.{layer}", of_layer)]
                 out += pair if self.norm_place == "before" else pair[::-1]
-        return [*out, ("norm", 0.0), ("head", head_flops(output, self.width, length * patch))]
+        return [*out, ("norm", 0.0), ("head", head_flops(output, self.width, inputs))]
 
     @property
     def alone(self) -> str:
@@ -241,24 +241,22 @@ class Network(nn.Module):
     """What a trained stage trains: `forward` answers an objective, `embed` gives what the head looks at.
 
     recordable: whether a training step may be recorded and replayed (a forward that is pure, see `SequenceModel`).
+    patch: tokens of a position of `embed`.
     """
 
     recordable: ClassVar[bool] = True
+    patch: int = 1
 
     def embed(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """(B, L, D); what stands at padded positions means nothing."""
         raise NotImplementedError
 
-    def valid(self, batch: Batch) -> Tensor | None:
-        """(B, L) bool: which positions of `embed` are there, or None where all are."""
-        return None if batch.full else batch.valid
-
 
 class SequenceModel(Network):
     """Encoder, positions, a norm of what enters the blocks (or none), blocks, last norm, head.
 
-    Where the encoder joins `patch` tokens, blocks and pooling see ceil(L / patch) positions, the L of all below; an
-    answer per position is one per token again.
+    Where `patch` tokens are joined, blocks and pooling see ceil(L / patch) positions, the L of what is below. Answers
+    per position are one per token again, of the sum of its own vector and the last one of its patch.
 
     A forward is pure: what training changes besides parameters is handed out in `statistics`. With `draw`
     dropout and other random numbers are on (training), without it they are off. `statistics`: a dict makes
@@ -266,45 +264,46 @@ class SequenceModel(Network):
     None makes them use the running values.
     """
 
-    def __init__(self, parts: Mapping[str, nn.Module], blocks: list[Block], rate: float) -> None:
+    def __init__(self, parts: Mapping[str, nn.Module], blocks: list[Block], rate: float, patch: int = 1) -> None:
         super().__init__()
         self.encoder, self.position = parts["encoder"], parts["position"]
         self.embedding_norm = parts["embedding_norm"]
         self.blocks = nn.ModuleList(blocks)
         self.norm, self.head = parts["norm"], parts["head"]
-        self.rate = rate
+        self.rate, self.patch = rate, patch
 
     def forward(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """The head's answer: (B, size), (B, L, size) or, for pairs, (B / 2, size)."""
-        valid = self.valid(batch)
+        valid = there(batch, self.patch)
         if batch.features is None:
-            x = self.embed(batch, draw, statistics)
+            tokens = self.encoder(batch)
+            x = self.lower(batch, len(self.blocks) + 1, draw, statistics, tokens)
+            if self.patch > 1 and getattr(self.head, "pool", None) is None:
+                x = tokens + x.repeat_interleave(self.patch, 1)[:, : tokens.shape[1]]
         else:
             x = self.through(batch.features, valid, (batch.level, len(self.blocks) + 1), draw, statistics)
             valid = None if batch.level > len(self.blocks) else valid  # pooled already
-        answer: Tensor = self.head(x, valid)
-        # A last patch with room left has answers for tokens that nobody asked about.
-        return answer[:, : batch.inputs.shape[1]] if self.patch > 1 and answer.ndim == 3 else answer
-
-    @property
-    def patch(self) -> int:
-        """Tokens of a position of the blocks."""
-        return int(self.encoder.patch)  # type: ignore[arg-type]
-
-    def valid(self, batch: Batch) -> Tensor | None:
-        """(B, L) bool: which positions of the blocks hold a token that is there, or None where all do."""
-        valid = super().valid(batch)
-        return valid if valid is None or self.patch == 1 else in_patches(valid, self.patch)[:, :, 0]
+        return self.head(x, valid)
 
     def embed(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """(B, L, D) after the last norm; what stands at padded positions means nothing."""
         return self.lower(batch, len(self.blocks) + 1, draw, statistics)
 
-    def lower(self, batch: Batch, level: int, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
-        """(B, L, D) after the first `level` blocks; with one more than there are, after the last norm."""
-        # A batch knows whether it is full: asking the data here would stop a GPU and break stacks of models.
-        valid = self.valid(batch)
-        x = self.embedding_norm(self.position(self.encoder(batch)), valid, statistics)
+    def lower(
+        self,
+        batch: Batch,
+        level: int,
+        draw: Draw | None = None,
+        statistics: Tensors | None = None,
+        encoded: Tensor | None = None,
+    ) -> Tensor:
+        """(B, L, D) after the first `level` blocks; with one more than there are, after the last norm.
+
+        encoded: what the encoder gives, where it is known.
+        """
+        valid, x = there(batch, self.patch), self.encoder(batch) if encoded is None else encoded
+        x = joined(x, there(batch), self.patch) if self.patch > 1 else x
+        x = self.embedding_norm(self.position(x), valid, statistics)
         x = dropout(x, self.rate, draw, "encoder")
         return self.through(x, valid, (0, level), draw, statistics)
 
@@ -393,9 +392,9 @@ def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int
         "position": seeded(seed, "position", lambda: _position(spec, length)),
         "embedding_norm": _norm(spec, "embedding_norm") if spec.embedding_norm else NoNorm(),
         "norm": _norm(spec, "norm") if spec.norm_place == "before" else NoNorm(),
-        "head": seeded(seed, "head", lambda: build_head(output, spec.width, spec.pool, patch)),
+        "head": seeded(seed, "head", lambda: build_head(output, spec.width, spec.pool)),
     }
     blocks = [_block(spec, number, length, seed) for number in range(spec.blocks)]
     if spec.init == "gpt2":
         seeded(seed, "gpt2", lambda: gpt2_start(blocks, spec.blocks))
-    return SequenceModel(parts, blocks, spec.dropout)
+    return SequenceModel(parts, blocks, spec.dropout, patch)

@@ -142,7 +142,7 @@ class OwnModel(Network):
         x = self.embed(batch, draw, statistics)
         if self.head is None:
             return x
-        return self.head(x, self.valid(batch))
+        return self.head(x, None if batch.full else batch.valid)
 
     def exportable(self, length: int) -> nn.Module:
         """What is exported in its place, for at most `length` positions."""
