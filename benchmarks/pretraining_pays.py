@@ -132,8 +132,7 @@ def columns_of(name: str, table: dict[str, Any], data: Path) -> Iterator[tuple[s
     task, kind = opened(table, data)
     lengths = np.concatenate([task.split(split).lengths for split in ("train", "val", "test")])
     shape = defaults.shape_of(kind, lengths)
-    read_as = {"patch": shape.patch} if shape.patch > 1 else {}
-    read_as |= {"longest": shape.longest} if shape.longest is not None else {}
+    read_as = shape.task(shape.longest).get("task", {})
     rows = task.train.units
     for labels in label_counts(task.signature.classes, len(task.train.labelled_units())):
         size = defaults.batch_size(labels, rows)
@@ -141,7 +140,11 @@ def columns_of(name: str, table: dict[str, Any], data: Path) -> Iterator[tuple[s
             f"{underscored(name)}_{labels}",
             {
                 "task": {**table, **read_as},
-                "model": {"kind": "sequence", **defaults.model_table(kind, min(labels, defaults.FEW - 1), lengths)},
+                "model": {
+                    "kind": "sequence",
+                    "encoder": {"patch": shape.join},
+                    **defaults.model_table(kind, min(labels, defaults.FEW - 1), lengths),
+                },
                 "pretrain": {
                     "objective": {"kind": "masked", "mask_rate": defaults.KINDS[kind].mask_rate},
                     "budget": budget(defaults.PRETRAIN_EPOCHS * math.ceil(rows / 16), defaults.PRETRAIN_STEPS),

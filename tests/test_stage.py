@@ -61,6 +61,16 @@ CASES: dict[str, dict[str, Any]] = {
     "masked": {"objective": {"kind": "masked"}},
     "masked with gaps": {"task": MadeSpec(gaps=True), "objective": {"kind": "masked", "loss": "l2"}},
     "masked tokens": {"task": MadeSpec(tokens=True), "objective": {"kind": "masked", "loss": "tokens"}},
+    "masked tokens that are joined": {
+        "task": MadeSpec(tokens=True),
+        "objective": {"kind": "masked", "loss": "tokens"},
+        "model": {"encoder": {"patch": 5}},
+    },
+    "classes of joined tokens": {
+        "task": MadeSpec(tokens=True, shape="positions"),
+        "model": {"encoder": {"patch": 3}},
+        "trainable": "backbone[1:]+head",
+    },
     "masked channel": {"objective": {"kind": "masked"}, "model": {"encoder": {"masked": "channel"}}},
     "causal": {"objective": {"kind": "causal", "loss": "l1"}, "model": {"causal": True}},
     "batch norm": {"model": {"norm": "batch", "dropout": 0.1}},

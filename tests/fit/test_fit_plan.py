@@ -31,16 +31,40 @@ def test_sequences_that_are_short_enough_are_read_as_they_are() -> None:
     assert shape_of("text", np.full(50, 100)) == Shape(1, None)
 
 
-def test_long_numbers_become_patches_and_long_texts_are_cut() -> None:
+def test_long_numbers_become_patches_and_long_texts_are_joined_and_cut_beyond_eight_at_a_time() -> None:
     assert shape_of("numbers", np.full(50, 1_600)) == Shape(10, None)
-    assert shape_of("text", np.full(50, 10_000)) == Shape(1, 512)
     assert shape_of("numbers", np.full(50, 1_600), squeeze=2) == Shape(20, None)
+    assert shape_of("text", np.full(50, 513)) == Shape(1, None, join=2, alone=512)
+    assert shape_of("dna", np.full(50, 4_096)) == Shape(1, None, join=8, alone=512)
+    assert shape_of("protein", np.full(50, 10_000)) == Shape(1, 512, join=1, alone=512)
+    assert shape_of("text", np.full(50, 10_000)) == Shape(1, 4_096, join=8, alone=512)
+    assert shape_of("text", np.full(50, 1_000), squeeze=2) == Shape(1, None, join=4, alone=256)
+    few = np.array([400] * 96 + [1_500] * 4)  # the longest twentieth is cut, and decides nothing
+    assert shape_of("text", few) == Shape(1, 512, join=1, alone=512)
 
 
 def test_one_sequence_a_thousand_times_longer_than_the_rest_decides_nothing() -> None:
     lengths = np.array([100] * 99 + [100_000])
-    assert shape_of("numbers", lengths) == Shape(1, 400)
-    assert shape_of("text", lengths) == Shape(1, 400)
+    assert shape_of("numbers", lengths) == Shape(1, 400, alone=400)
+    assert shape_of("text", lengths) == Shape(1, 400, alone=400)
+
+
+def test_networks_of_long_texts_join_tokens_and_the_plan_says_so() -> None:
+    known = replace(_known(kind="text"), signature=replace(SIGNATURE, input="tokens"), lengths=np.arange(5_001))
+    shape, amount = shape_of("text", known.lengths), budget.Amount(defaults.ONE_RATE, 10, 10)
+    table = plan.study_table(known, shape, FitSettings(), amount)
+    for name in ("scratch", "self_pretrained"):
+        assert table["arms"][name]["task"] == {"longest": 4_096}
+        assert table["arms"][name]["model"] == {"encoder": {"patch": 8}}
+    assert all("task" not in table["arms"][name] for name in ("kernels", "summary", "majority"))
+    settings = FitSettings(models=("mine",), pretrain=False)  # a model of a person's own joins nothing
+    assert plan.study_table(known, shape, settings, amount)["arms"]["mine"]["task"] == {"longest": 512}
+    table = plan.study_table(known, Shape(), FitSettings(), amount)
+    table["columns"]["data"]["task"] = {"kind": "digits"}
+    texts = plan._texts(known, shape, settings, amount, amount, True, make_plan(read_study(table), Path("data")))
+    assert "8 neighbouring positions are joined into one, so that a sequence of 4,096 has 512" in texts
+    assert "the first 4,096 positions of a sequence are read; 904 sequences of 5,001 have more" in texts
+    assert "mine: no positions are joined, and the first 512 are read" in texts
 
 
 @pytest.mark.parametrize(

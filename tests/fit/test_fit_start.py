@@ -29,6 +29,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "dna": (texts("dna"), {}),
     "text": (texts("text"), {}),
     "tokens": (tokens(), {}),
+    "joined letters": (texts("text"), {"model": {"encoder": {"patch": 4}, "position": {"kind": "learned"}}}),
 }
 
 
@@ -125,6 +126,35 @@ def test_a_stage_of_the_store_is_a_start_too(folder: Path, capsys: pytest.Captur
     theirs = store.weights(stage.identity)
     taken = started(folder / "second")
     assert all(torch.equal(taken[name], x) for name, x in theirs.items() if not name.startswith("head."))
+
+
+def long_texts(count: int = 30) -> tuple[list[str], list[str]]:
+    """Texts of 1,100 to 1,129 letters, of which the last hundred say the class."""
+    draw = np.random.default_rng(0)
+    bodies = ["".join(draw.choice(list("abcd "), 1_000 + i)) for i in range(count)]
+    return [body + "xy"[i % 2] * 100 for i, body in enumerate(bodies)], ["ab"[i % 2] for i in range(count)]
+
+
+def test_a_fit_of_long_texts_joins_letters_is_served_whole_and_is_a_start(tmp_path: Path) -> None:
+    X, y = long_texts()
+    quick: dict[str, Any] = {"seeds": 1, "epochs": 1, "pretrain_epochs": 1, "learning_rates": 1e-9}
+    first = SequenceClassifier(kind="text", serve="network", pretrain=True, **quick).fit(X, y)
+    first.save_pretrained(tmp_path / "first")
+    served = load_model(tmp_path / "first")
+    assert served.network is not None
+    assert served.network.patch == 3
+    assert served.config.network is not None
+    assert served.limit("network") == served.config.network.length == 1_129
+    loaded = SequenceClassifier.from_pretrained(tmp_path / "first")
+    answers = loaded.predict_proba(X)
+    np.testing.assert_allclose(answers, first.predict_proba(X), atol=1e-6)
+    ends = [text[:1_000] + "z" * (len(text) - 1_000) for text in X]
+    assert np.abs(loaded.predict_proba(ends) - answers).max() > 1e-6  # what a cut at 512 would not see
+    short = [text[:300] for text in X]
+    later = SequenceClassifier(kind="text", serve="started", start=tmp_path / "first", pretrain=False, **quick)
+    network = later.fit(short, y).served_.network
+    for name, theirs in served.network.encoder.state_dict().items():
+        torch.testing.assert_close(network.encoder.state_dict()[name], theirs, rtol=0, atol=1e-6)
 
 
 def test_symbols_meet_their_own_vectors(tmp_path: Path) -> None:

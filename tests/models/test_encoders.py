@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 
 from headstart.errors import BadInput
 from headstart.models.contract import counted_flops
-from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops
+from headstart.models.encoders import EncoderSpec, TokenEncoder, build_encoder, encoder_flops, joined, there
 from headstart.sequence import Batch, Signature
 
 FLOATS = Signature("floats", 3, 6, 6, "none")
@@ -107,6 +108,57 @@ def test_what_needs_floats_is_refused_for_tokens() -> None:
         build_encoder(EncoderSpec(masked="channel"), TOKENS, D)
     with pytest.raises(BadInput, match=r"model\.encoder\.init: 'orthogonal' is for float inputs.*'standard'"):
         build_encoder(EncoderSpec(init="orthogonal"), TOKENS, D)
+
+
+def joined_slowly(encoder: TokenEncoder, batch: Batch, patch: int) -> torch.Tensor:
+    """Number after number: what a channel makes of a token and the six before it, and the largest of each patch."""
+    assert encoder.filter is not None
+    assert encoder.filter_bias is not None
+    out = torch.zeros(len(batch), -(-batch.inputs.shape[1] // patch), D)
+    for row, position, channel in product(*map(range, out.shape)):
+        numbers = []
+        for token in range(patch * position, patch * (position + 1)):
+            if token >= batch.inputs.shape[1] or not batch.valid[row, token]:
+                numbers.append(torch.zeros(()))
+                continue
+            total = encoder.filter_bias[channel]
+            for back in range(min(7, token + 1)):
+                value = encoder.weight[batch.inputs[row, token - back], channel]
+                if batch.masked is not None and batch.masked[row, token - back]:
+                    value = torch.zeros(()) if encoder.masked is None else encoder.masked[channel]
+                total = total + encoder.filter[channel, 6 - back] * value
+            numbers.append(F.gelu(total))
+        out[row, position, channel] = max(numbers)
+    return out
+
+
+@pytest.mark.parametrize("patch", [2, 3, 5, 12])
+@pytest.mark.parametrize("kind", ["vector", "zero"])
+@pytest.mark.parametrize("lengths", [(11, 11), (11, 4)])
+def test_joined_tokens_are_those_of_a_slow_reference(patch: int, kind: Any, lengths: tuple[int, int]) -> None:
+    encoder = build_encoder(EncoderSpec(masked=kind, patch=patch), TOKENS, D)
+    assert isinstance(encoder, TokenEncoder)
+    made = torch.Generator().manual_seed(2)
+    valid = torch.arange(11) < torch.tensor(lengths)[:, None]
+    batch = Batch(torch.randint(0, 9, (2, 11), generator=made), valid, torch.arange(2), full=bool(valid.all()))
+    for masked in (None, (torch.rand(2, 11, generator=made) < 0.3) & valid):
+        batch = replace(batch, masked=masked)
+        ours = joined(encoder(batch), there(batch), patch)
+        torch.testing.assert_close(ours, joined_slowly(encoder, batch, patch))
+        positions = there(batch, patch)
+        wanted = [[patch * i < length for i in range(-(-11 // patch))] for length in lengths]
+        assert (positions is None and all(map(all, wanted))) or positions.tolist() == wanted  # type: ignore[union-attr]
+
+
+def test_what_joins_tokens_is_refused_for_floats() -> None:
+    with pytest.raises(BadInput, match=r"model\.encoder\.patch: 4 joins tokens, this task has floats; .* task\.patch"):
+        build_encoder(EncoderSpec(patch=4), FLOATS, D)
+
+
+def test_flops_of_joined_tokens_are_those_of_a_count() -> None:
+    encoder = build_encoder(EncoderSpec(patch=4), TOKENS, D)
+    batch = replace(batch_of(TOKENS), inputs=batch_of(TOKENS).inputs[:1])
+    assert encoder_flops(TOKENS, D, 6, 4) == counted_flops(lambda: encoder(batch))
 
 
 @pytest.mark.parametrize("signature", [FLOATS, GAPPED, TOKENS])

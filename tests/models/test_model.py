@@ -12,6 +12,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from headstart.errors import BadInput
 from headstart.models.contract import counted_flops
+from headstart.models.encoders import there
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.seeds import Draw
@@ -128,10 +129,11 @@ def test_what_is_embedded_is_what_the_head_reads() -> None:
     torch.testing.assert_close(x.mean(-1), torch.zeros(2, 10), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("signature", [FLOATS, TOKENS])
+@pytest.mark.parametrize(("signature", "patch"), [(FLOATS, 1), (TOKENS, 1), (TOKENS, 4)])
 @pytest.mark.parametrize("kind", ["sequence", "position", "pair"])
-def test_model_flops_are_those_of_a_count(signature: Signature, kind: Any) -> None:
-    spec = read(ModelSpec, {"width": 16, "feed_forward": {"kind": "glu"}, "mixer": {"kind": "attention"}})
+def test_model_flops_are_those_of_a_count(signature: Signature, patch: int, kind: Any) -> None:
+    table = {"width": 16, "feed_forward": {"kind": "glu"}, "mixer": {"kind": "attention"}, "encoder": {"patch": patch}}
+    spec = read(ModelSpec, table)
     output = Output(kind, 3)
     model = build_model(spec, signature, output, 0)
     batch = batch_of(signature)
@@ -265,3 +267,60 @@ def test_a_stack_of_models_with_relative_positions_trains_like_each_apart() -> N
         slopes, _ = _step(model, batch, {n: v[seed] for n, v in weights.items()}, dict(model.named_buffers()), seed)
         for name, slope in slopes.items():
             torch.testing.assert_close(stacked[name][seed], slope, rtol=1e-4, atol=1e-6)
+
+
+JOINED = read(ModelSpec, {"width": 16, "encoder": {"patch": 4}})
+
+
+@pytest.mark.parametrize("patch", [2, 4, 11])
+@pytest.mark.parametrize("kind", ["sequence", "position"])
+@pytest.mark.parametrize(("norm", "pool"), [("layer", "max"), ("batch", "mean"), ("none", "last")])
+def test_of_joined_tokens_padding_changes_nothing(patch: int, kind: Any, norm: Any, pool: Any) -> None:
+    spec = read(ModelSpec, {"width": 16, "norm": norm, "pool": pool, "dropout": 0.3, "encoder": {"patch": patch}})
+    model = build_model(spec, TOKENS, Output(kind, 3), 0).double()
+    lengths = (10, 6, 1)
+    padded = batch_of(TOKENS, lengths)
+    changed = replace(padded, inputs=torch.where(padded.valid, padded.inputs, 6))
+    draw = Draw(1, 0, padded.index)
+    for more in ((draw, {}), (None, None)):
+        ours, theirs = (model(batch, *more) for batch in (padded, changed))
+        there = padded.valid if kind == "position" else slice(None)
+        torch.testing.assert_close(ours[there], theirs[there], rtol=0, atol=1e-12)
+    for row, length in enumerate(lengths):
+        alone = Batch(padded.inputs[row : row + 1, :length], padded.valid[row : row + 1, :length], padded.index[:1])
+        tokens = slice(length) if kind == "position" else slice(None)
+        for batch in (alone, replace(alone, full=True)):
+            torch.testing.assert_close(model(batch)[0], model(padded)[row, tokens], rtol=0, atol=1e-12)
+
+
+def test_blocks_see_the_joined_tokens() -> None:
+    model, batch = build_model(JOINED, TOKENS, ASKED, 0), batch_of(TOKENS, (10, 5, 4))
+    assert model.embed(batch).shape == (3, 3, 16)
+    assert torch.equal(model.head(model.embed(batch), there(batch, 4)), model(batch))
+    few = replace(batch, inputs=batch.inputs[:1, :4], valid=batch.valid[:1, :4], index=batch.index[:1])
+    torch.testing.assert_close(model.embed(few)[0, 0], model.embed(replace(few, full=True))[0, 0])
+    learned = read(ModelSpec, {"encoder": {"patch": 4}, "position": {"kind": "learned"}})
+    assert build_model(learned, TOKENS, ASKED, 0).position.table.shape == (3, 64)  # type: ignore[union-attr]
+    with pytest.raises(BadInput, match=r"position\.length: 2 is less than the task's longest sequence of 3"):
+        build_model(read(ModelSpec, {"encoder": {"patch": 4}, "position": {"length": 2}}), TOKENS, ASKED, 0)
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_each_of_the_joined_tokens_has_an_answer_of_its_own(bare: bool) -> None:
+    model, batch = build_model(JOINED, TOKENS, Output("position", 7, bare), 0), batch_of(TOKENS, (10, 9))
+    blocks, tokens, answer = model.embed(batch), model.encoder(batch), model(batch)
+    assert answer.shape == (2, 10, 16 if bare else 7)
+    for row, token in product(range(2), range(10)):
+        x = tokens[row, token] + blocks[row, token // 4]
+        torch.testing.assert_close(answer[row, token], x if bare else model.head.output(x))
+
+
+def test_what_cannot_be_asked_of_joined_tokens_is_refused() -> None:
+    causal = read(ModelSpec, {"causal": True, "encoder": {"patch": 4}})
+    assert build_model(causal, TOKENS, ASKED, 0)(batch_of(TOKENS)).shape == (2, 3)
+    with pytest.raises(BadInput, match=r"model\.encoder\.patch: 4 tokens .*; set patch = 1, or causal = false"):
+        build_model(causal, TOKENS, Output("position", 7), 0)
+
+
+def test_joined_tokens_are_said_in_words() -> None:
+    assert JOINED.describe().endswith(", 4 tokens joined into each position")

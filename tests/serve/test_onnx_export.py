@@ -92,6 +92,7 @@ SERVED: dict[str, Any] = {
     "text": lambda: (texts("text"), {}),
     "dna": lambda: (texts(), {}),
     "tokens": lambda: (tokens(), {}),
+    "joined letters": lambda: (texts("text"), {"model": {"encoder": {"patch": 4}, "position": {"kind": "learned"}}}),
     "max": lambda: (walks(), {"model": {"pool": "max", "norm": "batch", "feed_forward": {"kind": "glu"}}}),
     "last": lambda: (walks(), {"model": {"pool": "last", "causal": True, "position": {"kind": "rotary"}}}),
     "learned": lambda: (walks(), {"model": {"position": {"kind": "learned"}, "norm_place": "after"}}),
@@ -330,6 +331,7 @@ def test_a_file_of_causal_mixers_answers_as_predict_does(tmp_path: Path) -> None
         ("target", {"kind": "s4d", "directions": 1, "gate": "none"}),
         ("text", "attention"),
         ("tokens", "mega"),
+        ("joined letters", "s4d"),
     ],
     ids=lambda x: x if isinstance(x, str) else x["kind"],
 )

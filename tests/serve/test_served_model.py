@@ -31,6 +31,7 @@ SETS: dict[str, tuple[Sequences, dict[str, Any]]] = {
     "dna": (texts("dna"), {}),
     "text": (texts("text"), {"model": {"pool": "last"}}),
     "tokens": (tokens(), {}),
+    "joined letters": (texts("text"), {"model": {"encoder": {"patch": 4}, "pool": "max"}}),
 }
 
 

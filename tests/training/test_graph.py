@@ -85,6 +85,7 @@ MASKED = MaskedSpec(mask_rate=0.5, loss="l1")
 CASES = {
     "masks": Case(MASKED),
     "masked tokens": Case(MaskedSpec(mask_rate=0.3, loss="tokens"), tokens=True),
+    "joined tokens": Case(MaskedSpec(mask_rate=0.3, loss="tokens"), {"encoder": {"patch": 5}}, tokens=True),
     "dropout, running statistics, clipping": Case(ClassifySpec(), {"dropout": 0.2, "norm": "batch"}, {"clip": 0.1}),
     "decay, warm-up, pools": Case(ClassifySpec(), optim={"weight_decay": 0.1, "warmup_steps": 9, "length_pool": 2}),
     "rates of their own": Case(RegressSpec(), {"mixer": {"kind": "s4d"}}, {"weight_decay": 0.1}),

@@ -31,6 +31,11 @@ CASES: dict[str, dict[str, Any]] = {
     "pairs": {"objective": {"kind": "retrieve"}, "made": {"shape": "pairs"}},
     "weighted classes": {"objective": {"class_weights": (0.2, 0.8), "label_smoothing": 0.1}},
     "masked tokens in spans": {"objective": {"kind": "masked", "span": 2, "loss": "tokens"}, "made": {"tokens": True}},
+    "masked tokens that are joined": {
+        "objective": {"kind": "masked", "loss": "tokens"},
+        "model": {"encoder": {"patch": 5}},
+        "made": {"tokens": True},
+    },
     "masked numbers with gaps": {"objective": {"kind": "masked"}, "made": {"gaps": True}},
     "causal": {"objective": {"kind": "causal"}, "model": {"causal": True}, "made": {"tokens": True}},
     "pools of lengths": {"optim": {"length_pool": 2}},

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from headstart.errors import BadInput
+from headstart.models.encoders import there
 from headstart.models.model import SequenceModel
 from headstart.parameters import LEAVES, block_of, leaves
 from headstart.sequence import Batch
@@ -111,10 +112,11 @@ def spreads(model: SequenceModel) -> list[Spread]:
 def activations(model: SequenceModel, batch: Batch) -> list[float]:
     """Standard deviation of each block's output over valid positions and channels together (population's)."""
     spreads: list[float] = []
+    valid = there(batch, model.patch)
 
     def note(module: Any, inputs: Any, x: Tensor) -> None:
         del module, inputs
-        values = x[batch.valid] if not batch.full else x
+        values = x if valid is None else x[valid]
         spreads.append(float(values.double().std(correction=0)))
 
     with ExitStack() as hooks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -164,7 +163,7 @@ class Fit:
         known, spec = self.known, self.spec
         shape = shape_of(known.kind, known.lengths)
         if known.backbone is not None:
-            longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
+            longest = shape.alone or int(known.lengths.max())
             known.backbone.check(-(-longest // shape.patch), self.task.symbols)
         check_served(self.settings, known.backbone, known.series)
         if known.start is not None:

@@ -205,9 +205,6 @@ def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
 def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
     """The study of the networks, as a file would hold it, but for where its data are."""
     size = defaults.batch_size(known.labelled, known.rows)
-    # Networks alone read patches or a cut: the other models see every position.
-    read = {"patch": shape.patch} if shape.patch > 1 else {}
-    read |= {"longest": shape.longest} if shape.longest is not None else {}
 
     def optim(lr: float) -> dict[str, Any]:
         return {"lr": lr, "batch_size": size, "warmup_share": 0.1, "clip": 1.0, "weight_decay": 0.01}
@@ -225,29 +222,31 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         "optim": optim(amount.rates[0]),
         "budget": budget(amount.steps),
     }
-    kind, network = defaults.KINDS[known.kind], {"task": read} if read else {}
-    # Said in the arms: that of a checkpoint has the norm of its own.
-    norm = {"norm": kind.norm} if kind.norm != "layer" else {}
-    usual = {**network, "model": norm} if norm else network
+    kind, network, alone = defaults.KINDS[known.kind], shape.task(shape.longest), shape.task(shape.alone)
+    # Said in the arms: that of a checkpoint has the norm and the input layer of its own.
+    own_model: dict[str, Any] = {"norm": kind.norm} if kind.norm != "layer" else {}
+    own_model |= {"encoder": {"patch": shape.join}} if shape.join > 1 else {}
+    usual = {**network, "model": own_model} if own_model else network
     arms: dict[str, Any] = {"scratch": usual}
     pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
     if settings.pretrains:
         arms["self_pretrained"] = {**usual, **pretrained}
     if settings.augment:
-        arms[AUGMENTED] = {**usual, "task": {**read, "augment": list(defaults.AUGMENT)}}
+        arms[AUGMENTED] = {**usual, "task": {**network.get("task", {}), "augment": list(defaults.AUGMENT)}}
     if amount.second:
-        arms[SECOND] = {**network, "model": {"mixer": dict(kind.second), **norm}}
+        arms[SECOND] = {**network, "model": {"mixer": dict(kind.second), **own_model}}
     for name, own in settings.own_arms.items():
-        arms[name] = {**network, "model": {"kind": own}, **(pretrained if name != own else {})}
+        arms[name] = {**alone, "model": {"kind": own}, **(pretrained if name != own else {})}
     stages: dict[str, Any] = {"pretrain": pretrain, "finetune": finetune}
     if known.backbone is not None:
         stages = {BACKBONE: {"checkpoint": {"content": known.backbone.content}}, **stages}
         for name, steps in ((BACKBONE, amount.backbone_steps), (TUNED, amount.tuned_steps)):
             if steps:
-                arms[name] = {**network, **known.backbone.arm(name, steps)}
+                arms[name] = {**alone, **known.backbone.arm(name, steps)}
     if known.start is not None:
         stages = {STARTED: {"checkpoint": {"content": known.start.content}}, **stages}
-        arms[STARTED] = {**network, **known.start.arm(_read_signature(known, shape))}
+        most = shape.alone and shape.alone * known.start.fields.spec.encoder.patch
+        arms[STARTED] = {**shape.task(most), **known.start.arm(_read_signature(known, shape))}
     model = defaults.model_table(known.kind, known.labelled, known.lengths)
     return {
         "name": "fit",
@@ -331,6 +330,9 @@ def _texts(
     if settings.augment:
         lines.append(f"{AUGMENTED}: the first network again, on train sequences changed by {listed(defaults.AUGMENT)}")
     lines += shape.texts(known.lengths)
+    singly = [*settings.models, *([known.backbone.name] if known.backbone is not None else [])]
+    if singly and shape.alone is not None and shape.alone != shape.longest:
+        lines.append(f"{listed(singly)}: no positions are joined, and the first {shape.alone:,} are read")
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
     loss = (
         "squared error"

@@ -38,6 +38,7 @@ def exportable_network(network: nn.Module, length: int) -> nn.Module:
     own: Callable[[int], nn.Module] | None = getattr(out, "exportable", None)
     if own is not None:
         return own(length)
+    length = -(-length // int(out.patch))  # type: ignore[arg-type]
     for block in out.get_submodule("blocks").children():
         block.mixer = exportable(block.get_submodule("mixer"), length)
     return out

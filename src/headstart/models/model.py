@@ -20,7 +20,7 @@ from headstart.models.blocks import (
     gpt2_start,
 )
 from headstart.models.checkpoints.like import with_like
-from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops
+from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops, joined, there
 from headstart.models.heads import Output, Pool, build_head, head_flops
 from headstart.models.kind import ModelKind
 from headstart.models.mixers import MIXERS
@@ -153,7 +153,7 @@ class ModelSpec(ModelKind):
 
     described: ClassVar[tuple[str, ...]] = (
         *("width", "blocks", "mixer", "norm", "feed_forward", "position.kind", "encoder.init", "init"),
-        *("causal", "dropout", "pool", "embedding_norm", "parallel"),
+        *("causal", "dropout", "pool", "embedding_norm", "parallel", "encoder.patch"),
     )
 
     def describe(self) -> str:
@@ -168,6 +168,7 @@ class ModelSpec(ModelKind):
             f"{self.feed_forward.describe()} {beside}and {self.pool} pooling"
             + (", causal" if self.causal else "")
             + (f", dropout {plain(self.dropout)}" if self.dropout else "")
+            + (f", {self.encoder.patch} tokens joined into each position" if self.encoder.patch > 1 else "")
         )
 
     def describe_fresh(self) -> str:
@@ -192,7 +193,12 @@ class ModelSpec(ModelKind):
         """A fresh model. Raises: BadInput as `build_model`."""
         return build_model(self, signature, output, seed)
 
+    def positions(self, length: int) -> int:
+        """Positions that a sequence of this length has in the blocks."""
+        return -(-length // self.encoder.patch)
+
     def kernel_flops(self, length: int) -> dict[str, float]:
+        length = self.positions(length)
         made = {f"blocks.{i}.mixer": m.kernel_flops(self.width, length, self.causal) for i, m in enumerate(self.mixers)}
         return {name: flops for name, flops in made.items() if flops}
 
@@ -201,7 +207,9 @@ class ModelSpec(ModelKind):
 
         Matrix products and what mixers state; norms, activations and additions are left out.
         """
-        out = [("encoder", encoder_flops(signature, self.width, length)), ("position", 0.0), ("embedding_norm", 0.0)]
+        inputs, length = length, self.positions(length)
+        out = [("encoder", encoder_flops(signature, self.width, inputs, self.encoder.patch))]
+        out += [("position", 0.0), ("embedding_norm", 0.0)]
         for number, mixer in enumerate(self.mixers):
             name = f"model.mixer: flops of {type(mixer).__name__}"
             with OwnCall(name):
@@ -212,7 +220,7 @@ class ModelSpec(ModelKind):
             for layer, of_layer in flops.items():
                 pair = [(f"blocks.{number}.norm_{layer}", 0.0), (f"blocks.{number}.{layer}", of_layer)]
                 out += pair if self.norm_place == "before" else pair[::-1]
-        return [*out, ("norm", 0.0), ("head", head_flops(output, self.width, length))]
+        return [*out, ("norm", 0.0), ("head", head_flops(output, self.width, inputs))]
 
     @property
     def alone(self) -> str:
@@ -233,9 +241,11 @@ class Network(nn.Module):
     """What a trained stage trains: `forward` answers an objective, `embed` gives what the head looks at.
 
     recordable: whether a training step may be recorded and replayed (a forward that is pure, see `SequenceModel`).
+    patch: tokens of a position of `embed`.
     """
 
     recordable: ClassVar[bool] = True
+    patch: int = 1
 
     def embed(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """(B, L, D); what stands at padded positions means nothing."""
@@ -245,25 +255,31 @@ class Network(nn.Module):
 class SequenceModel(Network):
     """Encoder, positions, a norm of what enters the blocks (or none), blocks, last norm, head.
 
+    Where `patch` tokens are joined, blocks and pooling see ceil(L / patch) positions, the L of what is below. Answers
+    per position are one per token again, of the sum of its own vector and the last one of its patch.
+
     A forward is pure: what training changes besides parameters is handed out in `statistics`. With `draw`
     dropout and other random numbers are on (training), without it they are off. `statistics`: a dict makes
     batch norms use this batch and write their new running values there, under the full names of the buffers;
     None makes them use the running values.
     """
 
-    def __init__(self, parts: Mapping[str, nn.Module], blocks: list[Block], rate: float) -> None:
+    def __init__(self, parts: Mapping[str, nn.Module], blocks: list[Block], rate: float, patch: int = 1) -> None:
         super().__init__()
         self.encoder, self.position = parts["encoder"], parts["position"]
         self.embedding_norm = parts["embedding_norm"]
         self.blocks = nn.ModuleList(blocks)
         self.norm, self.head = parts["norm"], parts["head"]
-        self.rate = rate
+        self.rate, self.patch = rate, patch
 
     def forward(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """The head's answer: (B, size), (B, L, size) or, for pairs, (B / 2, size)."""
-        valid = None if batch.full else batch.valid
+        valid = there(batch, self.patch)
         if batch.features is None:
-            x = self.embed(batch, draw, statistics)
+            tokens = self.encoder(batch)
+            x = self.lower(batch, len(self.blocks) + 1, draw, statistics, tokens)
+            if self.patch > 1 and getattr(self.head, "pool", None) is None:
+                x = tokens + x.repeat_interleave(self.patch, 1)[:, : tokens.shape[1]]
         else:
             x = self.through(batch.features, valid, (batch.level, len(self.blocks) + 1), draw, statistics)
             valid = None if batch.level > len(self.blocks) else valid  # pooled already
@@ -273,11 +289,21 @@ class SequenceModel(Network):
         """(B, L, D) after the last norm; what stands at padded positions means nothing."""
         return self.lower(batch, len(self.blocks) + 1, draw, statistics)
 
-    def lower(self, batch: Batch, level: int, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
-        """(B, L, D) after the first `level` blocks; with one more than there are, after the last norm."""
-        # A batch knows whether it is full: asking the data here would stop a GPU and break stacks of models.
-        valid = None if batch.full else batch.valid
-        x = self.embedding_norm(self.position(self.encoder(batch)), valid, statistics)
+    def lower(
+        self,
+        batch: Batch,
+        level: int,
+        draw: Draw | None = None,
+        statistics: Tensors | None = None,
+        encoded: Tensor | None = None,
+    ) -> Tensor:
+        """(B, L, D) after the first `level` blocks; with one more than there are, after the last norm.
+
+        encoded: what the encoder gives, where it is known.
+        """
+        valid, x = there(batch, self.patch), self.encoder(batch) if encoded is None else encoded
+        x = joined(x, there(batch), self.patch) if self.patch > 1 else x
+        x = self.embedding_norm(self.position(x), valid, statistics)
         x = dropout(x, self.rate, draw, "encoder")
         return self.through(x, valid, (0, level), draw, statistics)
 
@@ -336,15 +362,16 @@ def _position(spec: ModelSpec, length: int) -> nn.Module:
 
 
 def model_length(spec: ModelSpec, signature: Signature) -> int:
-    """Places that a model is built for.
+    """Positions that the blocks of a model are built for.
 
     Raises: BadInput where the spec asks for fewer than the task's longest sequence has.
     """
-    length = spec.position.length or signature.length
-    if length < signature.length:
+    longest = spec.positions(signature.length)
+    length = spec.position.length or longest
+    if length < longest:
         raise BadInput(
             f"model.position.length: {length} is less than the task's longest sequence of "
-            f"{signature.length}; give at least that, or leave it out"
+            f"{longest}; give at least that, or leave it out"
         )
     return length
 
@@ -354,7 +381,12 @@ def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int
 
     Raises: BadInput where spec and task, or width and mixer, do not fit.
     """
-    length = model_length(spec, signature)
+    length, patch = model_length(spec, signature), spec.encoder.patch
+    if patch > 1 and spec.causal and output.kind == "position":
+        raise BadInput(
+            f"model.encoder.patch: {patch} tokens are joined into one position, so that an answer for each token sees "
+            "the next ones, which model.causal = true forbids; set patch = 1, or causal = false"
+        )
     parts = {
         "encoder": seeded(seed, "encoder", lambda: build_encoder(spec.encoder, signature, spec.width)),
         "position": seeded(seed, "position", lambda: _position(spec, length)),
@@ -365,4 +397,4 @@ def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int
     blocks = [_block(spec, number, length, seed) for number in range(spec.blocks)]
     if spec.init == "gpt2":
         seeded(seed, "gpt2", lambda: gpt2_start(blocks, spec.blocks))
-    return SequenceModel(parts, blocks, spec.dropout)
+    return SequenceModel(parts, blocks, spec.dropout, patch)

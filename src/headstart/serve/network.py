@@ -14,6 +14,7 @@ import torch
 
 from headstart.errors import BadInput
 from headstart.models.checkpoints.folder import CONFIG, Header
+from headstart.models.encoders import there
 from headstart.models.heads import SequenceHead, pooled
 from headstart.models.model import ModelSpec, Network
 from headstart.models.outline import without_numbers
@@ -155,7 +156,7 @@ def vectors_of(network: Network, x: Examples, size: int) -> np.ndarray:
     assert head is not None
 
     def vector(batch: Batch) -> torch.Tensor:
-        return pooled(network.embed(batch), None if batch.full else batch.valid, head.pool)
+        return pooled(network.embed(batch), there(batch, network.patch), head.pool)
 
     return _each(vector, x, size)
 

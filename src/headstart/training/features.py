@@ -8,6 +8,7 @@ It is no option: a stage that this applies to is trained so everywhere, since it
 - the frozen layers draw no random numbers in training (dropout, hashing);
 - every epoch has the same inputs: no endless task, no augmentation, no masks;
 - the budget reads each train example at least once;
+- the encoder joins no tokens (`model.encoder.patch`): features are kept by the positions of the examples;
 - the features of train, val and test together take at most LIMIT bytes of memory. Others take the plain way.
 """
 
@@ -134,7 +135,7 @@ def feature_batches(
     What the caller knows is not asked here: whether inputs are the same in every epoch, and how long is trained.
     """
     masks = type(objective).prepare is not ObjectiveSpec.prepare
-    if level == 0 or masks or not isinstance(model, SequenceModel):
+    if level == 0 or masks or not isinstance(model, SequenceModel) or model.patch > 1:
         return {}
     features = {name: FeatureBatches(feed, model, level, optim) for name, feed in feeds.items()}
     fits = 4 * width * sum(feed.positions for feed in features.values()) <= LIMIT

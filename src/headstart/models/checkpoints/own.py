@@ -60,7 +60,7 @@ def _fields(config: Config) -> OwnFields:
             f"{config.path}: the network is a model of a plugin, whose parts are not known here; name another"
         )
     spec = read(ModelSpec, model, "network.model")
-    positions = length if spec.position.kind == "learned" else None
+    positions = spec.positions(length) if spec.position.kind == "learned" else None
     if positions is not None:
         model["position"] = {name: value for name, value in model["position"].items() if name != "length"}
     return OwnFields(OWN, model, positions, None if numbers else width, symbols, signature=signature, kind=kind)
