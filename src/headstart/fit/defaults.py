@@ -65,9 +65,6 @@ KINDS: dict[str, Kind] = {
     "tokens": Kind(0.15, 512, "max", _STATES, aligned="learned"),
 }
 
-AUGMENT = ("jitter", "scale")
-"""How train sequences of the arm `augmented` change in each epoch: see `tasks.own.OwnSpec`."""
-
 RATES = (1e-3, 3e-3)
 ONE_RATE = (2e-3,)
 PRETRAIN_RATE = 2e-3
