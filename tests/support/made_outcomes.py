@@ -12,8 +12,8 @@ from headstart.baselines.measures import scores_of, softmax
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.card import data_card
 from headstart.fit.occlusion import Occlusion
-from headstart.fit.outcome import NETWORKS, Answers, Candidate, Outcome
-from headstart.fit.settings import SERVABLE
+from headstart.fit.outcome import Answers, Candidate, Outcome
+from headstart.fit.settings import NETWORKS, SERVABLE
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import ClassifySpec, RegressSpec
