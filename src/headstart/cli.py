@@ -228,7 +228,7 @@ def fit(
     test_share: opt.TestShareOption = 0.2,
     no_group: Annotated[bool, typer.Option("--no-group", help="Split rows of one group apart.")] = False,
     pretrain: opt.PretrainOption = None,
-    augment: opt.AugmentOption = False,
+    augment: opt.AugmentOption = None,
     show_examples: Annotated[bool, typer.Option("--show-examples", help="Show sequences on the page.")] = False,
     export: Annotated[
         str | None, typer.Option("--export", metavar="sklearn", help="Also FOLDER/model.skops, for scikit-learn.")
@@ -249,7 +249,7 @@ def fit(
     settings: dict[str, Any] = {"val": val, "test": test, "unlabelled": unlabelled, "time": time, "seeds": seeds}
     settings |= {"folds": folds, "balanced": balanced, "serve": serve, "split_seed": split_seed, "val_share": val_share}
     settings |= {"split": split, "test_share": test_share, "by_group": not no_group, "pretrain": pretrain}
-    settings |= {"backbone": backbone, "start": start, "augment": augment}
+    settings |= {"backbone": backbone, "start": start, "augment": tuple(augment or ())}
     ways: dict[str, Any] = {"store": store, "workers": workers, "threads": threads, "device": device}
     ways |= {"dry_run": dry_run, "show_examples": show_examples, "plugins": plugin or [], "export": export}
     raise typer.Exit(fit_file(file, out, layout, overrides or [], settings, **ways))

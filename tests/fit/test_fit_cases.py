@@ -417,7 +417,7 @@ def test_a_second_network_is_self_pretrained_or_not_as_the_command_says(word, th
     assert ("self_pretrained" in capsys.readouterr().out) == there
 
 
-@pytest.mark.parametrize(("words", "changes"), [(["--augment"], True), ([], False)])
+@pytest.mark.parametrize(("words", "changes"), [(["--augment", "jitter", "--augment", "scale"], True), ([], False)])
 def test_one_network_sees_augmented_sequences_or_none_does_as_the_command_says(
     words, changes, tmp_path, capsys
 ) -> None:
@@ -442,10 +442,10 @@ def test_one_network_sees_augmented_sequences_or_none_does_as_the_command_says(
 def test_augmented_letters_are_refused(tmp_path, capsys) -> None:
     lines = ["label,sequence", *(f"{'ab'[i % 2]},{'ACGT' * 3}{'ACGT'[i % 4] * (i + 1)}" for i in range(30))]
     (tmp_path / "train.csv").write_text("\n".join(lines))
-    assert fit(tmp_path, "train.csv", "--target", "label", "--augment") == 2
+    assert fit(tmp_path, "train.csv", "--target", "label", "--augment", "warp") == 2
     text = " ".join(capsys.readouterr().err.split())
     assert re.search(
-        r"--augment: \[.*\] is for sequences of numbers, and these are DNA, letter by letter; leave it out", text
+        r"--augment: \['warp'\] is for sequences of numbers, and these are DNA, letter by letter; leave it out", text
     )
 
 

@@ -55,7 +55,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     plugins: Sequence[str | os.PathLike[str]] = ()
     backbone: str | os.PathLike[str] | None = None
     start: str | os.PathLike[str] | None = None
-    augment: bool = False
+    augment: Sequence[str] | str = ()
     served_: Served = field(init=False)
     outcome_: Outcome = field(init=False)
 
@@ -238,7 +238,8 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         longer.
     start: another model, by the folder that `save_pretrained` or `headstart fit` wrote, or a stage of `store` by its
         id: one arm more begins with its weights, with a new input layer where the sequences have other channels.
-    augment: whether a network more is trained on augmented sequences of numbers, for validation to choose.
+    augment: one or more of `jitter`, `scale` and `warp`: one arm more has the network from random weights, trained on
+        sequences of numbers that change so in each epoch.
 
     After a fit: classes_; outcome_, all that was compared; served_, the models; n_features_in_ where X has columns.
     """

@@ -190,7 +190,7 @@ def cost_of(
     before = filled.step * amount.pretrain_steps + filled.unit * (EVALUATIONS * known.val + 2 * (known.rows + rest))
     own = len(settings.own_arms), len(settings.own_arms) - len(settings.models)
     arms, pretrained = (2 + own[0], 1 + own[1]) if settings.pretrains else (1 + own[0], 0)
-    arms += amount.second + settings.augment
+    arms += amount.second + bool(settings.augment)
     before = before if settings.pretrains else 0.0
     more = 0.0
     if known.backbone is not None and amount.backbone_steps:

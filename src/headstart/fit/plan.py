@@ -234,7 +234,7 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
     if settings.pretrains:
         arms["self_pretrained"] = {**usual, **pretrained}
     if settings.augment:
-        arms[AUGMENTED] = {**usual, "task": {**read, "augment": list(defaults.AUGMENT)}}
+        arms[AUGMENTED] = {**usual, "task": {**read, "augment": list(settings.augment)}}
     if amount.second:
         arms[SECOND] = {**network, "model": {"mixer": dict(kind.second), **norm}}
     for name, own in settings.own_arms.items():
@@ -337,7 +337,7 @@ def _texts(
     elif whole_amount(known, settings).second:
         lines.append(f"the time leaves too few steps for a second network, of {SECOND}")
     if settings.augment:
-        lines.append(f"{AUGMENTED}: the first network again, on train sequences changed by {listed(defaults.AUGMENT)}")
+        lines.append(f"{AUGMENTED}: the first network again, on train sequences changed by {listed(settings.augment)}")
     lines += shape.texts(known.lengths)
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
     loss = (

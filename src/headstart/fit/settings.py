@@ -16,6 +16,7 @@ from headstart.errors import BadInput, nearest
 from headstart.models import MODELS
 from headstart.spec import Spec, read
 from headstart.store import Damaged, publish_json, read_json
+from headstart.tasks.augmentation import CHANGES
 from headstart.text import listed
 
 PLAN = "plan.json"
@@ -36,7 +37,7 @@ EMBEDDING = "embedding"
 SECOND = "inception"
 """The arm of a second network, from random weights, whose mixer is another one: see `defaults.Kind.second`."""
 AUGMENTED = "augmented"
-"""The arm of the network from random weights whose train sequences change in each epoch: see `defaults.AUGMENT`."""
+"""The arm of the network from random weights whose train sequences change in each epoch."""
 STARTED = "started"
 """The arm of a network that starts from another model's weights, and the stage that reads them."""
 NETWORKS = {
@@ -70,8 +71,8 @@ class FitSettings:
     worth its time, see `left_out`). val_share, test_share (0: none), split, split_seed, by_group: of the split, as task
     `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
     person's own, each an arm more. backbone: a checkpoint whose frozen layers or features are an arm more, by its name
-    or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from. augment: an
-    arm more is trained on augmented sequences of numbers.
+    or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from. augment: how
+    the train sequences of an arm more change in each epoch, see `augment` of task `own`.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -96,7 +97,7 @@ class FitSettings:
     models: tuple[str, ...] = ()
     backbone: str | None = None
     start: str | None = None
-    augment: bool = False
+    augment: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.seeds is not None and (not self.seeds or len(set(self.seeds)) != len(self.seeds)):
@@ -113,6 +114,9 @@ class FitSettings:
             )
         if self.rates is not None and (not self.rates or any(not 0 < rate < math.inf for rate in self.rates)):
             raise BadInput(f"rates: {list(self.rates)} must be numbers above 0")
+        for name in self.augment:
+            if name not in CHANGES:
+                raise BadInput(f"augment: {nearest(name, CHANGES)}")
         for kind in self.models:
             if kind in TAKEN:
                 raise BadInput(f"plugin: a fit has an arm {kind!r} of its own; register the model under another name")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from headstart.sequence import Examples
 from headstart.tasks.task import Augment
 
 Change = Literal["jitter", "scale", "warp"]
+CHANGES: tuple[str, ...] = get_args(Change)
 JITTER, SCALE = 0.03, 0.1
 """Standard deviations of the noise that is added to each standardised value, and of the factor of each channel around 1
 (Um et al. 2017; the values of Iwana and Uchida 2021)."""

@@ -59,7 +59,8 @@ PretrainOption = Annotated[
     typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: where it is worth the time)."),
 ]
 AugmentOption = Annotated[
-    bool, typer.Option("--augment", help="Compare a network trained on augmented sequences of numbers, too.")
+    list[str] | None,
+    typer.Option("--augment", metavar="NAME", help="A further network on augmented numbers: jitter, scale, warp."),
 ]
 SplitOption = Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")]
 TestShareOption = Annotated[
