@@ -105,6 +105,9 @@ def main() -> None:
         f"sets accuracy gains (mean over sets with its 95 % interval): {', '.join(gains)}; the loss changes by "
         f"{', '.join(less)}.",
         "",
+        "No way gains 0.01 of accuracy on average, so that `fit` augments nothing unless `--augment` asks for it. One validation "
+        "row more or less is 0.017 of the accuracy on ECG200, 0.043 on ArrowHead and 0.008 on OSULeaf.",
+        "",
         f"`python benchmarks/fit_augment.py --data DIR --folds {options.folds} --write`, {date.today().isoformat()}, "
         f"{machine()}, headstart {version('headstart')}. Small UCR sets of those that defaults are chosen on "
         "(benchmarks/fit_against.toml). The loss is that of the weights with the best accuracy.",

@@ -446,8 +446,8 @@ CHOSEN = (
     "kernels instead of a network on ECG200, ArrowHead, ItalyPowerDemand, SyntheticControl, splice junctions and ECG5000; it was "
     "taken after the losses on the first three had been seen. "
     "[fit.md](../benchmarks/fit.md) and [fit-choice.md](../benchmarks/fit-choice.md) have what each gained there, set by "
-    "set, and what was tried and left out. ECG5000's official test rows are in a form that is not read: a fifth of its "
-    "train rows stands in."
+    "set, and what was tried and left out; [fit-augment.md](../benchmarks/fit-augment.md) says why nothing is augmented by "
+    "default. ECG5000's official test rows are in a form that is not read: a fifth of its train rows stands in."
 )
 SOURCES = (
     "Sources: UCR archive (Dau et al. 2018), UEA archive (Bagnall et al. 2018), Free Spoken Digit Dataset (Jackson et "
