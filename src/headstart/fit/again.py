@@ -91,8 +91,8 @@ def planned_again(plan: Plan, serves: Candidate, store: Store) -> Again:
             own["model"] = spec.model.choices(open_stage(store, model.identity, plan.data).model().facts)
         label = f"{SERVED}_{name}" if arms else SERVED
         arms[label] = overlay(plan.study.arms[name], {plan.study.reported: own, "seed": cell.seed})
-        for path in plan.study.axes.keys() & cell.settings.keys():
-            arms[label] = overlay(arms[label], nested(path, cell.settings[path]))
+        for path, value in cell.settings.items():
+            arms[label] = overlay(arms[label], nested(path, value))
         (again,) = make_plan(plan.study.model_copy(update={"arms": {label: arms[label]}}), plan.data).cells
         chains[name] = again.chain
         if store.status(again.chain[-1].identity) not in DONE:
