@@ -261,7 +261,7 @@ def networks_page(known: Mapping[str, Set], work: Path) -> list[str]:
         print("  ".join(lines[-1]), flush=True)
     table = {key: np.array([row[key] for row in rows]) for key in rows[0]}
     gains = {key: gain(table[key] - table["runs"]) for key in ("short", "whole")}
-    losses = {key: gain(table[key] - table["runs loss"]) for key in ("short loss", "whole loss", "whole loss, best")}
+    less = {key: gain(table[key] - table["runs loss"]) for key in ("short loss", "whole loss", "whole loss, best")}
     columns = [
         "set",
         "fits",
@@ -285,9 +285,9 @@ def networks_page(known: Mapping[str, Set], work: Path) -> list[str]:
         "median), its rate falling to 0 by then. *Whole*: for all steps of the plan, to the last weights. Each *fit* is one network "
         f"(from random weights; of S4D or of convolutions) in one outer fold. Over {len(rows)} sets the short training gains "
         f"{gains['short']} of accuracy and the whole {gains['whole']} (mean over sets with its 95 % interval); log loss changes by "
-        f"{losses['short loss']} and {losses['whole loss']}. The whole training is calibrated by a temperature that fits the *last* "
+        f"{less['short loss']} and {less['whole loss']}. The whole training is calibrated by a temperature that fits the *last* "
         "weights of a run on validation; with that of the best weights (*T of best*), which come earlier and are less sure, log loss "
-        f"changes by {losses['whole loss, best']}. So `fit` trains a network that serves again for all steps, and calibrates it by "
+        f"changes by {less['whole loss, best']}. So `fit` trains a network that serves again for all steps, and calibrates it by "
         "last weights.",
         "",
         f"`python benchmarks/fit_choice.py --data DIR --networks --write`, {date.today().isoformat()}, {machine()}, headstart "
