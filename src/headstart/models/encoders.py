@@ -59,6 +59,11 @@ def joined(x: torch.Tensor, valid: torch.Tensor | None, patch: int) -> torch.Ten
     return in_patches(x if valid is None else x.masked_fill(~valid[:, :, None], 0.0), patch).amax(2)
 
 
+def spread(x: torch.Tensor, patch: int, length: int) -> torch.Tensor:
+    """The vector of its patch for each of `length` tokens: (B, ceil(length / patch), D) -> (B, length, D)."""
+    return x.unsqueeze(2).expand(-1, -1, patch, -1).flatten(1, 2)[:, :length]
+
+
 class TokenEncoder(nn.Module):
     """A learned vector per token id, N(0, 1) at first; padding and masks need no id of their own.
 

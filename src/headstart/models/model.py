@@ -20,7 +20,7 @@ from headstart.models.blocks import (
     gpt2_start,
 )
 from headstart.models.checkpoints.like import with_like
-from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops, joined, there
+from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops, joined, spread, there
 from headstart.models.heads import Output, Pool, build_head, head_flops
 from headstart.models.kind import ModelKind
 from headstart.models.mixers import MIXERS
@@ -279,7 +279,7 @@ class SequenceModel(Network):
             tokens = self.encoder(batch)
             x = self.lower(batch, len(self.blocks) + 1, draw, statistics, tokens)
             if self.patch > 1 and getattr(self.head, "pool", None) is None:
-                x = tokens + x.repeat_interleave(self.patch, 1)[:, : tokens.shape[1]]
+                x = tokens + spread(x, self.patch, tokens.shape[1])
         else:
             x = self.through(batch.features, valid, (batch.level, len(self.blocks) + 1), draw, statistics)
             valid = None if batch.level > len(self.blocks) else valid  # pooled already

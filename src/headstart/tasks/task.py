@@ -323,9 +323,7 @@ def _refuse_empty_classes(task: Task, train: Examples, what: str) -> None:
 def patched_signature(signature: Signature, patch: int) -> Signature:
     """The signature of the same data with `patch` positions joined into one."""
     length, shortest = (-(-size // patch) for size in (signature.length, signature.shortest))
-    return (
-        replace(signature, width=patch * signature.width, length=length, shortest=shortest) if patch > 1 else signature
-    )
+    return replace(signature, width=patch * signature.width, length=length, shortest=shortest)
 
 
 def _patched(task: Task, patch: int) -> Task:
