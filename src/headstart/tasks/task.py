@@ -329,7 +329,8 @@ def patched_signature(signature: Signature, patch: int) -> Signature:
 def _patched(task: Task, patch: int) -> Task:
     """Join `patch` neighbouring positions of float inputs; what a last patch lacks counts as missing."""
     if task.signature.input != "floats" or task.signature.per_position:
-        raise BadInput(f"task.patch: {patch} needs float inputs and one target; use 1, or join by model.encoder.patch")
+        way = "join tokens with model.encoder.patch" if task.signature.input == "tokens" else "leave it at 1"
+        raise BadInput(f"task.patch: {patch} needs float inputs with one target per sequence; {way}")
     room = any((x.lengths % patch).any() for x in (task.train, task.val, task.test))
     signature = replace(patched_signature(task.signature, patch), missing=task.signature.missing or room)
     picture, width = task.picture, task.signature.width
