@@ -163,11 +163,15 @@ class Counter:
 
 def count_rows(over: np.ndarray, out: np.ndarray) -> None:
     """Write into `out` (b, n) float32 in how many rows `over` (b, R, n) is True: bytes are summed side by side."""
-    several, rows, n = over.shape
-    whole, last, out[...] = over.view(np.uint8), 0, 0
-    while (first := last) < rows:
+    (several, rows, n), whole, first = over.shape, over.view(np.uint8), 0
+    while first < rows:
         joined = min(max(1, _WIDE // n), rows - first)
         high = min((rows - first) // joined, BYTE)
         last = first + high * joined
         sums = np.add.reduce(whole[:, first:last].reshape(several, high, joined * n), axis=1, dtype=np.uint8)
-        out += np.add.reduce(sums.reshape(several, joined, n), axis=1, dtype=np.float32)
+        parts = sums.reshape(several, joined, n)
+        if first:
+            out += np.add.reduce(parts, axis=1, dtype=np.float32)
+        else:
+            np.add.reduce(parts, axis=1, dtype=np.float32, out=out)
+        first = last
