@@ -52,7 +52,7 @@ def write_letters(path: Path, count: int, seed: int) -> None:
 
 def headstart(folder: Path, *words: str, source: Path = HERE) -> Took:
     """Run the command line of the version in `source`. Raises: RuntimeError where it fails."""
-    environment = {**os.environ, "PYTHONPATH": str(source)}
+    environment = {**os.environ, "PYTHONPATH": str(source), "HEADSTART_STORE": str(folder / "runs")}
     began = time.perf_counter()
     with open(folder / "output.txt", "w") as output:
         process = subprocess.Popen(
