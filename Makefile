@@ -57,8 +57,8 @@ gpu: $(READY)
 
 # A language model of our own of 25 million parameters, then lu-2 with it on bits and MNIST, one seed, on a GPU; the same command goes on.
 LARGE = model.width=512 model.blocks=8 model.mixer.heads=8 model.feed_forward.width=2048 language.task.length=512 \
-	language.budget.steps=10000 language.optim.lr=3e-4 language.optim.warmup_steps=500 language.optim.precision=bfloat16 \
-	bits.optim.lr=3e-4 bits.optim.precision=bfloat16 pictures.optim.lr=3e-4 pictures.optim.precision=bfloat16 finetune.optim.precision=bfloat16
+	language.budget.steps=5000 language.optim.lr=3e-4 language.optim.warmup_steps=500 language.optim.precision=bfloat16 \
+	bits.optim.lr=3e-4 bits.optim.precision=bfloat16 pictures.optim.lr=1e-4 pictures.optim.precision=bfloat16 finetune.optim.precision=bfloat16
 gpu-backbone: $(READY)
 	$(BIN)/headstart run lu-2 --scale small --device cuda --data $(DATA) 'seed=[0]' 'columns=["memory","xor","mnist"]' $(LARGE)
 

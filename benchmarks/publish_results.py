@@ -39,11 +39,11 @@ RESULTS = ROOT / "docs" / "results"
 PAYS = pretraining_pays.NAME
 SEEDS = f"seeds/{PAYS}-[0-9].json"
 """A page made of the files of its seeds, which would be large if joined."""
-POOLED = ("positive-control.json", "which-part.json", "labels.json", SEEDS)
+POOLED = ("coser-1.json", "positive-control.json", "which-part.json", "labels.json", SEEDS)
 """Results with self-pretraining beside training from scratch in the same batches; a pilot is not among them."""
 NAMES = {
     "cifar_patches": "patches of CIFAR-10",
-    "image": "CIFAR-10 by four pixels",
+    "image": "CIFAR-10 by one or four pixels",
     "mnist": "MNIST",
     "own": "sets in files (time series, DNA, speech)",
 }
