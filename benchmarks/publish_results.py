@@ -64,9 +64,10 @@ OURS = ", our question"
 HEADS = ["verdict", "claim: columns, differences and seeds", "page"]
 HEAD = """# Results, as measured here
 
-Each claim, a paper's or of a question of our own: the verdict after Holm's correction for its page, each column's difference with its
-95 % interval and the smallest that so many seeds (n) could have detected. *The other way round* and *does not hold* (two that are
-called equal differ by more than the margin) contradict a claim; *undecided*: the interval contains both answers.
+Each claim with its verdict after Holm's correction for its page, each column's difference with its 95 % interval, and the smallest \
+difference that n seeds could have detected.
+*The other way round* and *does not hold* (two called equal differ by more than the margin) contradict a claim; *undecided*: the \
+interval contains both answers.
 """
 REMOVED = """## What is not here
 
