@@ -188,7 +188,7 @@ def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:
 
 def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK) -> Iterator[Sequences]:
     """The sequences of a file or folder, in their order: of a text table with a row for each and no quotes in blocks of
-    about `size` bytes, of all else at once.
+    about `size` bytes, of all else at once. The last one has the notes of all blocks.
 
     spec: a layout as `Layout.fixed` gives it, by which each block is read alike.
     Raises: BadInput as `read_sequences`, when it comes to what is wrong.

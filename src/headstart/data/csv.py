@@ -218,9 +218,8 @@ def of_lines(content: bytes, form: Form, spec: LayoutSpec, first: int = 1, threa
         )
     except pa.ArrowInvalid:
         return None
-    if columns.num_rows != lines:  # there are empty lines
-        return None
-    return _table(columns.slice(int(head)), form, np.arange(first + head, first + lines))
+    rows = columns.slice(int(head)) if columns.num_rows == lines else None  # otherwise there are empty lines
+    return None if rows is None else _table(rows, form, np.arange(first + head, first + lines))
 
 
 def _any_table(lines: Iterator[str], form: Form, types: list[Type], mistakes: Mistakes) -> Table | None:
