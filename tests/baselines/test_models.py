@@ -448,6 +448,40 @@ def test_pieces_are_answered_in_threads_in_their_order_while_a_product_has_one(m
         assert products() == before
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("units", [0, 1, 2, 19, 20, 21, 40, 41, 60])
+def test_each_unit_is_answered_once_in_its_place_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch, units: int, threads: int
+) -> None:
+    monkeypatch.setattr(contract, "FEW", 100)
+    monkeypatch.setattr(contract, "POSITIONS", 1_000)
+    x = waves(60, 0, least=50, most=50).take(np.arange(units))  # 20 of them are a piece
+
+    def answer(part: Examples) -> np.ndarray:
+        return np.stack([part.values[part.offsets[:-1], 0], part.lengths], axis=1)
+
+    with threadpool_limits(threads, user_api="blas"):
+        answers = by_pieces(x, 2, 1, answer, threaded=True)
+    assert answers.shape == (units, 2)
+    assert np.array_equal(answers, np.stack([x.values[x.offsets[:-1], 0], np.full(units, 50.0)], axis=1))
+
+
+def test_what_an_answer_raises_in_a_thread_is_raised_and_the_next_has_threads_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(contract, "FEW", 100)
+
+    def answer(part: Examples) -> np.ndarray:
+        raise BadInput("no answer")
+
+    with threadpool_limits(2, user_api="blas"):
+        before = ThreadpoolController().info()
+        with pytest.raises(BadInput, match="no answer"):
+            by_pieces(waves(60, 0), 1, 1, answer, threaded=True)
+        assert ThreadpoolController().info() == before
+    assert not contract._threads.locked()
+
+
 def test_who_comes_while_threads_answer_answers_alone_and_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     train, x = waves(40, 0), waves(60, 1)
     model = KernelsSpec(features=84, also=("hydra",)).fit(train, waves(20, 2), signature("waves"), 0)

@@ -63,6 +63,43 @@ def test_what_blocks_cannot_hold_is_read_at_once_from_there_on(cell: str, tmp_pa
     assert 1 < len(parts) < 6
 
 
+@pytest.mark.parametrize("last", ["", '"s200",a,1,2,3,4', "\n\n"])
+def test_notes_count_each_row_once_though_the_last_blocks_are_read_at_once(last: str, tmp_path: Path) -> None:
+    parts, whole = blocks(tmp_path / "new.csv", [*lines(**{f"r{i}_t3": "" for i in range(0, 200, 10)}), last])
+    assert len(parts) > 2
+    counts = [int(note.split()[0]) for part in parts for note in part.notes if "end in missing values" in note]
+    assert sum(counts) == 20
+    assert whole.notes[-1].startswith("20 sequences end in missing values")
+    assert [identifier for part in parts for identifier in part.ids or ()] == list(whole.ids or ())
+
+
+def test_a_block_may_begin_with_what_else_marks_the_beginning_of_a_file(tmp_path: Path) -> None:
+    text = lines()
+    first = "\n".join(text).encode()[:SIZE].count(b"\n")
+    parts, whole = blocks(tmp_path / "new.csv", lines(**{f"r{first - 1}_id": "\ufeffs"}))
+    ids = [identifier for part in parts for identifier in part.ids or ()]
+    assert ids == list(whole.ids or ())
+    assert ids[first - 1] == "\ufeffs"
+
+
+def test_an_empty_line_before_the_header_makes_it_no_row(tmp_path: Path) -> None:
+    parts, whole = blocks(tmp_path / "new.csv", ["", *lines()])
+    assert [identifier for part in parts for identifier in part.ids or ()] == list(whole.ids or ())
+    assert whole.ids == tuple(f"s{i}" for i in range(200))
+    assert parts[0].places.of(0) == f"{tmp_path / 'new.csv'}:3"
+
+
+def test_groups_that_begin_with_a_later_block_are_refused_as_at_once(tmp_path: Path) -> None:
+    text = [f"{line},{'group' if i == 0 else ''}" for i, line in enumerate(lines())]
+    first = "\n".join(text).encode()[:SIZE].count(b"\n")
+    path = tmp_path / "new.csv"
+    parts, whole = blocks(path, text, group="group")
+    assert len(parts) > 2
+    path.write_text("\n".join([*text[:first], *(f"{line}g1" for line in text[first:])]) + "\n")
+    with pytest.raises(BadInput, match=r"new\.csv:2 column 'group': the group is empty"):
+        list(read_blocks(path, whole.layout.spec, SIZE))
+
+
 def test_mistakes_of_all_blocks_are_named_as_without_blocks(tmp_path: Path) -> None:
     wrong = {"r5_t1": "bad", "r180_t2": "worse"}
     with pytest.raises(BadInput) as at_once:

@@ -188,14 +188,13 @@ def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:
 
 def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK) -> Iterator[Sequences]:
     """The sequences of a file or folder, in their order: of a text table with a row for each and no quotes in blocks of
-    about `size` bytes, of all else at once.
+    about `size` bytes, of all else at once. The last one has the notes of all blocks.
 
     spec: a layout as `Layout.fixed` gives it, by which each block is read alike.
     Raises: BadInput as `read_sequences`, when it comes to what is wrong.
     """
-    count = 0
+    count, latest, notes = 0, None, []  # type: tuple[int, Sequences | None, list[str]]
     if path.is_file() and path.stat().st_size > size and spec.values and spec.shape in ("wide", "text", "list"):
-        with_ids = None
         for table in _plain_tables(path, spec, size) if format_of(path) == "csv" else (None,):
             if table is None:
                 break
@@ -203,13 +202,17 @@ def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK) -> Iterator[Seq
                 block = build(table, infer(table, spec), Mistakes())
             except BadInput:  # what is wrong in later blocks belongs to the message, too
                 break
-            if with_ids not in (None, block.ids is not None):
-                break
-            with_ids, count = block.ids is not None, count + len(block)
-            yield block
+            if latest is not None:
+                if (latest.ids is None, latest.groups is None) != (block.ids is None, block.groups is None):
+                    break
+                count += len(latest)
+                yield replace(latest, notes=())
+            latest, notes = block, [*notes, *block.notes]
         else:
-            return
-    whole = read_sequences(path, spec)
+            if latest is not None:
+                yield replace(latest, notes=tuple(notes))
+                return
+    whole = read_sequences(path, spec)  # its notes are of all rows
     yield whole.take(np.arange(count, len(whole))) if count else whole
 
 

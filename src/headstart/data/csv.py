@@ -201,24 +201,25 @@ def of_lines(content: bytes, form: Form, spec: LayoutSpec, first: int = 1, threa
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
-    if form.mark == " " or codecs.lookup(spec.encoding).name != "utf-8":
+    if form.mark == " " or not form.mark.isascii() or codecs.lookup(spec.encoding).name != "utf-8":
         return None
     lines, head = content.count(b"\n") + (not content.endswith(b"\n")), form.header and first == 1
     quoted = bool(form.quote) and form.quote.encode() in content
-    if quoted or content.count(b"\r") != content.count(b"\r\n"):
+    marked = first > 1 and content.startswith(codecs.BOM_UTF8)  # which Arrow takes for the beginning of a file
+    if quoted or marked or content.count(b"\r") != content.count(b"\r\n"):
         return None
+    names = [str(i) for i in range(len(form.names))]
     try:
-        columns = arrow_csv.read_csv(
+        columns = arrow_csv.read_csv(  # the header, too: it is the first row, whatever lines are empty
             pa.BufferReader(content),
-            arrow_csv.ReadOptions(column_names=form.names, skip_rows=int(head), use_threads=threads),
+            arrow_csv.ReadOptions(column_names=names, use_threads=threads),
             arrow_csv.ParseOptions(delimiter=form.mark or "\x1f", quote_char=False),
-            arrow_csv.ConvertOptions(column_types=dict.fromkeys(form.names, pa.string())),
+            arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
     except pa.ArrowInvalid:
         return None
-    if columns.num_rows + head != lines:  # there are empty lines
-        return None
-    return _table(columns, form, np.arange(first + head, first + lines))
+    rows = columns.slice(int(head)) if columns.num_rows == lines else None  # otherwise there are empty lines
+    return None if rows is None else _table(rows, form, np.arange(first + head, first + lines))
 
 
 def _any_table(lines: Iterator[str], form: Form, types: list[Type], mistakes: Mistakes) -> Table | None:
