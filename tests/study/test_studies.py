@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from headstart.study.files import built_in_studies
 from headstart.study.plan import Plan, make_plan
 from headstart.study.scales import SCALES
 from headstart.study.spec import read_study
-from headstart.tasks.task import available
+from headstart.tasks.task import TaskSpec, available
 
 STUDIES = list(built_in_studies())
 SCALED = [(name, scale) for name in STUDIES for scale in SCALES if read_study(name).scale]
@@ -93,6 +94,31 @@ def test_a_study_plans_without_data_each_stage_once_and_its_listed_cost_counts_t
         assert len(plan.stages) <= FEW_STAGES
         assert not any(stage.open for stage in plan.stages.values())
         assert plan.study.scale_note
+
+
+SPEECH, FILMS = ("speech:commands", "speech (digits)"), ("retrieval:aan", "retrieval (imdb_films)")
+OF_ONE_KIND = {SPEECH, FILMS}
+"""(Absent, what stands in) at small: spoken digits are recordings of words as Speech Commands are, pairs of film reviews are
+pairs of texts as AAN's are. All else would answer another question than the one that is asked."""
+
+
+def stood_in(name: str, at_hand: Callable[[TaskSpec], bool]) -> set[str]:
+    """What stands in at small in any column of a study, also in those that the scale leaves out."""
+    every = f"columns={json.dumps(list(read_study(name, scale='paper').columns))}"
+    study = read_study(name, [every], scale="small", at_hand=at_hand)
+    return {stand_in.kind for stages in study.stood_in.values() for stand_in in stages.values()}
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in SCALED}))
+def test_at_small_only_real_data_of_the_same_kind_stand_in(name: str) -> None:
+    assert not stood_in(name, lambda task: task.generated)
+    for absent in {data for cost in study_costs(lambda _: True) if cost.study == name for data in cost.reads}:
+        assert {(absent, kind) for kind in stood_in(name, lambda task: data_set(task) != absent)} <= OF_ONE_KIND  # noqa: B023
+
+
+@pytest.mark.parametrize(("name", "absent", "kind"), [("amos-3", *SPEECH), ("amos-2", *FILMS)])
+def test_at_small_spoken_digits_and_film_reviews_stand_in(name: str, absent: str, kind: str) -> None:
+    assert stood_in(name, lambda task: data_set(task) != absent) == {kind}
 
 
 @cache
