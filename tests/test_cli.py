@@ -587,6 +587,40 @@ def test_bad_input_gets_one_message_and_exit_code_2(
     assert not (tmp_path / "runs").exists(), "nothing was trained"
 
 
+@pytest.mark.parametrize("scale", ["small", "paper"])
+@pytest.mark.parametrize(
+    ("words", "column", "folder", "source"),
+    [
+        (["coser-1"], "image", "cifar10", "https://www.cs.toronto.edu/~kriz/cifar.html"),
+        (["lu-20", 'columns=["mnist"]'], "mnist", "mnist", "https://yann.lecun.com"),
+        (["amos-3", 'columns=["speech"]'], "speech", "speech_commands", "http://download.tensorflow.org"),
+        (["amos-2", 'columns=["retrieval"]'], "retrieval", "lra_release", "https://storage.googleapis.com"),
+    ],
+)
+def test_only_tiny_runs_without_the_data_of_a_column_the_others_say_which_and_where_they_are(
+    words: list[str],
+    column: str,
+    folder: str,
+    source: str,
+    scale: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from headstart.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(SystemExit) as stop:
+        main(["run", *words, "--scale", scale, "--data", ".", "--workers", "0"])
+    output = capfd.readouterr()
+    assert stop.value.code == 2
+    for part in (f"columns.{column}: its data are not there", folder, source, "--data", "--scale tiny"):
+        assert part in output.err
+    assert not output.out
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.parametrize(("width", "there"), [(80, False), (160, True)])
 def test_a_narrow_terminal_lists_studies_without_their_questions(
     width: int, there: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

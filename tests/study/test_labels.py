@@ -35,7 +35,7 @@ LABELS = {
     "epochs": rf"\b({_ONE})(?: (?:and|or|\+) ({_ONE}))? epochs?\b",
     "steps": rf"\b({_ONE})(?: (?:and|or|to) ({_ONE}))? steps\b",
     "labels": rf"\b({_ONE}) label(?:s|led)\b",
-    "positions": rf"(?<!steps of )(?<![\w,])({_ONE}) positions\b",
+    "positions": rf"(?<!steps of )(?<!sizes of )(?<![\w,])({_ONE}) positions\b",
     "parameters": rf"\b({_ONE})(?: and ({_ONE}))? parameters\b",
     "seeds": rf"\b({_ONE}) seeds?\b",
 }

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from headstart.spec import digest
+from headstart.spec import digest, read
 from headstart.stage import StageSpec
 from headstart.study.costs import CORE, SMALL, STEP, Speed, data_set, speed_here, speed_of, study_costs
 from headstart.study.estimate import survey
-from headstart.study.files import built_in_studies
+from headstart.study.files import built_in_studies, study_path, table_of
 from headstart.study.plan import Plan, make_plan
-from headstart.study.scales import SCALES
+from headstart.study.scales import SCALES, at_scale, with_bases
 from headstart.study.spec import read_study
+from headstart.tasks import TASKS
 from headstart.tasks.task import available
 
 STUDIES = list(built_in_studies())
@@ -93,6 +96,38 @@ def test_a_study_plans_without_data_each_stage_once_and_its_listed_cost_counts_t
         assert len(plan.stages) <= FEW_STAGES
         assert not any(stage.open for stage in plan.stages.values())
         assert plan.study.scale_note
+
+
+SPEECH, FILMS = ("speech:commands", "speech (digits)"), ("retrieval:aan", "retrieval (imdb_films)")
+OF_ONE_KIND = {SPEECH, FILMS}
+"""(Absent, what stands in) at small: spoken digits are recordings of words as Speech Commands are, pairs of film reviews are
+pairs of texts as AAN's are. All else would answer another question than the one that is asked."""
+
+
+def stood_in(name: str, absent: Callable[[str], bool]) -> set[str]:
+    """What stands in at small in any column of a study, also in those that the scale leaves out.
+
+    absent: whether a data set, as `data_set` names it, is not at hand; it is asked with an empty name of generated ones.
+    """
+    path = study_path(name)
+
+    def lacks(task: Mapping[str, Any]) -> bool:
+        return absent(data_set(read(TASKS[task["kind"]].load(), task)))
+
+    study = at_scale(with_bases(table_of(path), path), "small", lacks, ["columns"])
+    return {stand_in["kind"] for stages in study["stood_in"].values() for stand_in in stages.values()}
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in SCALED}))
+def test_at_small_only_real_data_of_the_same_kind_stand_in(name: str) -> None:
+    assert not stood_in(name, bool), "nothing that is generated"
+    for absent in {data for cost in study_costs(lambda _: True) if cost.study == name for data in cost.reads}:
+        assert {(absent, kind) for kind in stood_in(name, absent.__eq__)} <= OF_ONE_KIND
+
+
+@pytest.mark.parametrize(("name", "absent", "kind"), [("amos-3", *SPEECH), ("amos-2", *FILMS)])
+def test_at_small_spoken_digits_and_film_reviews_stand_in(name: str, absent: str, kind: str) -> None:
+    assert stood_in(name, absent.__eq__) == {kind}
 
 
 @cache

@@ -314,17 +314,16 @@ def at_scale(
 def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent | None) -> dict[str, Any]:
     stages = table.get("stages", {})
     general = {k: v for k, v in scale.items() if k not in SCALE_KEYS}
-    columns, stood_in = {}, {}
+    columns, stood_in, location = {}, {}, f"scales.{table['scale']}.stand_in"
     for column, bundle in table["columns"].items():
         wide = {name: more for name, more in scale.get(VARIANTS, {}).items() if name in bundle.get(VARIANTS, {})}
         laid = over(bundle, {**general, **({VARIANTS: wide} if wide else {})}, stages)
         laid = over(laid, scale.get("columns", {}).get(column, {}), stages)
         stands = names_of(scale.get("stand_in", {}).get(column, ()))
-        lost = _lost(laid, stages, absent, f"columns.{column}") if absent is not None and stands else []
-        if absent is not None and lost:
-            laid, lost = _at_hand(laid, stands, stages, absent, f"scales.{table['scale']}.stand_in.{column}")
+        if absent is not None and stands:
+            laid = _at_hand(laid, stands, stages, absent, (f"columns.{column}", f"{location}.{column}"))
         kinds = {name: _stand_in(_task(bundle, stages, name), _task(laid, stages, name)) for name in stages}
-        if kinds := {name: kind for name, kind in kinds.items() if kind and name not in lost}:
+        if kinds := {name: kind for name, kind in kinds.items() if kind}:
             stood_in[column] = kinds
         columns[column] = laid
     arms, changed = table.get("arms", {}), scale.get("arms", {})
@@ -344,19 +343,19 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
 
 
 def _at_hand(
-    column: Mapping[str, Any],
+    column: dict[str, Any],
     stands: Sequence[Mapping[str, Any]],
     stages: Mapping[str, Any],
     absent: Absent,
-    location: str,
-) -> tuple[dict[str, Any], list[str]]:
-    """The column with the first of its stand-ins whose data are at hand, else the last; what still lacks its data."""
-    for stand in stands:
-        laid = over(column, stand, stages)
-        lost = _lost(laid, stages, absent, location)
-        if not lost:
-            break
-    return laid, lost
+    locations: tuple[str, str],
+) -> dict[str, Any]:
+    """The column as it is, or with the first of its stand-ins by which the fewest stages lack their data.
+
+    locations: of the column and of its stand-ins, for messages.
+    """
+    of_column, of_stand = locations
+    options = [(column, of_column), *((over(column, stand, stages), of_stand) for stand in stands)]
+    return min(options, key=lambda option: len(_lost(option[0], stages, absent, option[1])))[0]
 
 
 def _stand_in(meant: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
