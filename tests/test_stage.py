@@ -166,6 +166,12 @@ def test_an_early_best_is_kept_and_scored() -> None:
     assert done.scores["last"]["val"]["accuracy"] == pytest.approx(scores[-1])
 
 
+def test_training_that_would_stop_by_validation_needs_some() -> None:
+    with pytest.raises(BadInput, match=r"budget\.patience: .* task\.validation = 0 leaves none; leave one of both out"):
+        spec(task=MadeSpec(validation=0), budget={"patience": 2})
+    read(StageSpec, {"task": MadeSpec(validation=0), "objective": {"kind": "classify"}, "model": {"kind": "majority"}})
+
+
 def test_where_val_trains_too_the_last_weights_stay_and_are_those_of_the_joined_rows() -> None:
     both, records = trained(spec(task=MadeSpec(validation=0)))
     task = open_task(MadeSpec(), DATA)
