@@ -105,8 +105,8 @@ def drawings(outcome: Outcome) -> Iterator[Drawing]:
         yield _reliability(outcome)
     elif len(tested.target):
         text = (
-            "Left: each point is a test sequence, its true number across and the prediction upwards; on the dotted line "
-            "it is right. Right: how many errors there are of each size; above 0 the prediction is too high."
+            "Left: each point is a test sequence, its true number across and the prediction upwards; on the dotted "
+            "line it is right. Right: how many errors there are of each size; above 0 the prediction is too high."
         )
         yield Drawing(
             "errors", "Right and wrong on test", text, partial(errors_figure, tested.target, tested.predicted)
