@@ -78,6 +78,7 @@ CASES: dict[str, dict[str, Any]] = {
     "bfloat16": {"optim": {"precision": "bfloat16"}},
     "float64": {"optim": {"precision": "float64"}},
     "without validation": {"task": MadeSpec(validation=0)},
+    "frozen features without validation": {"task": MadeSpec(validation=0), "trainable": "head"},
 }
 
 

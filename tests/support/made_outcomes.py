@@ -53,7 +53,7 @@ def outcome(
     raw = softmax(np.log(tested.predicted) * 2.2) if labels and test else None
     results, candidates = compared(names, labels, metric, test, rng)
     chosen = TrainedModel(0, "", tested, tested, (0.0, 0.0), temperature=1.7)
-    candidates = tuple(replace(c, models=(chosen,)) if c.name == (serves or winner) else c for c in candidates)
+    candidates = tuple(replace(candidate, models=(chosen,)) for candidate in candidates)
     return Outcome(
         title=f"{len(s):,} sequences",
         card=data_card(s),

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from headstart.errors import BadInput
 from headstart.study.spec import StudySpec
-
-if TYPE_CHECKING:
-    from headstart.study.plan import Cell
 
 
 def chosen_axes(study: StudySpec) -> tuple[str, ...]:
@@ -25,21 +21,6 @@ def settled(study: StudySpec, arm: str) -> dict[str, Any]:
     task = {**table.get("task", {}), **table.get(study.reported, {}).get("task", {})}
     own = {path: value for path in study.axes if (value := _inner(table, path.split("."))) is not None}
     return {} if task.get("validation", 1) else own
-
-
-def check_chosen(study: StudySpec, runs: Iterable[Cell]) -> None:
-    """Raises: BadInput where an arm without validation has several values of an axis that is chosen by it."""
-    values: dict[tuple[str, str], set[str]] = {}
-    for cell in runs:
-        if not cell.chain[-1].spec.task.validation:
-            for path in cell.settings.keys() & set(chosen_axes(study)):
-                values.setdefault((cell.arm, path), set()).add(repr(cell.settings[path]))
-    for (arm, path), several in values.items():
-        if len(several) > 1:
-            raise BadInput(
-                f"arms.{arm}: task.validation = 0 leaves no score by which one of the {len(several)} values of {path} "
-                f"could be chosen; set {path} in this arm, too"
-            )
 
 
 def _inner(table: Any, keys: Sequence[str]) -> Any:

@@ -15,7 +15,7 @@ from headstart.plugins import Plugin, plugins_of
 from headstart.spec import digest, digest_of, read, sorted_json
 from headstart.stage import StageSpec, identity, identity_document
 from headstart.study.budgets import OPEN, LacksData, Outlines
-from headstart.study.chosen import check_chosen, chosen_axes, settled
+from headstart.study.chosen import chosen_axes, settled
 from headstart.study.scales import VARIANTS, names_of, nested, overlay
 from headstart.study.spec import SHARED_KEYS, StudySpec, place_of
 
@@ -134,7 +134,7 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
                 cells.setdefault(key, (cell, axes))
     runs = _told_apart(tuple(cells.values()))
     _check_model_axes(study, [planned for cell in runs for planned in cell.chain])
-    check_chosen(study, runs)
+    _check_chosen(study, runs)
     return Plan(study, runs, stages_of(runs), data, _baselines(runs, data) if study.report.baselines else ())
 
 
@@ -176,6 +176,21 @@ def _check_model_axes(study: StudySpec, stages: Iterable[PlannedStage]) -> None:
         field = path.partition("model.")[2].split(".")[0]
         if field and field not in known:
             raise BadInput(f"axes.{path}: {nearest(field, known)}")
+
+
+def _check_chosen(study: StudySpec, runs: Iterable[Cell]) -> None:
+    """Raises: BadInput where an arm without validation has several values of an axis that is chosen by it."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for cell in runs:
+        if not cell.chain[-1].spec.task.validation:
+            for path in cell.settings.keys() & set(chosen_axes(study)):
+                values.setdefault((cell.arm, path), set()).add(repr(cell.settings[path]))
+    for (arm, path), several in values.items():
+        if len(several) > 1:
+            raise BadInput(
+                f"arms.{arm}: task.validation = 0 leaves no score by which one of the {len(several)} values of {path} "
+                f"could be chosen; set {path} in this arm, too"
+            )
 
 
 def _as_written(study: StudySpec, arm: str, column: str, line: str) -> str:
