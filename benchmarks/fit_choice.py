@@ -177,7 +177,7 @@ def trained(spec: StageSpec, data: Path) -> tuple[int, dict[str, dict[str, np.nd
     list(run.steps())
     outputs = {}
     for which in ("last", "best"):
-        outputs[which] = {name: x.numpy() for name, x in outputs_of(run.model, spec, run.task).items()}
+        outputs[which] = {name: x.numpy() for name, x in outputs_of(run.model, spec, run.task, "cpu").items()}
         run.progress.load_best()
     return run.progress.best_step, outputs
 

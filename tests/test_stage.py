@@ -78,6 +78,7 @@ CASES: dict[str, dict[str, Any]] = {
     "bfloat16": {"optim": {"precision": "bfloat16"}},
     "float64": {"optim": {"precision": "float64"}},
     "without validation": {"task": MadeSpec(validation=0)},
+    "frozen features without validation": {"task": MadeSpec(validation=0), "trainable": "head"},
 }
 
 
@@ -164,6 +165,12 @@ def test_an_early_best_is_kept_and_scored() -> None:
     assert done.scores["best"]["step"] == records[best]["step"]
     assert done.scores["best"]["val"]["accuracy"] == pytest.approx(max(scores))
     assert done.scores["last"]["val"]["accuracy"] == pytest.approx(scores[-1])
+
+
+def test_training_that_would_stop_by_validation_needs_some() -> None:
+    with pytest.raises(BadInput, match=r"budget\.patience: .* task\.validation = 0 leaves none; leave one of both out"):
+        spec(task=MadeSpec(validation=0), budget={"patience": 2})
+    read(StageSpec, {"task": MadeSpec(validation=0), "objective": {"kind": "classify"}, "model": {"kind": "majority"}})
 
 
 def test_where_val_trains_too_the_last_weights_stay_and_are_those_of_the_joined_rows() -> None:

@@ -22,6 +22,7 @@ from headstart.baselines.summary import SummarySpec
 from headstart.cli import main
 from headstart.data import read_sequences
 from headstart.fit.card import model_card
+from headstart.fit.evidence import drawings
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.perform import Fit, fit_sequences
 from headstart.fit.settings import FitSettings
@@ -178,6 +179,10 @@ def test_a_network_is_served_with_the_bits_of_one_trained_by_hand_on_train_and_v
         answers = softmax(output, temperature)
         errors += (1 - answers[np.arange(len(target)), target.astype(int)]).tolist()
     assert config.network.temperature == pytest.approx(hot)
+    if not numbers:  # the page shows answers of the best weights, and so their temperature
+        text = next(drawing.text for drawing in drawings(outcome) if drawing.name == "reliability")
+        assert f"one temperature, {chosen.temperature:.3g}, chosen" in text
+        assert f"{chosen.temperature:.3g}" != f"{hot:.3g}"
     held_out = config.held_out["network"]
     assert (held_out.source, held_out.again) == ("folds", True)
     assert held_out.errors == pytest.approx(sorted(errors), rel=1e-4, abs=1e-6)

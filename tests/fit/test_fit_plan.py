@@ -10,6 +10,7 @@ import pytest
 
 from headstart.errors import BadInput
 from headstart.fit import budget, defaults, perform, plan
+from headstart.fit.again import reserved
 from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, model_table, shape_of
 from headstart.fit.perform import Fit
 from headstart.fit.settings import FitPlan, FitSettings
@@ -209,6 +210,16 @@ def test_what_was_asked_for_is_not_trained_twice_where_the_time_does_not_suffice
         settings = FitSettings(time=seconds, epochs=60.0, pretrain=False)
         fitted, _ = plan._fitted(known, Shape(), settings, "", steps, 0.0, 1.0)
         assert ("inception" in fitted.study["arms"]) == both
+
+
+@pytest.mark.parametrize("slots", [1, 2, 4])
+def test_time_for_a_whole_training_is_reserved_however_many_run_at_once(slots: int) -> None:
+    known, settings = replace(_known(), task={"kind": "digits"}), FitSettings(time=None, pretrain=False)
+    steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
+    fitted, _ = plan._fitted(known, Shape(), settings, "", steps, 0.0, float(slots))
+    networks = make_plan(read_study(fitted.study), Path("data"))
+    each = 0.02 * fitted.study["stages"]["finetune"]["budget"]["steps"]
+    assert each <= reserved(networks, fitted.seconds, slots) <= each + plan.START
 
 
 @pytest.mark.parametrize(

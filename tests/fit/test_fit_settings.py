@@ -53,6 +53,12 @@ def test_places_of_files_do_not_decide_a_plan(tmp_path) -> None:
         ('arms=["scratch"]', "headstart run"),
         ("report.against=scratch", "headstart run"),
         ("model.width=[16,32]", "sweeps finetune.optim.lr alone"),
+        (
+            "finetune.budget.epochs=3",
+            "plans its training in steps, not in epochs; give --epochs, --pretrain-epochs, or",
+        ),
+        ("budget={flops=1e9}", "not in flops"),
+        ("pretrain={budget={tokens=99}}", "not in tokens"),
     ],
 )
 def test_a_setting_that_would_part_networks_from_the_others_is_refused(word: str, message: str) -> None:
@@ -62,4 +68,5 @@ def test_a_setting_that_would_part_networks_from_the_others_is_refused(word: str
 
 def test_settings_of_the_networks_alone_are_taken() -> None:
     words = ("finetune.optim.lr=[1e-3,3e-3,1e-2]", "model.width=16", 'finetune.start=["take(mixer)"]')
+    words += ("finetune.budget.steps=40", "budget.patience=3")
     assert FitSettings(overrides=words).overrides == words

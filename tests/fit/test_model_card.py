@@ -57,6 +57,13 @@ def test_every_model_has_its_scores_and_the_difference_its_interval(classes: Out
     assert "expected calibration error" in lines
 
 
+def test_scores_of_before_a_second_fit_are_not_said_to_be_those_of_what_is_served(classes: Outcome) -> None:
+    once, again = (section(model_card(replace(classes, again=again)), "Scores") for again in (False, True))
+    assert "The served model on test: accuracy" in once
+    assert "On test, before it was fitted again: accuracy" in again
+    assert "The served model on test" not in again
+
+
 def test_a_regressor_says_what_it_is_in_its_own_words() -> None:
     text = model_card(outcome((), test=60))
     assert "A regressor of sequences" in text

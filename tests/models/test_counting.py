@@ -76,6 +76,18 @@ def test_frozen_weights_get_no_weight_gradient_and_nothing_below_the_first_train
     assert stated == pytest.approx(counted(model, names, signature), rel=1e-9)
 
 
+@pytest.mark.parametrize("expression", [text for text in TRAINABLE if "encoder" not in text and "all" not in text])
+@pytest.mark.parametrize("kind", ["sequence", "position"])
+def test_layers_above_joined_tokens_are_counted_by_their_own_positions(expression: str, kind: Any) -> None:
+    spec, output = read(ModelSpec, {**BLOCKS, "encoder": {"patch": 5}}), Output(kind, 3)
+    model = build_model(spec, TOKENS, output, 0)
+    layers, names = spec.layer_flops(TOKENS, output, LENGTH), trainable(model, expression)
+    assert training_flops(model, layers, names, LENGTH) == pytest.approx(counted(model, names, TOKENS), rel=1e-9)
+    # torch counts the gradient of a convolution of single channels as that of all pairs of them: by hand, two more.
+    whole = training_flops(model, layers, [name for name, _ in model.named_parameters()], LENGTH)
+    assert whole == pytest.approx(3 * sum(flops for _, flops in layers))
+
+
 def test_relative_positions_alone_need_hardly_more_than_the_gradients_of_what_follows_them() -> None:
     spec, output = read(ModelSpec, {**BLOCKS, **FORMS["relative"]}), Output("position", 3)
     for expression, most in (("position", 1.1), ("position+head", 1.1), ("position+norm+head", 1.0)):

@@ -163,7 +163,7 @@ def test_an_arm_without_validation_has_the_values_that_it_sets_itself_and_no_oth
             "seed": {"seed": 4, "task": {"validation": 0}},
         },
         "axes": {"fit.optim.lr": [0.1, 0.2], "seed": [3, 4]},
-        "report": {"baselines": False},
+        "report": {"baselines": False, "choose": []},
     }
     cells = make_plan(read_study(study), tmp_path).cells
     runs = {arm: [(c.chain[-1].spec.optim.lr, c.seed) for c in cells if c.arm == arm] for arm in study["arms"]}
@@ -175,6 +175,10 @@ def test_an_arm_without_validation_has_the_values_that_it_sets_itself_and_no_oth
     }
     assert all(c.chain[-1].spec.seed == c.seed for c in cells)
     assert [dict(c.settings) for c in cells if c.arm == "served"] == [{"fit.optim.lr": 0.2}]
+    # Where validation is to choose among several values, an arm without has to set its own.
+    text = r"arms\.seed: task\.validation = 0 .* 2 values of fit\.optim\.lr could be chosen; set fit\.optim\.lr in this"
+    with pytest.raises(BadInput, match=text):
+        make_plan(read_study({**study, "report": {"baselines": False}}), tmp_path)
 
 
 def test_without_validation_a_fifth_of_train_chooses_and_all_of_it_is_fitted(tmp_path: Path) -> None:

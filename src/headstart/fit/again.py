@@ -39,13 +39,13 @@ class Again:
 
     chains: by the arm of the model whose place it takes, a stage and before it what it starts from. arms: tables of the
     study that they are of. seconds: that those which are not there yet take, as long as they took on train alone.
-    by_validation: a network among them stops by it, so that nothing can be fitted without.
+    by_validation: a network among them would stop by it, so that nothing is fitted again.
     """
 
     chains: Mapping[str, tuple[PlannedStage, ...]]
     arms: Mapping[str, Mapping[str, Any]]
     seconds: float
-    by_validation: bool
+    by_validation: bool = False
 
     @property
     def text(self) -> str:
@@ -80,15 +80,14 @@ def planned_again(plan: Plan, serves: Candidate, store: Store) -> Again:
 
     plan: of the study whose runs were chosen from, all of which are in the store.
     """
-    chains, arms = dict[str, tuple[PlannedStage, ...]](), dict[str, Mapping[str, Any]]()
-    seconds, by_validation = 0.0, False
+    chains, arms, seconds = dict[str, tuple[PlannedStage, ...]](), dict[str, Mapping[str, Any]](), 0.0
     for name, model in serves.parts().items():
         cell = next(c for c in plan.cells if c.arm == name and c.chain[-1].identity == model.identity)
         spec, own = cell.chain[-1].spec, dict[str, Any](task={"validation": 0})
-        if spec.uses("budget"):
-            by_validation |= spec.budget.patience is not None
-        else:
+        if not spec.uses("budget"):
             own["model"] = spec.model.choices(open_stage(store, model.identity, plan.data).model().facts)
+        elif spec.budget.patience is not None:
+            return Again({}, {}, 0.0, by_validation=True)
         label = f"{SERVED}_{name}" if arms else SERVED
         arms[label] = overlay(plan.study.arms[name], {plan.study.reported: own, "seed": cell.seed})
         for path, value in cell.settings.items():
@@ -97,12 +96,12 @@ def planned_again(plan: Plan, serves: Candidate, store: Store) -> Again:
         chains[name] = again.chain
         if store.status(again.chain[-1].identity) not in DONE:
             seconds += (store.result(model.identity) or {})["budget"]["seconds"]
-    return Again(chains, arms, seconds, by_validation)
+    return Again(chains, arms, seconds)
 
 
-def reserved(plan: Plan, seconds: float) -> float:
-    """Seconds of one network more, where all of the plan and that one take so many."""
-    return seconds / (1 + sum(cell.chain[-1].spec.uses("budget") for cell in plan.cells))
+def reserved(plan: Plan, seconds: float, slots: int) -> float:
+    """Seconds of one network more, where all of the plan, so many `slots` at a time, and that one take `seconds`."""
+    return seconds / (1 + sum(cell.chain[-1].spec.uses("budget") for cell in plan.cells) / slots)
 
 
 def served_again(
@@ -115,17 +114,21 @@ def served_again(
     profile: Profile,
     folds: int,
     weights: np.ndarray | None,
+    device: str,
 ) -> Served:
     """`served_model` of what was chosen, with what was fitted again in its place. weights (K,): of the classes.
+    device: that answers what last weights are asked.
 
     A network that is fitted again has its last weights, far surer ones than the best where these come early: its
-    temperature, and its errors on held-out sequences, are therefore those of the last weights of the runs, too.
+    temperature, and its errors on held-out sequences, are therefore those of the last weights of the runs, too: of all
+    folds, or of the run that was chosen.
     """
-    identities = {} if again is None else again.identities
+    identities, chosen = {} if again is None else again.identities, compared.serves.parts()
     last = dict[str, TrainedModel]()
     for item in compared.candidates:
         if item.is_network and item.name in identities:
-            last |= {model.identity: _at_last(model, store, data, facts, weights) for model in item.models}
+            for model in item.models if folds > 1 else (chosen[item.name],):
+                last[model.identity] = _at_last(model, store, data, facts, weights, device)
 
     def now(model: TrainedModel) -> TrainedModel:
         changed = last.get(model.identity, model)
@@ -138,12 +141,12 @@ def served_again(
 
 
 def _at_last(
-    model: TrainedModel, store: Store, data: Path, facts: OwnFacts, weights: np.ndarray | None
+    model: TrainedModel, store: Store, data: Path, facts: OwnFacts, weights: np.ndarray | None, device: str
 ) -> TrainedModel:
     scores = (store.result(model.identity) or {})["scores"]
     if scores["best"]["step"] == scores["last"]["step"]:
         return model
     stage = open_stage(store, model.identity, data)
-    tensors = outputs_of(stage.model("last"), stage.spec, stage.task)
+    tensors = outputs_of(stage.model("last"), stage.spec, stage.task, device)
     outputs = {name: tensor.numpy() for name, tensor in tensors.items()}
     return replace(model_of(model.seed, model.identity, outputs, facts, weights), worth=model.worth)

@@ -101,7 +101,8 @@ def _scores(outcome: Outcome) -> Iterator[str]:
     if scores:
         texts = [f"{words.metric(key)} {words.score(value)}" for key, value in scores.items() if key in words.METRICS]
         sure = f"; expected calibration error {words.score(scores['calibration_error'])}" if outcome.labels else ""
-        yield markdown(f"The served model on test: {', '.join(texts)}{sure}.")
+        subject = "On test, before it was fitted again" if outcome.again else "The served model on test"
+        yield markdown(f"{subject}: {', '.join(texts)}{sure}.")
     yield _list(wording.EXPLAINED[measure] for measure in wording.measures_of(outcome))
 
 

@@ -105,9 +105,8 @@ def drawings(outcome: Outcome) -> Iterator[Drawing]:
         yield _reliability(outcome)
     elif len(tested.target):
         text = (
-            "Left: each point is a test sequence, its true number across and the prediction of the served model "
-            "upwards; on the dotted line it is right. Right: how many errors there are of each size; above 0 the "
-            "prediction is too high."
+            "Left: each point is a test sequence, its true number across and the prediction upwards; on the dotted "
+            "line it is right. Right: how many errors there are of each size; above 0 the prediction is too high."
         )
         yield Drawing(
             "errors", "Right and wrong on test", text, partial(errors_figure, tested.target, tested.predicted)
@@ -133,7 +132,7 @@ def drawings(outcome: Outcome) -> Iterator[Drawing]:
 
 
 def _reliability(outcome: Outcome) -> Drawing:
-    """How far the probabilities of the served model can be taken at their word."""
+    """How far the probabilities of the model that was chosen can be taken at their word."""
     tested = outcome.test.labelled
     after, before = reliability(tested.target, tested.predicted), None
     error = (
@@ -143,9 +142,7 @@ def _reliability(outcome: Outcome) -> Drawing:
     if outcome.uncalibrated is not None:
         raw = outcome.uncalibrated[outcome.test.target >= 0]
         before = reliability(tested.target, raw)
-        config = outcome.served.config
-        network = config.network if outcome.candidate(outcome.serves).is_network else None
-        temperature = network.temperature if network else config.classics[outcome.serves].temperature
+        temperature = outcome.candidate(outcome.serves).best().temperature
         error += (
             f"; without calibration (one temperature, {temperature:.3g}, chosen on validation, by which scores are "
             f"divided) it is {words.score(before.error)}"
@@ -166,7 +163,7 @@ def reliability_figure(after: Reliability, before: Reliability | None, dark: boo
         upper.plot([0, 1], [0, 1], color=look.quiet, linestyle=DOTS, linewidth=1.2, label="ideal")
         if before is not None:
             _confidence(upper, before, look.colour(1), "s", "before calibration")
-        _confidence(upper, after, look.colour(0), "o", "as served" if before is None else "as served, calibrated")
+        _confidence(upper, after, look.colour(0), "o", "predicted" if before is None else "after calibration")
         upper.set(ylabel="share that was correct", xlim=(0, 1.02), ylim=(-0.04, 1.05))
         bars: dict[str, Any] = {"color": look.colour(0), "alpha": 0.55, "edgecolor": look.paper, "linewidth": 0.6}
         lower.bar(after.edges[:-1], after.count, width=np.diff(after.edges), align="edge", **bars)

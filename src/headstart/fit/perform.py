@@ -204,7 +204,7 @@ class Fit:
             # a model without gradients looks is about half the work of having fitted it, and what serves is fitted
             # again: a model without gradients, or one of the networks.
             after = AFTER + (0.5 + 1 / len(self.settings.runs)) * self.baseline_seconds
-            after += reserved(self.study, self.plan.seconds)
+            after += reserved(self.study, self.plan.seconds, max(workers, 1))
             least = 0.0 if self.usable and self.settings.serve not in (NETWORK, ENSEMBLE) else 1.0
             limit = max(least, self.settings.time - (time.monotonic() - self.begun) - after)
             if not limit:
@@ -265,7 +265,7 @@ class Fit:
         results, candidates, best, serves, _ = chosen
         folds, layout, where = len(self.splits), self.source.layout, (self.store, self.data)
         profile, weights = Profile.of(self.source.sequences), weights_of(self.facts, self.settings.balanced)
-        served = served_again(chosen, self.again, self.facts, layout, *where, profile, folds, weights)
+        served = served_again(chosen, self.again, self.facts, layout, *where, profile, folds, weights, self.device)
         model, labels = serves.best(), self.facts.labels
         split, answers = self.task.test, model.test
         if not len(answers.target):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -232,7 +232,7 @@ class FitPlan(Spec):
 
 def _check_override(word: str, own: Collection[str]) -> None:
     """Raises: BadInput for a setting that would part the networks from the models beside them, or from what is said."""
-    from headstart.study.scales import parse_override
+    from headstart.study.scales import MEASURES, nested, parse_override
 
     path, value = parse_override(word)
     first, *rest = path.split(".")
@@ -242,6 +242,13 @@ def _check_override(word: str, own: Collection[str]) -> None:
         raise BadInput(f"override: {path!r} is not a setting of the networks alone; {ELSEWHERE[first]}")
     if isinstance(value, list) and not path.endswith((".optim.lr", ".start", ".mixer", ".class_weights")):
         raise BadInput(f"override: {path}={value}: a fit sweeps finetune.optim.lr alone; give one value")
+    table = nested(path, value)
+    tables = [layer.get("budget", {}) for layer in (table, *table.values()) if isinstance(layer, Mapping)]
+    if other := [name for name in MEASURES if name != "steps" and any(name in budget for budget in tables)]:
+        raise BadInput(
+            f"override: {path}={value}: a fit plans its training in steps, not in {other[0]}; give --epochs, "
+            "--pretrain-epochs, or budget.steps=N of the stage"
+        )
 
 
 ELSEWHERE = {

@@ -48,7 +48,8 @@ def training_flops(
             total += (3 if learns else 1) * kernels[name] / batch
             flops -= kernels[name]
         if flops and (passes or own):
-            total += _backward(network.get_submodule(name), name, flops, length, own, passes)
+            positions = -(-length // int(getattr(network, "patch", 1))) if name.startswith("blocks.") else length
+            total += _backward(network.get_submodule(name), name, flops, positions, own, passes)
         total += flops
         below = below or bool(own)
     return total
@@ -86,7 +87,7 @@ def _trained_within(network: nn.Module, name: str, trained: Collection[str]) -> 
 
 
 def _backward(layer: nn.Module, name: str, flops: float, length: int, trained: set[str], below: bool) -> float:
-    """FLOPs of the gradients of one layer, of `flops` forward."""
+    """FLOPs of the gradients of one layer, of `flops` forward over `length` positions (of blocks: joined ones)."""
     if name == "net":  # a person's own: of its layers only the weights are known
         sizes = {f"{name}.{path}": parameter.numel() for path, parameter in layer.named_parameters()}
         return flops * (1 + sum(sizes[path] for path in trained) / max(sum(sizes.values()), 1))

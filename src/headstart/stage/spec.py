@@ -92,6 +92,11 @@ class StageSpec(Spec):
         elif isinstance(self.objective, CausalSpec) and self.objective.monitor is None and task.monitor is not None:
             _put(self, "objective", self.objective.model_copy(update={"monitor": task.monitor}))
         self._leave_out_unused()
+        if self.budget.patience is not None and not task.validation:
+            raise ValueError(
+                "budget.patience: training would stop by its scores on validation, and task.validation = 0 leaves "
+                "none; leave one of both out"
+            )
         taken = [entry for entry in self.start if not entry.strip().startswith("draw")]
         if self.parent is None and taken:
             raise ValueError(f'start: {taken[0]!r} needs a parent; name one (parent = "pretrain")')

@@ -365,10 +365,10 @@ def _evaluated(model: Network, feed: Batches, spec: StageSpec, task: Task, keep:
     return evaluate(model, feed, spec.objective, task.signature, seed=spec.seed, precision=precision, keep=keep)
 
 
-def outputs_of(model: Network, spec: StageSpec, task: Task) -> Tensors:
+def outputs_of(model: Network, spec: StageSpec, task: Task, device: str) -> Tensors:
     """What the network of a stage gives on val and test, as a finished stage keeps it of its best weights."""
-    device = torch.device("cpu")
-    splits = {name: _evaluated(model, _feed(spec, task, name, device), spec, task, True) for name in ("val", "test")}
+    feeds = {name: _feed(spec, task, name, torch.device(device)) for name in ("val", "test")}
+    splits = {name: _evaluated(model.to(device), feed, spec, task, True) for name, feed in feeds.items()}
     return {f"{name}/{part}": value for name, split in splits.items() for part, value in split.outputs.items()}
 
 

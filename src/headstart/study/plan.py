@@ -15,6 +15,7 @@ from headstart.plugins import Plugin, plugins_of
 from headstart.spec import digest, digest_of, read, sorted_json
 from headstart.stage import StageSpec, identity, identity_document
 from headstart.study.budgets import OPEN, LacksData, Outlines
+from headstart.study.chosen import chosen_axes, settled
 from headstart.study.scales import VARIANTS, names_of, nested, overlay
 from headstart.study.spec import SHARED_KEYS, StudySpec, place_of
 
@@ -110,13 +111,6 @@ class Plan:
         return chosen_axes(self.study)
 
 
-def chosen_axes(study: StudySpec) -> tuple[str, ...]:
-    """`report.choose`, or every axis but seed and those of the model: what is compared is reported side by side."""
-    if study.report.choose is not None:
-        return study.report.choose
-    return tuple(path for path in study.axes if path != "seed" and "model" not in path.split(".")[:2])
-
-
 def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"] = "refuse") -> Plan:
     """Every run of the study. absent: stages whose data are not there are refused, or planned with open identities.
 
@@ -127,7 +121,7 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     for arm in study.arms:
         for column in study.columns or {"": {}}:
             for values in itertools.product(*study.axes.values()):
-                axes = {**dict(zip(study.axes, values, strict=True)), **_settled(study, arm)}
+                axes = {**dict(zip(study.axes, values, strict=True)), **settled(study, arm)}
                 try:
                     chain, seed = chains.of((arm,), column, axes, absent == "open")
                 except LacksData as error:
@@ -140,22 +134,8 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
                 cells.setdefault(key, (cell, axes))
     runs = _told_apart(tuple(cells.values()))
     _check_model_axes(study, [planned for cell in runs for planned in cell.chain])
+    _check_chosen(study, runs)
     return Plan(study, runs, stages_of(runs), data, _baselines(runs, data) if study.report.baselines else ())
-
-
-def _settled(study: StudySpec, arm: str) -> dict[str, Any]:
-    """Axes that an arm without validation sets itself: nothing can choose there, so that it has its value alone."""
-    table = study.arms[arm]
-    task = {**table.get("task", {}), **table.get(study.reported, {}).get("task", {})}
-    own = {path: value for path in study.axes if (value := _inner(table, path.split("."))) is not None}
-    return {} if task.get("validation", 1) else own
-
-
-def _inner(table: Any, keys: Sequence[str]) -> Any:
-    """What the tables in a table hold under these keys; None where that is nothing."""
-    if not keys:
-        return table
-    return _inner(table.get(keys[0]), keys[1:]) if isinstance(table, Mapping) else None
 
 
 def stages_of(cells: Sequence[Cell]) -> dict[str, PlannedStage]:
@@ -196,6 +176,21 @@ def _check_model_axes(study: StudySpec, stages: Iterable[PlannedStage]) -> None:
         field = path.partition("model.")[2].split(".")[0]
         if field and field not in known:
             raise BadInput(f"axes.{path}: {nearest(field, known)}")
+
+
+def _check_chosen(study: StudySpec, runs: Iterable[Cell]) -> None:
+    """Raises: BadInput where an arm without validation has several values of an axis that is chosen by it."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for cell in runs:
+        if not cell.chain[-1].spec.task.validation:
+            for path in cell.settings.keys() & set(chosen_axes(study)):
+                values.setdefault((cell.arm, path), set()).add(repr(cell.settings[path]))
+    for (arm, path), several in values.items():
+        if len(several) > 1:
+            raise BadInput(
+                f"arms.{arm}: task.validation = 0 leaves no score by which one of the {len(several)} values of {path} "
+                f"could be chosen; set {path} in this arm, too"
+            )
 
 
 def _as_written(study: StudySpec, arm: str, column: str, line: str) -> str:
