@@ -61,7 +61,7 @@ def test_the_page_of_when_self_pretraining_pays_is_made_of_its_seeds_and_fit_say
     )
     every = [*pretraining_pays.points_of(results), *pretraining_pays.points_of_own()]
     assert pretraining_pays.groups(every) == defaults.GAINED
-    assert (pretraining_pays.hits(every, pretraining_pays.commoner), len(every)) == defaults.RIGHT
+    assert (pretraining_pays.hits(every, pretraining_pays.by_unlabelled), len(every)) == defaults.RIGHT
 
 
 def test_a_rule_is_right_only_on_sets_that_it_was_not_fitted_to() -> None:

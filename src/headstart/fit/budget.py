@@ -148,6 +148,8 @@ def left_out(known: Known, settings: FitSettings, amount: Amount, whole: Amount)
         return f"the time leaves fewer than {least} steps for it"
     if amount.steps < min(least_steps(known, settings), whole.steps):
         return f"the time leaves fewer than {least_steps(known, settings):,} steps of training beside it"
+    if amount.steps < defaults.WORTH * whole.steps and not defaults.expects_gain(known.labelled, known.rows):
+        return f"the time leaves less than {defaults.WORTH:.0%} of the steps, and it is not expected to help"
     return ""
 
 

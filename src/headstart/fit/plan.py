@@ -130,7 +130,8 @@ def _fitted(
             break
     leaves = left_out(known, settings, amount, whole) if settings.pretrains else ""
     short = amount.steps < defaults.WORTH * whole.steps or cost(amount) > left
-    if amount.second and short:
+    # What is not expected to help goes first: self-pretraining, then the second mixer.
+    if amount.second and short and not (leaves and not defaults.expects_gain(known.labelled, known.rows)):
         return _fitted(known, shape, settings, made_for, seconds, spent, share, why, second=False)
     if leaves:
         why = f"self-pretraining is skipped: {leaves}; --pretrain forces it"
@@ -358,7 +359,8 @@ def _texts(
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, {how}")
     lines += [why] if why else []
     if settings.pretrains or why:
-        lines.append(defaults.expectation(known.labelled, known.rows))
+        reason = "it was asked for" if settings.asks_to_pretrain else "the time allows it"
+        lines.append(defaults.expectation(known.labelled, known.rows, reason if settings.pretrains else ""))
     if known.backbone is not None:
         lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
     if known.series is not None:
