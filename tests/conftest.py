@@ -7,6 +7,8 @@ import pytest
 
 # Commands that tests start keep the package's bytecode, as a person's do: they would compile it hundreds of times.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+for own in ("HEADSTART_STORE", "HEADSTART_DATA", "HEADSTART_WEIGHTS"):  # a person's own folders are none of a test's
+    os.environ.pop(own, None)
 
 SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
 
