@@ -63,6 +63,13 @@ def outcome(path: Path, spec: LayoutSpec, by_arrow: bool, block: int = 2**20) ->
     return (repr(read), *numbers, s.ids, s.labels, s.groups, s.channels, s.layout, s.notes, places), count
 
 
+def written(folder: Path, content: str | bytes) -> Path:
+    """A CSV file of that content."""
+    path = folder / "f.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
 def check_alike(path: Path, spec: LayoutSpec, block: int = 2**20) -> tuple[tuple[Any, ...], int]:
     row_by_row, none = outcome(path, spec, by_arrow=False)
     assert none == 0
@@ -98,9 +105,7 @@ def check_alike(path: Path, spec: LayoutSpec, block: int = 2**20) -> tuple[tuple
 def test_plain_files_are_read_by_arrow_as_they_are_row_by_row(
     tmp_path: Path, content: str | bytes, known: dict[str, Any]
 ) -> None:
-    path = tmp_path / "f.csv"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    read, count = check_alike(path, LayoutSpec(**known))
+    read, count = check_alike(written(tmp_path, content), LayoutSpec(**known))
     assert (len(read), count) == (13, 1)
 
 
@@ -126,9 +131,7 @@ def test_plain_files_are_read_by_arrow_as_they_are_row_by_row(
 def test_files_that_are_not_plain_are_read_row_by_row(
     tmp_path: Path, content: str | bytes, known: dict[str, Any]
 ) -> None:
-    path = tmp_path / "f.csv"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    read, count = check_alike(path, LayoutSpec(**known))
+    read, count = check_alike(written(tmp_path, content), LayoutSpec(**known))
     assert (len(read), count) == (13, 0)
 
 
@@ -149,9 +152,7 @@ def test_files_that_are_not_plain_are_read_row_by_row(
     ],
 )
 def test_what_is_wrong_is_said_alike(tmp_path: Path, content: str | bytes, message: str) -> None:
-    path = tmp_path / "f.csv"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    read, _ = check_alike(path, LayoutSpec())
+    read, _ = check_alike(written(tmp_path, content), LayoutSpec())
     assert read[-1].replace(f"{tmp_path}/", "").startswith(message)
 
 

@@ -168,9 +168,9 @@ def expectation(labelled: int, rows: int, tried: str = "") -> str:
     same, other = (f"{gained} of {comparisons}" for gained, comparisons in (GAINED[bare], GAINED[not bare]))
     return (
         f"self-pretraining is {expected}expected to help{anyway}: {which}. In earlier comparisons of this kind it "
-        f"gained more than {LEAST_GAIN} of test accuracy in {same} "
-        f"({'all labelled' if bare else 'some unlabelled'}: {other}). "
-        f"The rule predicted {RIGHT[0]} of {RIGHT[1]} comparisons on held-out data sets correctly"
+        f"gained more than {LEAST_GAIN} of test accuracy in {same}; "
+        f"where {'all had a label' if bare else 'some had none'}, in {other}. "
+        f"On data sets held out this rule was right in {RIGHT[0]} of {RIGHT[1]} comparisons"
     )
 
 
