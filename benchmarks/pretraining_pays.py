@@ -161,7 +161,7 @@ def columns_of(name: str, table: dict[str, Any], data: Path) -> Iterator[tuple[s
 def budget(steps: float, ends: tuple[int, int]) -> dict[str, Any]:
     """Steps within the ends that `fit` has, with as many looks at validation."""
     steps = round(min(max(steps, ends[0]), ends[1]))
-    return {"steps": steps, "evaluate_every": steps / EVALUATIONS}
+    return {"steps": steps, "evaluate_every": steps / EVALUATIONS[1]}
 
 
 def study_table(names: list[str], data: Path, work: Path) -> dict[str, Any]:

@@ -167,6 +167,26 @@ def test_an_early_best_is_kept_and_scored() -> None:
     assert done.scores["last"]["val"]["accuracy"] == pytest.approx(scores[-1])
 
 
+@pytest.mark.parametrize(("scored", "splits"), [("val", {"val"}), ("held_out", {"val", "test"})])
+def test_a_stage_may_leave_splits_unscored_and_trains_the_same_weights(scored: str, splits: set[str]) -> None:
+    early = spec(optim={"lr": 0.3}, budget={"epochs": 6, "evaluate_every": 1})
+    few = spec(optim={"lr": 0.3}, budget={"epochs": 6, "evaluate_every": 1, "scored": scored})
+    (whole, records), (part, same_records) = trained(early), trained(few)
+    assert plain(records) == plain(same_records)
+    assert whole.scores["best"]["step"] < whole.scores["last"]["step"]
+    assert all(same(whole.best[k], part.best[k]) and same(whole.last[k], part.last[k]) for k in whole.best)
+    for which in ("best", "last"):
+        for split in ("train", "val", "test"):
+            assert part.scores[which][split] == (whole.scores[which][split] if split in splits else {})
+    assert {name.partition("/")[0] for name in part.predictions} == splits
+    assert identity(few, DATA) != identity(early, DATA)
+    assert identity(spec(budget={"scored": "all"}), DATA) == identity(spec(), DATA), "neutral"
+    sizes, task = (run(early).size(), run(few).size()), open_task(early.task, DATA)
+    assert sizes[0].scored - sizes[1].scored == 2 * sum(
+        task.split(name).units for name in ("train", "val", "test") if name not in splits
+    )
+
+
 def test_training_that_would_stop_by_validation_needs_some() -> None:
     with pytest.raises(BadInput, match=r"budget\.patience: .* task\.validation = 0 leaves none; leave one of both out"):
         spec(task=MadeSpec(validation=0), budget={"patience": 2})

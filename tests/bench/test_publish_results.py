@@ -147,3 +147,8 @@ def test_undecided_claims_of_a_page_share_a_line_where_claims_are_many() -> None
     assert len(short) == 21
     assert short[-1] == ["undecided", "<br>".join(["A: digits +2", "B: digits +3"] * 10), "a"]
     assert [line for line in short if line[0] == "holds"] == [line for line in many if line[0] == "holds"]
+
+
+def test_the_study_of_when_self_pretraining_pays_looks_at_validation_ten_times() -> None:
+    assert pretraining_pays.budget(10.0, (600, 1_500)) == {"steps": 600, "evaluate_every": 60.0}
+    assert pretraining_pays.budget(9e9, (600, 1_500)) == {"steps": 1_500, "evaluate_every": 150.0}

@@ -263,7 +263,7 @@ def test_half_of_the_time_at_most_is_the_frozen_arms_and_the_second_arm_has_what
     assert frozen[1] - frozen[0] == pytest.approx(runs * (0.01 * (300 + 60 + 40) + 0.0125 * 1_000)), "passed once"
     fresh = replace(data, backbone=replace(backbone, kind="numbers"))
     each = budget.cost_of(fresh, settings, replace(whole, backbone_steps=1_000, tuned_steps=0), seconds) - frozen[0]
-    assert each == pytest.approx(runs * (0.1 * 1_000 + 0.01 * (10 * 60 + 2 * 400))), "a new input layer: at every step"
+    assert each == pytest.approx(runs * (0.1 * 1_000 + 0.01 * (10 * 60 + 2 * 100))), "a new input layer: at every step"
 
 
 def test_names_of_its_arms_are_taken_and_its_place_decides_no_plan() -> None:

@@ -405,8 +405,36 @@ def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
     amount = budget.Amount((1e-3,), 100, 200)
     settings = FitSettings()
     few, many = (budget.cost_of(replace(_known(), test=n), settings, amount, seconds) for n in (100, 10_100))
-    # 10,000 more at two weights, for two arms and a pretraining of three seeds, and for the network that is trained again.
-    assert many - few == pytest.approx(3 * 2 * 10_000 * (2 * 0.001 + 0.002) + 2 * 10_000 * 0.001)
+    # 10,000 more at two weights, for two arms of three seeds, and for the network that is trained again: self-pretraining
+    # is scored on validation alone.
+    assert many - few == pytest.approx(3 * 2 * 10_000 * 2 * 0.001 + 2 * 10_000 * 0.001)
+    rows = [budget.cost_of(replace(_known(), rows=n), settings, amount, seconds) for n in (300, 1_900)]
+    assert rows[0] == rows[1], "nor are the train sequences scored"
+
+
+@pytest.mark.parametrize(("steps", "val", "looks"), [(1_000, 100, 10), (50, 100, 8), (50, 400, 2), (1, 0, 10)])
+def test_a_training_looks_at_validation_as_often_as_it_pays(steps: int, val: int, looks: int) -> None:
+    """Batches of 16: 50 steps have seen 800 sequences, as many as eight looks at 100 and two at 400."""
+    known = replace(_known(), val=val)
+    assert budget.looks(known, steps) == looks
+    study = plan.study_table(known, Shape(), FitSettings(), budget.Amount((1e-3,), steps, 2 * steps))
+    budgets = [study["stages"][name]["budget"] for name in ("pretrain", "finetune")]
+    assert budgets[1] == {"steps": steps, "evaluate_every": max(1, steps / looks), "scored": "held_out"}
+    assert (budgets[0]["steps"], budgets[0]["scored"]) == (2 * steps, "val")
+
+
+def test_few_steps_for_symbols_are_not_enough_and_come_after_a_second_rate() -> None:
+    """Three seeds of 1,000 steps at 0.02 s, and one that is trained again, are 80 s, of two rates 140 s: what is not enough
+    is read at fewer positions (`plan_for`)."""
+    known = replace(_known(kind="dna"), task={"kind": "digits"}, split="as it is")
+    seconds = {"finetune": StepTime(0.02, 0.0)}
+    made = {}
+    for limit in (120.0, 125.0, 205.0, 210.0):
+        settings = FitSettings(time=limit, serve="network", pretrain=False)
+        some, enough = plan._fitted(known, Shape(), settings, "", seconds, 0.0, 1.0)
+        made[limit] = len(some.study["axes"]["finetune.optim.lr"]), enough
+        assert any("(at least 1,000 steps are): give more --time" in text for text in some.texts) == (not enough)
+    assert made == {120.0: (1, False), 125.0: (1, True), 205.0: (1, True), 210.0: (2, True)}
 
 
 def test_few_sequences_are_seen_more_often() -> None:

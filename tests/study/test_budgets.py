@@ -86,6 +86,8 @@ def test_the_same_steps_written_by_hand_are_the_same_stage() -> None:
     by_hand = {"epochs": None, "steps": budget.steps, "evaluate_every": 8.0}
     hand = plan('columns=["few"]', arms={"long": {"finetune": {"budget": {**by_hand, "flops_of": None}}}})
     assert last(hand, "long").chain[-1].identity == stage.identity
+    few = last(plan("finetune.budget.scored='held_out'", "finetune.budget.patience=3"), "long").chain[-1].spec.budget
+    assert few == budget.model_copy(update={"scored": "held_out", "patience": 3})
 
 
 def test_a_number_of_flops_is_whole_steps_of_a_stage_that_may_be_partly_frozen() -> None:

@@ -57,7 +57,7 @@ def test_a_parent_without_a_score_is_passed_over() -> None:
                 "0.931 ± 0.002 (6 seeds); a guess has 0.100.",
             ],
         ),
-        ("lu-20", []),
+        ("mqar", []),
     ],
 )
 def test_a_file_of_results_alone_says_how_well_its_parents_learnt(page: str, lines: list[str]) -> None:

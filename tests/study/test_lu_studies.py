@@ -37,6 +37,7 @@ def specs(plan: Plan, wanted: Callable[[str], bool] = lambda _: True) -> list[tu
         ("lu-13", "fpt", "lu-2", "fpt"),
         ("lu-15", "all_four", "lu-2", "fpt"),
         ("lu-18", "output_norm", "lu-15", "output_norm"),
+        ("lu-18", "random_output_norm", "lu-20", "output_norm"),
         ("lu-20", "output", "lu-21", "output"),
         ("lu-21", "all_four", "lu-2", "random"),
         ("lu-f6", "pretrained", "lu-2", "fpt"),

@@ -6,7 +6,7 @@ A model of series is another thing: its features are computed once, and its one 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ class Backbone:
         """Whether the checkpoint's blocks know no positions of a sequence (ViT), so that learned ones are new."""
         return bool(self.fields.model["position"]["kind"] == "none")
 
-    def arm(self, name: str, steps: int) -> dict[str, Any]:
+    def arm(self, name: str, budget: Mapping[str, Any]) -> dict[str, Any]:
         """What `BACKBONE` or `TUNED` adds to a network's arm: the checkpoint's model, its start, and what trains."""
         encoder: dict[str, Any] = {"masked": "zero"}
         if self.kind == "numbers":
@@ -74,7 +74,7 @@ class Backbone:
                 "parent": BACKBONE,
                 "start": start,
                 "trainable": self.trainable(name),
-                "budget": {"steps": steps, "evaluate_every": max(1, steps / 10)},
+                "budget": dict(budget),
             },
         }
 

@@ -25,8 +25,8 @@ from headstart.study.estimate import measure, survey
 from headstart.study.plan import make_plan
 from headstart.study.spec import StudySpec
 
-EVALUATIONS = 10
-"""Looks at validation in each training."""
+EVALUATIONS = (2, 10)
+"""Looks at validation in each training, at least and at most."""
 AFTER, REPORT = 8.0, 4.0
 """Seconds that comparing models and writing the report take, and the report alone."""
 LONG = 30.0
@@ -155,7 +155,12 @@ def left_out(known: Known, settings: FitSettings, amount: Amount, whole: Amount)
 
 def least_steps(known: Known, settings: FitSettings) -> int:
     """Steps of training from which on a network is worth its time: of symbols, many, unless a person asks for one."""
-    return defaults.LEAST_STEPS if known.kind == "numbers" or settings.asks_for_network else defaults.SYMBOL_STEPS
+    return defaults.LEAST_STEPS if settings.asks_for_network else wanted_steps(known)
+
+
+def wanted_steps(known: Known) -> int:
+    """Steps of training before which sequences are read at fewer positions, and one rate is tried."""
+    return defaults.LEAST_STEPS if known.kind == "numbers" else defaults.SYMBOL_STEPS
 
 
 def seconds_of_one(known: Known, settings: FitSettings, seconds: Mapping[str, StepTime], share: float) -> float:
@@ -176,8 +181,9 @@ def _largest(at: Callable[[float], Amount], left: float, cost: Callable[[Amount]
 def cost_of(
     known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, StepTime], share: float = 1.0
 ) -> float:
-    """Seconds of all stages: steps, looks at validation, and the scores at the end, at two weights; and of a network
-    that serves, which is trained again on train and validation.
+    """Seconds of all stages: steps, looks at validation, and the scores of validation and test at the end, at two
+    weights (of self-pretraining, of validation alone); and of a network that serves, which is trained again on train
+    and validation.
 
     share: processes' worth of work that is done at once. A network waits for its own pretraining, however many cores
     there are.
@@ -186,11 +192,10 @@ def cost_of(
     tuned, filled = seconds.get("finetune", none), seconds.get("pretrain", none)
     rest = known.val + known.test
 
-    def training(time: StepTime, steps: int) -> float:
-        return time.step * steps + time.unit * (EVALUATIONS * known.val + 2 * (known.labelled + rest))
+    def training(time: StepTime, steps: int, scored: int = rest) -> float:
+        return time.step * steps + time.unit * (looks(known, steps) * known.val + 2 * scored)
 
-    train = training(tuned, amount.steps)
-    before = filled.step * amount.pretrain_steps + filled.unit * (EVALUATIONS * known.val + 2 * (known.rows + rest))
+    train, before = training(tuned, amount.steps), training(filled, amount.pretrain_steps, known.val)
     own = len(settings.own_arms), len(settings.own_arms) - len(settings.models)
     arms, pretrained = (2 + own[0], 1 + own[1]) if settings.pretrains else (1 + own[0], 0)
     arms += amount.second + bool(settings.augment)
@@ -207,6 +212,12 @@ def cost_of(
         more += training(seconds.get(TUNED, none), amount.tuned_steps)
     each = len(amount.rates) * (arms * train + more) + pretrained * before
     return max(len(settings.runs) * each / share, before + train) + train
+
+
+def looks(known: Known, steps: int) -> int:
+    """How often a training of so many steps looks at validation: it scores no more sequences than it trains on."""
+    seen = steps * defaults.batch_size(known.labelled, known.rows)
+    return round(min(max(seen / max(known.val, 1), EVALUATIONS[0]), EVALUATIONS[1]))
 
 
 def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTime]:

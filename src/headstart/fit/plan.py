@@ -13,17 +13,18 @@ import numpy as np
 
 from headstart.fit import defaults
 from headstart.fit.budget import (
-    EVALUATIONS,
     Amount,
     Known,
     cost_of,
     least_steps,
     left_out,
+    looks,
     scaled_down,
     scaled_with_backbone,
     seconds_of_one,
     side_by_side,
     stage_seconds,
+    wanted_steps,
     whole_amount,
 )
 from headstart.fit.settings import (
@@ -125,7 +126,7 @@ def _fitted(
         scaled = scaled_down if known.backbone is None else scaled_with_backbone
         amount = scaled(replace(whole, rates=tried), left, cost, settings)
         trained = [amount.steps, *([amount.backbone_steps] if known.backbone is not None else [])]
-        enough = min(trained) >= min(least_steps(known, settings), whole.steps)
+        enough = min(trained) >= min(wanted_steps(known), whole.steps)
         if enough:
             break
     leaves = left_out(known, settings, amount, whole) if settings.pretrains else ""
@@ -210,18 +211,18 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
     def optim(lr: float) -> dict[str, Any]:
         return {"lr": lr, "batch_size": size, "warmup_share": 0.1, "clip": 1.0, "weight_decay": 0.01}
 
-    def budget(steps: int) -> dict[str, Any]:
-        return {"steps": steps, "evaluate_every": max(1, steps / EVALUATIONS)}
+    def budget(steps: int, scored: str) -> dict[str, Any]:
+        return {"steps": steps, "evaluate_every": max(1, steps / looks(known, steps)), "scored": scored}
 
     pretrain = {
         "objective": {"kind": "masked", "mask_rate": defaults.KINDS[known.kind].mask_rate},
         "optim": optim(defaults.PRETRAIN_RATE),
-        "budget": budget(amount.pretrain_steps),
+        "budget": budget(amount.pretrain_steps, "val"),
     }
     finetune = {
         "objective": defaults.objective_table(known.signature, known.weights),
         "optim": optim(amount.rates[0]),
-        "budget": budget(amount.steps),
+        "budget": budget(amount.steps, "held_out"),
     }
     kind, network, alone = defaults.KINDS[known.kind], shape.task(shape.longest), shape.task(shape.alone)
     # Said in the arms: that of a checkpoint has the norm and the input layer of its own.
@@ -243,7 +244,7 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         stages = {BACKBONE: {"checkpoint": {"content": known.backbone.content}}, **stages}
         for name, steps in ((BACKBONE, amount.backbone_steps), (TUNED, amount.tuned_steps)):
             if steps:
-                arms[name] = {**alone, **known.backbone.arm(name, steps)}
+                arms[name] = {**alone, **known.backbone.arm(name, budget(steps, "held_out"))}
     if known.start is not None:
         stages = {STARTED: {"checkpoint": {"content": known.start.content}}, **stages}
         most = shape.alone and shape.alone * known.start.fields.spec.encoder.patch
@@ -377,7 +378,7 @@ def _texts(
     if not enough:
         lines.append(
             "that is too little for networks to learn from (at least "
-            f"{defaults.LEAST_STEPS} steps are): give more --time"
+            f"{min(wanted_steps(known), whole.steps):,} steps are): give more --time"
         )
     return lines
 

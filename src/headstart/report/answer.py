@@ -58,7 +58,8 @@ def _claims(results: Results) -> str:
     parts = [part for verdict in verdicts(results, results.paper) for part in verdict.parts]
     counts = Counter(part.uncorrected or part.outcome for part in parts)
     after = Counter(part.outcome for part in parts)
-    which = "the paper claims" if results.paper is not None else "the study asks about"
+    which = "the study asks about" if results.paper is None else "the paper claims"
+    which += " or the study asks about" if results.paper is not None and results.claims else ""
     seen = [outcome for outcome in OUTCOME_VERBS if counts[outcome] or after[outcome]]
     each = [f"{counts[outcome]} {OUTCOME_VERBS[outcome][counts[outcome] != 1]}" for outcome in seen]
     checked = sum(counts[outcome] for outcome in OUTCOME_VERBS)

@@ -37,6 +37,9 @@ PROBE_SECONDS = 2.0
 MOST_MEMORY = 0.8
 """Share of a GPU's memory that a stack may take where its size is chosen: evaluations and fragments need the rest."""
 
+SCORED = {"all": ("train", "val", "test"), "held_out": ("val", "test"), "val": ("val",)}
+"""`budget.scored` -> the splits that are scored at the end."""
+
 
 class TrainedRun(StageRun):
     """A stage that is being trained."""
@@ -164,7 +167,7 @@ class TrainedRun(StageRun):
             examples,
             self._trained_flops(examples),
             math.ceil(steps / max(gap, 1)) * units["val"],
-            2 * sum(units.values()),
+            2 * sum(units[name] for name in self._scored),
             self.unit_flops(),
             passes,
             sum(units.values()) if self.progress.features else 0,
@@ -225,7 +228,7 @@ class TrainedRun(StageRun):
         return dict(self.model.state_dict())
 
     def finish(self) -> Outcome:
-        """Score train, val and test at the best and at the last weights, once."""
+        """Score train, val and test, or those of `budget.scored`, at the best and at the last weights, once."""
         progress = self.progress
         last = _copies(self.model)
         if progress.best_step == progress.step or not progress.best:
@@ -252,11 +255,16 @@ class TrainedRun(StageRun):
         )
 
     def _scores(self, step: int, keep: bool = False) -> tuple[dict[str, Any], Tensors]:
-        splits = {name: self._evaluate(name, keep and name != "train") for name in self.feeds}
-        scores: dict[str, Any] = {name: finite(split.scores) for name, split in splits.items()}
+        splits = {name: self._evaluate(name, keep and name != "train") for name in self._scored}
+        scores: dict[str, Any] = {name: finite(splits[name].scores) if name in splits else {} for name in self.feeds}
         outputs = {f"{name}/{part}": value for name, split in splits.items() for part, value in split.outputs.items()}
         per_epoch = max(self.setting.per_epoch, 1)
         return {"step": step, "epoch": round(step / per_epoch, 4), **scores}, outputs
+
+    @property
+    def _scored(self) -> list[str]:
+        """The splits that are scored at the end."""
+        return [name for name in self.feeds if name in SCORED[self.spec.budget.scored]]
 
     def score(self, split: str) -> dict[str, float]:
         """Scores of the weights of this moment on `train`, `val` or `test`."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -43,7 +43,8 @@ class BudgetSpec(Spec):
     the FLOPs of all of that arm's. A plan writes both out as steps. evaluate_every: epochs between evaluations on val,
     but steps where the budget is in steps or tokens (default: ten evaluations over the budget). patience: stop after so
     many evaluations without a better score. share: of the amount that is given, so that arms can divide one budget;
-    written out while reading, it leaves no trace.
+    written out while reading, it leaves no trace. scored: splits that are scored at the end: all, val and test
+    (`held_out`), or val alone, which says enough of a stage that others start from.
     """
 
     epochs: float | None = Field(default=None, ge=0)
@@ -54,6 +55,7 @@ class BudgetSpec(Spec):
     share: float = neutral(1.0, ge=0, le=1)
     flops: float | None = neutral(None, gt=0)
     flops_of: str | None = neutral(None)
+    scored: Literal["all", "held_out", "val"] = neutral("all")
 
     @model_validator(mode="after")
     def _one_measure(self) -> BudgetSpec:
