@@ -433,7 +433,7 @@ def test_few_steps_for_symbols_are_not_enough_and_come_after_a_second_rate() -> 
         settings = FitSettings(time=limit, serve="network", pretrain=False)
         some, enough = plan._fitted(known, Shape(), settings, "", seconds, 0.0, 1.0)
         made[limit] = len(some.study["axes"]["finetune.optim.lr"]), enough
-        assert any("(at least 1,000 steps are): give more --time" in text for text in some.texts) == (not enough)
+        assert any("with fewer than 1,000 steps" in text for text in some.texts) == (not enough)
     assert made == {120.0: (1, False), 125.0: (1, True), 205.0: (1, True), 210.0: (2, True)}
 
 

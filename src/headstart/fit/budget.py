@@ -163,6 +163,11 @@ def wanted_steps(known: Known) -> int:
     return defaults.LEAST_STEPS if known.kind == "numbers" else defaults.SYMBOL_STEPS
 
 
+def fewest_steps(known: Known, amount: Amount) -> int:
+    """Of the networks that train at any rate, a checkpoint's among them."""
+    return amount.steps if known.backbone is None else min(amount.steps, amount.backbone_steps)
+
+
 def seconds_of_one(known: Known, settings: FitSettings, seconds: Mapping[str, StepTime], share: float) -> float:
     """Seconds of the least training of a network from random weights: `least_steps`, one rate, every seed."""
     least = Amount(defaults.ONE_RATE, least_steps(known, settings), 0)

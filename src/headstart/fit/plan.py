@@ -16,6 +16,7 @@ from headstart.fit.budget import (
     Amount,
     Known,
     cost_of,
+    fewest_steps,
     least_steps,
     left_out,
     looks,
@@ -125,8 +126,7 @@ def _fitted(
     for tried in rates:
         scaled = scaled_down if known.backbone is None else scaled_with_backbone
         amount = scaled(replace(whole, rates=tried), left, cost, settings)
-        trained = [amount.steps, *([amount.backbone_steps] if known.backbone is not None else [])]
-        enough = min(trained) >= min(wanted_steps(known), whole.steps)
+        enough = fewest_steps(known, amount) >= min(wanted_steps(known), whole.steps)
         if enough:
             break
     leaves = left_out(known, settings, amount, whole) if settings.pretrains else ""
@@ -375,10 +375,12 @@ def _texts(
             f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "
             "would be taken with more time"
         )
-    if not enough:
+    if not enough and fewest_steps(known, amount) < min(defaults.LEAST_STEPS, whole.steps):
+        few = f"that is too little for networks to learn from (at least {defaults.LEAST_STEPS} steps are)"
+        lines.append(f"{few}: give more --time")
+    elif not enough:
         lines.append(
-            "that is too little for networks to learn from (at least "
-            f"{min(wanted_steps(known), whole.steps):,} steps are): give more --time"
+            f"with fewer than {wanted_steps(known):,} steps networks lose to n-grams as a rule: give more --time"
         )
     return lines
 
