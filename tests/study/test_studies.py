@@ -156,6 +156,22 @@ def test_mqar_asks_the_queries_of_zoologys_figure_of_blocks_without_feed_forward
     assert {"attention", "hyena"} <= {spec["model"]["mixer"]["kind"] for spec in networks}
 
 
+def test_mqar_at_tiny_names_its_length_and_gives_s4d_steps_that_reach_as_far(tmp_path: Path) -> None:
+    study = planned("mqar", "tiny", tmp_path)
+    specs = [(cell.column, cell.chain[-1].spec.model_dump()) for cell in study.cells]
+    assert {(column, spec["task"]["length"]) for column, spec in specs} == {("length_16", 16)}
+    kernels = [spec["model"]["mixer"] for _, spec in specs if spec["model"]["mixer"]["kind"] == "s4d"]
+    whole = next(
+        stage.spec.model_dump()["model"]["mixer"]
+        for stage in planned("mqar", "paper", tmp_path).stages.values()
+        if stage.spec.model_dump()["model"]["mixer"]["kind"] == "s4d"
+    )
+    ends = ("dt_min", "dt_max")
+    assert [kernel[end] for kernel in kernels for end in ends] == [
+        pytest.approx(4 * whole[end]) for _ in kernels for end in ends
+    ]
+
+
 @pytest.mark.parametrize("name", ["amos-3-described", "rothermel-4-described", "matched"])
 @pytest.mark.parametrize("there", [True, False])
 def test_the_listed_costs_are_of_the_data_at_hand(name: str, there: bool, tmp_path: Path) -> None:
