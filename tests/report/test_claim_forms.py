@@ -319,6 +319,13 @@ def test_what_a_study_asks_is_checked_without_a_paper() -> None:
     results = replace(results, paper=None, claims=(question,))
     assert status_of(results, None) == {"a": "holds", "b": "undecided"}
     assert claims_heading(results) == "Claims of the study, checked here"
+    (alone,) = verdicts(results, None)
+    assert str(alone).startswith("Pretraining helps (")
+    both = replace(results, paper=made())
+    assert claims_heading(both) == "Claims of the paper, and questions of our own, checked here"
+    theirs, ours = verdicts(both, both.paper)
+    assert str(theirs).startswith("Self-pretraining beats training from scratch (")
+    assert str(ours).startswith("Our question: Pretraining helps (")
 
 
 def test_an_arm_is_held_against_a_number() -> None:

@@ -217,6 +217,30 @@ def test_small_takes_at_most_fifteen_core_hours(absent: tuple[str, ...] | None) 
     assert not {name: value for name, value in hours.items() if value > LARGER.get(name, SMALL)}
 
 
+BACKBONES = ("lu-2-described", "lu-10-described", "lu-18-described", "lu-swept", "lu-lstm")
+"""The five published pages of pretrained backbones; lu-18 has the rows of lu-20, too."""
+BACKBONES_HOURS, QUESTION_HOURS = 20.0, 6.0
+"""Core-hours of them together, and of each of the two questions of our own."""
+
+
+def test_the_pages_of_backbones_together_and_their_two_questions_alone_keep_their_limits(tmp_path: Path) -> None:
+    """Each distinct stage counts once: the tables share the language model that most arms start from."""
+    core, seconds = Speed(STEP, CORE), dict[str, float]()
+    for name in BACKBONES:
+        study = read_study(name, scale="small", at_hand=lambda _: True)
+        own = {
+            cost.planned.identity: core.seconds(
+                cost.steps, cost.flops + cost.unit_flops * (cost.evaluated + cost.scored)
+            )
+            for cost in survey(make_plan(study, tmp_path, absent="open"))
+        }
+        assert own
+        assert name.endswith("described") or sum(own.values()) <= QUESTION_HOURS * 3600
+        assert name != "lu-18-described" or own.keys() & seconds.keys()
+        seconds |= own
+    assert sum(seconds.values()) <= BACKBONES_HOURS * 3600
+
+
 def test_a_pace_is_read_from_enough_finished_stages() -> None:
     guess = Speed(step=0.01, rate=1e9)
     stages = [json.loads(f'{{"budget": {{"steps": 100, "flops": 1e9, "seconds": {n}}}}}') for n in (2, 4, 40)]

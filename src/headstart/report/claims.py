@@ -20,6 +20,9 @@ Outcome = Literal["holds", "the other way round", "does not hold", "undecided", 
 OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold", "undecided", "not measured")
 """In the order in which they are listed. `does not hold`: two are claimed to be as good, and clearly are not."""
 
+OWN = "Our question: "
+"""What stands before a claim that is not the paper's, where others are."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -39,10 +42,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and its outcome here, by column. No parts: it names no two sides, and is only quoted."""
+    """A claim and its outcome here, by column. No parts: it names no two sides, and is only quoted.
+
+    own: what the study asks beside the claims of a paper.
+    """
 
     claim: Claim
     parts: tuple[Part, ...]
+    own: bool = False
 
     def document(self) -> dict[str, Any]:
         """What `--json` says of it: the claim, and its difference, interval, n and outcome on each column."""
@@ -62,7 +69,7 @@ class Verdict:
 
     def __str__(self) -> str:
         """One sentence: what is claimed, and its outcome on each column with differences and intervals."""
-        claim, says = self.claim, self.claim.says.rstrip(".")
+        claim, says = self.claim, f"{OWN * self.own}{self.claim.says.rstrip('.')}"
         if not self.parts:
             return f"{says}: not checked here."
         outcomes = []
@@ -90,7 +97,9 @@ def _evidence(claim: Claim, part: Part) -> str:
 
 def claims_heading(results: Results) -> str:
     """The heading over the verdicts."""
-    return "Claims of the paper, checked here" if results.paper else "Claims of the study, checked here"
+    ours = results.paper is not None and bool(results.claims)
+    both = "Claims of the paper, and questions of our own, checked here"
+    return both if ours else f"Claims of the {'paper' if results.paper else 'study'}, checked here"
 
 
 def claims_note(verdicts: Sequence[Verdict]) -> str:
@@ -112,8 +121,9 @@ def unprinted(results: Results) -> str:
 
 def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:
     """Each claim of the paper and of the study, checked on its columns (all that there are, where it names none)."""
-    claims = [*(paper.claims if paper else ()), *results.claims]
-    return _corrected([Verdict(claim, tuple(_parts(results, paper, claim))) for claim in claims])
+    theirs = paper.claims if paper else ()
+    sided = [*((claim, False) for claim in theirs), *((claim, paper is not None) for claim in results.claims)]
+    return _corrected([Verdict(claim, tuple(_parts(results, paper, claim)), own) for claim, own in sided])
 
 
 def _corrected(every: list[Verdict]) -> list[Verdict]:
