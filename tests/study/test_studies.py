@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -72,6 +73,13 @@ def test_the_swept_question_gives_every_arm_the_same_rates_and_trains_what_the_t
     parts = {"output_input": "head+encoder", "output_position": "head+position", "output_norm": "head+norm"}
     assert alone == {"output": "head", **parts}
     assert {len(cell.chain) for cell in plan.cells if cell.arm.startswith("random")} == {1}
+
+
+@pytest.mark.parametrize(
+    "name", ["lu-2-described", "lu-2-published", "lu-17-described", "lu-17-published", "amos-2-described"]
+)
+def test_a_title_says_at_which_scale_arms_are_the_checkpoints_that_they_are_called_by(name: str) -> None:
+    assert re.search(r"at scale paper[;,] else (a backbone|backbones) of our own", read_study(name).title)
 
 
 @pytest.mark.parametrize(("name", "scale"), [*SCALED, *UNSCALED])

@@ -140,7 +140,8 @@ def command(plan: Plan) -> str:
 
 
 def _bare(study: StudySpec) -> StudySpec:
-    """The study without tables that hold nothing, which words on the command line leave in its arms, nor what is told."""
+    """The study without title and note, and without tables that hold nothing, which words on the command line leave in
+    its arms."""
     arms = {name: {key: value for key, value in arm.items() if value != {}} for name, arm in study.arms.items()}
     return study.model_copy(update={"arms": arms, "title": "", "scale_note": ""})
 
@@ -179,13 +180,14 @@ def results_page(
 
 
 def _setting(content: Content, numbers: str) -> Iterator[str]:
-    """The command (that of the page alone, where none of a built-in study makes the results again), the data that it read, the scale with what it changes, and what stood in for absent data."""
+    """The command (that of the page alone, where none of a built-in study makes the results again), the data that it
+    read, the scale with what it changes, and what stood in for absent data."""
     results = content.results
     again = command(content.plan)
     if numbers and "study.toml" in again:
         yield markdown(
-            f"No built-in study as it is has these settings: they are the definition in {numbers} beside this page, of which "
-            "this command makes the page again."
+            f"No built-in study as it is has these settings: they are the definition in {numbers} beside this page, of "
+            "which this command makes the page again."
         )
         again = f"headstart report --from {numbers} -o {numbers.removesuffix('.json')}.md"
     yield f"```\n{again}\n```"

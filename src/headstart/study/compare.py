@@ -229,9 +229,9 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
 
 
 def _data(task: Any) -> str:
-    """`mnist`; of a file `own: uci_splice`, so that several sets are not one."""
+    """`mnist`; of a file `own: dna/uci_splice`, its name and folder, so that several sets are not one."""
     file = getattr(task, "file", None) if task.kind == "own" else None
-    return f"own: {PurePath(file).stem}" if file else str(task.kind)
+    return f"own: {'/'.join(PurePath(file).with_suffix('').parts[-2:])}" if file else str(task.kind)
 
 
 def _from_scratch(own: StageSpec, other: StageSpec | None, compared: bool) -> bool:
