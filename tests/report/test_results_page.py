@@ -223,8 +223,8 @@ def test_a_built_in_study_is_made_again_by_its_name_and_scale(
     assert command(other) == "headstart run study.toml"
     words = ["columns=digits", "finetune.optim.lr=[0.01, 0.001]", "seed=[0]"]
     swept = make_plan(read_study("own", words, scale=scale), tmp_path)
-    said = command(swept).removeprefix("headstart run own ").removesuffix(f" --scale {scale}")
-    assert read_study("own", shlex.split(said), scale=scale).axes == swept.study.axes
+    overrides = command(swept).removeprefix("headstart run own ").removesuffix(f" --scale {scale}")
+    assert read_study("own", shlex.split(overrides), scale=scale).axes == swept.study.axes
     noted = swept.study.model_copy(update={"scale_note": "on another machine"})
     assert command(replace(swept, study=noted)) == command(swept), "what is told makes no other results"
 
