@@ -41,11 +41,14 @@ SEEDS = f"seeds/{PAYS}-[0-9].json"
 """A page made of the files of its seeds, which would be large if joined."""
 POOLED = ("coser-1.json", "positive-control.json", "which-part.json", "labels.json", SEEDS)
 """Results with self-pretraining beside training from scratch in the same batches; a pilot is not among them."""
+SERIES = ("EOGVerticalSignal", "Earthquakes", "FaceAll", "Strawberry", "SyntheticControl")
 NAMES = {
     "cifar_patches": "patches of CIFAR-10",
     "image": "CIFAR-10 by one or four pixels",
     "mnist": "MNIST",
-    "own": "sets in files (time series, DNA, speech)",
+    **{f"own: {name}/{name}_TRAIN": "five sets of time series" for name in SERIES},
+    **dict.fromkeys(["own: dna/uci_splice", "own: promoters-Ecoli/pieces"], "two sets of DNA"),
+    "own: spoken-digits/train": "spoken digits",
 }
 FEW_STEPS = 1_000
 EARLIER = (
@@ -99,10 +102,11 @@ def gains_page() -> str:
         print_pooled(files, page, numbers)
         table, comparisons = page.read_text("utf-8"), json.loads(numbers.read_text("utf-8"))["comparisons"]
     parts = []
-    for kind in dict.fromkeys(gain["data"] for gain in comparisons):
-        values = [gain["gain"] for gain in comparisons if gain["data"] == kind]
+    kinds = [NAMES.get(gain["data"], gain["data"]) for gain in comparisons]
+    for kind in dict.fromkeys(kinds):
+        values = [gain["gain"] for gain, name in zip(comparisons, kinds, strict=True) if name == kind]
         above, mean = sum(value > 0 for value in values), words.signed(sum(values) / len(values))
-        parts.append(f"on {NAMES.get(kind, kind)} {above} of {len(values)} comparisons are above 0, {mean} on average")
+        parts.append(f"on {kind} {above} of {len(values)} comparisons are above 0, {mean} on average")
     seeds = sorted({gain["n"] for gain in comparisons})
     sides = []
     for few in (True, False):
@@ -128,8 +132,8 @@ def index(folder: Path) -> str:
     pages = {file.stem: read_snapshot([file]).results() for file in studies(folder)}
     pays = pays_results(folder)
     results = {**pages, **({} if pays is None else {PAYS: pays})}
-    pages_of = {name: f"[{name}]({name}.md){'' if value.paper else OURS}" for name, value in results.items()}
-    lines = [line for name, value in results.items() for line in _claims(pages_of[name], verdicts(value, value.paper))]
+    pages_of = {name: (f"[{name}]({name}.md)", value.paper is None) for name, value in results.items()}
+    lines = [line for name, value in results.items() for line in _claims(*pages_of[name], verdicts(value, value.paper))]
     ordered = [line for outcome in OUTCOMES for line in lines if line[0] == outcome]
     about = [
         f"- [{file.stem}]({file.name}): {_about(file, pages.get(file.stem))}"
@@ -140,15 +144,18 @@ def index(folder: Path) -> str:
     return "\n\n".join([HEAD.strip(), *[table] * bool(ordered), "## Pages", "\n".join(about), REMOVED.strip()]) + "\n"
 
 
-def _claims(page: str, checked: Iterable[Verdict]) -> list[list[str]]:
-    """A line for each claim and outcome: the columns on which it came out so, with their differences and seeds."""
+def _claims(page: str, ours: bool, checked: Iterable[Verdict]) -> list[list[str]]:
+    """A line for each claim and outcome: the columns on which it came out so, with their differences and seeds.
+
+    ours: the page has no paper, so that every claim is a question of our own.
+    """
     lines = []
     for verdict in checked:
         for outcome in OUTCOMES:
             parts = [part for part in verdict.parts if part.outcome == outcome and part.difference is not None]
             if parts:
                 says = f"{verdict.claim.says.rstrip('.')}: {_differences(verdict, parts)}"
-                lines.append([outcome, markdown(says), page])
+                lines.append([outcome, markdown(says), page + OURS * (ours or verdict.own)])
     return lines
 
 

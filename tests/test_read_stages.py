@@ -331,7 +331,12 @@ def test_a_run_that_is_killed_while_it_reads_goes_on_where_it_was(tmp_path: Path
         ),
         ("take(mixer)", {"model": {"causal": False}}, "model.causal: false here and true in checkpoint 'small'"),
         ("take(norm)", {"model": {"norm_epsilon": 1e-6}}, "model.norm_epsilon: 1e-06 here and 1e-05 in checkpoint"),
-        ("take(all-encoder-head)", {"model": {"width": 16}}, "model.width: 16 here and 8 in checkpoint 'small'"),
+        (
+            "take(all-encoder-head)",
+            {"model": {"width": 16}},
+            "model.width: 16 here and 8 in checkpoint 'small', whose weights this stage takes; give 8, leave it out beside "
+            'model.like = "small", or take less by start',
+        ),
         ("take(mixer)", {"model": {"mixer": {"heads": 4}}}, "model.mixer[0].heads: 4 here and 2 in checkpoint 'small'"),
         ("take(mixer)", {"model": {"mixer": {"kind": "s4d"}}}, "model.mixer[0].kind: 's4d' here and 'attention'"),
         (

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.plugins import load_class, load_plugins, with_kinds, word_with_kinds
-from headstart.report.claims import measured
+from headstart.report.measures import measured
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime, Stack, close_tasks
 from headstart.runner.machine import default_workers

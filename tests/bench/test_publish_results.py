@@ -127,10 +127,12 @@ def test_a_claim_on_many_columns_has_the_span_of_its_differences() -> None:
     claim = Claim(says="It helps", higher="a", lower="b")
     gaps = [Difference(0.1 * i, 0.1, 0.1 * i - 0.3, 0.1 * i + 0.3, 3 + i % 2) for i in range(1, 5)]
     parts = tuple(Part(f"c{i}", "undecided", gap) for i, gap in enumerate(gaps))
-    (line,) = published._claims("a", [Verdict(claim, parts)])
+    ((_, _, page),) = published._claims("a", False, [Verdict(claim, parts, own=True)])
+    assert page == f"a{published.OURS}", "a question beside the claims of a paper"
+    (line,) = published._claims("a", False, [Verdict(claim, parts)])
     span = "+0.100 to +0.400, all intervals within \\[−0.200, +0.700\\]"
     assert line[1] == f"It helps: 4 columns, {span}; n 4 and 3"
-    (line,) = published._claims("a", [Verdict(claim, parts[:2])])
+    (line,) = published._claims("a", False, [Verdict(claim, parts[:2])])
     assert re.fullmatch(r"It helps: c0 \+0\.100 .*; c1 \+0\.200 .*; n 4 and 3", line[1])
 
 

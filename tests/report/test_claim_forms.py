@@ -212,8 +212,30 @@ def test_where_nothing_is_gained_what_carries_the_gain_is_undecided() -> None:
 
     premise = {"premise": ["full", "scratch"]}
     assert outcome(0.1, **premise) == "holds"
-    assert outcome(0.0) == "holds", "both are as good: without a premise that is all that is claimed"
+    assert outcome(0.0) == "holds", "both are as good, and above a guess: without a premise that is all that is claimed"
     assert outcome(0.0, **premise) == "undecided"
+
+
+@pytest.mark.parametrize("sides", [{"higher": "self_pretrained", "lower": "scratch"}, {"higher": "scratch"}])
+def test_two_that_learnt_nothing_are_not_called_alike(sides: dict[str, Any]) -> None:
+    """The made-up tasks have a guess of 0.1 and a linear model of 0.15, which learns."""
+    columns = {"pairs": [["a", "b"]]} if len(sides) == 1 else {"columns": ["a"]}
+
+    def part(level: float, within: float = 0.05, lead: float = 0.0) -> Any:
+        def score(cell: Cell) -> tuple[float, float]:
+            up = lead if (cell.arm, cell.column) in (("self_pretrained", "a"), ("scratch", "b")) else 0.0
+            return usual(cell)[0], level + up + 0.01 * (cell.seed % 3 - 1)
+
+        results, paper = run(made(claims=[{"says": "S", **columns, **sides, "within": within}]), score=score)
+        return verdicts(results, paper)[0].parts[0]
+
+    assert part(0.13).outcome == "holds", "a linear model is no guess"
+    chance = part(0.1)
+    assert chance.outcome == "undecided"
+    assert chance.why.startswith("no arm is clearly above a guess, so that nothing was learnt alike: ")
+    assert "scratch on a against majority (0.100)" in chance.why
+    assert part(0.1, lead=0.03).outcome == "holds", "one of the two learnt, and the other is within the margin"
+    assert part(0.1, within=0.01, lead=0.05).outcome == "does not hold", "they differ, whatever they learnt"
 
 
 def test_a_relative_gain_is_counted_in_shares_of_the_score_without_it() -> None:
@@ -297,6 +319,13 @@ def test_what_a_study_asks_is_checked_without_a_paper() -> None:
     results = replace(results, paper=None, claims=(question,))
     assert status_of(results, None) == {"a": "holds", "b": "undecided"}
     assert claims_heading(results) == "Claims of the study, checked here"
+    (alone,) = verdicts(results, None)
+    assert str(alone).startswith("Pretraining helps (")
+    both = replace(results, paper=made())
+    assert claims_heading(both) == "Claims of the paper, and questions of our own, checked here"
+    theirs, ours = verdicts(both, both.paper)
+    assert str(theirs).startswith("Self-pretraining beats training from scratch (")
+    assert str(ours).startswith("Our question: Pretraining helps (")
 
 
 def test_an_arm_is_held_against_a_number() -> None:

@@ -13,7 +13,8 @@ from test_figures_of_weights import STUDY
 import headstart
 from headstart.analysis.stages import opened
 from headstart.analysis.weights import kernels
-from headstart.report.claims import MEASURES, measured, verdicts
+from headstart.report.claims import verdicts
+from headstart.report.measures import MEASURES, measured
 from headstart.store import Store
 from headstart.study.collect import converged_at, curve
 from headstart.study.papers import MEASURES as KNOWN

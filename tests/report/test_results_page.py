@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -219,6 +221,22 @@ def test_a_built_in_study_is_made_again_by_its_name_and_scale(
     assert command(seeds) == f"headstart run own 'seed=[0, 4]' --scale {scale}"
     other = make_plan(read_study("own", ["finetune.budget.epochs=2"], scale=scale), tmp_path)
     assert command(other) == "headstart run study.toml"
+    words = ["columns=digits", "finetune.optim.lr=[0.01, 0.001]", "seed=[0]"]
+    swept = make_plan(read_study("own", words, scale=scale), tmp_path)
+    overrides = command(swept).removeprefix("headstart run own ").removesuffix(f" --scale {scale}")
+    assert read_study("own", shlex.split(overrides), scale=scale).axes == swept.study.axes
+    noted = swept.study.model_copy(update={"scale_note": "on another machine"})
+    assert command(replace(swept, study=noted)) == command(swept), "what is told makes no other results"
+
+
+def test_a_page_without_a_study_beside_it_begins_with_a_command_that_there_is(done: Done) -> None:
+    plan, results, page = done
+    content = read_content(plan, results, Store(page.parent.parent / "runs"))
+    text = results_page(content, numbers="here.json")
+    before = text[: text.index("## Results")]
+    assert "study.toml" not in before
+    assert "they are the definition in here.json beside this page" in before
+    assert "```\nheadstart report --from here.json -o here.md\n```" in before
 
 
 def test_a_study_without_scales_is_made_again_by_its_name_alone(tmp_path: Path) -> None:

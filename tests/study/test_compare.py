@@ -1,6 +1,7 @@
 """Two stages and two studies side by side: settings, scores and curves, from a store that is written here."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from support import made_up
 from headstart.errors import BadInput
 from headstart.spec import merge
 from headstart.store import Store
-from headstart.study.compare import Section, compare_stages, compare_studies
+from headstart.study.compare import Section, _data, compare_stages, compare_studies
 from headstart.study.plan import Plan, make_plan
 from headstart.study.selection import summarise
 from headstart.study.spec import read_study
@@ -96,3 +97,8 @@ def test_two_stages_differ_in_settings_scores_and_curves(tmp_path: Path) -> None
 def test_a_stage_that_is_not_in_the_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"compare: stage 0{16} is absent in store .*; see `headstart ls`"):
         compare_stages(Store(tmp_path), "0" * 16, "1" * 16)
+
+
+def test_gains_on_own_data_are_pooled_by_the_file_and_not_all_together() -> None:
+    assert _data(SimpleNamespace(kind="own", file="/data/dna/uci_splice.tsv")) == "own: dna/uci_splice"
+    assert _data(SimpleNamespace(kind="mnist")) == "mnist"

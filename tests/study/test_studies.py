@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -72,6 +73,13 @@ def test_the_swept_question_gives_every_arm_the_same_rates_and_trains_what_the_t
     parts = {"output_input": "head+encoder", "output_position": "head+position", "output_norm": "head+norm"}
     assert alone == {"output": "head", **parts}
     assert {len(cell.chain) for cell in plan.cells if cell.arm.startswith("random")} == {1}
+
+
+@pytest.mark.parametrize(
+    "name", ["lu-2-described", "lu-2-published", "lu-17-described", "lu-17-published", "amos-2-described"]
+)
+def test_a_title_says_at_which_scale_arms_are_the_checkpoints_that_they_are_called_by(name: str) -> None:
+    assert re.search(r"at scale paper[;,] else (a backbone|backbones) of our own", read_study(name).title)
 
 
 @pytest.mark.parametrize(("name", "scale"), [*SCALED, *UNSCALED])
@@ -156,6 +164,22 @@ def test_mqar_asks_the_queries_of_zoologys_figure_of_blocks_without_feed_forward
     assert {"attention", "hyena"} <= {spec["model"]["mixer"]["kind"] for spec in networks}
 
 
+def test_mqar_at_tiny_names_its_length_and_gives_s4d_steps_that_reach_as_far(tmp_path: Path) -> None:
+    study = planned("mqar", "tiny", tmp_path)
+    specs = [(cell.column, cell.chain[-1].spec.model_dump()) for cell in study.cells]
+    assert {(column, spec["task"]["length"]) for column, spec in specs} == {("length_16", 16)}
+    kernels = [spec["model"]["mixer"] for _, spec in specs if spec["model"]["mixer"]["kind"] == "s4d"]
+    whole = next(
+        stage.spec.model_dump()["model"]["mixer"]
+        for stage in planned("mqar", "paper", tmp_path).stages.values()
+        if stage.spec.model_dump()["model"]["mixer"]["kind"] == "s4d"
+    )
+    ends = ("dt_min", "dt_max")
+    assert [kernel[end] for kernel in kernels for end in ends] == [
+        pytest.approx(4 * whole[end]) for _ in kernels for end in ends
+    ]
+
+
 @pytest.mark.parametrize("name", ["amos-3-described", "rothermel-4-described", "matched"])
 @pytest.mark.parametrize("there", [True, False])
 def test_the_listed_costs_are_of_the_data_at_hand(name: str, there: bool, tmp_path: Path) -> None:
@@ -199,6 +223,30 @@ def test_small_takes_at_most_fifteen_core_hours(absent: tuple[str, ...] | None) 
     }
     assert set(hours) == set(EVIDENCE)
     assert not {name: value for name, value in hours.items() if value > LARGER.get(name, SMALL)}
+
+
+BACKBONES = ("lu-2-described", "lu-10-described", "lu-18-described", "lu-swept", "lu-lstm")
+"""The five published pages of pretrained backbones; lu-18 has the rows of lu-20, too."""
+BACKBONES_HOURS, QUESTION_HOURS = 20.0, 6.0
+"""Core-hours of them together, and of each of the two questions of our own."""
+
+
+def test_the_pages_of_backbones_together_and_their_two_questions_alone_keep_their_limits(tmp_path: Path) -> None:
+    """Each distinct stage counts once: the tables share the language model that most arms start from."""
+    core, seconds = Speed(STEP, CORE), dict[str, float]()
+    for name in BACKBONES:
+        study = read_study(name, scale="small", at_hand=lambda _: True)
+        own = {
+            cost.planned.identity: core.seconds(
+                cost.steps, cost.flops + cost.unit_flops * (cost.evaluated + cost.scored)
+            )
+            for cost in survey(make_plan(study, tmp_path, absent="open"))
+        }
+        assert own
+        assert name.endswith("described") or sum(own.values()) <= QUESTION_HOURS * 3600
+        assert name != "lu-18-described" or own.keys() & seconds.keys()
+        seconds |= own
+    assert sum(seconds.values()) <= BACKBONES_HOURS * 3600
 
 
 def test_a_pace_is_read_from_enough_finished_stages() -> None:

@@ -44,7 +44,7 @@ class Stage:
     objective: Any
     seed: int
     detail: str = ""
-    model: ModelSpec = field(default_factory=ModelSpec)
+    model: Any = field(default_factory=ModelSpec)
 
     def model_dump(self, mode: str = "json") -> dict[str, Any]:
         assert mode == "json"
@@ -133,10 +133,11 @@ def _baselines(columns: Mapping[str, str]) -> tuple[Cell, ...]:
     """Of each column's task, what always says the commonest class, and a linear model."""
     classify = SimpleNamespace(kind="classify", uses_target=True)
     kinds = {kind: column for column, kind in reversed(list(columns.items()))}
+    models = {name: SimpleNamespace(kind=name) for name in BASELINES}
     return tuple(
-        Cell(name, column, 0, {}, (_planned("baseline", Stage(Task(kind), classify, 0), f"{name}{kind}"),))
+        Cell(name, column, 0, {}, (_planned("baseline", Stage(Task(kind), classify, 0, model=model), f"{name}{kind}"),))
         for kind, column in kinds.items()
-        for name in BASELINES
+        for name, model in models.items()
     )
 
 

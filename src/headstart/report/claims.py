@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from headstart.errors import BadInput
-from headstart.store import Damaged
 from headstart.study import words
-from headstart.study.collect import converged_at, curve
 from headstart.study.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
 from headstart.study.results import Results
-from headstart.study.rows import Row, Run, difference_document, drawn, scores_by_seed
+from headstart.study.rows import Row, difference_document, drawn, scores_by_seed
 from headstart.study.statistics import LEVEL, POWER, Difference, corrected, difference, paired_difference, smallest_p
 
 if TYPE_CHECKING:
-    from headstart.store import Store
     from headstart.study.papers import Paper
-    from headstart.study.plan import Plan
 
 Outcome = Literal["holds", "the other way round", "does not hold", "undecided", "not measured"]
 OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold", "undecided", "not measured")
 """In the order in which they are listed. `does not hold`: two are claimed to be as good, and clearly are not."""
+
+OWN = "Our question: "
+"""What stands before a claim that is not the paper's, where others are."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +42,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and its outcome here, by column. No parts: it names no two sides, and is only quoted."""
+    """A claim and its outcome here, by column. No parts: it names no two sides, and is only quoted.
+
+    own: what the study asks beside the claims of a paper.
+    """
 
     claim: Claim
     parts: tuple[Part, ...]
+    own: bool = False
 
     def document(self) -> dict[str, Any]:
         """What `--json` says of it: the claim, and its difference, interval, n and outcome on each column."""
@@ -67,7 +69,7 @@ class Verdict:
 
     def __str__(self) -> str:
         """One sentence: what is claimed, and its outcome on each column with differences and intervals."""
-        claim, says = self.claim, self.claim.says.rstrip(".")
+        claim, says = self.claim, f"{OWN * self.own}{self.claim.says.rstrip('.')}"
         if not self.parts:
             return f"{says}: not checked here."
         outcomes = []
@@ -95,7 +97,9 @@ def _evidence(claim: Claim, part: Part) -> str:
 
 def claims_heading(results: Results) -> str:
     """The heading over the verdicts."""
-    return "Claims of the paper, checked here" if results.paper else "Claims of the study, checked here"
+    ours = results.paper is not None and bool(results.claims)
+    both = "Claims of the paper, and questions of our own, checked here"
+    return both if ours else f"Claims of the {'paper' if results.paper else 'study'}, checked here"
 
 
 def claims_note(verdicts: Sequence[Verdict]) -> str:
@@ -117,8 +121,9 @@ def unprinted(results: Results) -> str:
 
 def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:
     """Each claim of the paper and of the study, checked on its columns (all that there are, where it names none)."""
-    claims = [*(paper.claims if paper else ()), *results.claims]
-    return _corrected([Verdict(claim, tuple(_parts(results, paper, claim))) for claim in claims])
+    theirs = paper.claims if paper else ()
+    sided = [*((claim, False) for claim in theirs), *((claim, paper is not None) for claim in results.claims)]
+    return _corrected([Verdict(claim, tuple(_parts(results, paper, claim)), own) for claim, own in sided])
 
 
 def _corrected(every: list[Verdict]) -> list[Verdict]:
@@ -157,6 +162,8 @@ def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part
         try:
             part = _judged(claim, label, *_difference(results, paper, claim, terms))
             missing = _missing_premise(results, paper, claim, label)
+            if not missing and part.outcome == "holds":
+                missing = _nothing_learnt(results, claim, terms)
         except _Unknown as why:
             yield Part(label, "not measured", None, str(why))
             continue
@@ -173,6 +180,29 @@ def _missing_premise(results: Results, paper: Paper | None, claim: Claim, column
     if gap is not None and gap.clear and gap.mean > 0:
         return ""
     return f"it rests on {higher} above {lower}, and that difference is {words.difference(gap)} here"
+
+
+def _nothing_learnt(results: Results, claim: Claim, terms: Sequence[Term]) -> str:
+    """Why two that are alike say nothing: the better of them is not clearly above a guess, so that neither learnt.
+
+    Of claims of likeness without a premise of their own, where the results hold such a baseline on the same data; an
+    average over columns has none. Two that clearly differ do so whatever they learnt.
+    """
+    if claim.within is None or claim.premise or claim.than is not None or claim.quantity not in (*SCORES, *STEPS):
+        return ""
+    tested = claim.model_copy(update={"quantity": "test"})
+    short = []
+    for _, arm, column in terms:
+        row = results.row(arm, column)
+        guess = results.guess_of(row) if row is not None else None
+        if row is None or guess is None:
+            continue
+        (scores,) = drawn([_numbers(row, tested)], [row])
+        gap = paired_difference(scores, dict.fromkeys(scores, guess[1]))
+        if gap is not None and gap.clear and (gap.mean > 0) == row.greater:
+            return ""
+        short.append(f"{arm} on {column} against {guess[0]} ({words.score(guess[1])})")
+    return f"no arm is clearly above a guess, so that nothing was learnt alike: {'; '.join(short)}" if short else ""
 
 
 def _columns(results: Results, paper: Paper | None, claim: Claim) -> list[str]:
@@ -315,76 +345,3 @@ def _by_interval(claim: Claim, label: str, gap: Difference | None, why: str) -> 
 
 def _joined(*texts: str) -> str:
     return "; ".join(filter(None, texts))
-
-
-Measure = Callable[["Plan", "Store", Run], float | None]
-
-
-def measured(plan: Plan, results: Results, store: Store) -> Results:
-    """The results with what their claims ask for, of the runs of chosen settings whose files hold it.
-
-    What a damaged file, or data that are not at hand, keep from being read is not there.
-    """
-    wanted: dict[str, set[str]] = {}
-    for claim in results.every_claim:
-        if claim.quantity in MEASURES:
-            wanted.setdefault(claim.quantity, set()).update(claim.arms)
-    if not wanted:
-        return results
-    return replace(results, table=tuple(_with(plan, row, store, wanted) for row in results.table))
-
-
-def _with(plan: Plan, row: Row, store: Store, wanted: Mapping[str, Collection[str]]) -> Row:
-    measures: dict[str, dict[int, float]] = {}
-    for quantity, arms in wanted.items():
-        for run in row.runs if row.arm in arms else ():
-            try:
-                value = MEASURES[quantity](plan, store, run) if run.val is not None else None
-            except (BadInput, Damaged, OSError):
-                continue
-            if value is not None:
-                measures.setdefault(quantity, {})[run.seed] = value
-    return replace(row, measures=measures)
-
-
-def _looked_at(run: Run) -> str:
-    """Identity of the stage whose weights are looked at: the parent of the reported one, where it has one."""
-    return run.stages[-2 if len(run.stages) > 1 else -1][1]
-
-
-def _parent_left(plan: Plan, store: Store, run: Run) -> float | None:
-    """Share of the parent's steps that follow the first evaluation within 1 % of its best.
-
-    None where that is the last one: the parent was still gaining, and how much longer it would have is not known.
-    """
-    del plan
-    result = store.entry(_looked_at(run)).result if len(run.stages) > 1 else None
-    if result is None:
-        return None
-    monitor = result["monitor"]
-    scores = curve(store.records(result["identity"]), monitor["name"])
-    if not scores:
-        return None
-    steps, last = converged_at(scores, monitor["greater"]), max(scores)
-    return 1 - steps / last if steps < last else None
-
-
-def _of_kernels(change: str) -> Measure:
-    def read(plan: Plan, store: Store, run: Run) -> float | None:
-        from headstart.analysis.stages import opened
-        from headstart.analysis.weights import changes, kernels
-        from headstart.tasks.images import positions_of_a_row
-
-        stage = opened(_looked_at(run), store, plan.data)
-        learnt, start = (kernels(model, stage.task.signature.length) for model in (stage.model, stage.start))
-        return changes(learnt, start, positions_of_a_row(stage.task)).get(change)
-
-    return read
-
-
-MEASURES: Mapping[str, Measure] = {
-    "parent_left": _parent_left,
-    "kernel_narrowing": _of_kernels("narrowing"),
-    "kernel_spread": _of_kernels("spread"),
-    "kernel_rows": _of_kernels("rows"),
-}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -110,8 +111,8 @@ def _run_here(checked: Iterable[Verdict]) -> list[Verdict]:
 
 
 def command(plan: Plan) -> str:
-    """What makes the results again: the built-in study by its name where seeds alone were overridden, else the file
-    beside the page, with the plugins whose sources lie beside it."""
+    """What makes the results again: the built-in study by its name where seeds, columns and axes alone were overridden,
+    else the file beside the page, with the plugins whose sources lie beside it."""
     from headstart.study.files import built_in_studies, short_name
     from headstart.study.spec import read_study
 
@@ -121,7 +122,9 @@ def command(plan: Plan) -> str:
     seeds = [f"seed={study.axes['seed']}"] if "seed" in study.axes else []
     scale = f" --scale {study.scale}" if study.scale else ""
     # Without a folder of data nothing is stood in for, as where all data were at hand.
-    ways = itertools.product(([], seeds), (plan.data, None)) if study.name in built_in_studies() else ()
+    some = [f"columns={json.dumps(list(study.columns))}"]
+    some += [f"{axis}={json.dumps(values)}" for axis, values in study.axes.items()]
+    ways = itertools.product(([], seeds, some), (plan.data, None)) if study.name in built_in_studies() else ()
     for overrides, data in ways:
         try:
             if _bare(read_study(study.name, overrides, scale=study.scale, data=data)) == _bare(study):
@@ -137,21 +140,26 @@ def command(plan: Plan) -> str:
 
 
 def _bare(study: StudySpec) -> StudySpec:
-    """The study without tables that hold nothing, which words on the command line leave in its arms."""
+    """The study without title and note, and without tables that hold nothing, which words on the command line leave in
+    its arms."""
     arms = {name: {key: value for key, value in arm.items() if value != {}} for name, arm in study.arms.items()}
-    return study.model_copy(update={"arms": arms})
+    return study.model_copy(update={"arms": arms, "title": "", "scale_note": ""})
 
 
 def results_page(
-    content: Content, figures: Sequence[Drawing] = (), undrawn: Sequence[str] = (), folder: str = ""
+    content: Content,
+    figures: Sequence[Drawing] = (),
+    undrawn: Sequence[str] = (),
+    folder: str = "",
+    numbers: str = "",
 ) -> str:
     """The page. Nothing foreign in it is read as markup.
 
     figures: those that stand as PNG beside the page, or where `folder` begins their links. undrawn: which are missing,
-    and why.
+    and why. numbers: file of results beside the page, in place of study.toml.
     """
     results = content.results
-    parts = [f"# {markdown(results.title or results.name)}", markdown(content.answer), *_setting(content)]
+    parts = [f"# {markdown(results.title or results.name)}", markdown(content.answer), *_setting(content, numbers)]
     parts += ["## Results", *([to_markdown(content.pivot).rstrip()] if content.pivot else [])]
     parts += [to_markdown(content.table).rstrip()]
     if content.beside is not None:
@@ -171,10 +179,18 @@ def results_page(
     return "\n\n".join(parts) + "\n"
 
 
-def _setting(content: Content) -> Iterator[str]:
-    """The command, the data that it read, the scale with what it changes, and what stood in for absent data."""
+def _setting(content: Content, numbers: str) -> Iterator[str]:
+    """The command (that of the page alone, where none of a built-in study makes the results again), the data that it
+    read, the scale with what it changes, and what stood in for absent data."""
     results = content.results
-    yield f"```\n{command(content.plan)}\n```"
+    again = command(content.plan)
+    if numbers and "study.toml" in again:
+        yield markdown(
+            f"No built-in study as it is has these settings: they are the definition in {numbers} beside this page, of "
+            "which this command makes the page again."
+        )
+        again = f"headstart report --from {numbers} -o {numbers.removesuffix('.json')}.md"
+    yield f"```\n{again}\n```"
     texts = [_data(content)]
     if results.scale:
         note = f": {results.scale_note.rstrip('.')}" if results.scale_note else ""

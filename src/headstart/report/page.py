@@ -89,7 +89,7 @@ def publish_page(snapshot: Snapshot, page: Path, pivot: bool = False) -> list[Pa
     document = snapshot.document(results, [verdict.document() for verdict in content.verdicts])
     files |= {
         page.with_suffix(".json"): json_lines(document).encode(),
-        page: results_page(content, list(images), undrawn, link).encode(),
+        page: results_page(content, list(images), undrawn, link, f"{page.stem}.json").encode(),
     }
     for path, data in files.items():
         publish(path, data)

@@ -133,8 +133,8 @@ class ReadRun(StageRun):
         for name, ours, theirs in _differences(model, fields.spec, taken):
             raise BadInput(
                 f"model.{name}: {_toml(ours)} here and {_toml(theirs)} in checkpoint {source.source!r}, whose weights "
-                f"this stage takes; give {_toml(theirs)}, leave it out where model.like or --start names the "
-                "checkpoint, or take less by start"
+                f'this stage takes; give {_toml(theirs)}, leave it out beside model.like = "{source.source}", or '
+                "take less by start"
             )
         if "position" in taken and fields.length is not None and model.position.kind == "learned":
             length = model_length(model, task.signature)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
@@ -162,9 +163,10 @@ def _pair(first: Row | None, second: Row | None) -> tuple[str, str, str]:
 class Gain:
     """What self-pretraining gained on test over training from scratch: one arm on one column of a study.
 
-    data: kind of task. batch, per_epoch, steps: of training from scratch, steps per epoch and in all. difference: over
-    seeds, above 0 where pretraining is better. pairs: the reported stages of both arms at each seed, by which a gain
-    that several studies print counts once (of arms without a common seed, those of the first).
+    data: kind of task, and of a person's own data its file. batch, per_epoch, steps: of training from scratch, steps
+    per epoch and in all. difference: over seeds, above 0 where pretraining is better. pairs: the reported stages of
+    both arms at each seed, by which a gain that several studies print counts once (of arms without a common seed,
+    those of the first).
     """
 
     study: str
@@ -216,7 +218,7 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
             results.name,
             row.arm,
             row.column,
-            own.task.kind,
+            _data(own.task),
             row.metric,
             own.optim.batch_size,
             per_epoch,
@@ -224,6 +226,12 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
             gap,
             pairs or frozenset((stage, "") for stage in stages.values()),
         )
+
+
+def _data(task: Any) -> str:
+    """`mnist`; of a file `own: dna/uci_splice`, its name and folder, so that several sets are not one."""
+    file = getattr(task, "file", None) if task.kind == "own" else None
+    return f"own: {'/'.join(PurePath(file).with_suffix('').parts[-2:])}" if file else str(task.kind)
 
 
 def _from_scratch(own: StageSpec, other: StageSpec | None, compared: bool) -> bool:

@@ -65,7 +65,7 @@ QUANTITIES = {
 MATCHES = ("reach", "fit")
 """Of these, steps to a score of the arm that is to be matched."""
 MEASURES = ("parent_left", "kernel_narrowing", "kernel_spread", "kernel_rows")
-"""Of these, what `report.claims` reads from a store, only where a claim asks for it."""
+"""Of these, what `report.measures` reads from a store, only where a claim asks for it."""
 SCORES = ("test", "train", "last_train", "last_test", "last_gap")
 """Quantities in the unit of a score."""
 SECONDS = ("epoch_seconds", "parent_epoch_seconds")
@@ -96,7 +96,8 @@ class Claim(Spec):
     score; with `lower`: its lead). within: the claim is that both are as good, to this margin (a share, 0.02 for two
     points). than: a number in place of `lower`; no score on stand-in data is held against it. premise: two arms, of
     which the first has to be above the second: where there is no gain, nothing can be said of what carries it, nor of
-    a lag that shrinks where there is none; such a claim is undecided. relative: of each column, what `higher` has more
+    a lag that shrinks where there is none; such a claim is undecided, as is one of likeness without a premise where no
+    arm is clearly above a guess. relative: of each column, what `higher` has more
     than `lower` is counted in shares of the score of `lower`. at: settings of the sweep, in place of those that
     validation chose. Without `higher` it is told and not checked.
     """

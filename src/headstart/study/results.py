@@ -219,6 +219,11 @@ class Results:
         above = [(name, value) for name, value in tests if row.test and sign * value >= sign * row.test.mean]
         return max(above, key=lambda pair: sign * pair[1], default=None)
 
+    def guess_of(self, row: Row) -> tuple[str, float] | None:
+        """(name, test score) of the best baseline that is a guess, or None where there is none."""
+        tests = [(base.arm, base.test.mean) for base in self.baselines_of(row) if base.guess and base.test]
+        return max(tests, key=lambda pair: pair[1] if row.greater else -pair[1], default=None)
+
     def column_baselines(self, column: str) -> list[Row]:
         """The baselines of a column's tasks that are not among its arms."""
         rows = self.in_column(column)

@@ -160,7 +160,7 @@ class Row:
     stage's model has; `trained`: how many of them learn. `base`: the row that it is compared
     with. `stand_in`: what stood in for absent data in its chain (`digits for image`). `measures`: of
     `MEASURES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not from
-    here.
+    here. `guess`: a baseline that does not do what is asked (see `selection.is_guess`).
     """
 
     arm: str
@@ -187,6 +187,7 @@ class Row:
     stand_in: str = ""
     measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     source: str = ""
+    guess: bool = False
 
     def match(self, quantity: str = "reach") -> Match | None:
         """How soon the arm is as good as the one that is to be matched: `reach` on validation, `fit` on train.

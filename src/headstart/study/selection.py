@@ -32,6 +32,7 @@ from headstart.study.scales import stand_in_told
 from headstart.study.statistics import estimate, mean
 
 if TYPE_CHECKING:
+    from headstart.stage import StageSpec
     from headstart.study.plan import Cell, Plan
 
 
@@ -215,7 +216,17 @@ def _baseline(cell: Cell, find: Find) -> Row:
         parameters=parameters(result),
         trained=parameters(result, "trainable"),
         source=str((result or {}).get("model", {}).get("source", "")),
+        guess=is_guess(planned.spec),
     )
+
+
+def is_guess(spec: StageSpec) -> bool:
+    """A baseline that answers without doing what is asked: the commonest class, or the first rule that a task knows of
+    itself (any one of the values, the root operator). What comes after that rule, or learns from train, is a rival."""
+    if spec.model.kind == "task":
+        rules = [line["name"] for line in spec.task.baselines if line["kind"] == "task"]
+        return spec.model.name in ("", *rules[:1])
+    return bool(spec.model.kind == "majority")
 
 
 def _chosen_over(cell: Cell, axes: Sequence[str]) -> dict[str, Any]:

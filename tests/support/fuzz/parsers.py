@@ -344,7 +344,7 @@ def _model() -> list[Files]:
 
 def _results() -> list[Files]:
     pages = Path(__file__).parents[3] / "docs" / "results"
-    return [{"data.json": (pages / "mqar-rates.json").read_bytes()}]
+    return [{"data.json": (pages / "seeds" / "mqar-rates.json").read_bytes()}]
 
 
 def _packed_stores() -> list[Files]:
