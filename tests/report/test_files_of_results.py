@@ -276,7 +276,8 @@ def test_a_page_is_published_with_its_results_and_figures_and_made_again_from_th
     text = (tmp_path / "first.md").read_text()
     assert "](figures/first-sweep-digits.png)" in text
     report_files([str(tmp_path / "first.json")], Outputs(out=str(tmp_path / "second.md")))
-    assert (tmp_path / "second.md").read_text() == text.replace("figures/first-", "figures/second-")
+    renamed = text.replace("first.json", "second.json").replace("first.md", "second.md")
+    assert (tmp_path / "second.md").read_text() == renamed.replace("figures/first-", "figures/second-")
     assert (tmp_path / "second.json").read_bytes() == (tmp_path / "first.json").read_bytes()
     plain = bound(tmp_path / "b", f"{LR}=[1e-3]")
     report_study(plain, Outputs(out=str(tmp_path / "first.md")))
