@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import interval_coverage
 
+from headstart.data import LayoutSpec
+
 
 def test_coverage_and_size_are_those_of_the_predictions(tmp_path: Path, monkeypatch) -> None:
     for part in ("TRAIN", "TEST"):
@@ -19,13 +21,20 @@ def test_coverage_and_size_are_those_of_the_predictions(tmp_path: Path, monkeypa
     def headstart(*words: str) -> str:
         if words[0] == "predict":
             (tmp_path / "Two.csv").write_text("id,in_1,in_2\na,1,0\nb,1,1\nc,0,1\nd,0,1\n")
+        else:
+            assert {"layout.header=false", 'layout.target="1"'} <= set(words)
         return "conformal, by 1,200 sequences held out (folds): the truth is inside\n"
 
     monkeypatch.setattr(interval_coverage, "_headstart", headstart)
-    rows = list(interval_coverage.measured("Two", tmp_path, tmp_path, "9s"))
+    files = (tmp_path / "Two_TRAIN.tsv", tmp_path / "Two_TEST.tsv")
+    layout = LayoutSpec(header=False, target="1", target_kind="class")
+    rows = list(interval_coverage.measured("Two", files, layout, tmp_path, "9s"))
     assert rows[1] == ["Two", "4", "4", "0.9", "0.750 ± 0.217", "1.25 classes", "1,200 of folds"]
-    text = interval_coverage.page(rows, ["Two"], "9s")
+    text = interval_coverage.page(rows, ["Two"], "9s", True, ["2026-11-26", "2026-11-27"])
     assert "Coverage was 0.750 to 0.750 where 0.8 was asked and 0.750 to 0.750 where 0.9 was asked." in text
+    assert "--time 9s Two`, 2026-11-26 to 2026-11-27, " in text
+    assert "other work had the processors, too" in text
+    assert "did nothing else" in interval_coverage.page(rows, [], "9s", False, ["2026-11-26"])
 
 
 def test_the_made_set_of_numbers_repeats_itself(tmp_path: Path) -> None:
