@@ -16,7 +16,7 @@ from headstart.data import LayoutSpec
 
 def test_coverage_and_size_are_those_of_the_predictions(tmp_path: Path, monkeypatch) -> None:
     for part in ("TRAIN", "TEST"):
-        (tmp_path / f"Two_{part}.tsv").write_text("1\t0.5\n2\t0.7\n1.0\t0.1\n2\t0.2\n")
+        (tmp_path / f"Two_{part}.tsv").write_text("1\t0.5\t1\n2\t0.7\t0\n1.0\t0.1\t1\n2\t0.2\t2\n")
 
     def headstart(*words: str) -> str:
         if words[0] == "predict":

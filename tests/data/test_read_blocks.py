@@ -199,11 +199,11 @@ def test_a_column_that_begins_later_is_read_at_once_from_there_on(name: str, tmp
     same(parts, read_sequences(path, layout))
 
 
-@pytest.mark.parametrize(("name", "place"), [("new.jsonl", "new.jsonl:182"), ("new.parquet", "new.parquet, row 182")])
-def test_what_is_wrong_in_a_later_block_is_refused_with_its_place(name: str, place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "where"), [("new.jsonl", "new.jsonl:182"), ("new.parquet", "new.parquet, row 182")])
+def test_what_is_wrong_in_a_later_block_is_refused_with_its_place(name: str, where: str, tmp_path: Path) -> None:
     layout = read_sequences(written(tmp_path / f"first-{name}", rows_of(20))).layout.fixed()
     rows = [{**row, "t2": str(row["t2"])} for row in rows_of(200, r181_t2="bad")]
-    with pytest.raises(BadInput, match=f"{place} column 't2': 'bad' is not a number"):
+    with pytest.raises(BadInput, match=f"{where} column 't2': 'bad' is not a number"):
         list(read_blocks(written(tmp_path / name, rows), layout, SIZE))
 
 
