@@ -31,6 +31,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "coverage.md"
 LEVELS = (0.8, 0.9)
 HEADS = ("set", "train rows", "test rows", "asked", "coverage", "mean size", "judged by")
 WAVES = "waves (made)"
+REFUSED = "refused"
+"""Stands for coverage where too few sequences are held out for that level."""
 
 
 def _headstart(*words: str) -> str:
@@ -62,7 +64,22 @@ def measured(name: str, files: tuple[Path, Path], layout: LayoutSpec, work: Path
     classes, count = rows_of_train.target == "class", len(rows_of_train)
     truth = rows_of_test.labels if classes else rows_of_test.numbers().tolist()
     for level in LEVELS:
-        says = _headstart("predict", str(model), str(test), "-o", str(out), "--confidence", str(level))
+        try:
+            says = _headstart("predict", str(model), str(test), "-o", str(out), "--confidence", str(level))
+        except subprocess.CalledProcessError as error:
+            few = re.search(r"is more than (\d+) held-out sequences allow", error.stderr)
+            if few is None:
+                raise
+            yield [
+                name,
+                f"{count:,}",
+                f"{len(rows_of_test):,}",
+                str(level),
+                REFUSED,
+                "\N{EM DASH}",
+                f"{few[1]}, too few",
+            ]
+            continue
         rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
         if classes:
             inside = [row[f"in_{label}"] == "1" for row, label in zip(rows, truth, strict=True)]
@@ -91,7 +108,8 @@ def page(rows: list[list[str]], sets: list[str], seconds: str, busy: bool, dates
     """The page of these rows. busy: other work had the processors, too. dates: when they were measured."""
     lines = [list(HEADS), ["---"] + ["---:"] * (len(HEADS) - 2) + ["---"], *rows]
     table = ["| " + " | ".join(line) + " |" for line in lines]
-    shares = {level: sorted(float(row[4].split()[0]) for row in rows if row[3] == str(level)) for level in LEVELS}
+    answered = [row for row in rows if row[4] != REFUSED]
+    shares = {level: sorted(float(row[4].split()[0]) for row in answered if row[3] == str(level)) for level in LEVELS}
     spans = " and ".join(f"{some[0]:.3f} to {some[-1]:.3f} where {level} was asked" for level, some in shares.items())
     where = f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {machine()}, torch {version('torch')}"
     text = [
@@ -105,7 +123,12 @@ def page(rows: list[list[str]], sets: list[str], seconds: str, busy: bool, dates
         "",
         *table,
         "",
-        f"Coverage was {spans}.",
+        f"Coverage was {spans}."
+        + (
+            f" `{REFUSED}`: so few sequences were held out that no threshold reaches that level, and `predict` says so."
+            if len(answered) < len(rows)
+            else ""
+        ),
         "",
         f"`{' '.join(['python benchmarks/interval_coverage.py --data DIR --time', seconds, *sets])}`, {where}"
         + (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -35,6 +36,26 @@ def test_coverage_and_size_are_those_of_the_predictions(tmp_path: Path, monkeypa
     assert "--time 9s Two`, 2026-11-26 to 2026-11-27, " in text
     assert "other work had the processors, too" in text
     assert "did nothing else" in interval_coverage.page(rows, [], "9s", False, ["2026-11-26"])
+
+
+def test_a_level_that_too_few_sequences_allow_is_said(tmp_path: Path, monkeypatch) -> None:
+    for part in ("TRAIN", "TEST"):
+        (tmp_path / f"Two_{part}.tsv").write_text("1\t0.5\t1\n2\t0.7\t0\n")
+
+    def headstart(*words: str) -> str:
+        if "0.9" in words:
+            few = "headstart: confidence: 0.9 is more than 7 held-out sequences allow; give at most 0.87"
+            raise subprocess.CalledProcessError(2, words, stderr=few)
+        (tmp_path / "Two.csv").write_text("id,in_1,in_2\na,1,0\nb,1,1\n")
+        return "conformal, by 7 sequences held out (folds): the truth is inside\n"
+
+    monkeypatch.setattr(interval_coverage, "_headstart", headstart)
+    files = (tmp_path / "Two_TRAIN.tsv", tmp_path / "Two_TEST.tsv")
+    layout = LayoutSpec(header=False, target="1", target_kind="class")
+    rows = list(interval_coverage.measured("Two", files, layout, tmp_path, "9s"))
+    assert rows[1][3:] == ["0.9", "refused", "\N{EM DASH}", "7, too few"]
+    text = interval_coverage.page([*rows, ["One", "2", "2", "0.9", "1.000 ± 0.000", "1", ""]], [], "9s", True, ["d"])
+    assert "Coverage was 1.000 to 1.000 where 0.8 was asked and 1.000 to 1.000 where 0.9 was asked. `refused`" in text
 
 
 def test_the_made_set_of_numbers_repeats_itself(tmp_path: Path) -> None:

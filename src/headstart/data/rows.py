@@ -64,7 +64,8 @@ def json_row(line: str, location: str, mistakes: Mistakes, way: str) -> dict[str
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in items]
-        twice.extend(sorted({key for key in keys if keys.count(key) > 1}))
+        if len(set(keys)) < len(keys):
+            twice.extend(sorted({key for key in keys if keys.count(key) > 1}))
         return dict(items)
 
     try:
