@@ -34,6 +34,10 @@ def test_coverage_and_size_are_those_of_the_predictions(tmp_path: Path, monkeypa
     text = interval_coverage.page(rows, ["Two"], "9s", True, ["2026-11-26", "2026-11-27"])
     assert "Coverage was 0.750 to 0.750 where 0.8 was asked and 0.750 to 0.750 where 0.9 was asked." in text
     assert "--time 9s Two`, 2026-11-26 to 2026-11-27, " in text
+    assert "On Two coverage" not in text, "0.75 of four rows may be 0.9"
+    assert "On Two coverage was below" in interval_coverage.page(
+        [[*rows[1][:4], "0.750 ± 0.017", *rows[1][5:]]] * 2 + [rows[0]], [], "9s", True, ["d"]
+    )
     assert "other work had the processors, too" in text
     assert "did nothing else" in interval_coverage.page(rows, [], "9s", False, ["2026-11-26"])
 
