@@ -181,3 +181,10 @@ def test_a_method_that_gives_up_says_why_on_the_page(benchmark: Any, monkeypatch
     with pytest.raises(SystemExit, match="waves, quant: "):
         benchmark.run("--methods", "quant", "--part", "reporting")
     assert not (benchmark.results / "waves-quant-0.json").exists()
+
+
+def test_the_page_says_which_rows_of_a_set_without_an_official_table_were_tested() -> None:
+    rows = [{"set": "ECG5000", "test": 4_499}, {"set": "CBF", "test": 900}]
+    assert "has 4,499 of its 4,500 official rows" in fit_against._of_splits(rows)
+    assert "were not used here" in fit_against._of_splits([*rows, {"set": "ECG5000", "test": 100}])
+    assert "ECG5000" not in fit_against._of_splits(rows[1:])

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import own_results
 import pretraining_pays
 import publish_results
+
+from headstart.data import read_sequences
 
 
 def measured(
@@ -24,7 +29,7 @@ def measured(
         "family": "UCR",
         "time": 300.0,
         "seconds": 60.0,
-        "sizes": {"labelled": 1200},
+        "sizes": {"labelled": 1200, "test": 900},
         "classes": 3,
         "length": 128.0,
         "serves": "kernels",
@@ -52,16 +57,18 @@ RESULTS[2]["plan"].append("the time of 5 min 0 s leaves 17% of the steps that wo
 
 
 def test_a_set_where_another_model_or_a_rival_is_better_comes_first() -> None:
-    rivals = own_results.rivals_of(
-        [
-            {"set": "CBF", "method": "quant", "seed": 0, "accuracy": 0.97},
-            {"set": "CBF", "method": "boosting", "seed": 0, "accuracy": None},
-            {"set": "CBF", "method": "quant", "seed": 1, "accuracy": 1.0},
-            {"set": "Worms", "method": "fit", "seed": 0, "accuracy": 0.99},
-        ]
-    )
+    rows = [
+        {"set": "CBF", "method": "quant", "seed": 0, "accuracy": 0.97, "test": 900},
+        {"set": "CBF", "method": "boosting", "seed": 0, "accuracy": None, "test": 900},
+        {"set": "CBF", "method": "quant", "seed": 1, "accuracy": 1.0, "test": 900},
+        {"set": "CBF", "method": "boosting", "seed": 0, "accuracy": 0.99, "test": 100},
+        {"set": "Worms", "method": "quant", "seed": 0, "accuracy": 1.0, "test": 900},
+        {"set": "CBF", "method": "fit", "seed": 0, "accuracy": 0.99, "test": 900},
+    ]
+    seen = own_results.same_rows(RESULTS, rows)
+    assert [row["test"] for row in seen] == [900] * 4, "Worms has no test file, and others saw fewer rows of CBF's"
+    rivals = own_results.rivals_of(seen)
     assert rivals == {"CBF": 0.97}, "our own row is no rival"
-    assert own_results.same_rows(RESULTS, {"CBF": 0.97, "Worms": 1.0}) == rivals, "Worms has other test rows"
     gaps = {result["name"]: round(own_results.gap_of(result, rivals), 3) for result in RESULTS}
     assert gaps == {"CBF": -0.02, "Worms": -0.05, "films": 0.3}, "the runs that chose what is served are no rival of it"
     lines = own_results.table(RESULTS, rivals, {"choosing": ["CBF"], "reporting": ["Worms"]}).lines
@@ -100,3 +107,30 @@ def test_what_each_set_gained_counts_for_the_rule_of_fit_where_its_networks_had_
         ("Worms", 0, 0.15),
         ("IMDb, 200 labels", 1000, -0.1),
     ]
+
+
+def test_the_page_has_each_default_with_its_gain_or_says_that_it_was_not_measured() -> None:
+    text = own_results.page_of(RESULTS)
+    for line in own_results.DEFAULTS:
+        assert len(line) == len(own_results.HEADS)
+        assert f"| {' | '.join(line)} |" in text
+        assert re.search(r"[\u2212+]?0|not measured|not kept", line[4]), line
+    assert {line[4] for line in own_results.DEFAULTS if line[5] == "none"} == {own_results.NOT}
+
+
+def test_official_test_rows_in_an_array_become_a_test_file(tmp_path: Path) -> None:
+    folder = tmp_path / "ucr" / "Beats"
+    folder.mkdir(parents=True)
+    (folder / "Beats_TRAIN.tsv").write_text("1\t0.5\t0.25\n2\t0.125\t1\n")
+    rows = np.array([[1, 0.5, -0.1], [2, 3, 1e-7]], np.float32)
+    np.save(folder / "Beats_TEST_2rows.npy", rows)
+    with tarfile.open(tmp_path / "ucr.tar.xz", "w:xz") as archive:
+        archive.add(folder, "Beats")
+    (tmp_path / "data" / "ucr").mkdir(parents=True)
+    (tmp_path / "ucr.tar.xz").rename(tmp_path / "data" / "ucr" / "ucr.tar.xz")
+    (dataset,) = own_results._ucr(tmp_path / "data", tmp_path / "work")
+    train, test, _ = dataset.files(tmp_path)
+    assert test is not None
+    read = read_sequences(test, read_sequences(train, dataset.layout).layout.fixed())
+    assert read.labels == ("1", "2")
+    np.testing.assert_array_equal(read.values.astype(np.float32).reshape(2, 2), rows[:, 1:])

@@ -33,8 +33,16 @@ def test_versions_are_measured_in_turn_and_the_least_of_each_figure_is_told(
     assert sources == [tmp_path / "src", HERE] * 6
     text = page.read_text()
     assert "old" not in text.lower().partition("earlier")[0]
-    assert "| 3 | kernels | 10.00 s | 5.00 s | 100 MiB | 11.00 s | 4.00 s | 100 MiB |\n" in text
+    assert "| 3 | kernels | 10.00 s (11.00) | 5.00 s | 100 MiB | 11.00 s (12.00) | 4.00 s | 100 MiB |\n" in text
     assert text.endswith(f"\n\n{predict_time.EARLIER}\n\nas they stand\n")
+
+
+def test_an_aim_is_missed_by_what_the_least_run_took_longer() -> None:
+    lines = [["2", "n-grams", "0.55 s (0.57)", "0.6 s", "9 MiB"], ["10,000", "kernels", "2.93 s", "4 s", "9 MiB"]]
+    text = predict_time.aims([*lines, ["100,000", "kernels", "20 s", "4 s", "9 MiB"]])
+    assert text == (
+        "Aims, by the least run: n-grams, 2 rows, 0.5 s: missed by 0.05 s; kernels, 10,000 rows, 3 s: reached."
+    )
 
 
 def test_a_run_that_fails_is_no_figure_and_one_that_succeeds_has_all_three(tmp_path: Path) -> None:

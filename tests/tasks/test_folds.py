@@ -7,10 +7,11 @@ import pytest
 
 from headstart.baselines.linear import fit_linear, split_of
 from headstart.baselines.summary import SummarySpec
-from headstart.data.splits import fold_of
+from headstart.data.splits import dealt, fold_of
 from headstart.errors import BadInput
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
+from headstart.seeds import bits
 from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.store import Store
@@ -125,8 +126,34 @@ def test_one_of_the_two_fields_alone_is_refused(tmp_path: Path, more: dict[str, 
 
 
 def test_a_fold_without_a_row_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"task\.folds: 60 of .* leave fold 59 empty; give fewer folds"):
+    with pytest.raises(
+        BadInput, match=r"task\.folds: 60 of 44 labelled units .* leave fold 59 empty; give fewer folds"
+    ):
         opened(write(tmp_path), folds=60, fold=59)
+
+
+@pytest.mark.parametrize("groups", [False, True])
+def test_as_many_folds_as_labelled_rows_or_groups_leave_one_out_each(tmp_path: Path, groups: bool) -> None:
+    path = write(tmp_path, groups=groups)
+    more = {"group": "group"} if groups else {}
+    whole = opened(path, **more)
+    assert whole.train.target is not None
+    labelled = [*whole.train.index[whole.train.target != IGNORE].tolist(), *whole.val.index.tolist()]
+    units = sorted({index // 3 for index in labelled}) if groups else sorted(labelled)
+    chosen = [opened(path, folds=len(units), fold=fold, **more).val.index.tolist() for fold in range(len(units))]
+    held = [{index // 3 if groups else index for index in rows} for rows in chosen]
+    assert sorted(map(min, held)) == units
+    assert all(len(rows) == 1 for rows in held)
+    assert sorted(index for rows in chosen for index in rows) == sorted(labelled)
+
+
+def test_folds_that_can_be_dealt_in_proportion_stay_as_they_are() -> None:
+    """Of as many blocks as folds, too: what is stored was trained on them."""
+    target, block = np.array([0, 1] * 6), np.repeat(np.arange(3), 4)
+    sides = [fold_of(target, block, 3, fold, 0)[1] for fold in range(3)]
+    drawn = int(bits(0, "task/folds", np.array([0]))[0])
+    expected = dealt(target, block, {"1": 1 / 3, "2": 1 / 3}, drawn)
+    assert [side.tolist() for side in sides] == [side.tolist() for side in expected.values()]
 
 
 def test_each_run_of_a_study_may_choose_on_its_own_fold(tmp_path: Path) -> None:

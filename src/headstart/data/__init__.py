@@ -13,17 +13,17 @@ import numpy as np
 
 from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.arrays import array_table, list_table, read_npy, read_npz, unmasked
+from headstart.data.blocks import BLOCKS, read_json_lines
 from headstart.data.build import build
-from headstart.data.csv import column_types, of_lines, read_csv, recognised, typed
+from headstart.data.csv import read_csv
 from headstart.data.folders import read_folder
 from headstart.data.infer import infer
 from headstart.data.layout import Channel, Layout, LayoutSpec
 from headstart.data.letters import read_fasta_file
-from headstart.data.rows import frame, read_arrow, read_json_lines, read_parquet, table_of
+from headstart.data.rows import frame, read_arrow, read_parquet, table_of
 from headstart.data.sequences import Sequences, check_alike, check_ids, check_target_kind
 from headstart.data.series import read_ts_file
 from headstart.data.table import Table
-from headstart.data.text import text_lines
 from headstart.errors import BadInput, Mistakes
 from headstart.store.files import stamps
 
@@ -187,15 +187,17 @@ def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:
 
 
 def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK) -> Iterator[Sequences]:
-    """The sequences of a file or folder, in their order: of a text table with a row for each and no quotes in blocks of
-    about `size` bytes, of all else at once. The last one has the notes of all blocks.
+    """The sequences of a file or folder, in their order, in blocks of about `size` bytes: of a text table with a row
+    for each and no quotes, of JSON lines and of Parquet without lists in lists; of all else at once. The last one has
+    the notes of all blocks.
 
     spec: a layout as `Layout.fixed` gives it, by which each block is read alike.
     Raises: BadInput as `read_sequences`, when it comes to what is wrong.
     """
     count, latest, notes = 0, None, []  # type: tuple[int, Sequences | None, list[str]]
     if path.is_file() and path.stat().st_size > size and spec.values and spec.shape in ("wide", "text", "list"):
-        for table in _plain_tables(path, spec, size) if format_of(path) == "csv" else (None,):
+        tables = BLOCKS.get(format_of(path) if spec.format == "auto" else spec.format)
+        for table in tables(path, spec, size) if tables else (None,):
             if table is None:
                 break
             try:
@@ -203,7 +205,7 @@ def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK) -> Iterator[Seq
             except BadInput:  # what is wrong in later blocks belongs to the message, too
                 break
             if latest is not None:
-                if (latest.ids is None, latest.groups is None) != (block.ids is None, block.groups is None):
+                if _beside(latest) != _beside(block):
                     break
                 count += len(latest)
                 yield replace(latest, notes=())
@@ -216,24 +218,6 @@ def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK) -> Iterator[Seq
     yield whole.take(np.arange(count, len(whole))) if count else whole
 
 
-def _plain_tables(path: Path, spec: LayoutSpec, size: int) -> Iterator[Table | None]:
-    """The table in parts of whole lines, about `size` bytes each, of a file that Arrow's parser reads.
-
-    None for a part that it does not read, and at once for a file whose columns have no names or that is not UTF-8.
-    Raises: BadInput as `read_csv`.
-    """
-    _, form, body = recognised(path, spec, text_lines(path, spec.encoding, Mistakes()))
-    types, line, rest = column_types(form, body) if form.names else [], 1, b""
-    with reading(path), unpacked(path) as file:
-        while content := rest + (file.read(size) if types else b""):
-            end = content.rfind(b"\n") + 1 if len(content) > len(rest) else len(content)
-            content, rest = content[:end], content[end:]
-            if not content:  # a line that is longer than that
-                break
-            table = of_lines(content, form, spec, line, threads=False)
-            yield None if table is None else typed(table, types, spec, form)
-            line += content.count(b"\n")
-        else:
-            if types:
-                return
-    yield None
+def _beside(block: Sequences) -> tuple[object, ...]:
+    """What all blocks of a file share."""
+    return block.ids is None, block.groups is None, block.kind, block.width

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import TOTAL, reading
-from headstart.data.layout import LayoutSpec, check_names
+from headstart.data.layout import check_names
 from headstart.data.table import Column, Table, Type, arrow_lists, arrow_numbers, arrow_texts, is_list, is_text
-from headstart.data.text import is_number, lines, number_name, text_lines
+from headstart.data.text import is_number, lines, number_name
 from headstart.errors import BadInput, Mistakes, Places, one_line
 
 FORMS = ("jsonl", "parquet", "tsv")
@@ -49,7 +49,7 @@ def read_rows(
 
 def _json_lines(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[Row]:
     for location, line in lines(path, mistakes):
-        row = _json_row(line, location, mistakes, f"give one with {' and '.join(columns)}")
+        row = json_row(line, location, mistakes, f"give one with {' and '.join(columns)}")
         if row is None:
             continue
         if lost := [column for column in columns if column not in row]:
@@ -58,13 +58,14 @@ def _json_lines(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Itera
             yield location, row
 
 
-def _json_row(line: str, location: str, mistakes: Mistakes, way: str) -> dict[str, Any] | None:
+def json_row(line: str, location: str, mistakes: Mistakes, way: str) -> dict[str, Any] | None:
     """A line as an object, or None and a mistake."""
     twice: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in items]
-        twice.extend(sorted({key for key in keys if keys.count(key) > 1}))
+        if len(set(keys)) < len(keys):
+            twice.extend(sorted({key for key in keys if keys.count(key) > 1}))
         return dict(items)
 
     try:
@@ -85,7 +86,7 @@ def _json_row(line: str, location: str, mistakes: Mistakes, way: str) -> dict[st
 def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[Row]:
     import pyarrow.parquet
 
-    with _whole(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
+    with whole_file(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
         names, count = file.schema_arrow.names, 0
         if lost := [column for column in columns if column not in names]:
             known = ", ".join(map(repr, names[:8]))
@@ -121,39 +122,13 @@ def _unquoted(field: str) -> str:
     return field
 
 
-def read_json_lines(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
-    """One JSON object a line, whose keys are the columns; a key that a row does not have is a missing cell."""
-    columns: dict[str, list[Any]] = {}
-    begins: list[int] = []
-    for number, line in enumerate(text_lines(path, spec.encoding, mistakes), 1):
-        if not line.strip():
-            continue
-        way = 'give one such as {"label": "a", "values": [1, 2, 3]} a line'
-        row = _json_row(line, f"{path}:{number}", mistakes, way)
-        if row is None:
-            continue
-        for key, value in row.items():
-            cells = columns.setdefault(key, [])
-            cells.extend([None] * (len(begins) - len(cells)))
-            cells.append(_cell(value, f"{path}:{number} column {key!r}", mistakes))
-        begins.append(number)
-    for cells in columns.values():
-        cells.extend([None] * (len(begins) - len(cells)))
-    mistakes.check()
-    if not begins:
-        raise BadInput(f"{path}: is empty; give one JSON object a line")
-    places = Places(str(path), lines=np.array(begins, dtype=np.int64))
-    table = {name: column_of(name, cells, places) for name, cells in columns.items()}
-    return Table(table, len(begins), places, "JSON lines")
-
-
 def table_of(columns: Mapping[Any, Any], source: str) -> Table:
     """A mapping of names to columns of equal length. Raises: BadInput naming a column of another length."""
     mistakes, places = Mistakes(), Places(source)
     if not columns:
         raise BadInput(f"{source}: has no columns; give one for each value of a sequence, or one that holds sequences")
     cells = {
-        str(name): [_cell(value, places.cell(i, str(name)), mistakes) for i, value in enumerate(values)]
+        str(name): [cell_of(value, places.cell(i, str(name)), mistakes) for i, value in enumerate(values)]
         for name, values in columns.items()
     }
     sizes = {name: len(values) for name, values in cells.items()}
@@ -169,7 +144,7 @@ def table_of(columns: Mapping[Any, Any], source: str) -> Table:
     return Table({name: column_of(name, values, places) for name, values in cells.items()}, rows, places, "a table")
 
 
-def _cell(value: Any, location: str, mistakes: Mistakes) -> Any:
+def cell_of(value: Any, location: str, mistakes: Mistakes) -> Any:
     """A cell; a list becomes an array at once, which takes a tenth of its memory."""
     if not isinstance(value, (list, tuple)):
         return value
@@ -257,7 +232,7 @@ def read_parquet(path: Path) -> Table:
     """A Parquet file. Raises: BadInput where it is damaged or unpacks to more than 4 GiB."""
     import pyarrow.parquet
 
-    with _whole(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
+    with whole_file(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
         # What the file says of its size counts repeated values once: the batches tell.
         table = pyarrow.Table.from_batches(_limited(file.iter_batches(batch_size=1024), path), file.schema_arrow)
         table.validate(full=True)
@@ -268,7 +243,7 @@ def read_arrow(path: Path) -> Table:
     """A file of Arrow's own format (Feather), or its stream. Raises: BadInput where it is damaged or over 4 GiB."""
     import pyarrow
 
-    with _whole(path, "Arrow"), pyarrow.OSFile(str(path)) as file:
+    with whole_file(path, "Arrow"), pyarrow.OSFile(str(path)) as file:
         magic = file.read(6)
         file.seek(0)
         reader = pyarrow.ipc.open_file(file) if magic == b"ARROW1" else pyarrow.ipc.open_stream(file)
@@ -289,7 +264,7 @@ def _limited(batches: Iterable[Any], path: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def _whole(path: Path, what: str) -> Iterator[None]:
+def whole_file(path: Path, what: str) -> Iterator[None]:
     """Whatever keeps a file of Arrow's from being read becomes a BadInput that names it."""
     import pyarrow
 

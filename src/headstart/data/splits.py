@@ -182,6 +182,7 @@ def dealt_in_time(
 def fold_of(target: np.ndarray, block: np.ndarray, folds: int, fold: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows that train and rows that choose, in ascending order: fold number `fold` of `folds`, each dealt out once.
 
+    As many folds as there are rows or blocks with a label leave one of them out each.
     target, block: (n,) as in `dealt`. A fold number from `folds` on counts another repetition, which deals anew. Rows
     without a label train, unless they belong with a row that chooses; so do the rows of a class that no other fold has.
     """
@@ -190,6 +191,9 @@ def fold_of(target: np.ndarray, block: np.ndarray, folds: int, fold: int, seed: 
     known = np.flatnonzero(np.isin(block, block[target != IGNORE]))
     shares = {str(i): 1 / folds for i in range(1, folds)}
     sides = list(dealt(target[known], block[known], shares, drawn).values())
+    units = np.unique(block[known])
+    if folds == len(units) and not all(map(len, sides)):  # in proportion to the classes some folds have two units
+        sides = [np.flatnonzero(block[known] == units[i]) for i in permutation(drawn, "task/folds", folds)]
     chosen = known[sides[which]]
     chosen = chosen[target[chosen] != IGNORE]
     train = np.flatnonzero(~np.isin(block, block[chosen]))
@@ -221,8 +225,10 @@ def in_fold(
     block = copies if blocks is None else joined(copies, blocks)
     train, val = fold_of(known, block, folds, fold, seed)
     if not len(val):
+        units = len(np.unique(block[known != IGNORE]))
+        way = "" if folds == units else f", or {units} to leave one out each"
         raise BadInput(
-            f"task.folds: {folds} of {len(np.unique(block))} units or groups leave fold {fold} empty; give fewer folds"
+            f"task.folds: {folds} of {units} labelled units or groups leave fold {fold} empty; give fewer folds{way}"
         )
     return both.take(train), both.take(val)
 

@@ -194,9 +194,9 @@ def model_table(kind: str, labelled: int, lengths: np.ndarray) -> dict[str, Any]
     }
 
 
-# On five folds of the train rows of choosing sets (benchmarks/fit_against.toml) competing kernels beside random ones
-# gained 0.029 on ArrowHead, 0.015 on OSULeaf and 0.010 on ECG200, and changed nothing on Coffee, Trace and
-# SyntheticControl; quantiles beside both changed nothing.
+# On five folds of train rows of ten choosing sets competing kernels beside random ones gained 0.004 [-0.006, 0.014],
+# quantiles -0.013 and both -0.003 (docs/benchmarks/fit-features.md). They became the default by an earlier measurement:
+# 0.029 on ArrowHead, 0.015 on OSULeaf and 0.010 on ECG200, nothing on Coffee, Trace and SyntheticControl.
 ALSO = ("hydra",)
 MANY_POSITIONS = 1 << 22
 """Positions of all sequences above which random kernels stand alone: competing ones take as long as the rest."""

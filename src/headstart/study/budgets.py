@@ -75,8 +75,8 @@ class Outlines:
             raise BadInput(f"{name}: {left}, one step costs {epoch / per_epoch:.3g}; give more")
         every = budget.evaluate_every
         gap = None if every is None else max(float(round(every * per_epoch)), 1.0)
-        more = {"patience": budget.patience, "scored": budget.scored}
-        return spec.model_copy(update={"budget": BudgetSpec(steps=steps, evaluate_every=gap, **more)})
+        written = BudgetSpec(steps=steps, evaluate_every=gap, patience=budget.patience, scored=budget.scored)
+        return spec.model_copy(update={"budget": written})
 
     def _cost(self, spec: StageSpec, name: str) -> tuple[int, float]:
         """(steps, FLOPs) of a stage, each step with a pass through the whole model."""
