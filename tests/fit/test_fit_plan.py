@@ -391,6 +391,7 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
     fit = Fit.__new__(Fit)
     fit.settings, fit.splits = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4)), (None,) * splits  # type: ignore[assignment]
     fit.usable, fit.data, fit.store = True, Path(), None  # type: ignore[assignment]
+    fit.begun, fit.waiting, fit.device, fit.wanted, fit.out = 100.0, 0.0, "cpu", "", Path("nowhere")
     fit.__dict__["known"] = _known()
     monkeypatch.setattr(perform.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(perform, "perform", fitted)
@@ -398,6 +399,15 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
     monkeypatch.setattr(perform, "read_study", lambda table: table)
     assert list(fit.fit_baselines()) == []
     assert len(done) == runs
+
+    def plan_for(known: object, settings: object, wanted: object, spent: float, *_: object, **__: object) -> None:
+        raise LookupError(spent)
+
+    fit.folder = Path("nowhere")
+    monkeypatch.setattr(perform.planning, "plan_for", plan_for)
+    with pytest.raises(LookupError) as stopped:
+        fit.make_plan(2)
+    assert stopped.value.args == (runs * each + (5 - runs) * each / 2,), "the other runs take the cores, too"
 
 
 def test_a_large_test_split_is_scored_at_the_end_alone() -> None:

@@ -75,7 +75,7 @@ class Fit:
         self.task: Task = open_task(self.spec, self.data)
         self.facts = self.spec.facts(self.data)
         self.settings, self.splits = self._in_folds()
-        self.baseline_seconds, self.usable = 0.0, False
+        self.baseline_seconds, self.waiting, self.usable = 0.0, 0.0, False
         self.failed, self.broken = list[str](), list[str]()
         self.compared: Compared | None = None
         self.again: Again | None = None
@@ -112,7 +112,7 @@ class Fit:
         may take a fifth of it, further folds two thirds: a choice on one fold of few rows is a guess.
         """
         begun = last = time.monotonic()
-        for seed in self.settings.runs:
+        for i, seed in enumerate(self.settings.runs, 1):
             stages = yield from self._fitted_here(seed)
             now = time.monotonic()
             if not self.usable and any(self.store.status(identity) in DONE for identity in stages):
@@ -121,6 +121,7 @@ class Fit:
             share = 2 / 3 if len(self.splits) > 1 else 1 / 5
             expected = now - begun + now - last  # the next run is as long as the last
             if self.settings.time is not None and expected > share * self.settings.time:
+                self.waiting = (len(self.settings.runs) - i) * (now - last)  # the others run beside the networks
                 break
             last = now
         series = self.known.series
@@ -148,7 +149,7 @@ class Fit:
         """
         plan = FitPlan.load(self.folder, self.wanted, self.settings)
         if plan is None:
-            spent = time.monotonic() - self.begun
+            spent = time.monotonic() - self.begun + self.waiting / max(slots, 1)
             timed = timed and (self.settings.time is not None or self.out is not None)
             plan = planning.plan_for(self.known, self.settings, self.wanted, spent, slots, self.device, timed=timed)
             if keep:

@@ -379,9 +379,7 @@ def _texts(
         few = f"that is too little for networks to learn from (at least {defaults.LEAST_STEPS} steps are)"
         lines.append(f"{few}: give more --time")
     elif not enough:
-        lines.append(
-            f"with fewer than {wanted_steps(known):,} steps networks lose to n-grams as a rule: give more --time"
-        )
+        lines.append(f"with fewer than {wanted_steps(known):,} steps networks often lose to n-grams: give more --time")
     return lines
 
 
