@@ -20,6 +20,7 @@ import statistics
 import tarfile
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -394,11 +395,13 @@ def page_of(results: Sequence[Mapping[str, Any]]) -> str:
         > (test_of(result, "kernels") or 0.0)
         for result in results
     )
-    times = {
-        t: [result["name"] for result in results if result["time"] == t] for t in sorted({r["time"] for r in results})
-    }
-    usual = max(times, key=lambda t: len(times[t]))
-    allowed = [f"{duration(usual)} a set", *(f"{duration(t)} on {listed(times[t])}" for t in times if t != usual)]
+    times = Counter(result["time"] for result in results)
+    usual = times.most_common(1)[0][0]
+    longer = [(t, sorted({r["family"] for r in results if r["time"] == t})) for t in sorted(times) if t != usual]
+    allowed = [
+        f"{duration(usual)} a set",
+        *(f"{duration(t)} on the {times[t]} of {listed(names)}" for t, names in longer),
+    ]
     where = listed(list(dict.fromkeys(result["machine"] for result in results)))
     versions = {f"{name} {value}" for result in results for name, value in result["versions"].items()}
     dates = sorted({result["date"] for result in results})
