@@ -25,8 +25,8 @@ def winner(candidates: Sequence[Candidate]) -> Candidate:
     simple = [item for item in candidates if not (item.is_network or item.members)]
     others = [item for item in candidates if item.is_network or item.members]
     if not (simple and others):
-        return _best(candidates)
-    first, other = _best(simple), _best(others)
+        return best_of(candidates)
+    first, other = best_of(simple), best_of(others)
     gap = lead(other, first)
     ahead = gap.mean > ALIKE * abs(first.worth) and (gap.low is None or gap.low > 0)
     return other if ahead else first
@@ -44,9 +44,12 @@ def lead(first: Candidate, other: Candidate) -> Difference:
     return gap
 
 
-def _best(candidates: Sequence[Candidate]) -> Candidate:
-    """Where the time ended before a network saw every fold, it is compared on those that it saw. An ensemble is the
-    last of equals, and what weights in float32 add up to is equal within 1e-6."""
+def best_of(candidates: Sequence[Candidate]) -> Candidate:
+    """The best on validation, whatever it leads by, of equals the simplest.
+
+    Where the time ended before a network saw every fold, it is compared on those that it saw. An ensemble is the last
+    of equals, and what weights in float32 add up to is equal within 1e-6.
+    """
     ranks = {name: rank for rank, name in enumerate(SIMPLEST)}
     order = sorted(candidates, key=lambda item: (bool(item.members), ranks.get(item.name, len(ranks))))
     best = order[0]
