@@ -1,6 +1,6 @@
 """What the choice over folds and the second fit of `headstart fit` gain by themselves, on sets that defaults are chosen on.
 
-    python benchmarks/fit_choice.py --data DIR [--work DIR] [--networks | --features | --serving] [--write]
+    python benchmarks/fit_choice.py --data DIR [--work DIR] [--networks | --features | --serving | --letters] [--write]
 
 Of each small choosing set of benchmarks/fit_against.toml (UCR, fewer labels than `fit` takes folds for) the train rows are
 dealt into five outer folds, in proportion to the classes; no row of the official test split is read. Four of the outer folds
@@ -17,6 +17,8 @@ of numbers.
 
 --serving: what is gained by serving a network, or an ensemble with one, only where its lead on validation is clear, instead of
 whatever is best there; whole fits of a minute, on two outer folds of the train rows of choosing sets.
+
+--letters: what learned positions gain for letters at their places, on the validation rows that a fit of the set has.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from sklearn.model_selection import StratifiedKFold
 import headstart
 from headstart.baselines.measures import fit_temperature, softmax
 from headstart.fit import defaults
-from headstart.fit.budget import whole_amount
+from headstart.fit.budget import Amount, whole_amount
 from headstart.fit.choice import best_of, winner
 from headstart.fit.defaults import FEW_ROWS, FOLDS
 from headstart.fit.perform import Fit, fit_sequences
@@ -50,6 +52,7 @@ from headstart.runner.machine import machine, torch_settings, version
 from headstart.stage import StageSpec
 from headstart.stage.trained import TrainedRun, outputs_of
 from headstart.study.plan import make_plan
+from headstart.study.scales import overlay
 from headstart.study.spec import read_study
 from headstart.tasks import open_task
 
@@ -103,6 +106,7 @@ SERVING_SETS = (
     "splice junctions",
     "promoters Bacillus",
 )
+LETTERS, LETTERS_AMOUNT = ("splice junctions", "promoters Bacillus"), Amount(defaults.ONE_RATE, 1_000, 0)
 SERVING_FOLDS, SERVING_TIME = 2, 60.0
 """Outer folds and seconds of a fit of --serving."""
 
@@ -462,6 +466,37 @@ def serving_page(known: Mapping[str, Set], work: Path) -> list[str]:
     ]
 
 
+def letters(known: Mapping[str, Set], work: Path) -> list[str]:
+    """Validation accuracy with no and with learned positions: `LETTERS`, networks of a fit at one rate."""
+    lines = ["| set | none | learned |", "| --- | ---: | ---: |"]
+    for name in LETTERS:
+        train = files_of(known[name], work)[0]
+        settings = FitSettings(
+            layout=known[name].layout, time=None, rates=defaults.ONE_RATE, pretrain=False, seeds=(0, 1)
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            fit = Fit(read_source(str(train), settings, root), settings, root, None, "cpu")
+            shape = defaults.shape_of(fit.known.kind, fit.known.lengths)
+            table = with_places(study_table(fit.known, shape, fit.settings, LETTERS_AMOUNT), fit.known)
+            base = table["arms"]["scratch"]
+            table["arms"] = {
+                kind: overlay(base, {"model": {"position": {"kind": kind}}}) for kind in ("none", "learned")
+            }
+            table["report"] = {"baselines": False}
+            study = headstart.Study(table, store=root / "runs", data=fit.data)
+            list(study.perform(workers=2))
+            scores: dict[str, list[float]] = {}
+            for cell in study.plan.cells:
+                result = study.store.result(cell.chain[-1].identity)
+                assert result is not None
+                scores.setdefault(cell.arm, []).append(result["scores"]["best"]["val"]["accuracy"])
+        both = (" and ".join(f"{value:.3f}" for value in scores[kind]) for kind in ("none", "learned"))
+        lines.append(f"| {name} | {' | '.join(both)} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
 def main() -> None:
     words = argparse.ArgumentParser(description="What folds and the second fit gain.")
     words.add_argument("--data", type=Path, required=True)
@@ -470,6 +505,7 @@ def main() -> None:
     part.add_argument("--networks", action="store_true")
     part.add_argument("--features", action="store_true")
     part.add_argument("--serving", action="store_true")
+    part.add_argument("--letters", action="store_true")
     words.add_argument("--write", action="store_true")
     options = words.parse_args()
     work = options.work.absolute()
@@ -477,6 +513,9 @@ def main() -> None:
     page, path = (networks_page, NETWORKS_PAGE) if options.networks else (choice_page, PAGE)
     page, path = (features_page, FEATURES_PAGE) if options.features else (page, path)
     page, path = (serving_page, SERVING_PAGE) if options.serving else (page, path)
+    if options.letters:
+        letters(known, work)
+        return
     text = "\n".join(page(known, work)) + "\n"
     print(text)
     if options.write:

@@ -20,7 +20,7 @@ VIT |= {"intermediate_size": 12}
 def test_positions_of_a_vit_are_new_and_learned(name: str, tmp_path: Path) -> None:
     backbone = find_backbone(str(saved(tmp_path / "vit", VIT)), "numbers")
     assert isinstance(backbone, Backbone)
-    arm = backbone.arm(name, 10)
+    arm = backbone.arm(name, {"steps": 10})
     assert arm["model"]["position"] == {"kind": "learned"}
     assert arm["finetune"]["start"] == ["take(backbone)"]
     assert "position" in arm["finetune"]["trainable"]
