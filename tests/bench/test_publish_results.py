@@ -64,7 +64,7 @@ def test_the_page_of_when_self_pretraining_pays_is_made_of_its_seeds_and_fit_say
     assert (pretraining_pays.hits(every, pretraining_pays.by_unlabelled), len(every)) == defaults.RIGHT
     by_val = [*pretraining_pays.points_of(results, "val"), *pretraining_pays.points_of_own(split="val")]
     assert [point.name for point in by_val] == [point.name for point in every]
-    assert any(one.gain != other.gain for one, other in zip(by_val, every, strict=True))
+    assert any(val.gain != test.gain for val, test in zip(by_val, every, strict=True))
 
 
 def test_a_rule_is_right_only_on_sets_that_it_was_not_fitted_to() -> None:
