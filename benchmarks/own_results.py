@@ -572,7 +572,7 @@ DEFAULTS = (
         "always",
         "left out with fewer than 300 steps, or where it is not expected to help and the time leaves less than half of the steps",
         "those of this page and of [pretraining-pays.md](pretraining-pays.md)",
-        "gains on validation rows alone give the same rule ([pretraining-pays.md](pretraining-pays.md))",
+        "counts of gains above +0.01 on validation rows alone give the same rule ([pretraining-pays.md](pretraining-pays.md))",
         "test rows of an earlier state of both pages; validation rows since",
     ),
     (
