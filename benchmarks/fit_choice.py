@@ -192,7 +192,7 @@ def measured(dataset: Set, work: Path) -> Iterator[dict[str, float]]:
             yield json.loads(cached.read_text("utf-8"))
 
 
-def _keep(path: Path, numbers: Mapping[str, float]) -> None:
+def _keep(path: Path, numbers: Mapping[str, float | str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(numbers), "utf-8")
 
@@ -436,7 +436,8 @@ def servings_of(dataset: Set, work: Path) -> Iterator[dict[str, Any]]:
                 outcome = fit_sequences(train, settings, out=out, store=store, workers=2)
                 chosen = {"best": best_of(outcome.candidates), "clear": winner(outcome.candidates)}
                 tests = {rule: item.row.test.mean for rule, item in chosen.items() if item.row.test is not None}
-                _keep(cached, {**tests, **{f"{rule} serves": item.name for rule, item in chosen.items()}})
+                names = {f"{rule} serves": item.name for rule, item in chosen.items()}
+                _keep(cached, {**tests, **names})
             yield json.loads(cached.read_text("utf-8"))
 
 
