@@ -133,14 +133,14 @@ def study_of(train: Path, test: Path, layout: Mapping[str, Any]) -> dict[str, An
 
 
 def scores_of(study: headstart.Study) -> dict[tuple[str, int], tuple[float, float]]:
-    """(arm, inner fold) -> accuracy on validation and on the outer fold."""
+    """(arm, inner fold or seed) -> accuracy on validation and on test, the outer fold; NaN where there are no rows."""
     scores = {}
     for cell in study.plan.cells:
         result = study.store.result(cell.chain[-1].identity)
         assert result is not None, f"{cell.arm} is not finished"
         best = result["scores"]["best"]
-        val = (best.get("val") or {}).get("accuracy")
-        scores[cell.arm, cell.seed] = (np.nan if val is None else val, best["test"]["accuracy"])
+        val, test = ((best.get(split) or {}).get("accuracy", np.nan) for split in ("val", "test"))
+        scores[cell.arm, cell.seed] = (val, test)
     return scores
 
 
@@ -368,6 +368,16 @@ def choice_page(known: Mapping[str, Set], work: Path) -> list[str]:
     ]
 
 
+def on_validation(table: Mapping[str, Any], root: Path, data: Path, workers: int) -> dict[str, list[float]]:
+    """Arm -> accuracy on validation of each run of a study, whose stages come to a store in `root`."""
+    study = headstart.Study(table, store=root / "runs", data=data)
+    list(study.perform(workers=workers))
+    scores: dict[str, list[float]] = {}
+    for (arm, _), (val, _) in scores_of(study).items():
+        scores.setdefault(arm, []).append(val)
+    return scores
+
+
 def features_of(dataset: Set, work: Path) -> dict[str, float]:
     """Accuracy of each of `BESIDE` on validation, on average over the folds of the train rows; no test row is read."""
     cached = work / "features" / f"{dataset.name}.json"
@@ -383,13 +393,7 @@ def features_of(dataset: Set, work: Path) -> dict[str, float]:
             "report": {"baselines": False},
         }
         with tempfile.TemporaryDirectory() as name:
-            whole = headstart.Study(study, store=Path(name) / "runs", data=Path(name))
-            list(whole.perform(workers=0))
-            results = [(cell.arm, whole.store.result(cell.chain[-1].identity)) for cell in whole.plan.cells]
-        scores: dict[str, list[float]] = {}
-        for arm, result in results:
-            assert result is not None, f"{dataset.name}: {arm} is not finished"
-            scores.setdefault(arm, []).append(result["scores"]["best"]["val"]["accuracy"])
+            scores = on_validation(study, Path(name), Path(name), workers=0)
         _keep(cached, {name: mean(scores[str(i)]) for i, name in enumerate(BESIDE)})
     read: dict[str, float] = json.loads(cached.read_text("utf-8"))
     return read
@@ -485,13 +489,7 @@ def letters(known: Mapping[str, Set], work: Path) -> list[str]:
                 kind: overlay(base, {"model": {"position": {"kind": kind}}}) for kind in ("none", "learned")
             }
             table["report"] = {"baselines": False}
-            study = headstart.Study(table, store=root / "runs", data=fit.data)
-            list(study.perform(workers=2))
-            scores: dict[str, list[float]] = {}
-            for cell in study.plan.cells:
-                result = study.store.result(cell.chain[-1].identity)
-                assert result is not None
-                scores.setdefault(cell.arm, []).append(result["scores"]["best"]["val"]["accuracy"])
+            scores = on_validation(table, root, fit.data, workers=2)
         both = (" and ".join(f"{value:.3f}" for value in scores[kind]) for kind in ("none", "learned"))
         lines.append(f"| {name} | {' | '.join(both)} |")
         print(lines[-1], flush=True)

@@ -316,8 +316,8 @@ def publish(results: Results, folder: Path) -> Path:
 
 def page_of(results: Results) -> str:
     """The page: what was gained, the table, what tells where it pays, and how it was measured."""
-    points = points_of(results)
-    every = [*points, *points_of_own()]
+    points, of_own = points_of(results), points_of_own()
+    every = [*points, *of_own]
     gaps = {column: row.difference for column in results.columns if (row := results.row(OWN, column)) is not None}
     p_values = corrected(gaps)
     rows = [_line(results, column, p_values.get(column)) for column in gaps]
@@ -338,7 +338,7 @@ def page_of(results: Results) -> str:
                 "## What tells where it pays",
                 RULES,
                 to_markdown(rules).strip(),
-                _counts(every, points_of_own()) + " " + _by_validation(results),
+                _counts(every, of_own) + " " + _by_validation(results),
                 "## Differences to training from scratch",
                 to_markdown(gained).strip(),
                 "## What was done",

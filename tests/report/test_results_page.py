@@ -225,8 +225,8 @@ def test_a_built_in_study_is_made_again_by_its_name_and_scale(
     swept = make_plan(read_study("own", words, scale=scale), tmp_path)
     overrides = command(swept).removeprefix("headstart run own ").removesuffix(f" --scale {scale}")
     assert read_study("own", shlex.split(overrides), scale=scale).axes == swept.study.axes
-    noted = swept.study.model_copy(update={"scale_note": "on another machine"})
-    assert command(replace(swept, study=noted)) == command(swept), "what is told makes no other results"
+    renoted = swept.study.model_copy(update={"scale_note": "on another machine"})
+    assert command(replace(swept, study=renoted)) == command(swept), "what is told makes no other results"
 
 
 def test_a_page_without_a_study_beside_it_begins_with_a_command_that_there_is(done: Done) -> None:
