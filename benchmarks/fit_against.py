@@ -1,10 +1,10 @@
 """What `headstart fit` serves against the classifiers that a practitioner could have run, on the same rows and core.
 
-    python benchmarks/fit_against.py --data DIR [--work DIR] [--part choosing|reporting] [--methods NAME ...] [--seeds N]
+    python benchmarks/fit_against.py --data DIR [--work DIR] [--part choosing|reporting|other] [--methods NAME ...] [--seeds N]
                                      [--fit-time SECONDS] [--mantis FOLDER] [--write] [SET ...]
 
-DIR holds ucr/, uea/, biology/ and fsdd/ (docs/results/own.md names their sources). fit_against.toml says which sets are for
-choosing and which for reporting, fit_against.txt what the rivals run with: an environment of their own, made once in
+DIR holds ucr/, uea/, biology/, fsdd/, mnist/, cifar10/, imdb/ and listops/ (docs/results/own.md names their sources). fit_against.toml says which sets are for
+choosing, which for reporting and which are neither, fit_against.txt what the rivals run with: an environment of their own, made once in
 --environment. --mantis names a folder of weights of Mantis or MantisV2, which then is a rival, too: frozen, read by its authors'
 own package (fit_mantis.txt, another environment beside the first). Everything runs with one thread. Each (set, method, seed) is one JSON file in the work folder, and what is
 there is not done again. `fit` is the command line: `headstart fit` on the train rows alone, then `headstart predict` on the
@@ -28,14 +28,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache, cached_property
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import numpy as np
 from fit_rivals import GIVEN_UP
-from own_results import Set, all_sets
+from own_results import CHARACTERS, RESIDUES, Set, all_sets, other_sets
 from scipy import stats
 
 from headstart.data import read_sequences
@@ -50,7 +50,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks" / "fit.md"
 OURS = "fit"
 RIVALS = ("minirocket", "multirocket_hydra", "quant", "boosting", "inception")
-MANTIS = "mantis"
+MANTIS, NGRAMS = "mantis", "ngrams"
 TITLES = {
     OURS: "headstart fit",
     "minirocket": "MiniRocket",
@@ -60,6 +60,7 @@ TITLES = {
     "boosting": "gradient boosting",
     "inception": "InceptionTime (1 network)",
     MANTIS: "Mantis (frozen)",
+    NGRAMS: "TF-IDF",
 }
 NOT_RUN = {
     ("quant", "spoken digits"): "its run was ended, unfinished, after ten processor minutes",
@@ -71,15 +72,23 @@ NOT_RUN = {
 """Why a method was not run on a set, where it is known."""
 ECG5000 = 4_499
 """Rows of its test file, of whose 4,500 official ones one lacks."""
+POSITIONS = 1_024
+"""Characters of a text that rivals read as a series of numbers."""
 LIMIT = 3_600
 """Seconds after which a method is given up on a set, which is noted."""
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
+PARTS = ("choosing", "reporting", "other")
+"""Of fit_against.toml."""
+LETTERS = ("DNA", "proteins", "text")
+"""Families of sets that n-grams can be counted of."""
+
+
 def sets_of(part: str | None) -> list[str]:
     """Names of the sets of a part (None: of both), in the order of the list."""
     table = tomllib.loads((HERE / "fit_against.toml").read_text("utf-8"))
-    return [*table["choosing"], *table["reporting"]] if part is None else list(table[part])
+    return [name for names in table.values() for name in names] if part is None else list(table[part])
 
 
 @dataclass(frozen=True)
@@ -154,7 +163,8 @@ def files_of(dataset: Set, work: Path) -> tuple[Path, Path]:
 def arrays_of(dataset: Set, work: Path) -> tuple[Path, Sequences]:
     """The file of (n, F, L) arrays that rivals read, and the test rows.
 
-    Gaps are crossed in straight lines, shorter sequences end in their last value, letters are channels of 0 and 1.
+    Gaps are crossed in straight lines, shorter sequences end in their last value, letters are channels of 0 and 1, and texts the
+    codes of their first characters. Letters and texts are there as bytes, too.
     """
     paths = files_of(dataset, work)
     train = read_sequences(paths[0], dataset.layout)
@@ -162,17 +172,36 @@ def arrays_of(dataset: Set, work: Path) -> tuple[Path, Sequences]:
     out = work / "files" / f"{_plain(dataset.name)}.npz"
     if not out.exists():
         longest = int(max(train.lengths.max(), test.lengths.max()))
-        target = train.codes(train.classes)
+        longest = min(longest, POSITIONS) if _is_text(train) else longest
+        arrays: dict[str, Any] = {"target": train.codes(train.classes)}
+        for side, rows in (("train", train), ("test", test)):
+            arrays[side] = _dense(rows, longest)
+            if rows.values.ndim == 1:
+                arrays[f"{side}_letters"] = _letters(rows)
         out.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(out, train=_dense(train, longest), test=_dense(test, longest), target=target)
+        np.savez(out, **arrays)
     return out, test
 
 
+def _is_text(rows: Sequences) -> bool:
+    return rows.values.ndim == 1 and rows.width == 256
+
+
+def _letters(rows: Sequences) -> np.ndarray:
+    """(n,) bytes: those of a text, or a letter for each code."""
+    codes = rows.values.astype(np.uint8) + (0 if _is_text(rows) else ord("A"))
+    return np.array([codes[a:b].tobytes() for a, b in pairwise(rows.offsets.tolist())])
+
+
 def _dense(rows: Sequences, longest: int) -> np.ndarray:
-    out = np.zeros((len(rows), rows.width, longest), np.float32)
+    text = _is_text(rows)
+    out = np.zeros((len(rows), 1 if text else rows.width, longest), np.float32)
     for row in range(len(rows)):
-        values = rows.values[rows.offsets[row] : rows.offsets[row + 1]]
-        wide = np.eye(rows.width, dtype=np.float32)[values] if values.ndim == 1 else values.astype(np.float32)
+        values = rows.values[rows.offsets[row] : rows.offsets[row + 1]][:longest]
+        if values.ndim == 1:
+            wide = values[:, None].astype(np.float32) if text else np.eye(rows.width, dtype=np.float32)[values]
+        else:
+            wide = values.astype(np.float32)
         if rows.observed is not None:
             there = rows.observed[rows.offsets[row] : rows.offsets[row + 1]]
             position = np.arange(len(wide))
@@ -223,6 +252,8 @@ def measure(dataset: Set, method: str, seed: int, work: Path, methods: Methods) 
         "wall": took,
         "load": os.getloadavg()[0],
         "headstart": version("headstart"),
+        "date": date.today().isoformat(),
+        "machine": machine(),
         **({"weights": methods.content} if method == MANTIS else {}),
         **sizes,
         **more,
@@ -382,8 +413,9 @@ def page(
     seeds: int,
     measured: Sequence[Mapping[str, Any]],
 ) -> str:
-    """The page: the reporting sets first, losses first, then the choosing sets. measured: a row per result."""
-    failed = _lacking(parts, methods, measured)
+    """The page: the reporting sets first, losses first, then the choosing sets and the others. measured: a row per result."""
+    everywhere, methods = methods, [method for method in methods if method != NGRAMS]
+    failed = _lacking({name: parts[name] for name in ("choosing", "reporting")}, methods, measured)
     text = [
         "# What `fit` serves, against the classifiers that you could have run",
         "",
@@ -432,27 +464,70 @@ def page(
             *markdown(["set", "gap", *(TITLES[m] for m in methods)], list(lines_of(table, methods))),
             "",
         ]
+    text += _others(parts, everywhere, measured)
     return "\n".join(
         [
             *text,
             GAINS,
             "## How it was measured",
             "",
-            f"`python benchmarks/fit_against.py --data DIR --fit-time {fit_time:g} --seeds {seeds}`, {date.today().isoformat()}, "
-            f"{machine()}, headstart {version('headstart')}, one thread each. Seconds are processor time, because other "
+            f"`python benchmarks/fit_against.py --data DIR --fit-time {fit_time:g} --seeds {seeds}`, {_of_days(measured)}, "
+            f"headstart {version('headstart')}, one thread each. Seconds are processor time, because other "
             "work ran on the machine. `headstart fit` read the train rows alone, with `--test-share 0` and the time above; the "
             "rivals ran in an environment of their own (benchmarks/fit_against.txt). Which sets are for reporting was decided before "
             "the first run (benchmarks/fit_against.toml says how). For the rivals, short sequences are padded with their last value, "
             "and DNA is four channels of 0 and 1. InceptionTime is one network instead of an ensemble of five, trained for at most "
             f"two minutes. {_of_busy(measured)}{_of_mantis(methods)} {_of_splits(measured)}"
-            "MNIST, CIFAR-10, film reviews and proteins are in no list: images "
-            "and text are not what the rivals read, and proteins have up to thousands of letters. One default changed after "
+            "One default changed after "
             "a first look at these rows: with 20 s, `fit` had chosen on one fold of Worms and served the worse of two models (0.558); the choice over folds now comes before a "
             "network, and every set was fitted again. Earlier pages of this project printed test scores of most of these sets, so "
             "that the authors of its defaults had seen them.",
             "",
         ]
     )
+
+
+def _others(
+    parts: Mapping[str, Mapping[str, Any]], methods: Sequence[str], measured: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Images, texts, proteins and lists, with n-grams as a rival of all sets of letters."""
+    table = parts["other"]
+    if not table:
+        return []
+    failed = _lacking({"other": table}, [m for m in methods if m != NGRAMS], measured)
+    letters = {name: row for part in parts.values() for name, row in part.items() if NGRAMS in row}
+    dna = {name: row for name, row in letters.items() if name not in table}
+    return [
+        "## Images, texts, proteins and nested lists",
+        "",
+        "No series, and in no list above: 1,000 train and 1,000 test rows of images row by row (784 and 1,024 grey values), "
+        f"film reviews (2,000 test rows), proteins of at most {RESIDUES} residues and short ListOps of at most {CHARACTERS:,} characters. "
+        f"The rivals above read proteins as channels of 0 and 1 and texts as the codes of their first {POSITIONS:,} characters. "
+        "TF-IDF, words or runs of letters with logistic regression, both chosen on three folds (scikit-learn), reads letters alone.",
+        "",
+        *markdown(["set", "gap", *(TITLES[m] for m in methods)], list(lines_of(table, methods))),
+        "",
+        *markdown(AGAINST, against_each(table, methods)),
+        "",
+        *([f"Not measured: {'; '.join(failed)}.", ""] if failed else []),
+        *(["TF-IDF on the sets of DNA of the two lists above:", ""] if dna else []),
+        *(
+            markdown(["set", "gap", *(TITLES[m] for m in (OURS, NGRAMS))], list(lines_of(dna, (OURS, NGRAMS))))
+            if dna
+            else []
+        ),
+        "",
+    ]
+
+
+def _of_days(measured: Sequence[Mapping[str, Any]]) -> str:
+    """When and where the rows were measured: the day and machine of most, then the sets of each other one."""
+    days: dict[str, list[str]] = {}
+    for row in measured:
+        names = days.setdefault(f"{row['date']}, {row['machine']}", [])
+        names += [row["set"]] if row["set"] not in names else []
+    first, *others = sorted(days, key=lambda day: -len(days[day]))
+    return first + "".join(f" ({listed(days[day])}: {day})" for day in others)
 
 
 def _lacking(
@@ -509,8 +584,8 @@ def main() -> None:
     words.add_argument(
         "--environment", type=Path, default=Path.home() / ".cache" / "headstart-benchmarks" / "fit-against"
     )
-    words.add_argument("--part", choices=("choosing", "reporting"))
-    words.add_argument("--methods", nargs="*", default=[OURS, *RIVALS], choices=[*TITLES])
+    words.add_argument("--part", choices=PARTS)
+    words.add_argument("--methods", nargs="*", default=[OURS, *RIVALS, NGRAMS], choices=[*TITLES])
     words.add_argument("--seeds", type=int, default=1)
     words.add_argument("--fit-time", type=float, default=20.0)
     words.add_argument("--mantis", type=Path, metavar="FOLDER", help="weights of Mantis or MantisV2: another rival")
@@ -518,7 +593,7 @@ def main() -> None:
     words.add_argument("sets", nargs="*", metavar="SET")
     options = words.parse_args()
     work = options.work.absolute()
-    known = {dataset.name: dataset for dataset in all_sets(options.data, work)}
+    known = {dataset.name: dataset for dataset in [*all_sets(options.data, work), *other_sets(options.data)]}
     if options.mantis is not None and MANTIS not in options.methods:
         options.methods.append(MANTIS)
     methods = Methods(options.fit_time, options.environment, options.mantis)
@@ -528,12 +603,12 @@ def main() -> None:
         sys.exit(str(error))
     parts: dict[str, dict[str, Any]] = {}
     measured: list[dict[str, Any]] = []
-    for part in ("choosing", "reporting"):
+    for part in PARTS:
         rows = []
         for name in sets_of(part):
             asked = part == options.part or (options.part is None and not options.sets) or name in options.sets
             for method in options.methods if asked and not options.write else []:
-                for seed in range(options.seeds):
+                for seed in range(options.seeds if method != NGRAMS or known[name].family in LETTERS else 0):
                     row = measure(known[name], method, seed, work, methods)
                     shown = "failed" if row["accuracy"] is None else f"{row['accuracy']:.4f}"
                     print(
@@ -547,7 +622,7 @@ def main() -> None:
         parts[part] = averaged(rows)
         measured += rows
         print(part)
-        for line in summary(parts[part], options.methods):
+        for line in summary(parts[part], [m for m in options.methods if m != NGRAMS]):
             print("  ", "  ".join(line))
     if options.write:
         PAGE.write_text(page(parts, options.methods, options.fit_time, options.seeds, measured), "utf-8")

@@ -3,7 +3,7 @@
     python benchmarks/fit_rivals.py METHOD SEED DATA.npz OUT.json [WEIGHTS]
 
 Runs in the environment of benchmarks/fit_against.txt (`mantis`: fit_mantis.txt) and imports nothing of headstart. DATA holds
-train and test (n, F, L) float32 and target (n,) int64. OUT gets the predicted classes and the seconds of fitting and predicting,
+train and test (n, F, L) float32, train_letters and test_letters (n,) bytes where they are letters, and target (n,) int64. OUT gets the predicted classes and the seconds of fitting and predicting,
 without imports. WEIGHTS: the folder of a pretrained model, which `mantis` alone reads.
 """
 
@@ -151,6 +151,25 @@ def inception(train: np.ndarray, target: np.ndarray, test: np.ndarray, seed: int
         return np.concatenate([model(some).argmax(1).numpy() for some in rows])
 
 
+def ngrams(train: np.ndarray, target: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
+    """scikit-learn's TF-IDF of words or of runs of 2 to 5 letters and logistic regression, both chosen on three folds.
+
+    train, test: (n,) bytes.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold
+    from sklearn.pipeline import Pipeline
+
+    texts, asked = ([row.decode("latin-1") for row in rows] for rows in (train, test))
+    steps = [("ngrams", TfidfVectorizer(min_df=2, sublinear_tf=True)), ("linear", LogisticRegression(max_iter=1_000))]
+    choices = {"ngrams__analyzer": ["char"], "ngrams__ngram_range": [(2, 3), (2, 5)]}
+    words = {"ngrams__analyzer": ["word"], "ngrams__ngram_range": [(1, 1), (1, 2)]}
+    grid = [{**one, "linear__C": [1, 10, 100]} for one in ([choices, words] if " " in texts[0] else [choices])]
+    folds = StratifiedKFold(3, shuffle=True, random_state=seed)
+    return np.asarray(GridSearchCV(Pipeline(steps), grid, cv=folds).fit(texts, target).predict(asked))
+
+
 def mantis(train: np.ndarray, target: np.ndarray, test: np.ndarray, seed: int, weights: str) -> np.ndarray:
     """Logistic regression on frozen features of a Mantis model, as its authors use it (Feofanov et al. 2025, mantis-tsfm).
 
@@ -187,6 +206,7 @@ METHODS: dict[str, Callable[..., np.ndarray]] = {
     "quant": quant,
     "boosting": boosting,
     "inception": inception,
+    "ngrams": ngrams,
     "mantis": mantis,
 }
 
@@ -195,7 +215,8 @@ def main() -> None:
     method, seed, source, out, *weights = sys.argv[1:]
     data: Any = np.load(source, allow_pickle=False)
     begun = time.monotonic()
-    predicted = METHODS[method](data["train"], data["target"], data["test"], int(seed), *weights)
+    train, test = (data[f"{side}_letters" if method == "ngrams" else side] for side in ("train", "test"))
+    predicted = METHODS[method](train, data["target"], test, int(seed), *weights)
     seconds = time.monotonic() - begun
     Path(out).write_text(json.dumps({"predicted": np.asarray(predicted).tolist(), "inner": seconds}))
 

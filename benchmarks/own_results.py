@@ -12,6 +12,8 @@ docs/results/own.md, of them.
 from __future__ import annotations
 
 import argparse
+import gzip
+import io
 import json
 import lzma
 import math
@@ -24,10 +26,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 from scipy.stats import t as t_distribution
 
 from headstart.data import LayoutSpec
@@ -51,6 +55,8 @@ FILMS = (200, 1_000, 5_000)
 FILMS_TEST, FILMS_MORE = 2_000, 1_000
 FILMS_TIMES = 4
 """So many times the usual time: in that alone networks would train on film reviews for a hundred steps."""
+OTHERS, RESIDUES, CHARACTERS = 1_000, 500, 1_000
+"""Rows of train and of test of the sets that `fit_against.py` alone has, and the longest proteins and lists among them."""
 PROMOTERS = ("Ecoli", "Bacillus", "Arabidopsis_tata", "Mouse_tata")
 
 
@@ -193,6 +199,94 @@ def _reviews(data: Path, labels: int, work: Path) -> tuple[Path, Path, Path]:
     for path, some in zip(paths, (order[:labels], test[::step], order[labels : labels + FILMS_MORE]), strict=True):
         path.write_text("".join(json.dumps({"label": str(r["label"]), "text": r["text"]}) + "\n" for r in some))
     return paths
+
+
+def other_sets(data: Path) -> list[Set]:
+    """Sets of `fit_against.py` alone: images row by row, proteins and nested lists, the first 1,000 rows for train and for test."""
+    tables = {
+        "MNIST": ("images", _digits),
+        "CIFAR-10": ("images", _pictures),
+        "proteins": ("proteins", _proteins),
+        "ListOps": ("text", _lists),
+    }
+    return [
+        Set(name, family, lambda work, r=rows: (*_table(work, *r(data)), None), LayoutSpec(target="label"))  # type: ignore[misc]
+        for name, (family, rows) in tables.items()
+    ]
+
+
+def _table(work: Path, *sides: Iterator[tuple[str, Sequence[object]]]) -> tuple[Path, Path]:
+    """Two tables of so many rows each: a label, then a text or numbers."""
+    work.mkdir(parents=True, exist_ok=True)
+    paths = work / "train.tsv", work / "test.tsv"
+    for path, side in zip(paths, sides, strict=True):
+        rows = list(islice(side, OTHERS))
+        head = ["label", *(["sequence"] if len(rows[0][1]) == 1 else (f"t{i}" for i in range(len(rows[0][1]))))]
+        path.write_text(
+            "".join("\t".join(map(str, row)) + "\n" for row in [head, *([a, *b] for a, b in rows)]), "utf-8"
+        )
+    return paths
+
+
+Rows = Iterator[tuple[str, Sequence[object]]]
+
+
+def _digits(data: Path) -> tuple[Rows, Rows]:
+    """784 grey values of a digit."""
+
+    def side(name: str) -> Rows:
+        pixels, labels = (
+            gzip.decompress((data / "mnist" / f"{name}-{kind}-ubyte.gz").read_bytes())
+            for kind in ("images-idx3", "labels-idx1")
+        )
+        images = np.frombuffer(pixels, np.uint8, offset=16).reshape(-1, 784)
+        for image, label in zip(images, labels[8:], strict=True):
+            yield f"digit {label}", image.tolist()
+
+    return side("train"), side("t10k")
+
+
+def _pictures(data: Path) -> tuple[Rows, Rows]:
+    """1,024 grey values of a picture, every class in turn."""
+
+    def side(name: str) -> Rows:
+        with tarfile.open(data / "cifar10" / "cifar10_jpeg.tar.xz") as archive:
+            members = [m for m in archive.getmembers() if m.isfile() and Path(m.name).parts[-3] == name]
+            turns = sorted(members, key=lambda m: (int(Path(m.name).stem), Path(m.name).parts[-2]))
+            chosen = {m.name: m for m in turns[:OTHERS]}
+            for member in sorted(chosen.values(), key=lambda m: m.offset):
+                image = Image.open(io.BytesIO(archive.extractfile(member).read()))  # type: ignore[union-attr]
+                yield Path(member.name).parts[-2], np.asarray(image.convert("L")).reshape(-1).tolist()
+
+    return side("train"), side("test")
+
+
+def _proteins(data: Path) -> tuple[Rows, Rows]:
+    """Proteins of at most 500 residues and where in the cell they are: the sets of Staerk et al., of which train is not here."""
+
+    def side(name: str) -> Rows:
+        with tarfile.open(data / "biology" / "protein.tar.xz") as archive:
+            member = next(m for m in archive.getmembers() if m.name.endswith(f"/{name}.fasta"))
+            text = archive.extractfile(member).read().decode()  # type: ignore[union-attr]
+        for record in text.split(">")[1:]:
+            head, _, letters = record.partition("\n")
+            sequence = letters.replace("\n", "").upper()
+            if len(sequence) <= RESIDUES:
+                yield head.split()[1].rpartition("-")[0], [sequence]
+
+    return side("deeploc_our_val_set"), side("deeploc_test_set")
+
+
+def _lists(data: Path) -> tuple[Rows, Rows]:
+    """Nested lists of at most 1,000 characters and their value; a file of 10,000 rows without a split."""
+
+    def side(skipped: int) -> Rows:
+        with lzma.open(data / "listops" / "test_d20s.tsv.xz", "rt", encoding="utf-8") as file:
+            rows = (line.rstrip("\n").split("\t") for line in file)
+            for value, text in islice((row for row in rows if len(row[1]) <= CHARACTERS), skipped, None):
+                yield f"value {value}", [text]
+
+    return side(0), side(OTHERS)
 
 
 def measure(dataset: Set, work: Path, seconds: float, workers: int) -> dict[str, Any]:
