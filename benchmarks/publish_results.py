@@ -54,7 +54,7 @@ FEW_STEPS = 1_000
 EARLIER = (
     "That self-pretraining gains where training from scratch takes few steps was first seen on digits of 8 x 8 pixels (in batches "
     "of 32 all of 37 comparisons were above 0, +0.10 on average, in batches of 8 11 of 13, +0.03); the results behind these counts "
-    "are gone, and the rows here, on other data, do not decide it."
+    "are gone, and the rows here, on other data, lean the other way without deciding it."
 )
 INDEX = "README.md"
 MOST = 12 + 5
@@ -70,14 +70,15 @@ HEAD = """# Results, as measured here
 Each claim with its verdict after Holm's correction for its page, each column's difference with its 95 % interval, and the smallest \
 difference that n seeds could have detected.
 *The other way round* and *does not hold* (two called equal differ by more than the margin) contradict a claim; *undecided*: the \
-interval contains both answers.
+interval contains both answers, or the difference does not survive the correction. What it comes to: [README](../../README.md).
 """
 REMOVED = """## What is not here
 
 Pages of scale `tiny` were removed: they are smoke tests of minutes, mostly on data that stand in for the papers' own, and
 their numbers decide little. They were 36 pages of the papers' tables (as described and as the released code trains) and
 `matched`, `short-range`, `tied-start` and `which-part` on digits; `headstart run NAME --scale tiny` makes each again, in
-the store. Three pages of scale `small`, with three and five seeds, went because the results that they were made of are
+the store. `own`, `gains` and `pretraining-pays` are no results of one study: `make results` makes them of [own.json](own.json), of the
+other pages' files and of the [seeds](seeds/README.md), all other pages of the `.json` beside them. Three pages of scale `small`, with three and five seeds, went because the results that they were made of are
 gone, so that they could not be made again: `coser-1-small` and `coser-4-small` (4,000 images of CIFAR-10, one block:
 nothing was decided) and `tied-start-small` (digits, MNIST and ListOps: nothing was decided). The history of the repository
 has all of them.
@@ -108,6 +109,7 @@ def gains_page() -> str:
         above, mean = sum(value > 0 for value in values), words.signed(sum(values) / len(values))
         parts.append(f"on {kind} {above} of {len(values)} comparisons are above 0, {mean} on average")
     seeds = sorted({gain["n"] for gain in comparisons})
+    clear = sum(gain["interval"] is not None and gain["interval"][0] > 0 for gain in comparisons)
     sides = []
     for few in (True, False):
         values = [gain["gain"] for gain in comparisons if (gain["steps"] <= FEW_STEPS) == few]
@@ -116,7 +118,8 @@ def gains_page() -> str:
     return (
         "# What self-pretraining gained, all results together\n\nTest accuracy of whole self-pretrained networks less that of "
         f"networks from random weights, trained in the same batches: {words.listed(parts)}. A comparison has {seeds[0]} to "
-        f"{seeds[-1]} seeds; few of them are clear by themselves.\n\nWhere training from scratch takes at most {FEW_STEPS:,} "
+        f"{seeds[-1]} seeds; the interval of {clear} of {len(comparisons)} lies above 0, and the table says how many still count after Holm's "
+        f"correction.\n\nWhere training from scratch takes at most {FEW_STEPS:,} "
         f"steps, {sides[0]}; where it takes more, {sides[1]}. {EARLIER}\n\n{table}"
     )
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import itertools
 import json
+import lzma
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from support.series_models import saved_series
@@ -20,9 +26,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import fit_against
 import fit_rivals
+import own_results
 from own_results import Set
 
 from headstart.baselines.embedding import Embedding, EmbeddingSpec
+from headstart.data import read_sequences
 from headstart.data.layout import LayoutSpec
 from headstart.errors import BadInput
 
@@ -188,3 +196,91 @@ def test_the_page_says_which_rows_of_a_set_without_an_official_table_were_tested
     assert "has 4,499 of its 4,500 official rows" in fit_against._of_splits(rows)
     assert "were not used here" in fit_against._of_splits([*rows, {"set": "ECG5000", "test": 100}])
     assert "ECG5000" not in fit_against._of_splits(rows[1:])
+
+
+def letters(folder: Path) -> Set:
+    """Two tables of letters whose class is a word in them."""
+    random = np.random.default_rng(0)
+    for side, count in (("train", 60), ("test", 30)):
+        rows = ["label\tsequence"]
+        for number in range(count):
+            word = ("GATTACA", "CCGGTTA")[number % 2]
+            noise = "".join(random.choice(list("ACGT"), 20))
+            rows.append(f"{CLASSES[number % 2]}\t{noise}{word}{noise[::-1]}")
+        (folder / f"letters-{side}.tsv").write_text("\n".join(rows) + "\n")
+    files = folder / "letters-train.tsv", folder / "letters-test.tsv", None
+    return Set("letters", "DNA", lambda _: files, LayoutSpec(target="label"))
+
+
+def test_sets_of_neither_list_have_a_section_with_n_grams_as_a_rival_of_letters(
+    benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = files(tmp_path), letters(tmp_path)
+    parts = {"reporting": ["waves"], "other": ["letters"]}
+    monkeypatch.setattr(fit_against, "all_sets", lambda *_: both)
+    monkeypatch.setattr(fit_against, "sets_of", lambda part: parts.get(part, []))
+    for part in parts:
+        benchmark.run("--methods", "boosting", "ngrams", "--part", part)
+    assert not list(benchmark.results.glob("waves-ngrams*")), "waves have no letters"
+    row = json.loads((benchmark.results / "letters-ngrams-0.json").read_text())
+    assert row["accuracy"] > 0.9
+    assert row["date"]
+    assert row["machine"]
+    text = benchmark.run("--methods", "fit", "boosting", "ngrams", "--write")
+    before, after = text.split("## Images, texts, proteins and nested lists")
+    assert "TF-IDF" not in before
+    assert "| set | gap | headstart fit | gradient boosting | TF-IDF |" in after
+    assert "Not measured: headstart fit on waves (not run)." in before
+    assert "Not measured: headstart fit on letters (not run)." in after
+
+
+def test_the_network_among_the_rivals_learns_within_its_epochs_and_says_how_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fit_rivals, "EPOCHS", 25)
+    (x, target), (asked, wanted) = waves(60, 0), waves(40, 1)
+    assert (fit_rivals.inception(x, target, asked, 0) == wanted).mean() > 0.8
+    assert fit_rivals.MORE["epochs"] == 25
+    rows = [{"set": "waves", "method": "inception", "epochs": 7}, {"set": "CBF", "method": "inception", "epochs": 90}]
+    assert fit_against._of_epochs(rows) == (
+        ", which is 7 to 90 epochs (fewer than 20 on waves, where its accuracy says little)"
+    )
+
+
+def test_images_proteins_and_lists_become_tables_of_so_many_rows_of_every_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_results, "OTHERS", 4)
+    data = tmp_path / "data"
+    for folder in ("mnist", "cifar10", "biology", "listops"):
+        (data / folder).mkdir(parents=True)
+    random = np.random.default_rng(0)
+    for side in ("train", "t10k"):
+        pixels = random.integers(0, 256, (5, 784), np.uint8)
+        for kind, head, body in (("images-idx3", 16, pixels.tobytes()), ("labels-idx1", 8, bytes(range(5)))):
+            (data / "mnist" / f"{side}-{kind}-ubyte.gz").write_bytes(gzip.compress(bytes(head) + body))
+    with tarfile.open(data / "cifar10" / "cifar10_jpeg.tar.xz", "w:xz") as archive:
+        for side, kind, number in itertools.product(("train", "test"), ("cat", "dog"), range(3)):
+            image = io.BytesIO()
+            Image.fromarray(random.integers(0, 256, (32, 32, 3), np.uint8)).save(image, "JPEG")
+            _add(archive, f"./{side}/{kind}/{number}.jpg", image.getvalue())
+    with tarfile.open(data / "biology" / "protein.tar.xz", "w:xz") as archive:
+        for name in ("deeploc_our_val_set", "deeploc_test_set"):
+            records = [f">P{i} {('Nucleus-M', 'Plastid-S')[i >= 6]}\nMKV{'A' * i}\n" for i in range(12)]
+            _add(archive, f"./deeploc/{name}.fasta", "".join([*records, f">P Nucleus-M\n{'A' * 501}\n"]).encode())
+    with lzma.open(data / "listops" / "test_d20s.tsv.xz", "wt") as file:
+        file.write("".join(f"{i % 10}\t( [MAX {i} ] )\n" for i in range(9)))
+    for dataset in own_results.other_sets(data):
+        train, test, _ = dataset.files(tmp_path / dataset.name)
+        rows = read_sequences(train, dataset.layout)
+        asked = read_sequences(test, rows.layout.fixed())
+        assert len(rows) == len(asked) == 4
+        classes = {"MNIST": 4, "CIFAR-10": 2, "proteins": 2, "ListOps": 4}
+        assert len(rows.classes) == classes[dataset.name]
+        assert rows.lengths.max() == {"MNIST": 784, "CIFAR-10": 1024, "proteins": 12, "ListOps": 12}[dataset.name]
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))

@@ -15,7 +15,7 @@ from support.made_up import LR, Cell, facts, make_plan, shelf, usual
 from headstart.errors import BadInput
 from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.report.methods import tried
-from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown, to_rich
+from headstart.report.tables.model import Table, markdown, to_csv, to_latex, to_markdown, to_rich
 from headstart.report.tables.scores import differences, make_table, note, pivot_table, quantities, windows
 from headstart.study.results import Results
 from headstart.study.selection import summarise
@@ -129,6 +129,11 @@ def test_no_foreign_text_is_markup_in_markdown_latex_or_the_terminal() -> None:
     text = printed(table, 300)
     assert "\x1b" not in text
     assert "[red]" in text
+
+
+def test_a_command_in_backticks_stays_code_in_markdown_and_nothing_else_does() -> None:
+    assert markdown("`headstart run` draws a_b") == "`headstart run` draws a\\_b"
+    assert markdown("`<b>` and `a*b` and `c") == "\\`&lt;b&gt;\\` and \\`a\\*b\\` and \\`c"
 
 
 def test_the_best_arm_on_validation_is_bold_whatever_test_says() -> None:

@@ -5,6 +5,7 @@ Chosen on validation rows alone; docs/results/own.md says on which sets.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -202,10 +203,29 @@ MANY_POSITIONS = 1 << 22
 """Positions of all sequences above which random kernels stand alone: competing ones take as long as the rest."""
 
 
-def classic_table(kind: str, data: str, lengths: np.ndarray) -> dict[str, Any]:
-    """A model without gradients, for sequences of this kind and of these lengths (n,)."""
-    also = kind == "kernels" and data == "numbers" and lengths.sum() <= MANY_POSITIONS
-    return {"kind": kind, **({"also": list(ALSO)} if also else {})}
+KERNEL_SECONDS, ALSO_SECONDS, ALSO_CHANNELS = 2.7, 4.7, 20.0
+"""Processor seconds per million positions of random kernels, and of competing ones of one and of several channels
+(2-core AMD EPYC)."""
+KERNEL_SHARE = 1 / 3
+"""Of the time that a fit may take, so much is for the features of kernels; where they take longer, there are fewer."""
+
+
+def classic_table(
+    kind: str, data: str, lengths: np.ndarray, channels: int = 1, seconds: float | None = None
+) -> dict[str, Any]:
+    """A model without gradients, for sequences of this kind, these lengths (n,) and channels.
+
+    seconds: that the whole fit may take; where the features of kernels would take much of it, there are fewer.
+    """
+    from headstart.baselines.kernels import FEW_FEATURES
+
+    if kind != "kernels" or data != "numbers":
+        return {"kind": kind}
+    millions, left = float(lengths.sum()) / 1e6, KERNEL_SHARE * (math.inf if seconds is None else seconds)
+    more = KERNEL_SECONDS + (ALSO_SECONDS if channels == 1 else ALSO_CHANNELS)
+    if lengths.sum() <= MANY_POSITIONS and millions * more <= left:
+        return {"kind": kind, "also": list(ALSO)}
+    return {"kind": kind, **({"features": FEW_FEATURES} if millions * KERNEL_SECONDS > left else {})}
 
 
 def objective_table(signature: Signature, weights: tuple[float, ...]) -> dict[str, Any]:

@@ -111,23 +111,23 @@ class Fit:
         Yields a line as each begins, and one on the first model that could serve. With a limit of time, further seeds
         may take a fifth of it, further folds two thirds: a choice on one fold of few rows is a guess.
         """
-        begun = last = time.monotonic()
+        limit, begun = self.settings.time or float("inf"), (last := time.monotonic())
         for i, seed in enumerate(self.settings.runs, 1):
             stages = yield from self._fitted_here(seed)
             now = time.monotonic()
             if not self.usable and any(self.store.status(identity) in DONE for identity in stages):
                 self.usable = True
                 yield f"a first usable model after {words.duration(now - self.begun)}; from now on Ctrl-C keeps one"
-            share = 2 / 3 if len(self.splits) > 1 else 1 / 5
-            expected = now - begun + now - last  # the next run is as long as the last
-            if self.settings.time is not None and expected > share * self.settings.time:
+            if i == 1 and now - self.begun > limit:
+                yield f"these models alone took longer than the limit of {words.duration(limit)}"
+            if 2 * now - begun - last > limit * (2 / 3 if len(self.splits) > 1 else 1 / 5):
                 self.waiting = (len(self.settings.runs) - i) * (now - last)  # the others run beside the networks
                 break
-            last = now
+            last = now  # the next run is taken to be as long as this one
         series = self.known.series
         for seed in self.settings.runs if series is not None and series.fits(self.settings.time) else ():
             yield from self._fitted_here(seed, embedding=True)
-            if self.settings.time is not None and time.monotonic() - begun > self.settings.time / 2:
+            if time.monotonic() - begun > limit / 2:
                 break
         self.baseline_seconds = time.monotonic() - begun
 

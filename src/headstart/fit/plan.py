@@ -258,7 +258,7 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         + ("" if known.start is None else f", and from the weights of {known.start.name}"),
         "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
-        "arms": {**arms, **_without_gradients(known), **_embedding(known, settings)},
+        "arms": {**arms, **_without_gradients(known, settings), **_embedding(known, settings)},
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.runs)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
     }
@@ -273,9 +273,10 @@ def _read_signature(known: Known, shape: defaults.Shape) -> Signature:
     return replace(patched_signature(known.signature, shape.patch), missing=known.signature.missing or room)
 
 
-def _without_gradients(known: Known) -> dict[str, Any]:
+def _without_gradients(known: Known, settings: FitSettings) -> dict[str, Any]:
     """The models without gradients, as arms of the study."""
-    return {kind: {"model": defaults.classic_table(kind, known.kind, known.lengths)} for kind in _CLASSICS}
+    more = known.kind, known.lengths, known.signature.width, settings.time
+    return {kind: {"model": defaults.classic_table(kind, *more)} for kind in _CLASSICS}
 
 
 def _embedding(known: Known, settings: FitSettings) -> dict[str, Any]:
@@ -296,7 +297,7 @@ def study_without_networks(
     return {
         **table,
         "stages": {"finetune": table["stages"]["finetune"]},
-        "arms": _embedding(known, settings) if embedding else _without_gradients(known),
+        "arms": _embedding(known, settings) if embedding else _without_gradients(known, settings),
         "axes": {"seed": [seed]},
         "report": {"choose": [], "baselines": False},
     }

@@ -186,8 +186,8 @@ def _setting(content: Content, numbers: str) -> Iterator[str]:
     again = command(content.plan)
     if numbers and "study.toml" in again:
         yield markdown(
-            f"No built-in study as it is has these settings: they are the definition in {numbers} beside this page, of "
-            "which this command makes the page again."
+            f"These settings are not those of a built-in study. They stand in {numbers} beside this page, and this "
+            "command makes the page again:"
         )
         again = f"headstart report --from {numbers} -o {numbers.removesuffix('.json')}.md"
     yield f"```\n{again}\n```"

@@ -194,10 +194,10 @@ def to_markdown(table: Table) -> str:
 
 
 def markdown(text: str) -> str:
-    """Text as Markdown shows it on one line, nothing of it read as markup or HTML."""
+    """Text as Markdown shows it on one line, nothing of it read as markup or HTML but a command in backticks."""
     flat = " ".join(printable(text).split())
     flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_{}\[\]|#!~$])", r"\\\1", flat)
+    return re.sub(r"(`\w[\w .:/=-]*\w`)|([\\`*_{}\[\]|#!~$])", lambda match: match[1] or "\\" + match[2], flat)
 
 
 def to_csv(table: Table) -> str:
