@@ -166,7 +166,7 @@ def ngrams(train: np.ndarray, target: np.ndarray, test: np.ndarray, seed: int) -
     steps = [("ngrams", TfidfVectorizer(min_df=2, sublinear_tf=True)), ("linear", LogisticRegression(max_iter=1_000))]
     choices = {"ngrams__analyzer": ["char"], "ngrams__ngram_range": [(2, 3), (2, 5)]}
     words = {"ngrams__analyzer": ["word"], "ngrams__ngram_range": [(1, 1), (1, 2)]}
-    grid = [{**one, "linear__C": [1, 10, 100]} for one in ([choices, words] if " " in texts[0] else [choices])]
+    grid = [{**units, "linear__C": [1, 10, 100]} for units in ([choices, words] if " " in texts[0] else [choices])]
     folds = StratifiedKFold(3, shuffle=True, random_state=seed)
     return np.asarray(GridSearchCV(Pipeline(steps), grid, cv=folds).fit(texts, target).predict(asked))
 

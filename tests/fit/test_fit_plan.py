@@ -272,6 +272,10 @@ def test_symbols_get_a_network_only_where_there_is_time_for_a_thousand_steps_and
     study = make_plan(read_study(none.study), Path("data"))
     assert {stage.spec.model.kind for stage in study.stages.values()} == {"kernels", "summary", "majority"}
     assert "--time 10m would do" in _letters(90.0, 0.1).texts[-1]
+    bare = replace(_known(kind="dna", rows=900), task={"kind": "digits"})
+    text = plan._without_networks(bare, FitSettings(time=15.0), "", 100.0).texts[-1]
+    assert text.startswith("nothing is pretrained: self-pretraining is expected to help: 600 of 900 training sequences")
+    assert "this rule was right in" in text
     for limit, step in ((123.0, 0.02), (600.0, 0.1)):
         some = _letters(limit, step)
         assert [arm for arm in some.study["arms"] if arm not in none.study["arms"]] == ["scratch"]

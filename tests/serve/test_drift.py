@@ -60,6 +60,14 @@ def test_sequences_from_the_same_source_raise_no_alarm(count: int) -> None:
     assert [text for seed in range(40) if (text := drift(profile, _numbers(count, 10 + seed)))] == []
 
 
+@pytest.mark.parametrize(("count", "other", "noticed"), [(3, 3, True), (1, 1, True), (100, 2, True), (3, 0, False)])
+def test_any_other_length_counts_where_all_of_the_fit_had_one(count: int, other: int, noticed: bool) -> None:
+    profile = Profile.of(read_sequences(list(np.random.default_rng(0).normal(size=(50, 30)))))
+    rng = np.random.default_rng(1)
+    text = drift(profile, read_sequences([rng.normal(size=12 if i < other else 30) for i in range(count)]))
+    assert ("the length (mean" in text) == noticed
+
+
 def test_another_mix_of_letters_is_a_shift() -> None:
     rng = np.random.default_rng(0)
 

@@ -126,9 +126,7 @@ def test_one_of_the_two_fields_alone_is_refused(tmp_path: Path, more: dict[str, 
 
 
 def test_a_fold_without_a_row_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        BadInput, match=r"task\.folds: 60 of 44 labelled units .* leave fold 59 empty; give fewer folds"
-    ):
+    with pytest.raises(BadInput, match=r"task\.folds: 60 folds of 44 labelled .* fold 59 has none; give fewer folds"):
         opened(write(tmp_path), folds=60, fold=59)
 
 

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from support.command import command
 from support.trivial import trivial_scores
 
 import headstart
+from headstart.data import LayoutSpec, read_sequences
 from headstart.data.splits import dealt, joined, overlaps
 from headstart.errors import BadInput
 from headstart.seeds import normal
@@ -146,6 +148,20 @@ def test_groups_too_few_to_be_split_are_refused_with_the_way_out(tmp_path):
     assert "by_group=false" in text
     write(tmp_path, table(3), "few.csv")
     assert "leave none for" in why(tmp_path, "few.csv", target="label")
+    write(tmp_path, table(30, label=lambda i: f"name {i}"), "single.csv")
+    assert "each of 30 classes has one labelled sequence" in why(tmp_path, "single.csv", target="label")
+    write(tmp_path, table(30, more=lambda _: "p"), "alone.csv")
+    text = why(tmp_path, "alone.csv", target="label", group="patient")
+    assert "all 30 labelled sequences are equal or of one group" in text
+
+
+def test_the_column_of_a_file_without_a_header_may_be_a_number(tmp_path):
+    write(tmp_path, [f"{'ab'[i % 2]},{i},{i * i % 7},{i % 3}" for i in range(60)])
+    layouts = [LayoutSpec(target=target, header=False) for target in (1, "1")]
+    assert layouts[0] == layouts[1]
+    assert read_sequences(tmp_path / "train.csv", layouts[0]).classes == ("a", "b")
+    with pytest.raises(ValidationError):
+        LayoutSpec(target=True)
 
 
 def test_numbers_are_scaled_by_train_alone_and_channels_standardised_by_what_train_shows(tmp_path):

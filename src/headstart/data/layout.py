@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from headstart.errors import BadInput
 from headstart.spec import Spec, neutral
@@ -25,6 +25,10 @@ SOUNDS = {
     "tokens": "tokens",
 }
 """Kinds of data in words."""
+
+
+Column = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
+"""The name of a column; of a file without a header its number, as a word or as a number."""
 
 
 class LayoutSpec(Spec):
@@ -52,11 +56,11 @@ class LayoutSpec(Spec):
 
     format: Literal["auto", "csv", "jsonl", "parquet", "arrow", "npz", "npy", "ts", "fasta", "folder"] = "auto"
     shape: Literal["auto", "wide", "text", "list", "long"] = "auto"
-    target: str | None = None
-    id: str | None = None
-    time: str | None = None
-    group: str | None = None
-    values: tuple[str, ...] = ()
+    target: Column | None = None
+    id: Column | None = None
+    time: Column | None = None
+    group: Column | None = None
+    values: tuple[Column, ...] = ()
     kind: Literal["auto", "numbers", "text", "dna", "protein", "tokens"] = "auto"
     symbols: tuple[str, ...] = ()
     target_kind: Literal["auto", "class", "number"] = "auto"

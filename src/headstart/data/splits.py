@@ -228,7 +228,8 @@ def in_fold(
         units = len(np.unique(block[known != IGNORE]))
         way = "" if folds == units else f", or {units} to leave one out each"
         raise BadInput(
-            f"task.folds: {folds} of {units} labelled units or groups leave fold {fold} empty; give fewer folds{way}"
+            f"task.folds: {folds:,} folds of {units:,} labelled sequences or groups, of which fold {fold} has none; "
+            f"give fewer folds{way}"
         )
     return both.take(train), both.take(val)
 
@@ -245,6 +246,16 @@ def check_sides(
     for side in ("train", *settings):
         if not (target[rows[side]] != IGNORE).any():
             shares = " and ".join(f"task.{name}_share: {share:g}" for name, share in settings.items())
+            if blocks == 1:
+                raise BadInput(
+                    f"{shares}: all {labelled:,} labelled sequences are equal or of one group, which leaves none for "
+                    f"{side}; give different sequences, or by_group=false"
+                )
+            if labels and np.bincount(target[target != IGNORE]).max() == 1:
+                raise BadInput(
+                    f"{shares}: each of {labelled:,} classes has one labelled sequence, which leaves none for {side}; "
+                    "give at least two of each class, or name the column of the classes"
+                )
             raise BadInput(
                 f"{shares} of {labelled:,} labelled sequences, {blocks:,} of them apart from each other, leave none "
                 f"for {side}; give more sequences, other shares, or by_group=false where a group holds too much"

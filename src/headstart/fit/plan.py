@@ -163,7 +163,9 @@ def _without_networks(known: Known, settings: FitSettings, made_for: str, enough
         f"{least_steps(known, settings):,} steps of training, and with fewer a network loses to n-grams; --time {time} "
         "would do, and --serve network or --pretrain trains one in any case"
     )
-    texts = (*([f"split: {known.split}"] if known.split else []), text)
+    bare = known.rows > known.labelled
+    more = [f"nothing is pretrained: {defaults.expectation(known.labelled, known.rows)}"] if bare else []
+    texts = (*([f"split: {known.split}"] if known.split else []), text, *more)
     return FitPlan(made_for=made_for, study=table, seconds=0.0, texts=texts, made_by=version("headstart"))
 
 

@@ -194,15 +194,15 @@ class Drift:
     def sentence(self) -> str:
         """A sentence where they look unlike those of the fit, else nothing.
 
-        So they do where far more than a twentieth of them lie further than three deviations off in a feature, or their
-        mean by more than chance and half a deviation.
+        So they do where far more than a twentieth of them (one, where all of the fit were equal) lie further than three
+        deviations off in a feature, or their mean by more than chance and half a deviation.
         """
         count, odd = self.count, []
         for name, total in self._sums.items():
             mean, deviation = self.profile.mean[name], self.profile.deviation.get(name, 1.0)
             own = total / count
             shifted = abs(own - mean) - 1e-5 * abs(mean) > deviation * (0.5 + 5 / count**0.5)
-            most = 2 + 0.05 * count + 4 * (0.0475 * count) ** 0.5
+            most = (2 + 0.05 * count + 4 * (0.0475 * count) ** 0.5) * (deviation > 0)
             if self._outside[name] > most or (shifted and count >= FEWEST):
                 odd.append(f"{name} (mean {own:.4g}, in the fit {mean:.4g} with a deviation of {deviation:.4g})")
         if not odd:

@@ -215,7 +215,9 @@ def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
             screen.print(hanging(f"scores will be too good: {note}"))
     at_once = f", {slots} networks at a time" if slots > 1 else ""
     if plan.seconds:
-        screen.print(Text(f"  - about {words.duration(plan.seconds)} of training on {fit.device}{at_once}"))
+        limit = fit.settings.time or plan.seconds
+        cut = f", cut off at the limit of {words.duration(limit)}" if plan.seconds > limit else ""
+        screen.print(Text(f"  - about {words.duration(plan.seconds)} of training on {fit.device}{at_once}{cut}"))
 
 
 def _print_outcome(outcome: Outcome, folder: Path) -> None:
