@@ -509,3 +509,10 @@ def test_val_that_repeats_train_is_said_before_anything_is_trained(tmp_path, cap
     (tmp_path / "train.csv").write_text("\n".join(rows()))
     assert fit(tmp_path, "train.csv", "--val", str(tmp_path / "train.csv"), "--dry-run", quick=False) == 0
     assert "scores will be too good: of the 24 val sequences" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("limit", "cut"), [("2s", True), ("10m", False)])
+def test_a_plan_of_more_training_than_the_limit_says_that_it_is_cut_off(tmp_path, capsys, limit, cut) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows(200, 300)))
+    assert fit(tmp_path, "train.csv", "--dry-run", "--target", "label", "--time", limit, quick=False) == 0
+    assert ("cut off at the limit of 2.0 s" in capsys.readouterr().out) == cut

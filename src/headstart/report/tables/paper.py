@@ -81,9 +81,16 @@ def _note(writer: _Writer) -> str:
         "Steps are those of the last stage, read on validation: until the mean curve over seeds is there "
         "(in brackets, how many seeds are by themselves)."
     )
+    smaller = (
+        "At this scale models, data and training are smaller than the paper's, and pretrained backbones, if any, are "
+        "our own: compare the order of the arms, not their levels."
+    )
+    reduced = writer.results.scale not in (None, "paper")
     counted = any(row.quantity in STEPS for row in writer.paper.rows)
     notes = [f"[{i}] {text.rstrip('.')}." for i, text in enumerate(writer.notes, start=1)]
-    return " ".join(filter(None, [ours, steps if counted else "", writer.paper.note, *notes]))
+    return " ".join(
+        filter(None, [ours, smaller if reduced else "", steps if counted else "", writer.paper.note, *notes])
+    )
 
 
 @dataclass
