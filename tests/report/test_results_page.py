@@ -235,7 +235,7 @@ def test_a_page_without_a_study_beside_it_begins_with_a_command_that_there_is(do
     text = results_page(content, numbers="here.json")
     before = text[: text.index("## Results")]
     assert "study.toml" not in before
-    assert "they are the definition in here.json beside this page" in before
+    assert "They stand in here.json beside this page" in before
     assert "```\nheadstart report --from here.json -o here.md\n```" in before
 
 
