@@ -2,8 +2,8 @@
 
     python benchmarks/interval_coverage.py --data DIR [--work DIR] [--time TIME] [SET ...]
 
-DIR holds ucr/ and uea/, as own_results.py has them, whose sets have official test files (default: all); a set of numbers as
-targets is made here. The fit sees the train file alone; coverage and the mean size of the sets or intervals are those of the
+DIR holds the data of fit_against.py, whose sets are these (default: all), with its test files; a set of numbers as targets
+is made here. The fit sees the train file alone; coverage and the mean size of the sets or intervals are those of the
 test file, which nothing else has used. What is finished in the work folder is not done again. Writes docs/benchmarks/coverage.md.
 """
 
@@ -22,7 +22,8 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from own_results import all_sets
+from fit_against import files_of, sets_of
+from own_results import all_sets, other_sets
 
 from headstart.data import LayoutSpec, read_sequences
 from headstart.runner.machine import machine, version
@@ -118,7 +119,7 @@ def page(rows: list[list[str]], sets: list[str], seconds: str, busy: bool, dates
         "# Do the sets and intervals of --confidence hold the truth?",
         "",
         f"`headstart fit TRAIN --time {seconds} --workers 0`, then `headstart predict model TEST --confidence A` on test files that "
-        "the fit never saw: official splits of the UCR archive, of BasicMotions and JapaneseVowels of the UEA archive, and "
+        "the fit never saw: those of the sets of [fit.md](fit.md), official ones where there are any, and "
         f"`{WAVES}`, whose target is the rate of a noisy wave in Hz. Coverage is the share of test rows whose true class is in the set, or whose true number is in the interval; "
         "± is its standard error from the number of test rows. The last column says which held-out rows of the train file "
         "set the threshold.",
@@ -180,8 +181,8 @@ def main() -> None:
     options = words.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     write_waves(options.work, {"TRAIN": 400, "TEST": 2_000})
-    known = {each.name: each for each in all_sets(options.data, options.work) if each.family in ("UCR", "UEA")}
-    files = {name: known[name].files(options.work)[:2] for name in options.sets or sorted(known)}
+    known = {each.name: each for each in [*all_sets(options.data, options.work), *other_sets(options.data)]}
+    files = {name: files_of(known[name], options.work) for name in options.sets or sorted(sets_of(None))}
     layouts = {name: known[name].layout for name in files}
     files[WAVES] = (options.work / f"{WAVES}_TRAIN.tsv", options.work / f"{WAVES}_TEST.tsv")
     layouts[WAVES] = LayoutSpec(header=False, target="1", target_kind="number")
@@ -190,7 +191,6 @@ def main() -> None:
     for name, (train, test) in files.items():
         cached = options.work / f"{name}-{options.time}.json"
         if not cached.exists():
-            assert test is not None
             shutil.rmtree(options.work / f"{name}-model", ignore_errors=True)
             load = os.getloadavg()[0]
             lines = list(measured(name, (train, test), layouts[name], options.work, options.time))

@@ -620,6 +620,14 @@ DEFAULTS = (
         "outer folds of train rows; but that folds come first was decided after a look at a test score of Worms",
     ),
     (
+        "features of kernels that would take more than a third of `--time`",
+        "as many as else",
+        "no competing kernels, then a quarter of the random ones",
+        "none",
+        NOT + ": a limit is to be kept",
+        "none; no set of this page reaches it in five minutes",
+    ),
+    (
         "second fit of a model without a network",
         "none",
         "on train and validation",

@@ -251,7 +251,7 @@ def check_sides(
                     f"{shares}: all {labelled:,} labelled sequences are equal or of one group, which leaves none for "
                     f"{side}; give different sequences, or by_group=false"
                 )
-            if labels and np.bincount(target[target != IGNORE]).max() == 1:
+            if labels and np.bincount(target[target != IGNORE]).max(initial=0) == 1:
                 raise BadInput(
                     f"{shares}: each of {labelled:,} classes has one labelled sequence, which leaves none for {side}; "
                     "give at least two of each class, or name the column of the classes"
