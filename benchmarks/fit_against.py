@@ -538,13 +538,11 @@ def _others(
 
 
 def _of_days(measured: Sequence[Mapping[str, Any]]) -> str:
-    """When and where the rows were measured: the day and machine of most, then the sets of each other one."""
-    days: dict[str, list[str]] = {}
-    for row in measured:
-        names = days.setdefault(f"{row['date']}, {row['machine']}", [])
-        names += [row["set"]] if row["set"] not in names else []
-    first, *others = sorted(days, key=lambda day: -len(days[day]))
-    return first + "".join(f" ({listed(days[day])}: {day})" for day in others)
+    """When and where the rows were measured."""
+    dates = sorted({row["date"] for row in measured})
+    return (
+        f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {listed(sorted({row['machine'] for row in measured}))}"
+    )
 
 
 def _lacking(
