@@ -75,6 +75,7 @@ SEEN = "Worms"
 ECG5000 = 4_499
 """Rows of its test file, of whose 4,500 official ones one lacks."""
 FEW_EPOCHS = 20
+"""Epochs of the network below which its accuracy says little."""
 POSITIONS = 1_024
 """Characters of a text that rivals read as a series of numbers."""
 LIMIT = 3_600
@@ -89,7 +90,7 @@ LETTERS = ("DNA", "proteins", "text")
 
 
 def sets_of(part: str | None) -> list[str]:
-    """Names of the sets of a part (None: of both), in the order of the list."""
+    """Names of the sets of a part (None: of all), in the order of the list."""
     table = tomllib.loads((HERE / "fit_against.toml").read_text("utf-8"))
     return [name for names in table.values() for name in names] if part is None else list(table[part])
 

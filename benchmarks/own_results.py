@@ -217,7 +217,11 @@ def other_sets(data: Path) -> list[Set]:
     ]
 
 
-def _table(work: Path, *sides: Iterator[tuple[str, Sequence[object]]]) -> tuple[Path, Path]:
+Rows = Iterator[tuple[str, Sequence[object]]]
+"""A label, then a text or numbers."""
+
+
+def _table(work: Path, *sides: Rows) -> tuple[Path, Path]:
     """Two tables of so many rows each: a label, then a text or numbers."""
     work.mkdir(parents=True, exist_ok=True)
     paths = work / "train.tsv", work / "test.tsv"
@@ -228,9 +232,6 @@ def _table(work: Path, *sides: Iterator[tuple[str, Sequence[object]]]) -> tuple[
             "".join("\t".join(map(str, row)) + "\n" for row in [head, *([a, *b] for a, b in rows)]), "utf-8"
         )
     return paths
-
-
-Rows = Iterator[tuple[str, Sequence[object]]]
 
 
 def _digits(data: Path) -> tuple[Rows, Rows]:
@@ -491,7 +492,7 @@ def page_of(results: Sequence[Mapping[str, Any]]) -> str:
     standing = sum(p < 1 - LEVEL for p in corrected(gains).values())
     middle = statistics.median(gap.mean for gap in gains.values()) if gains else math.nan
     ahead = sum(
-        max((test for m in (*NETWORKS, MORE[0]) if (test := test_of(result, m)) is not None), default=0.0)
+        max((test for m in (*NETWORKS, "inception") if (test := test_of(result, m)) is not None), default=0.0)
         > (test_of(result, "kernels") or 0.0)
         for result in results
     )
