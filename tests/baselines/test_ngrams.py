@@ -71,3 +71,13 @@ def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fit_ngrams(x, 4).transform(x).toarray()
     monkeypatch.setattr(ngrams, "AT_ONCE", 50)
     assert np.array_equal(fit_ngrams(x, 4).transform(x).toarray(), whole)
+
+
+def test_what_a_prediction_sums_is_the_product_with_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngrams, "AT_ONCE", 50)
+    x = words(20, 0)
+    result = fit_ngrams(x, 3, placed=4, width=int(x.values.max()) + 1)
+    weights = np.random.default_rng(0).standard_normal((result.size, 2))
+    ((rows, first, entries),) = result.tables(x)
+    assert (rows, first, entries.shape) == (slice(None), 0, (20, result.size))
+    np.testing.assert_allclose(entries @ weights, result.transform(x).toarray() @ weights, rtol=1e-12, atol=1e-12)

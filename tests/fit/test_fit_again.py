@@ -28,6 +28,7 @@ from headstart.fit.perform import Fit, fit_sequences
 from headstart.fit.settings import FitSettings
 from headstart.fit.wording import own_score
 from headstart.runner.events import Event, Progress
+from headstart.runner.machine import torch_settings
 from headstart.sequence import Examples, Signature
 from headstart.serve.folder import load_model, save_model
 from headstart.stage import StageSpec, stage_from_json
@@ -134,7 +135,8 @@ def served_stages(root: Path) -> list[str]:
 def by_hand(spec: StageSpec, task: Task, parent: dict[str, torch.Tensor] | None = None) -> TrainedRun:
     """The stage trained to its last step."""
     run = TrainedRun(spec, task, parent)
-    list(run.steps())
+    with torch_settings(1):  # as a fit trains
+        list(run.steps())
     return run
 
 

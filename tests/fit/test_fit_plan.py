@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -415,6 +416,33 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
     with pytest.raises(LookupError) as stopped:
         fit.make_plan(2)
     assert stopped.value.args == (runs * each + (5 - runs) * each / 2,), "the other runs take the cores, too"
+
+
+@pytest.mark.parametrize(("each", "runs", "rounds"), [(0.2, 15, 3), (0.3, 10, 2), (0.6, 5, 1), (3.0, 4, 1)])
+def test_folds_are_dealt_again_as_long_as_all_take_a_fifth_of_the_time(each, runs, rounds, monkeypatch) -> None:
+    now, seeds = [0.0], list[int]()
+    fit = Fit.__new__(Fit)
+    fit.settings, fit.splits = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4), rounds=3), (None,) * 5  # type: ignore[assignment]
+    fit.usable, fit.begun = True, 0.0
+    fit.__dict__["known"] = _known()
+
+    def fitted(seed: int) -> Iterator[str]:
+        seeds.append(seed)
+        now[0] += each
+        yield from ()
+        return []
+
+    monkeypatch.setattr(perform.time, "monotonic", lambda: now[0])
+    fit._fitted_here = fitted  # type: ignore[method-assign, assignment]
+    assert list(fit.fit_baselines()) == []
+    assert seeds == [*range(runs)]
+    assert fit.settings.rounds == rounds
+    assert fit.settings.all_runs == tuple(range(5 * rounds))
+
+
+@pytest.mark.parametrize(("labelled", "rounds"), [(20, 3), (100, 3), (149, 3), (150, 2), (299, 2), (300, 1)])
+def test_few_rows_are_dealt_into_folds_until_three_hundred_answers_choose(labelled: int, rounds: int) -> None:
+    assert defaults.rounds_of(labelled) == rounds
 
 
 def test_a_large_test_split_is_scored_at_the_end_alone() -> None:

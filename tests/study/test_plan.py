@@ -159,6 +159,27 @@ def test_a_stage_is_named_by_its_arms_column_seed_and_rate() -> None:
     }
 
 
+def test_an_arm_may_list_the_seeds_of_its_runs() -> None:
+    def seeds(*overrides: str, **changes: Any) -> dict[str, list[int]]:
+        cells = plan("columns=['a']", "finetune.optim.lr=1e-3", *overrides, **changes).cells
+        return {arm: [c.seed for c in cells if c.arm == arm] for arm in dict.fromkeys(c.arm for c in cells)}
+
+    few = {"arms": {"self_pretrained": {"seed": [2, 0]}}}
+    assert seeds(**few) == {"scratch": [0, 1, 2], "self_pretrained": [0, 2]}
+    assert seeds("seed=[1, 2]", **few) == {"scratch": [1, 2], "self_pretrained": [2]}
+    assert seeds("seed=1", **few) == {"scratch": [1]}
+    assert {p.spec.seed for p in plan(**few).stages.values() if p.name == "pretrain"} == {0, 2}
+    without = make_plan(read_study({**merge(STUDY, few), "axes": {"finetune.optim.lr": [1e-3]}}), DATA)
+    assert [c.seed for c in without.cells if c.column == "a"] == [0, 2, 0], "without an axis the list is one"
+    whole = {identity for identity, planned in plan().stages.items() if planned.spec.seed != 1}
+    assert whole <= {*plan(**few).stages}, "the same stages"
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1], [True], [0.5], ["a"]])
+def test_seeds_of_an_arm_that_are_none_are_refused(seeds: list[Any]) -> None:
+    assert f"arms.scratch.seed: {seeds} should be whole numbers, each once" in why(arms={"scratch": {"seed": seeds}})
+
+
 def test_a_list_makes_an_axis_a_value_fixes_it_and_arms_can_be_kept() -> None:
     assert len(plan("finetune.optim.lr=3e-4", "seed=[7]").cells) == 2 * 2
     assert {c.seed for c in plan("seed=7").cells} == {7}

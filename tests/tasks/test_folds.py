@@ -235,8 +235,13 @@ def test_a_fit_of_few_rows_chooses_on_folds_and_serves_a_model_of_all_of_them(tm
     assert outcome.seeds == (0, 1, 2, 3, 4)
     assert outcome.again
     specs = [(Store(root).stage(model.identity) or {})["spec"] for model in kernels.models]
-    assert [spec["task"]["fold"] for spec in specs] == [0, 1, 2, 3, 4]
-    assert kernels.row.n == 5
+    # The folds are dealt three times for models without gradients, and once for networks.
+    assert [spec["task"]["fold"] for spec in specs] == [*range(15)]
+    assert kernels.row.n == kernels.row.expected == 15
+    scratch = outcome.candidate("scratch")
+    assert [model.seed for model in scratch.models] == [0, 1, 2, 3, 4]
+    assert scratch.row.expected == 5
+    assert "dealt up to 3 times for models without a network" in outcome.plan[0]
     # What is served has seen every row that is not of test; its score is that of the runs that chose it.
     assert outcome.served.config.classics["kernels"].labels == sum(
         len(split.labelled_units()) for split in (opened(path).train, opened(path).val)

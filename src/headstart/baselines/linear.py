@@ -57,8 +57,9 @@ class Readout:
         for rows, first, table in tables:
             weights = self.weights[first : first + table.shape[1]].astype(np.float64)
             # Of a dense table a few rows at a time: what is made of them as float64 stays in a core's cache.
-            few = max(1, IN_CACHE // max(1, len(weights))) if isinstance(table, np.ndarray) else max(1, n)
-            parts = [table[begin : begin + few] @ weights for begin in range(0, table.shape[0] or 1, few)]
+            few = max(1, IN_CACHE // max(1, len(weights)))
+            dense, starts = isinstance(table, np.ndarray), range(0, table.shape[0] or 1, few)
+            parts = [table[begin : begin + few] @ weights for begin in starts] if dense else [table @ weights]
             out[rows] += np.concatenate(parts)
         return np.asarray(out + self.intercept)
 

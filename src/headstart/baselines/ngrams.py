@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from headstart.baselines.contract import Facts, Shapes, pieces
-from headstart.baselines.features import Features
+from headstart.baselines.features import Entries, Features, Table
 from headstart.baselines.linear import PenalisedSpec
 from headstart.errors import BadInput
 from headstart.seeds import bits
@@ -74,21 +74,29 @@ class Ngrams(Features):
         return cls(facts.sizes["longest"], columns, arrays["rarity"], placed, facts.width if placed else 0)
 
     def transform(self, examples: Examples) -> csr_matrix:
-        """(n, P) float32: log(1 + count) x rarity, together of length 1 per row, then the tokens at their places, too.
+        """(n, P) float32, see `tables`."""
+        from scipy.sparse import csr_matrix
+
+        (_, _, entries), *_ = self.tables(examples)
+        return csr_matrix((entries.value, (entries.row, entries.column)), entries.shape)
+
+    def tables(self, examples: Examples) -> Iterator[Table]:
+        """log(1 + count) x rarity, together of length 1 per row, then the tokens at their places, too, at once.
 
         A row is 0 where nothing is known.
         """
-        from scipy.sparse import hstack
-
         column = np.full(BUCKETS, -1, dtype=np.int64)
         column[self.columns] = np.arange(len(self.columns))
-        out = _counted(examples, self.longest, column, len(self.columns))
-        out.data = np.log1p(out.data) * self.rarity[out.indices]
+        rows, columns, counts = _counted(examples, self.longest, column, len(self.columns))
+        values = np.log1p(counts) * self.rarity[columns]
         # Row by row in float64, as scikit-learn's `normalize`, whose import takes longer than a small prediction.
-        row = np.repeat(np.arange(len(examples)), np.diff(out.indptr))
-        norm = np.sqrt(np.bincount(row, np.square(out.data).astype(np.float64), len(examples)))
-        out.data = (out.data / np.where(norm > 0, norm, 1.0)[row]).astype(np.float32)
-        return hstack([out, _at_places(examples, self.placed, self.width)], format="csr") if self.placed else out
+        norm = np.sqrt(np.bincount(rows, np.square(values).astype(np.float64), len(examples)))
+        values = (values / np.where(norm > 0, norm, 1.0)[rows]).astype(np.float32)
+        if self.placed:
+            more, places = _at_places(examples, self.placed, self.width)
+            rows, columns = np.concatenate([rows, more]), np.concatenate([columns, len(self.columns) + places])
+            values = np.concatenate([values, np.full(len(more), self.placed**-0.5, dtype=np.float32)])
+        yield slice(None), 0, Entries(rows, columns, values, (len(examples), self.size))
 
 
 def fit_ngrams(examples: Examples, longest: int, placed: int = 0, width: int = 0) -> Ngrams:
@@ -96,7 +104,7 @@ def fit_ngrams(examples: Examples, longest: int, placed: int = 0, width: int = 0
 
     A run that only one of many sequences has says nothing of others: it is left out where there are 20 or more.
     """
-    having = np.bincount(_counted(examples, longest, np.arange(BUCKETS), BUCKETS).indices, minlength=BUCKETS)
+    having = np.bincount(_counted(examples, longest, np.arange(BUCKETS), BUCKETS)[1], minlength=BUCKETS)
     least = 2 if len(examples) >= 20 else 1
     buckets = np.flatnonzero(having >= least)
     buckets = np.sort(buckets[np.argsort(-having[buckets], kind="stable")][:MOST])
@@ -117,38 +125,37 @@ def best_ngrams(train: Examples, signature: Signature, sizes: Mapping[str, int] 
             yield fit_ngrams(train, longest, int(lengths[0]), signature.width)
 
 
-def _at_places(examples: Examples, placed: int, width: int) -> csr_matrix:
-    """(n, placed x width) float32: 1 / sqrt(placed) where a token stands, so that whole rows have length 1."""
-    from scipy.sparse import csr_matrix
-
+def _at_places(examples: Examples, placed: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row and column of each token at one of the first places. All are 1 / sqrt(placed): whole rows have length 1."""
     lengths = examples.lengths
-    position = np.arange(int(lengths.sum())) - np.repeat(examples.offsets[:-1], lengths)
+    row = np.repeat(np.arange(len(examples)), lengths)
+    position = np.arange(len(row)) - examples.offsets[row]
     there = position < placed
-    column = (position * width + examples.values.astype(np.int64))[there]
-    starts = np.concatenate([[0], np.cumsum(np.minimum(lengths, placed))])
-    ones = np.full(len(column), placed**-0.5, dtype=np.float32)
-    return csr_matrix((ones, column, starts), shape=(len(examples), placed * width))
+    return row[there], (position * width + examples.values.astype(np.int64))[there]
 
 
-def _counted(examples: Examples, longest: int, column: np.ndarray, width: int) -> csr_matrix:
-    """(n, width) float32 counts of runs, none across two sequences; `column` (BUCKETS,) is each bucket's, or -1."""
-    from scipy.sparse import csr_matrix, vstack
-
-    out = [csr_matrix((0, width), dtype=np.float32)]
+def _counted(
+    examples: Examples, longest: int, column: np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row, column and float32 count of each run, none across two sequences; `column` (BUCKETS,) is each bucket's, or
+    -1. Rows ascend, and so do the columns of one."""
+    keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     alone = replace(examples, paired=False)
     for units in pieces(alone, len(alone), AT_ONCE):
         part = alone.take(units)
-        tokens, row = part.values.astype(np.int64), np.repeat(np.arange(len(part)), part.lengths)
+        tokens, row = part.values.astype(np.int64), np.repeat(units, part.lengths)
         places = []
         for length in range(1, longest + 1):
             runs = max(len(tokens) - length + 1, 0)
             hashed = bits(length, "classic/ngram", *(tokens[i : i + runs] for i in range(length)))
             known = column[hashed % BUCKETS]
             there = (row[:runs] == row[length - 1 :]) & (known >= 0)
-            places.append((row[:runs][there], known[there]))
-        rows, columns = (np.concatenate(some) for some in zip(*places, strict=True))
-        out.append(csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(len(part), width)))
-    return vstack(out, format="csr")
+            places.append(row[:runs][there] * width + known[there])
+        key, count = np.unique(np.concatenate(places), return_counts=True)
+        keys.append(key)
+        counts.append(count.astype(np.float32))
+    rows, columns = np.divmod(np.concatenate(keys), max(width, 1))
+    return rows, columns, np.concatenate(counts)
 
 
 class NgramsSpec(PenalisedSpec):

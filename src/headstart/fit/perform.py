@@ -22,11 +22,11 @@ from headstart.fit.again import Again, planned_again, reserved, served_again
 from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone, check_served
 from headstart.fit.budget import AFTER, LONG, REPORT, Amount, Known, whole_amount
 from headstart.fit.compared import Compared, compared
-from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, shape_of
+from headstart.fit.defaults import ONE_RATE, shape_of
 from headstart.fit.occlusion import affordable, looked
 from headstart.fit.outcome import Outcome, distinct, weights_of
 from headstart.fit.settings import FILES, FitPlan, FitSettings
-from headstart.fit.source import Source, read_source
+from headstart.fit.source import Source, in_folds, read_source
 from headstart.fit.started import find_start
 from headstart.fit.wording import answer, notes, split_in_words, title
 from headstart.runner.events import Event, Failed, Started
@@ -74,7 +74,7 @@ class Fit:
         self.card: Card = data_card(source.sequences)
         self.task: Task = open_task(self.spec, self.data)
         self.facts = self.spec.facts(self.data)
-        self.settings, self.splits = self._in_folds()
+        self.settings, self.splits = in_folds(settings, self.spec, self.task, self.data)
         self.baseline_seconds, self.waiting, self.usable = 0.0, 0.0, False
         self.failed, self.broken = list[str](), list[str]()
         self.compared: Compared | None = None
@@ -84,35 +84,16 @@ class Fit:
         self.study: Plan | None = None
         self._check()
 
-    def _in_folds(self) -> tuple[FitSettings, tuple[Task, ...]]:
-        """The settings with folds and seeds written out, and the task as each fold deals it (one, without folds).
-
-        Where rows belong together in few groups there are as few folds. Raises: BadInput where one that was asked for
-        is empty.
-        """
-        asked = self.settings
-        labelled = sum(len(split.labelled_units()) for split in (self.task.train, self.task.val))
-        few = labelled < FEW_ROWS and asked.val is None and asked.split == "random"
-        for folds in [asked.folds] if asked.folds is not None else [*range(FOLDS if few else 1, 0, -1)]:
-            seeds = asked.seeds or (tuple(range(folds)) if folds > 1 else asked.runs)
-            try:
-                dealt = [self.spec.model_copy(update={"folds": folds, "fold": i}) for i in range(folds)]
-                splits = [open_task(spec, self.data) for spec in dealt] if folds > 1 else [self.task]
-            except BadInput:
-                if asked.folds is not None:
-                    raise
-                continue
-            return replace(asked, folds=folds, seeds=seeds), tuple(splits)
-        raise AssertionError("one fold is always there")
-
     def fit_baselines(self) -> Iterator[str]:
         """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
 
         Yields a line as each begins, and one on the first model that could serve. With a limit of time, further seeds
-        may take a fifth of it, further folds two thirds: a choice on one fold of few rows is a guess.
+        may take a fifth of it, further folds two thirds: a choice on one fold of few rows is a guess. Where few rows
+        are dealt into folds again, all rounds may take a fifth.
         """
-        limit, begun = self.settings.time or float("inf"), (last := time.monotonic())
-        for i, seed in enumerate(self.settings.runs, 1):
+        limit, runs = self.settings.time or float("inf"), self.settings.runs
+        begun = last = time.monotonic()
+        for i, seed in enumerate(self.settings.all_runs, 1):
             stages = yield from self._fitted_here(seed)
             now = time.monotonic()
             if not self.usable and any(self.store.status(identity) in DONE for identity in stages):
@@ -120,10 +101,14 @@ class Fit:
                 yield f"a first usable model after {words.duration(now - self.begun)}; from now on Ctrl-C keeps one"
             if i == 1 and now - self.begun > limit:
                 yield f"these models alone took longer than the limit of {words.duration(limit)}"
-            if 2 * now - begun - last > limit * (2 / 3 if len(self.splits) > 1 else 1 / 5):
-                self.waiting = (len(self.settings.runs) - i) * (now - last)  # the others run beside the networks
+            if i < len(runs) and 2 * now - begun - last > limit * (2 / 3 if len(self.splits) > 1 else 1 / 5):
+                self.waiting = (len(runs) - i) * (now - last)  # the others run beside the networks
                 break
             last = now  # the next run is taken to be as long as this one
+            rounds, more = divmod(i, len(runs))
+            if not more and (now - begun) * (rounds + 1) > rounds * limit / 5:
+                break
+        self.settings = replace(self.settings, rounds=max(1, i // len(runs)))
         series = self.known.series
         for seed in self.settings.runs if series is not None and series.fits(self.settings.time) else ():
             yield from self._fitted_here(seed, embedding=True)
@@ -135,7 +120,7 @@ class Fit:
         """Fit the models of one run. Yields a line as each begins, in later runs of the first alone; returns stages."""
         table = planning.study_without_networks(self.known, self.settings, seed, embedding=embedding)
         stages = make_plan(read_study(planning.with_places(table, self.known)), self.data).stages
-        runs, more = self.settings.runs, ""
+        runs, more = self.settings.all_runs, ""
         for event in self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))):
             if isinstance(event, Started) and not more:
                 more = "" if seed == runs[0] else f", run {runs.index(seed) + 1} of {len(runs)}"
@@ -204,7 +189,7 @@ class Fit:
             # Whatever the plan promised: what is left of the time, less what comparing and writing take. To find where
             # a model without gradients looks is about half the work of having fitted it, and what serves is fitted
             # again: a model without gradients, or one of the networks.
-            after = AFTER + (0.5 + 1 / len(self.settings.runs)) * self.baseline_seconds
+            after = AFTER + (0.5 + 1 / len(self.settings.all_runs)) * self.baseline_seconds
             after += reserved(self.study, self.plan.seconds, max(workers, 1))
             least = 0.0 if self.usable and self.settings.serve not in (NETWORK, ENSEMBLE) else 1.0
             limit = max(least, self.settings.time - (time.monotonic() - self.begun) - after)

@@ -156,7 +156,8 @@ def _fitted(
 def _without_networks(known: Known, settings: FitSettings, made_for: str, enough: float) -> FitPlan:
     """The plan where the time is too little for a network; `enough` seconds would do."""
     table = study_without_networks(known, settings, settings.runs[0])
-    table |= {"title": "Models without a network on the same sequences", "axes": {"seed": list(settings.runs)}}
+    axes = {"seed": list(settings.all_runs)}
+    table |= {"title": "Models without a network on the same sequences", "axes": axes}
     time = f"{math.ceil(enough)}s" if enough < 100 else f"{math.ceil(enough / 60)}m"
     text = (
         f"no network is trained: the time of {duration(settings.time)} is too little for "
@@ -252,6 +253,8 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         most = shape.alone and shape.alone * known.start.fields.spec.encoder.patch
         arms[STARTED] = {**shape.task(most), **known.start.arm(_read_signature(known, shape))}
     model = defaults.model_table(known.kind, known.labelled, known.lengths)
+    once = {"seed": list(settings.runs)} if settings.rounds > 1 else {}
+    arms = {name: {**arm, **once} for name, arm in {**arms, **_embedding(known, settings)}.items()}
     return {
         "name": "fit",
         "title": "Training from scratch and from self-pretraining on the same sequences"
@@ -260,8 +263,8 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         + ("" if known.start is None else f", and from the weights of {known.start.name}"),
         "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
-        "arms": {**arms, **_without_gradients(known, settings), **_embedding(known, settings)},
-        "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.runs)},
+        "arms": {**arms, **_without_gradients(known, settings)},
+        "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.all_runs)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
     }
 
@@ -278,16 +281,13 @@ def _read_signature(known: Known, shape: defaults.Shape) -> Signature:
 def _without_gradients(known: Known, settings: FitSettings) -> dict[str, Any]:
     """The models without gradients, as arms of the study."""
     more = known.kind, known.lengths, known.signature.width, settings.time
-    return {kind: {"model": defaults.classic_table(kind, *more)} for kind in _CLASSICS}
+    return {kind: {"model": defaults.classic_table(kind, *more)} for kind in reversed(FITTED)}
 
 
 def _embedding(known: Known, settings: FitSettings) -> dict[str, Any]:
     """The arm of a model of series, where there is time for it."""
     series = known.series
     return {EMBEDDING: {"model": series.model}} if series is not None and series.fits(settings.time) else {}
-
-
-_CLASSICS = FITTED[::-1]
 
 
 def study_without_networks(
@@ -393,7 +393,7 @@ def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: s
     second = whole_amount(known, settings).second
     few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more, second)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
-    table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in (*_CLASSICS, EMBEDDING)}
+    table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in (*FITTED, EMBEDDING)}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
     study = read_study(with_places(table, known), overrides)
     return stage_seconds(study, known.data, device)

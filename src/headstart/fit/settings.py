@@ -72,7 +72,8 @@ class FitSettings:
     `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
     person's own, each an arm more. backbone: a checkpoint whose frozen layers or features are an arm more, by its name
     or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from. augment: how
-    the train sequences of an arm more change in each epoch, see `augment` of task `own`.
+    the train sequences of an arm more change in each epoch, see `augment` of task `own`. rounds: how often folds are
+    dealt for the models without gradients; a fit without `folds` and `seeds` decides it.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -94,6 +95,7 @@ class FitSettings:
     split: str = "random"
     by_group: bool = True
     overrides: tuple[str, ...] = ()
+    rounds: int = 1
     models: tuple[str, ...] = ()
     backbone: str | None = None
     start: str | None = None
@@ -172,6 +174,11 @@ class FitSettings:
     def runs(self) -> tuple[int, ...]:
         """The seed of each run."""
         return tuple(range(SEEDS)) if self.seeds is None else self.seeds
+
+    @property
+    def all_runs(self) -> tuple[int, ...]:
+        """The seed of each run in all rounds."""
+        return self.runs if self.rounds == 1 else tuple(range(self.rounds * len(self.runs)))
 
     def document(self) -> dict[str, Any]:
         """What of the settings decides what a plan is for, as JSON material: no place of a file, and not the time."""

@@ -7,15 +7,18 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from headstart.data import LayoutSpec, Sequences, check_ids, check_target_kind, read_sequences
 from headstart.data.layout import TARGET, by_role, plain
 from headstart.errors import BadInput
+from headstart.fit.defaults import FEW_ROWS, FOLDS, rounds_of
 from headstart.fit.settings import FILES, FitSettings
 from headstart.store import publish
+from headstart.tasks.own import OwnSpec
+from headstart.tasks.task import Task, open_task
 from headstart.text import first_few
 
 MARKS = ("|", ";", ",")
@@ -210,3 +213,25 @@ def _listed_in(label: str) -> list[object]:
     except (ValueError, RecursionError):
         return []
     return values if isinstance(values, list) else []
+
+
+def in_folds(settings: FitSettings, spec: OwnSpec, task: Task, data: Path) -> tuple[FitSettings, tuple[Task, ...]]:
+    """The settings with folds, seeds and rounds written out, and the task as each fold deals it (one, without folds).
+
+    Where rows belong together in few groups there are as few folds. Raises: BadInput where one that was asked for is
+    empty.
+    """
+    labelled = sum(len(split.labelled_units()) for split in (task.train, task.val))
+    few = labelled < FEW_ROWS and settings.val is None and settings.split == "random"
+    for folds in [settings.folds] if settings.folds is not None else [*range(FOLDS if few else 1, 0, -1)]:
+        seeds = settings.seeds or (tuple(range(folds)) if folds > 1 else settings.runs)
+        try:
+            dealt = [spec.model_copy(update={"folds": folds, "fold": i}) for i in range(folds)]
+            splits = [open_task(each, data) for each in dealt] if folds > 1 else [task]
+        except BadInput:
+            if settings.folds is not None:
+                raise
+            continue
+        rounds = rounds_of(labelled) if folds > 1 and settings.folds is None and settings.seeds is None else 1
+        return replace(settings, folds=folds, seeds=seeds, rounds=rounds), tuple(splits)
+    raise AssertionError("one fold is always there")

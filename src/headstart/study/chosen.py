@@ -15,12 +15,16 @@ def chosen_axes(study: StudySpec) -> tuple[str, ...]:
     return tuple(path for path in study.axes if path != "seed" and "model" not in path.split(".")[:2])
 
 
-def settled(study: StudySpec, arm: str) -> dict[str, Any]:
-    """Axes that an arm without validation sets itself: nothing can choose there, so that it has its value alone."""
-    table = study.arms[arm]
+def axes_of(study: StudySpec, arm: str) -> dict[str, list[Any]]:
+    """The axes that an arm's runs go through. One that lists seeds has those alone, of them that the axis has; one
+    without validation, where nothing can choose, has the value alone that it sets itself."""
+    table, axes = study.arms[arm], {path: list(values) for path, values in study.axes.items()}
     task = {**table.get("task", {}), **table.get(study.reported, {}).get("task", {})}
-    own = {path: value for path in study.axes if (value := _inner(table, path.split("."))) is not None}
-    return {} if task.get("validation", 1) else own
+    if not task.get("validation", 1):
+        axes |= {path: [value] for path in axes if (value := _inner(table, path.split("."))) is not None}
+    if isinstance(own := table.get("seed"), list):
+        axes["seed"] = [seed for seed in study.axes.get("seed", own) if seed in own]
+    return axes
 
 
 def _inner(table: Any, keys: Sequence[str]) -> Any:

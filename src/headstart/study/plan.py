@@ -15,7 +15,7 @@ from headstart.plugins import Plugin, plugins_of
 from headstart.spec import digest, digest_of, read, sorted_json
 from headstart.stage import StageSpec, identity, identity_document
 from headstart.study.budgets import OPEN, LacksData, Outlines
-from headstart.study.chosen import chosen_axes, settled
+from headstart.study.chosen import axes_of, chosen_axes
 from headstart.study.scales import VARIANTS, names_of, nested, overlay
 from headstart.study.spec import SHARED_KEYS, StudySpec, place_of
 
@@ -120,8 +120,9 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     chains = _Chains(study, Outlines(data))
     for arm in study.arms:
         for column in study.columns or {"": {}}:
-            for values in itertools.product(*study.axes.values()):
-                axes = {**dict(zip(study.axes, values, strict=True)), **settled(study, arm)}
+            own = axes_of(study, arm)
+            for values in itertools.product(*own.values()):
+                axes = dict(zip(own, values, strict=True))
                 try:
                     chain, seed = chains.of((arm,), column, axes, absent == "open")
                 except LacksData as error:

@@ -130,7 +130,8 @@ WORDS: Mapping[str, str] = {
     "study.title": "The heading of its table and page.",
     "study.stages": "`[stages.NAME]`, in the order of the chain; the last one's scores are reported.",
     "study.columns": "`[columns.NAME]`: bundles of settings, mostly a task and the model for it.",
-    "study.arms": "`[arms.NAME]`: bundles of settings that are compared with each other.",
+    "study.arms": "`[arms.NAME]`: bundles of settings that are compared with each other; a list `seed` names the "
+    "seeds of an arm's runs.",
     "study.axes": "`[axes]`: full name of a setting = list of its values.",
     "study.claims": "`[[claims]]`: directions that the report checks, see `claims`.",
     "study.report": "`[report]`: what is chosen, compared and drawn, see `report`.",

@@ -200,6 +200,9 @@ def _check(study: StudySpec) -> None:
         for name, bundle in bundles.items():
             check_bundle(study.stages, f"{where}.{name}", bundle, of=where)
     for name, bundle in study.arms.items():
+        own = bundle.get("seed")
+        if isinstance(own, list) and not (own and all(type(seed) is int for seed in own) and len(set(own)) == len(own)):
+            raise BadInput(f"arms.{name}.seed: {own} should be whole numbers, each once: the seeds of this arm's runs")
         _check_variant(study, f"arms.{name}.variant", bundle.get("variant", ()))
     for name, settings in study.stages.items():
         for key in settings:
@@ -284,6 +287,8 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
             _fix_one(study, table, path, value)
         else:
             check_path(study, path, "override", OVERRIDES)
+            if path == "seed" and any(isinstance(arm.get("seed"), list) for arm in table["arms"].values()):
+                value = value if isinstance(value, list) else [value]  # an arm has no seed that it does not list
             if isinstance(value, list) and path.rsplit(".", 1)[-1] not in LISTS:
                 _replace_axes(table, path, value)
                 _new_axis(table, path, value)
