@@ -62,6 +62,17 @@ def test_a_model_without_gradients_that_wins_is_named_first() -> None:
     )
 
 
+def test_models_of_unequal_numbers_of_folds_are_compared_on_those_of_both() -> None:
+    network, kernels = candidate("scratch", [0.8, 0.9], [0.5, 0.5]), candidate("kernels", [0.9, 1.0, 0.5], [0.8] * 3)
+    text = answer(against((network, kernels)), kernels, kernels, (), folds=2)
+    assert text.startswith(
+        "The model kernels (in words) beats the networks: accuracy 0.800 ± 0.153 on validation (test 0.800 ± 0.000); on the 2 folds "
+        "of both it has 0.950, the best network 0.850. It is what predict serves."
+    )
+    same = candidate("scratch", [0.9, 1.0], [0.5, 0.5])
+    assert "is as good as the best network" in answer(against((same, kernels)), kernels, kernels, (), folds=2)
+
+
 def test_of_equal_models_the_simpler_one_is_taken() -> None:
     text = conclusion(
         candidate("scratch", [0.9], [0.9]), candidate("kernels", [0.9], [0.7]), candidate("summary", [0.9], [0.6])

@@ -34,7 +34,7 @@ def winner(candidates: Sequence[Candidate]) -> Candidate:
 
 def lead(first: Candidate, other: Candidate) -> Difference:
     """What the first is ahead by on validation, with its interval over seeds or folds (none for one)."""
-    own, others = _compared(first, other)
+    own, others = on_common_runs(first, other)
     if 1 in (len(own), len(others)):  # a model that draws nothing is one for all seeds
         number = max(len(own), len(others))
         own, others = (side * number if len(side) == 1 else side for side in (own, others))
@@ -54,14 +54,14 @@ def best_of(candidates: Sequence[Candidate]) -> Candidate:
     order = sorted(candidates, key=lambda item: (bool(item.members), ranks.get(item.name, len(ranks))))
     best = order[0]
     for other in order[1:]:
-        own, others = _compared(best, other)
+        own, others = on_common_runs(best, other)
         ahead = sum(others) / len(others) - (mean := sum(own) / len(own))
         if ahead > ALIKE * abs(mean):
             best = other
     return best
 
 
-def _compared(first: Candidate, other: Candidate) -> tuple[list[float], list[float]]:
+def on_common_runs(first: Candidate, other: Candidate) -> tuple[list[float], list[float]]:
     """What validation compares of two: of each seed that both have, in the same order, else all that there is."""
     # A model that draws nothing, on rows that all runs share, is one for all seeds.
     several = first.row.expected > 1 and other.row.expected > 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from headstart.data.layout import SOUNDS
 from headstart.data.splits import ACROSS
-from headstart.fit.choice import ALIKE, lead
+from headstart.fit.choice import ALIKE, lead, on_common_runs
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.settings import BACKBONE, STARTED, TUNED, FitSettings
 from headstart.models.model import ModelSpec
@@ -51,7 +51,7 @@ def answer(
     """The first sentences of the screen and of the page: the best model, and what self-pretraining and a checkpoint
     helped. planned: arms of the networks' study. folds: of validation, in each run another one."""
     by_name = {candidate.name: candidate for candidate in candidates}
-    texts = [_winner(candidates, best, serves)]
+    texts = [_winner(candidates, best, serves, words.runs_are(folds))]
     if "self_pretrained" in planned:
         texts += _helped(by_name, "self_pretrained", "self-pretraining", words.runs_are(folds))
     else:
@@ -66,7 +66,7 @@ def answer(
     return " ".join(texts)
 
 
-def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate) -> str:
+def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate, run: str) -> str:
     row = best.row
     on_test = f" (test {words.plus_minus(row.test)})" if row.test is not None else ""
     scores = f"{words.metric(row.metric)} {words.plus_minus(row.val)} on validation{on_test}"
@@ -77,12 +77,18 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate)
     elif (gap := lead(network, best)).mean > ALIKE * abs(best.worth):
         unclear = f"the lead of the network {network.name} on validation is not clear: {words.difference(gap)}"
         sentence = f"The model {model} is taken as the simpler one: {scores}; {unclear}"
-    elif best.worth == network.worth:
+    elif abs(gap.mean) <= ALIKE * abs(best.worth):
         sentence = f"The model {model} is as good as the best network: {scores}"
     else:
         sentence = f"The model {model} beats the networks: {scores}"
-        if network.row.val is not None:
-            sentence += f"; the best network has {words.score(network.row.val.mean)} on validation"
+        own, others = on_common_runs(best, network)
+        worth, best_network = words.score(mean(own)), words.score(mean(others))
+        if network.row.val is not None and len({best.row.n, network.row.n, 1}) > 2:  # a model that draws nothing has 1
+            sentence += (
+                f"; on the {words.many(len(others), run)} of both it has {worth}, the best network {best_network}"
+            )
+        elif network.row.val is not None:
+            sentence += f"; the best network has {best_network} on validation"
     if serves is best:
         return f"{sentence}. It is what predict serves."
     return f"{sentence}. As asked for, predict serves {serves.name}."
