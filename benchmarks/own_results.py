@@ -623,7 +623,7 @@ DEFAULTS = (
     (
         "folds below 300 rows, models without a network",
         "dealt once",
-        "dealt anew until 300 answers choose, at most three times",
+        "dealt anew until at least 300 answers choose, or three times",
         "six sets for choosing",
         "+0.007 [−0.012, +0.026], all of it on Coffee with 28 rows ([fit-choice.md](../benchmarks/fit-choice.md)); the sets of this page "
         "were measured before",

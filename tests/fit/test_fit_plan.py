@@ -425,6 +425,7 @@ def test_folds_are_dealt_again_as_long_as_all_take_a_fifth_of_the_time(each, run
     fit.settings, fit.splits = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4), rounds=3), (None,) * 5  # type: ignore[assignment]
     fit.usable, fit.begun = True, 0.0
     fit.__dict__["known"] = _known()
+    fit._split = lambda: f"dealt {fit.settings.rounds} times"  # type: ignore[method-assign]
 
     def fitted(seed: int) -> Iterator[str]:
         seeds.append(seed)
@@ -438,6 +439,7 @@ def test_folds_are_dealt_again_as_long_as_all_take_a_fifth_of_the_time(each, run
     assert seeds == [*range(runs)]
     assert fit.settings.rounds == rounds
     assert fit.settings.all_runs == tuple(range(5 * rounds))
+    assert fit.known.split == ("" if rounds == 3 else f"dealt {rounds} times")
 
 
 @pytest.mark.parametrize(("labelled", "rounds"), [(20, 3), (100, 3), (149, 3), (150, 2), (299, 2), (300, 1)])

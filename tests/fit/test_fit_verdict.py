@@ -14,6 +14,7 @@ from headstart.fit.settings import FitSettings
 from headstart.fit.wording import answer, models_table, notes
 from headstart.report.tables.scores import note
 from headstart.study.results import Caveat, Results
+from headstart.study.rows import best_rows
 from headstart.study.statistics import paired_difference
 from headstart.study.words import covered
 
@@ -67,10 +68,27 @@ def test_models_of_unequal_numbers_of_folds_are_compared_on_those_of_both() -> N
     text = answer(against((network, kernels)), kernels, kernels, (), folds=2)
     assert text.startswith(
         "The model kernels (in words) beats the networks: accuracy 0.800 ± 0.153 on validation (test 0.800 ± 0.000); on the 2 folds "
-        "of both it has 0.950, the best network 0.850. It is what predict serves."
+        "of both it has 0.950 and scratch 0.850. It is what predict serves."
     )
+    first = replace(candidate("scratch", [0.8], [0.5]), row=replace(candidate("scratch", [0.8], [0.5]).row, expected=5))
+    text = answer(against((first, kernels)), kernels, kernels, (), folds=2)
+    assert "on the 1 fold of both it has 0.900 and scratch 0.800" in text
     same = candidate("scratch", [0.9, 1.0], [0.5, 0.5])
     assert "is as good as the best network" in answer(against((same, kernels)), kernels, kernels, (), folds=2)
+
+
+def test_the_best_of_a_table_and_its_intervals_count_no_fold_twice() -> None:
+    network, kernels = (
+        candidate("scratch", [0.9, 0.9], [0.5] * 2),
+        candidate("kernels", [0.8, 0.8, 1.0, 1.0], [0.5] * 4),
+    )
+    rows = [network.row, kernels.row]
+    assert [row.val.mean for row in rows if row.val] == pytest.approx([0.9, 0.9])
+    assert best_rows(rows) == {network.row.key}, "0.9 against 0.8 on the folds of both"
+    once, twice = candidate("a", [0.7, 0.9], [0.5] * 2).row, candidate("a", [0.7, 0.9] * 2, [0.5] * 4).row
+    assert once.by_fold(2) == twice.by_fold(2) == once.val
+    results = replace(EMPTY, table=(network.row, kernels.row), columns=(network.row.column,), folds=2)
+    assert "Over folds (each fold by its mean over all rounds), val with a 95 % t-interval" in note(results)
 
 
 def test_of_equal_models_the_simpler_one_is_taken() -> None:

@@ -180,7 +180,7 @@ def expectation(labelled: int, rows: int, tried: str = "") -> str:
 
 
 def rounds_of(labelled: int) -> int:
-    """How often so many rows are dealt into folds: until models without gradients have answered `FEW_ROWS` rows."""
+    """How often so many rows are dealt into folds: until `FEW_ROWS` answers choose, or `MOST_ROUNDS` times."""
     return max(1, min(MOST_ROUNDS, -(-FEW_ROWS // max(labelled, 1))))
 
 

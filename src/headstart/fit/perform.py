@@ -108,7 +108,9 @@ class Fit:
             rounds, more = divmod(i, len(runs))
             if not more and (now - begun) * (rounds + 1) > rounds * limit / 5:
                 break
-        self.settings = replace(self.settings, rounds=max(1, i // len(runs)))
+        if (rounds := max(1, i // len(runs))) < self.settings.rounds:
+            self.settings = replace(self.settings, rounds=rounds)
+            self.known = replace(self.known, split=self._split())
         series = self.known.series
         for seed in self.settings.runs if series is not None and series.fits(self.settings.time) else ():
             yield from self._fitted_here(seed, embedding=True)
@@ -120,7 +122,7 @@ class Fit:
         """Fit the models of one run. Yields a line as each begins, in later runs of the first alone; returns stages."""
         table = planning.study_without_networks(self.known, self.settings, seed, embedding=embedding)
         stages = make_plan(read_study(planning.with_places(table, self.known)), self.data).stages
-        runs, more = self.settings.all_runs, ""
+        runs, more = self.settings.runs if embedding else self.settings.all_runs, ""
         for event in self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))):
             if isinstance(event, Started) and not more:
                 more = "" if seed == runs[0] else f", run {runs.index(seed) + 1} of {len(runs)}"
@@ -175,7 +177,10 @@ class Fit:
                 check_servable(model, objective, self.task)
         self.wanted = planning.made_for(content(spec, self.data), spec.document(places=False), self.settings, known)
         self.folder = self.out or self.store.root / "plans" / self.wanted
-        FitPlan.load(self.folder, self.wanted, self.settings)
+        plan = FitPlan.load(self.folder, self.wanted, self.settings)
+        if plan is not None:  # whose study has as many rounds as there was time for
+            rounds = len(plan.study["axes"]["seed"]) // len(self.settings.runs)
+            self.settings = replace(self.settings, rounds=max(1, min(self.settings.rounds, rounds)))
 
     def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
         """Train what is not there yet, until all is done or the time is over.
@@ -189,7 +194,8 @@ class Fit:
             # Whatever the plan promised: what is left of the time, less what comparing and writing take. To find where
             # a model without gradients looks is about half the work of having fitted it, and what serves is fitted
             # again: a model without gradients, or one of the networks.
-            after = AFTER + (0.5 + 1 / len(self.settings.all_runs)) * self.baseline_seconds
+            each = self.baseline_seconds / self.settings.rounds
+            after = AFTER + (0.5 + 1 / len(self.settings.runs)) * each
             after += reserved(self.study, self.plan.seconds, max(workers, 1))
             least = 0.0 if self.usable and self.settings.serve not in (NETWORK, ENSEMBLE) else 1.0
             limit = max(least, self.settings.time - (time.monotonic() - self.begun) - after)
@@ -286,7 +292,7 @@ class Fit:
             ),
             records={identity: list(self.store.records(identity)) for identity in stages},
             versions={name: version(name) for name in ("headstart", "torch", "numpy")},
-            seeds=self.settings.runs,
+            seeds=tuple(sorted({cell.seed for cell in self.study.cells})),
             again=self.again is not None,
         )
 
@@ -307,13 +313,16 @@ class Fit:
         tensors = self.store.predictions(runs[0].stages[0][1]) if runs else {}
         return {name: tensor.numpy() for name, tensor in tensors.items()} or None
 
+    def _split(self) -> str:
+        grouped = self.source.sequences.groups is not None and self.settings.by_group
+        return split_in_words(self.task, self.settings, splits=len(self.splits), grouped=grouped)
+
     @cached_property
     def known(self) -> Known:
         """What a plan is made from."""
         task, splits, target = self.task, self.splits, self.task.train.target
         # Of all splits: how long a sequence is says nothing of its class, and each is read whichever split it is in.
         lengths = np.concatenate([task.split(name).lengths for name in ("train", "val", "test")])
-        grouped = self.source.sequences.groups is not None and self.settings.by_group
         weights: tuple[float, ...] = ()
         backbone = asked_backbone(self.settings, task, self.facts.kind)
         if self.settings.balanced and self.facts.labels and target is not None:
@@ -332,7 +341,7 @@ class Fit:
             weights=weights,
             data=self.data,
             places=self.source.places,
-            split=split_in_words(task, self.settings, splits=len(splits), grouped=grouped),
+            split=self._split(),
             backbone=backbone if isinstance(backbone, Backbone) else None,
             series=backbone if isinstance(backbone, SeriesModel) else None,
             start=None if self.settings.start is None else find_start(self.settings.start, self.store, self.data),

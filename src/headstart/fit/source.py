@@ -232,6 +232,18 @@ def in_folds(settings: FitSettings, spec: OwnSpec, task: Task, data: Path) -> tu
             if settings.folds is not None:
                 raise
             continue
-        rounds = rounds_of(labelled) if folds > 1 and settings.folds is None and settings.seeds is None else 1
-        return replace(settings, folds=folds, seeds=seeds, rounds=rounds), tuple(splits)
+        again = replace(settings, folds=folds, seeds=seeds)
+        if folds > 1 and settings.folds is None and settings.seeds is None:
+            again = replace(again, rounds=_whole_rounds(spec, data, folds, rounds_of(labelled)))
+        return again, tuple(splits)
     raise AssertionError("one fold is always there")
+
+
+def _whole_rounds(spec: OwnSpec, data: Path, folds: int, most: int) -> int:
+    """Rounds, the first among them, before one that leaves a fold empty, as of few groups it may."""
+    for fold in range(folds, most * folds):
+        try:
+            open_task(spec.model_copy(update={"folds": folds, "fold": fold}), data)
+        except BadInput:
+            return fold // folds
+    return most

@@ -70,25 +70,25 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate,
     row = best.row
     on_test = f" (test {words.plus_minus(row.test)})" if row.test is not None else ""
     scores = f"{words.metric(row.metric)} {words.plus_minus(row.val)} on validation{on_test}"
-    network = max((c for c in candidates if c.is_network), key=lambda candidate: candidate.worth, default=None)
-    model = f"{best.name} ({best.text})"
+    networks, others = ([c for c in candidates if c.is_network is side and not c.members] for side in (True, False))
+    network = max(networks, key=lambda candidate: candidate.worth, default=None)
+    model, beside = f"{best.name} ({best.text})", ""
+    rival = max(others, key=lambda candidate: candidate.worth, default=None) if best.is_network else network
+    if rival is not None and rival.row.n != best.row.n and min(rival.row.expected, best.row.expected) > 1:
+        sides = on_common_runs(best, rival)
+        own, its = (words.score(mean(side)) for side in sides)
+        beside = f"; on the {words.many(len(sides[0]), run)} of both it has {own} and {rival.name} {its}"
     if best.is_network or network is None:
-        sentence = f"The best model is {model}: {scores}"
+        sentence = f"The best model is {model}: {scores}{beside}"
     elif (gap := lead(network, best)).mean > ALIKE * abs(best.worth):
         unclear = f"the lead of the network {network.name} on validation is not clear: {words.difference(gap)}"
         sentence = f"The model {model} is taken as the simpler one: {scores}; {unclear}"
     elif abs(gap.mean) <= ALIKE * abs(best.worth):
-        sentence = f"The model {model} is as good as the best network: {scores}"
+        sentence = f"The model {model} is as good as the best network: {scores}{beside}"
     else:
         sentence = f"The model {model} beats the networks: {scores}"
-        own, others = on_common_runs(best, network)
-        worth, best_network = words.score(mean(own)), words.score(mean(others))
-        if network.row.val is not None and len({best.row.n, network.row.n, 1}) > 2:  # a model that draws nothing has 1
-            sentence += (
-                f"; on the {words.many(len(others), run)} of both it has {worth}, the best network {best_network}"
-            )
-        elif network.row.val is not None:
-            sentence += f"; the best network has {best_network} on validation"
+        alone = f"; the best network has {words.score(network.row.val.mean)} on validation" if network.row.val else ""
+        sentence += beside or alone
     if serves is best:
         return f"{sentence}. It is what predict serves."
     return f"{sentence}. As asked for, predict serves {serves.name}."
@@ -373,7 +373,7 @@ def split_in_words(task: Task, settings: FitSettings, *, splits: int, grouped: b
     how = "each group on one side" if grouped else how
     if splits > 1:
         how += f"; each run chooses on another of {splits} folds of train and val"
-        rounds = f", which are dealt up to {settings.rounds} times for models without a network"
+        rounds = f", which are dealt {settings.rounds} times for models without gradients"
         how += rounds if settings.rounds > 1 else ""
     files = [name for name in ("val", "test") if getattr(settings, name) is not None]
     return "; ".join([sizes, how]) + "".join(f", {name} from its own file" for name in files)

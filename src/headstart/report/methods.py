@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.spec import flat
 from headstart.study import words
-from headstart.study.chosen import axes_of
 from headstart.study.results import Facts, Results
 from headstart.study.rows import Row
 
@@ -209,10 +208,10 @@ def _start(planned: PlannedStage, spec: Spec, parent: PlannedStage | None) -> st
 
 def _choice(plan: Plan, results: Results) -> str:
     axes: Mapping[str, Sequence[Any]] = plan.study.axes
-    seeds = axes.get("seed", ())
-    each = {len(axes_of(plan.study, arm).get("seed", ())) for arm in plan.study.arms}
-    many = words.many(len(seeds), "seed") if len(each) == 1 else f"{min(each)} to {words.many(max(each), 'seed')}"
-    repeated = f"Every run was repeated with {many}" if len(seeds) > 1 else ""
+    each = {len({cell.seed for cell in plan.cells if cell.arm == arm}) for arm in plan.study.arms}
+    most = max(each, default=1)
+    repeated = f"Every run was repeated with {words.many(most, 'seed')}" if most > 1 else ""
+    repeated = f"Runs were repeated with {min(each)} to {words.many(most, 'seed')}" if len(each) > 1 else repeated
     repeated += ", which validate on different folds" if repeated and results.folds > 1 else ""
     swept = [
         f"{name} over {{{', '.join(words.plain(v) for v in axes[name])}}}"

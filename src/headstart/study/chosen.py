@@ -1,10 +1,11 @@
-"""What validation chooses in a study, and what arms have that train on validation too."""
+"""What validation chooses in a study, which axes each arm has, and where a setting is written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headstart.study.scales import VARIANTS, names_of, set_by
 from headstart.study.spec import StudySpec
 
 
@@ -25,6 +26,23 @@ def axes_of(study: StudySpec, arm: str) -> dict[str, list[Any]]:
     if isinstance(own := table.get("seed"), list):
         axes["seed"] = [seed for seed in study.axes.get("seed", own) if seed in own]
     return axes
+
+
+def place_of(study: StudySpec, arm: str, column: str, setting: str) -> str:
+    """Where a setting of a stage is written; empty where it is nowhere."""
+    for axis, values in study.axes.items():
+        if set_by(study.stages, axis, values, setting):
+            return f"axes.{axis}"
+    path = setting.partition(".")[2]
+    bundle = study.columns.get(column, {})
+    sources = {f"arms.{arm}": study.arms.get(arm, {})}
+    for variant in names_of(sources[f"arms.{arm}"].get("variant", ())):
+        sources[f"columns.{column}.{VARIANTS}.{variant}"] = bundle.get(VARIANTS, {}).get(variant, {})
+    for name, table in {**sources, f"columns.{column}": bundle, "stages": study.stages}.items():
+        for inner in (setting, path) if name != "stages" else (setting,):
+            if path and _inner(table, inner.split(".")) is not None:
+                return f"{name}.{inner}"
+    return ""
 
 
 def _inner(table: Any, keys: Sequence[str]) -> Any:

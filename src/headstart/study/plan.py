@@ -15,9 +15,9 @@ from headstart.plugins import Plugin, plugins_of
 from headstart.spec import digest, digest_of, read, sorted_json
 from headstart.stage import StageSpec, identity, identity_document
 from headstart.study.budgets import OPEN, LacksData, Outlines
-from headstart.study.chosen import axes_of, chosen_axes
+from headstart.study.chosen import axes_of, chosen_axes, place_of
 from headstart.study.scales import VARIANTS, names_of, nested, overlay
-from headstart.study.spec import SHARED_KEYS, StudySpec, place_of
+from headstart.study.spec import SHARED_KEYS, StudySpec
 
 BASELINE = "baseline"
 """Name of the stages that stand beside a study's own."""

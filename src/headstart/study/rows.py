@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from headstart.study.statistics import (
     detectable,
     difference,
     estimate,
+    mean,
     p_value,
     seeds_to_halve,
     smallest_p,
@@ -189,6 +190,15 @@ class Row:
     source: str = ""
     guess: bool = False
 
+    def by_fold(self, folds: int) -> Estimate | None:
+        """Over folds, on validation: of those that were dealt several times the mean of each over its rounds, so that
+        no row counts twice; `val` where there are no more runs than folds."""
+        values: dict[int, list[float]] = {}
+        for run in self.runs:
+            if run.val is not None:
+                values.setdefault(run.seed % folds, []).append(run.val)
+        return estimate([mean(some) for some in values.values()]) if len(self.runs) > folds else self.val
+
     def match(self, quantity: str = "reach") -> Match | None:
         """How soon the arm is as good as the one that is to be matched: `reach` on validation, `fit` on train.
 
@@ -355,3 +365,17 @@ def sharing_stage(rows: Sequence[Row], stage: str) -> dict[tuple[str, ...], list
         if identities:
             out.setdefault(tuple(identities), []).append(row.arm)
     return out
+
+
+def best_rows(rows: Collection[Row]) -> set[str]:
+    """Keys of the rows of a column with the best validation score, as everything that is chosen; none of one alone.
+
+    Rows with more seeds than others are compared on those of all.
+    """
+    several = [{run.seed for run in row.runs if run.val is not None} for row in rows if row.val and row.expected > 1]
+    shared, scores = set.intersection(*several) if several else set(), {}
+    for row in rows:
+        values = [run.val for run in row.runs if run.val is not None and run.seed in shared and row.expected > 1]
+        if row.val is not None:
+            scores[row.key] = (mean(values) if 0 < len(values) < row.n else row.val.mean) * (1 if row.greater else -1)
+    return {key for key, score in scores.items() if len(rows) > 1 and score == max(scores.values())}

@@ -200,9 +200,7 @@ def _check(study: StudySpec) -> None:
         for name, bundle in bundles.items():
             check_bundle(study.stages, f"{where}.{name}", bundle, of=where)
     for name, bundle in study.arms.items():
-        own = bundle.get("seed")
-        if isinstance(own, list) and not (own and all(type(seed) is int for seed in own) and len(set(own)) == len(own)):
-            raise BadInput(f"arms.{name}.seed: {own} should be whole numbers, each once: the seeds of this arm's runs")
+        _check_seeds(f"arms.{name}.seed", bundle.get("seed"), study.axes.get("seed"))
         _check_variant(study, f"arms.{name}.variant", bundle.get("variant", ()))
     for name, settings in study.stages.items():
         for key in settings:
@@ -249,6 +247,17 @@ def _check_axes(study: StudySpec) -> None:
                 raise BadInput(f"axes: '{path}' and '{other}' set the same thing; keep one of them")
 
 
+def _check_seeds(location: str, own: Any, axis: Sequence[Any] | None) -> None:
+    """An arm that lists seeds has some of the axis. own: what it says of its seed, which may be one or none."""
+    if not isinstance(own, list):
+        return
+    if not own or any(type(seed) is not int for seed in own) or len(set(own)) < len(own):
+        raise BadInput(f"{location}: {own} should be whole numbers, each once: the seeds of this arm's runs")
+    if axis is not None and not {*own} & {*axis}:
+        way = "give one of them, or keep the arms that have others by arms=[...]"
+        raise BadInput(f"{location}: {own} has none of the seeds of the axis, {list(axis)}; {way}")
+
+
 def _check_variant(study: StudySpec, location: str, variants: Any) -> None:
     """An arm's variants must be there in every column."""
     for column, bundle in (study.columns or {"": {}}).items():
@@ -288,7 +297,7 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
         else:
             check_path(study, path, "override", OVERRIDES)
             if path == "seed" and any(isinstance(arm.get("seed"), list) for arm in table["arms"].values()):
-                value = value if isinstance(value, list) else [value]  # an arm has no seed that it does not list
+                value = value if isinstance(value, list) else [value]  # none that an arm does not list
             if isinstance(value, list) and path.rsplit(".", 1)[-1] not in LISTS:
                 _replace_axes(table, path, value)
                 _new_axis(table, path, value)
@@ -346,7 +355,10 @@ def _fix_one(study: StudySpec, table: dict[str, Any], path: str, value: Any) -> 
     for arm, settings in table["arms"].items() if kind == "columns" else ():
         if any(set_by(table["stages"], key, [own], setting) for key, own in settings.items()):
             raise BadInput(f"override: {path}: arm {arm!r} sets it and wins; override arms.{arm}.{setting} instead")
-    _fix(table["stages"], [bundles[name]], setting, value, f"{kind}.{name}.")
+    if setting == "seed" and isinstance(bundles[name].get("seed"), list):
+        bundles[name]["seed"] = [value]
+    else:
+        _fix(table["stages"], [bundles[name]], setting, value, f"{kind}.{name}.")
 
 
 def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value: Any, bundle: str = "") -> None:
@@ -371,25 +383,3 @@ def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value
             fits = True
     if not fits:
         raise BadInput(f"override: {bundle}{path}: {nearest(path.partition('model.')[2].split('.')[0], known)}")
-
-
-def place_of(study: StudySpec, arm: str, column: str, setting: str) -> str:
-    """Where a setting of a stage is written; empty where it is nowhere."""
-    for axis, values in study.axes.items():
-        if set_by(study.stages, axis, values, setting):
-            return f"axes.{axis}"
-    path = setting.partition(".")[2]
-    bundle = study.columns.get(column, {})
-    sources = {f"arms.{arm}": study.arms.get(arm, {})}
-    for variant in names_of(sources[f"arms.{arm}"].get("variant", ())):
-        sources[f"columns.{column}.{VARIANTS}.{variant}"] = bundle.get(VARIANTS, {}).get(variant, {})
-    for name, table in {**sources, f"columns.{column}": bundle, "stages": study.stages}.items():
-        for inner in (setting, path) if name != "stages" else (setting,):
-            if path and _has(table, inner.split(".")):
-                return f"{name}.{inner}"
-    return ""
-
-
-def _has(table: Any, keys: Sequence[str]) -> bool:
-    """The tables in a table hold something under these keys."""
-    return not keys or (isinstance(table, Mapping) and keys[0] in table and _has(table[keys[0]], keys[1:]))

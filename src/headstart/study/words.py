@@ -109,11 +109,13 @@ def runs_are(folds: int) -> str:
     return "fold" if folds > 1 else "seed"
 
 
-def over_folds(means: Mapping[str, Estimate | None]) -> str:
-    """Intervals of scores of validation over folds, by arm, of shares that 1 ends; empty where there are none."""
+def over_folds(means: Mapping[str, Estimate | None], again: bool) -> str:
+    """Intervals of scores of validation over folds, by arm, of shares that 1 ends; empty where there are none. again:
+    some are of folds that were dealt several times."""
     ends = {arm: value.interval for arm, value in means.items() if value is not None and value.interval is not None}
     each = [f"{arm} [{score(low)}, {score(min(high, 1.0))}]" for arm, (low, high) in ends.items()]
-    return f"Over folds, val with a 95 % t-interval, approximate as folds share train rows: {', '.join(each)}."
+    once = " (each fold by its mean over all rounds)" if again else ""
+    return f"Over folds{once}, val with a 95 % t-interval, approximate as folds share train rows: {', '.join(each)}."
 
 
 def covered(folds: int) -> str:

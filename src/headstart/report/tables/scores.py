@@ -24,7 +24,7 @@ from headstart.report.tables.model import (
 from headstart.study import words
 from headstart.study.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
 from headstart.study.results import Average, Results
-from headstart.study.rows import MORE, Point, Row
+from headstart.study.rows import MORE, Point, Row, best_rows
 from headstart.study.statistics import PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def pivot_table(results: Results) -> Table:
         key = f"test {column}"
         label = results.label(column)
         heads[key] = f"{label} ({words.metric(rows[0].metric)})" if mixed else label, True
-        best = _best(rows)
+        best = best_rows(rows)
         for row in rows:
             cells[row.arm][key] = _pivot_cell(row, key, row.key in best)
         for base in results.column_baselines(column):
@@ -121,12 +121,6 @@ def _pivot_cell(row: Row, key: str, best: bool = False) -> Cell:
     return replace(cell, text=text, best=best, key=row.key if row.points else "")
 
 
-def _best(rows: Collection[Row]) -> set[str]:
-    """Keys of the rows of a column with the best validation score, as everything that is chosen; none of one alone."""
-    scores = {row.key: row.val.mean * (1 if row.greater else -1) for row in rows if row.val is not None}
-    return {key for key, score in scores.items() if len(rows) > 1 and score == max(scores.values())}
-
-
 def _first_heads(results: Results) -> dict[str, tuple[str, bool]]:
     """The heads that every table of a study begins with."""
     return {**({"column": ("column", False)} if len(results.columns) > 1 else {}), "arm": ("arm", False)}
@@ -141,8 +135,10 @@ def note(results: Results) -> str:
     )
     gap = gap if results.against else ""
     explained = f" {R2}" if any(row.metric == "r2" for row in results.table) else ""
-    means = {row.arm: row.val for row in results.table} if results.folds > 1 and len(results.columns) == 1 else {}
-    folds = f" {words.over_folds(means)}" if any(value and value.interval for value in means.values()) else ""
+    by_fold = results.folds > 1 and len(results.columns) == 1
+    means = {row.arm: row.by_fold(results.folds) for row in results.table} if by_fold else {}
+    again = any(row.n > results.folds for row in results.table)
+    folds = f" {words.over_folds(means, again)}" if any(value and value.interval for value in means.values()) else ""
     return (
         f"Mean ± standard error over n {results.run_noun}s, at the best weights by validation; settings chosen on "
         f"validation alone.{folds}{gap} Budget: per run, parents included. Tried: settings per arm. Bold: best on "
@@ -155,7 +151,7 @@ def _arms_and_baselines(results: Results, remarks: Mapping[str, str]) -> Iterato
     seen: set[tuple[str, ...]] = set()
     for column in results.columns:
         rows = results.in_column(column)
-        best = _best(rows)
+        best = best_rows(rows)
         for row in rows:
             yield _arm(row, results, row.key in best, remarks.get(row.arm, ""))
         for baseline in results.column_baselines(column):
