@@ -19,7 +19,7 @@ from headstart.cli import main
 try:
     main(["predict", *sys.argv[1:]])
 except SystemExit as done:
-    loaded = sorted(name for name in ("torch", "scipy", "sklearn") if name in sys.modules)
+    loaded = sorted(name for name in ("torch", "scipy", "sklearn", "pyarrow.compute") if name in sys.modules)
     sys.exit(f"{done.code} {loaded}")
 """
 

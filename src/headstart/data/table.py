@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -18,6 +19,8 @@ Words = list[str | None]
 
 LARGEST = float(np.finfo(np.float32).max)
 """Values are kept in float32."""
+FEW = 64
+"""Cells that are read one by one: the functions of Arrow take 0.05 s to import."""
 KINDS = 1_000
 """Different wrong texts that are counted apart; the others are counted together."""
 
@@ -255,19 +258,20 @@ def arrow_lists(values: np.ndarray | Sequence[str], offsets: np.ndarray) -> Any:
 def parse(cells: Any, decimal: str = ".", missing: Iterable[str] = ()) -> np.ndarray:
     """(n,) float64 of an Arrow array of texts, NaN for the words of `missing`, empty cells and what is not a number."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    try:
-        plain = pc.utf8_trim_whitespace(cells)
-        plain = plain if decimal == "." else pc.replace_substring(plain, decimal, ".")
-        words = ["", *(word.replace(decimal, ".") for word in missing)]
-        gaps = pc.is_in(plain, value_set=arrow_texts(words).cast(plain.type))
-        keep = pc.and_(plain.is_valid(), pc.invert(gaps))
-        values = np.full(len(plain), np.nan)
-        values[numbers_of(keep).astype(bool)] = numbers_of(plain.filter(keep).cast(pa.float64()))
-        return values
-    except pa.ArrowException:  # a cell that is not a number, or that Python alone takes for one
-        return np.array([to_float((word or "").replace(decimal, ".")) for word in texts_of(cells)], dtype=np.float64)
+    with suppress(pa.ArrowException):  # a cell that is not a number, or that Python alone takes for one
+        if len(cells) > FEW:
+            import pyarrow.compute as pc
+
+            plain = pc.utf8_trim_whitespace(cells)
+            plain = plain if decimal == "." else pc.replace_substring(plain, decimal, ".")
+            words = ["", *(word.replace(decimal, ".") for word in missing)]
+            gaps = pc.is_in(plain, value_set=arrow_texts(words).cast(plain.type))
+            keep = pc.and_(plain.is_valid(), pc.invert(gaps))
+            values = np.full(len(plain), np.nan)
+            values[numbers_of(keep).astype(bool)] = numbers_of(plain.filter(keep).cast(pa.float64()))
+            return values
+    return np.array([to_float((word or "").replace(decimal, ".")) for word in texts_of(cells)], dtype=np.float64)
 
 
 @dataclass
