@@ -254,7 +254,8 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         arms[STARTED] = {**shape.task(most), **known.start.arm(_read_signature(known, shape))}
     model = defaults.model_table(known.kind, known.labelled, known.lengths)
     once = {"seed": list(settings.runs)} if settings.rounds > 1 else {}
-    arms = {name: {**arm, **once} for name, arm in {**arms, **_embedding(known, settings)}.items()}
+    slow = {name: {**arm, **once} for name, arm in _embedding(known, settings).items()}
+    arms = {name: {**arm, **once} for name, arm in arms.items()}
     return {
         "name": "fit",
         "title": "Training from scratch and from self-pretraining on the same sequences"
@@ -263,7 +264,7 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         + ("" if known.start is None else f", and from the weights of {known.start.name}"),
         "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
-        "arms": {**arms, **_without_gradients(known, settings)},
+        "arms": {**arms, **_without_gradients(known, settings), **slow},
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.all_runs)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
     }
