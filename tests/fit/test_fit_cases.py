@@ -262,7 +262,7 @@ def test_letters_in_little_time_are_fitted_without_a_network_until_one_is_asked_
     assert "no network is trained: the time of 9.0 s is too little for 1,000 steps of training" in out
     assert "of training on" not in out
     assert "how the networks learnt" not in (tmp_path / "model" / "README.md").read_text("utf-8")
-    asked = [*(word.replace("9s", "40s") for word in words), "--serve", "network", "--no-pretrain"]
+    asked = [*(word.replace("9s", "40s") for word in words), "--serve", "network", "--no-pretrain", "-o", "asked"]
     assert fit(tmp_path, *asked, "finetune.budget.steps=20", "finetune.optim.lr=1e-3", quick=False) == 0
     assert "predict serves scratch" in " ".join(capsys.readouterr().out.split())
 
