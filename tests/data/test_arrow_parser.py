@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.csv as arrow_csv
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from headstart.data import LayoutSpec, csv, read_sequences
@@ -218,6 +218,7 @@ def files(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
 
 
 @settings(max_examples=200, deadline=None)
+@example(written=(b"007,a,it was a long day,1.5,1.5,\x1c1", {}), block=2**20)
 @given(files(), st.sampled_from([2**20, 100, 30]))
 def test_any_file_is_read_by_arrow_as_it_is_row_by_row(
     tmp_path_factory: pytest.TempPathFactory, written: tuple[bytes, dict[str, Any]], block: int

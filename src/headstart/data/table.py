@@ -271,7 +271,8 @@ def parse(cells: Any, decimal: str = ".", missing: Iterable[str] = ()) -> np.nda
             values = np.full(len(plain), np.nan)
             values[numbers_of(keep).astype(bool)] = numbers_of(plain.filter(keep).cast(pa.float64()))
             return values
-    return np.array([to_float((word or "").replace(decimal, ".")) for word in texts_of(cells)], dtype=np.float64)
+    words = [(word or "").strip().replace(decimal, ".") for word in texts_of(cells)]
+    return np.array([to_float(word) for word in words], dtype=np.float64)
 
 
 @dataclass
