@@ -365,8 +365,8 @@ def choice_page(known: Mapping[str, Set], work: Path) -> list[str]:
         f"Accuracy on an outer fold of the train rows, on average over {OUTER} outer folds; no test row was read. Over the "
         f"{len(rows)} sets, choosing on all five folds instead of one gains {gain(table[:, 1] - table[:, 0])}, fitting the winner "
         f"again on all rows {gain(table[:, 2] - table[:, 1])}, and both together {gain(table[:, 2] - table[:, 0])}; choosing on "
-        f"{MOST_ROUNDS} rounds of five folds, each dealt anew, instead of one changes {gain(table[:, 3] - table[:, 2])} (mean over "
-        f"sets with its 95 % interval; anything at all on {', '.join(other) or 'no set'}). *One fold* and *one round* are averages "
+        f"{MOST_ROUNDS} rounds of five folds, each dealt anew, instead of one gains {gain(table[:, 3] - table[:, 2])} (mean over "
+        f"sets with its 95 % interval). More rounds chose otherwise on: {', '.join(other) or 'no set'}. *One fold* and *one round* are averages "
         "over what a fit might have used.",
         "",
         f"`python benchmarks/fit_choice.py --data DIR --write`, {date.today().isoformat()}, {machine()}, headstart "

@@ -68,11 +68,11 @@ def test_models_of_unequal_numbers_of_folds_are_compared_on_those_of_both() -> N
     text = answer(against((network, kernels)), kernels, kernels, (), folds=2)
     assert text.startswith(
         "The model kernels (in words) beats the networks: accuracy 0.800 ± 0.153 on validation (test 0.800 ± 0.000); on the 2 folds "
-        "of both it has 0.950 and scratch 0.850. It is what predict serves."
+        "that both have, it has 0.950 and scratch 0.850. It is what predict serves."
     )
     first = replace(candidate("scratch", [0.8], [0.5]), row=replace(candidate("scratch", [0.8], [0.5]).row, expected=5))
     text = answer(against((first, kernels)), kernels, kernels, (), folds=2)
-    assert "on the 1 fold of both it has 0.900 and scratch 0.800" in text
+    assert "on the 1 fold that both have, it has 0.900 and scratch 0.800" in text
     same = candidate("scratch", [0.9, 1.0], [0.5, 0.5])
     assert "is as good as the best network" in answer(against((same, kernels)), kernels, kernels, (), folds=2)
 

@@ -169,7 +169,9 @@ def test_an_arm_may_list_the_seeds_of_its_runs() -> None:
     assert seeds("seed=[1, 2]", **few) == {"scratch": [1, 2], "self_pretrained": [2]}
     assert seeds("seed=2", **few) == {"scratch": [2], "self_pretrained": [2]}
     assert seeds("seed=1", "arms=['scratch']", **few) == {"scratch": [1]}
-    assert "arms.self_pretrained.seed: [2, 0] has none of the seeds of the axis, [1]; give one" in why("seed=1", **few)
+    assert "arms.self_pretrained.seed: [2, 0] has none of the seeds of the axis 'seed', [1]; add one" in why(
+        "seed=1", **few
+    )
     assert {p.spec.seed for p in plan(**few).stages.values() if p.name == "pretrain"} == {0, 2}
     without = make_plan(read_study({**merge(STUDY, few), "axes": {"finetune.optim.lr": [1e-3]}}), DATA)
     assert [c.seed for c in without.cells if c.column == "a"] == [0, 2, 0], "without an axis the list is one"

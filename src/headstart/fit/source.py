@@ -232,7 +232,7 @@ def in_folds(settings: FitSettings, spec: OwnSpec, task: Task, data: Path) -> tu
             if settings.folds is not None:
                 raise
             continue
-        again = replace(settings, folds=folds, seeds=seeds)
+        again = replace(settings, folds=folds, seeds=seeds, rounds=1)
         if folds > 1 and settings.folds is None and settings.seeds is None:
             again = replace(again, rounds=_whole_rounds(spec, data, folds, rounds_of(labelled)))
         return again, tuple(splits)

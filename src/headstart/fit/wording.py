@@ -77,7 +77,7 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate,
     if rival is not None and rival.row.n != best.row.n and min(rival.row.expected, best.row.expected) > 1:
         sides = on_common_runs(best, rival)
         own, its = (words.score(mean(side)) for side in sides)
-        beside = f"; on the {words.many(len(sides[0]), run)} of both it has {own} and {rival.name} {its}"
+        beside = f"; on the {words.many(len(sides[0]), run)} that both have, it has {own} and {rival.name} {its}"
     if best.is_network or network is None:
         sentence = f"The best model is {model}: {scores}{beside}"
     elif (gap := lead(network, best)).mean > ALIKE * abs(best.worth):

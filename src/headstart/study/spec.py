@@ -254,8 +254,8 @@ def _check_seeds(location: str, own: Any, axis: Sequence[Any] | None) -> None:
     if not own or any(type(seed) is not int for seed in own) or len(set(own)) < len(own):
         raise BadInput(f"{location}: {own} should be whole numbers, each once: the seeds of this arm's runs")
     if axis is not None and not {*own} & {*axis}:
-        way = "give one of them, or keep the arms that have others by arms=[...]"
-        raise BadInput(f"{location}: {own} has none of the seeds of the axis, {list(axis)}; {way}")
+        way = "add one of these seeds to the axis, or leave this arm out with arms=[...]"
+        raise BadInput(f"{location}: {own} has none of the seeds of the axis 'seed', {list(axis)}; {way}")
 
 
 def _check_variant(study: StudySpec, location: str, variants: Any) -> None:
