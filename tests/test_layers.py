@@ -11,6 +11,7 @@ ROOT, TESTS = Path(headstart.__file__).parent, Path(__file__).parent
 LAYERS: dict[str, int] = {
     "errors": 0,
     "guard": 0,
+    "limits": 0,
     "seeds": 0,
     "sequence": 0,
     "spec": 0,

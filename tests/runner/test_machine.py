@@ -12,12 +12,13 @@ from support import stand_ins
 
 from headstart.api import Study
 from headstart.errors import BadInput
+from headstart.limits import FreeMemory, cores
 from headstart.runner import machine
 from headstart.runner import perform as run_stages
 from headstart.runner.events import Failed
 from headstart.runner.job import Agenda, Runtime, training
 from headstart.runner.local import WorkerMessage
-from headstart.runner.machine import choose_device, cores, default_workers, gpus, has_bfloat16, slow_precision
+from headstart.runner.machine import choose_device, default_workers, gpus, has_bfloat16, slow_precision
 from headstart.runner.perform import _Interruption, _Run
 from headstart.store import Store
 from headstart.verbs import checks, perform
@@ -53,6 +54,14 @@ def test_there_is_one_worker_per_gpu_or_core_and_none_for_one_stage(monkeypatch:
     assert [default_workers("cuda"), default_workers("cuda:3"), default_workers("cpu")] == [4, 0, 16]
     assert [default_workers("auto", 3), default_workers("auto", 1)] == [3, 0]
     assert cores() >= 1
+
+
+def test_there_are_no_more_workers_than_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "cores", lambda: 16)
+    monkeypatch.setattr(machine, "memory", lambda: FreeMemory(10**9))
+    assert (default_workers("cpu"), default_workers("cpu", 30)) == (2, 2)
+    monkeypatch.setattr(machine, "memory", lambda: FreeMemory(10**8))
+    assert default_workers("cpu") == 0
 
 
 def test_each_worker_has_a_gpu_of_its_own(tmp_path: Path) -> None:

@@ -106,6 +106,10 @@ class FittedSpec(ModelKind):
     def check(self, signature: Signature) -> None:
         """Raises: BadInput where it cannot serve such sequences, as far as that shows before it is fitted."""
 
+    def memory(self, labels: int, signature: Signature, lengths: np.ndarray) -> float:
+        """Bytes that fitting takes at its peak, beside the data; 0 where that is little. lengths (n,): of train."""
+        return 0.0
+
     def choices(self, facts: Facts) -> dict[str, Any]:
         """What a model of this spec has chosen, as fields with which nothing is chosen again."""
         return {}

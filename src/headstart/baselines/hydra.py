@@ -23,6 +23,8 @@ GROUPS, KERNELS, TAPS = 32, 8, 9
 """Groups on the sequence and as many on its steps, kernels of a group and places of a kernel: as published."""
 SIDES = 2
 """The sequence, and its steps from one position to the next."""
+EACH = SIDES * GROUPS * KERNELS * 2
+"""Features of a dilation."""
 CHANNELS = 8
 """Channels that a group sums, at most."""
 AT_ONCE, IN_CACHE = 1 << 13, 1 << 19
@@ -44,7 +46,7 @@ class Hydra(Tabled):
     @property
     def size(self) -> int:
         """Two numbers of each kernel."""
-        return len(self.dilations) * SIDES * GROUPS * KERNELS * 2
+        return len(self.dilations) * EACH
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -54,7 +56,7 @@ class Hydra(Tabled):
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
         dilations = facts.sizes.get("dilations", 0)
-        facts.check(facts.size == dilations * SIDES * GROUPS * KERNELS * 2, "size")
+        facts.check(facts.size == dilations * EACH, "size")
         return {
             "dilations": ("int64", (dilations,)),
             "weights": ("float32", (dilations, SIDES, GROUPS, KERNELS, TAPS)),
@@ -143,12 +145,17 @@ def channels_of(width: int) -> int:
     return min(max(width // 2, 1), CHANNELS)
 
 
+def hydra_size(lengths: np.ndarray) -> int:
+    """Features of sequences of these lengths (n,): the longest kernel fits into all but the shortest quarter."""
+    length = int(np.sort(lengths)[len(lengths) // 4])
+    return (max(int(np.log2(max((length - 1) / (TAPS - 1), 1))), 0) + 1) * EACH
+
+
 def fit_hydra(examples: Examples, seed: int) -> Hydra:
     """Kernels drawn by the seed at dilations that fit the length of most sequences; labels are not looked at."""
     mean, spread = moments(examples)
-    length = int(np.sort(examples.lengths)[len(examples) // 4])
-    highest = max(int(np.log2(max((length - 1) / (TAPS - 1), 1))), 0)
-    shape = (highest + 1, SIDES, GROUPS, KERNELS, TAPS)
+    dilations = hydra_size(examples.lengths) // EACH
+    shape = (dilations, SIDES, GROUPS, KERNELS, TAPS)
     weights = normal(seed, "hydra/weights", np.arange(int(np.prod(shape))).reshape(shape))
     weights -= weights.mean(axis=-1, keepdims=True)
     weights /= np.abs(weights).sum(axis=-1, keepdims=True)
@@ -157,4 +164,4 @@ def fit_hydra(examples: Examples, seed: int) -> Hydra:
     if len(mean) > 1:
         for key in np.ndindex(*shape[:3]):
             drawn[key] = permutation(seed, f"hydra/channels/{'/'.join(map(str, key))}", len(mean))[:each]
-    return Hydra(2 ** np.arange(highest + 1, dtype=np.int64), weights.astype(np.float32), drawn, mean, spread)
+    return Hydra(2 ** np.arange(dilations, dtype=np.int64), weights.astype(np.float32), drawn, mean, spread)

@@ -17,10 +17,10 @@ from pydantic import Field
 from headstart.baselines.contract import Facts, FittedSpec, Shapes
 from headstart.baselines.convolve import PLACES, REACH, Block, Counter, convolutions
 from headstart.baselines.features import Features, Table, Tabled, Together, filled, moments
-from headstart.baselines.hydra import Hydra, fit_hydra
-from headstart.baselines.linear import PenalisedSpec
+from headstart.baselines.hydra import Hydra, fit_hydra, hydra_size
+from headstart.baselines.linear import PenalisedSpec, ridge_bytes
 from headstart.baselines.ngrams import Ngrams, best_ngrams
-from headstart.baselines.quant import Quant, fit_quant
+from headstart.baselines.quant import Quant, fit_quant, quant_size
 from headstart.errors import BadInput
 from headstart.seeds import below, permutation, uniform
 from headstart.sequence import Examples, Signature
@@ -161,17 +161,25 @@ class KernelsSpec(PenalisedSpec):
 
     def choices(self, facts: Facts) -> dict[str, Any]:
         """And how many features were wanted of so many labels."""
-        return super().choices(facts) | ({"features": self._wanted(facts)} if facts.input == "floats" else {})
+        return super().choices(facts) | ({"features": self._wanted(facts.labels)} if facts.input == "floats" else {})
 
-    def _wanted(self, facts: Facts) -> int:
-        return self.features or (FEATURES if facts.labels <= MANY else FEW_FEATURES)
+    def _wanted(self, labels: int) -> int:
+        return self.features or (FEATURES if labels <= MANY else FEW_FEATURES)
+
+    def memory(self, labels: int, signature: Signature, lengths: np.ndarray) -> float:
+        """That of the ridge regression."""
+        if signature.input == "tokens":
+            return 0.0
+        sizes = {"hydra": hydra_size(lengths), "quant": quant_size(lengths, signature.width)}
+        return ridge_bytes(labels, self._wanted(labels) + sum(sizes[kind] for kind in set(self.also)))
 
     def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """The seed draws biases and channels."""
         if signature.input == "tokens":
             yield from best_ngrams(train, signature, self.sizes)
             return
-        wanted = max(KERNELS, self._wanted(facts) // 4) if signature.paired else self._wanted(facts)
+        wanted = self._wanted(facts.labels)
+        wanted = max(KERNELS, wanted // 4) if signature.paired else wanted
         single = replace(train, paired=False)
         kernels = fit_kernels(single, seed, wanted)
         if not self.also:

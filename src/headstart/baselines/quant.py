@@ -127,6 +127,11 @@ def size_of(length: int, share: int, width: int) -> int:
     return width * sum(count for own in lengths_of(length) for _, _, count in intervals(own, share))
 
 
+def quant_size(lengths: np.ndarray, width: int) -> int:
+    """Features of sequences of these lengths (n,)."""
+    return min(size_of(int(np.median(lengths)), QUARTER, width), MOST)
+
+
 def fit_quant(examples: Examples) -> Quant:
     """The usual length and the moments of train; fewer quantiles where there would be more than `MOST` features."""
     mean, spread = moments(examples)

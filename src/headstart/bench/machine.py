@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from headstart.limits import memory
 from headstart.runner.machine import machine, version
 
 BUSY = 0.25
@@ -71,14 +72,14 @@ def peak_memory(device: str) -> int:
 
 
 def limit_memory() -> None:
-    """Let this process take nine tenths of what is free now: what asks for more fails alone, not the machine.
+    """Let this process take nine tenths of what is free to it now: what asks for more fails alone, not the machine.
 
     Does nothing where the system does not say what is free (macOS).
     """
-    free, held = _kernel_says("/proc/meminfo", "MemAvailable"), _kernel_says("/proc/self/status", "VmData")
-    if free is not None and held is not None:
+    room, held = memory(), _kernel_says("/proc/self/status", "VmData")
+    if room is not None and held is not None:
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_DATA, (held + free * 9 // 10, resource.RLIM_INFINITY))
+            resource.setrlimit(resource.RLIMIT_DATA, (held + room.size * 9 // 10, resource.RLIM_INFINITY))
 
 
 def _kernel_says(file: str, name: str) -> int | None:

@@ -25,6 +25,7 @@ from headstart.data.sequences import Sequences, check_alike, check_ids, check_ta
 from headstart.data.series import read_ts_file
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
+from headstart.limits import check_memory
 from headstart.store.files import stamps
 
 __all__ = [
@@ -66,6 +67,9 @@ MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\x93NUMPY": "npy", b">": "fas
 PACKED = (".gz", ".xz", ".bz2")
 BLOCK = 2**24
 """Bytes of a block; a smaller file is one."""
+READING = 4
+"""Bytes that a file takes while it is read, for each of its own, at least: of text, JSON lines and arrays; more of what
+is packed."""
 _latest: dict[Any, weakref.ref[Sequences]] = {}
 
 
@@ -124,6 +128,10 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
 
 
 def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    if path.exists():
+        with reading(path):
+            size = sum(os.path.getsize(file) for file in files_of(path))
+        check_memory(f"{path}: reading it", READING * size, "allow it more, or give fewer rows")
     if path.is_dir():
         return read_folder(path, spec, mistakes)
     with reading(path):

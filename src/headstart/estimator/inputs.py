@@ -226,7 +226,7 @@ def _check_number(name: str, value: Any, needed: bool = False) -> None:
 
 def workers_of(n_jobs: Any) -> int:
     """Processes besides this one, 0 where this one trains."""
-    from headstart.runner.machine import cores
+    from headstart.limits import cores
 
     if n_jobs is not None and not isinstance(n_jobs, numbers.Integral):
         raise BadInput(f"n_jobs: {n_jobs!r} is not a number of processes; give None, -1 or a whole number")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.baselines.linear import FEWER
 from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
@@ -29,6 +30,7 @@ from headstart.fit.settings import FILES, FitPlan, FitSettings
 from headstart.fit.source import Source, in_folds, read_source
 from headstart.fit.started import find_start
 from headstart.fit.wording import answer, notes, split_in_words, title
+from headstart.limits import check_memory
 from headstart.runner.events import Event, Failed, Started
 from headstart.runner.job import Runtime, close_tasks
 from headstart.runner.machine import choose_device, default_workers, version
@@ -156,6 +158,7 @@ class Fit:
         check_served(self.settings, known.backbone, known.series)
         if known.start is not None:
             known.start.check(known.kind, self.task.symbols)
+        self._check_memory()
         second = whole_amount(known, self.settings).second
         table = planning.study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 1, 1, 1, second=second))
         study = make_plan(read_study(planning.with_places(table, known), self.settings.overrides), self.data)
@@ -181,6 +184,15 @@ class Fit:
         if plan is not None:  # whose study has as many rounds as there was time for
             rounds = len(plan.study["axes"]["seed"]) // len(self.settings.runs)
             self.settings = replace(self.settings, rounds=max(1, min(self.settings.rounds, rounds)))
+
+    def _check_memory(self) -> None:
+        """Raises: BadInput where a model without gradients takes more than there is: it would end this process."""
+        known = self.known
+        table = planning.study_without_networks(known, self.settings, self.settings.runs[0])
+        stages = make_plan(read_study(planning.with_places(table, known)), self.data).stages
+        labels = known.labelled + known.val  # what serves is fitted again on both
+        most = max(stage.spec.model.memory(labels, known.signature, known.lengths) for stage in stages.values())
+        check_memory(f"{self.source.known_as}: fitting {labels:,} labelled sequences", most, FEWER)
 
     def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
         """Train what is not there yet, until all is done or the time is over.

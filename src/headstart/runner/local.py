@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO, Any, Protocol
 
+from headstart.limits import oom_kills
 from headstart.runner.machine import keep_freed_memory
 
 Stop = Callable[[], str | None]
@@ -91,6 +92,8 @@ class Pool(Protocol):
         """End all work at once, whatever it does."""
 
 
+FOR_MEMORY = "was killed by the system, as memory ran out (SIGKILL)"
+"""Why a worker is gone that the kernel has killed to free memory, as the count of its control group says."""
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -227,7 +230,7 @@ class _Slot:
     """One worker process and the driver's end of its pipe; `key` is its job, or empty."""
 
     def __init__(self, work: bytes, environment: Mapping[str, str]) -> None:
-        self.key = ""
+        self.key, self._kills = "", oom_kills()
         self.connection, theirs = Pipe()
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `reap`
         command = [sys.executable, "-c", _CODE, json.dumps(sys.path), str(theirs.fileno()), str(os.getpid())]
@@ -281,6 +284,9 @@ class _Slot:
         self._log.close()
         if code >= 0:
             return f"ended with exit code {code}", tail
+        kills = oom_kills()
+        if code == -signal.SIGKILL and self._kills is not None and kills is not None and kills > self._kills:
+            return FOR_MEMORY, tail
         with contextlib.suppress(ValueError):
             return f"was killed by {signal.Signals(-code).name}", tail
         return f"was killed by signal {-code}", tail

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput
+from headstart.limits import cores, memory
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +24,9 @@ SLOW_BFLOAT16 = (
     "is about ten times slower than float32 on this CPU, which has no bfloat16 instructions (measured: matrix products "
     'at 1.5 against 18.6 GFLOP/s); set precision = "float32"'
 )
+
+WORKER = 4 * 10**8
+"""Bytes that a worker takes with its libraries, and a small network."""
 
 # Names of glibc's malloc.h
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
@@ -90,14 +94,12 @@ def use_device(device: str) -> None:
         torch.cuda.set_device(device)
 
 
-def cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def default_workers(device: str, stages: int | None = None) -> int:
-    """One process per GPU, or per core of a CPU, and no more than stages; 0 where it is one: this process."""
-    slots = len(gpus(device)) or cores()
+    """One process per GPU, or per core of a CPU, and no more than stages or than memory has room for; 0 where it is
+    one: this process.
+    """
+    room = memory()
+    slots = min(len(gpus(device)) or cores(), sys.maxsize if room is None else max(1, room.size // WORKER))
     slots = slots if stages is None else min(slots, stages)
     return slots if slots > 1 else 0
 

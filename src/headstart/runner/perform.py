@@ -22,7 +22,17 @@ from headstart.plugins import plugins_of
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Agenda, Engine, Job, Probe, Runtime, training
-from headstart.runner.local import Inline, Pool, Stop, WorkerDied, WorkerMessage, WorkerReport, Workers, signals_kept
+from headstart.runner.local import (
+    FOR_MEMORY,
+    Inline,
+    Pool,
+    Stop,
+    WorkerDied,
+    WorkerMessage,
+    WorkerReport,
+    Workers,
+    signals_kept,
+)
 from headstart.runner.machine import gpus
 from headstart.runner.ranks import RankProcesses, check_ranks, follows, take_part_as_launched
 from headstart.runner.stacks import Stacks, too_large
@@ -318,8 +328,10 @@ class _Run:
     def _died(self, jobs: list[Job], report: WorkerDied) -> Iterator[Event]:
         """The first time a stage is tried again, in a new worker, and alone; the second time it has failed."""
         message, again = f"its worker {report.why}", list[Job]()
-        if "SIGKILL" in report.why:
-            fewer = "models to --stack" if len(jobs) > 1 else "--ranks" if self._runtime.ranks > 1 else "--workers"
+        fewer = "models to --stack" if len(jobs) > 1 else "--ranks" if self._runtime.ranks > 1 else "--workers"
+        if FOR_MEMORY in report.why:
+            message += f"; give fewer {fewer}, a smaller optim.batch_size, or allow more memory"
+        elif "SIGKILL" in report.why:
             message += f" (by the system if memory ran out; give fewer {fewer} then)"
         tries, times = (_MACHINES, f"{_MACHINES} times") if report.lost else (_TRIES, "twice")
         for job in jobs:

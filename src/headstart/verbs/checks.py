@@ -13,13 +13,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from headstart.errors import BadInput, nearest
+from headstart.limits import cores, in_words, memory
 from headstart.models import MODELS
 from headstart.models.checkpoints.known import KNOWN, KNOWN_SERIES
 from headstart.models.checkpoints.source import weights_folder
 from headstart.models.mixers import MIXERS
 from headstart.plugins import Plugin, load_class, load_plugins, own_kinds
 from headstart.plugins.kinds import PluginEntry
-from headstart.runner.machine import SLOW_BFLOAT16, choose_device, cores, has_bfloat16, slow_precision
+from headstart.runner.machine import SLOW_BFLOAT16, choose_device, has_bfloat16, slow_precision
 from headstart.spec import Spec, read, set_path
 from headstart.study.budgets import Lack, lacking
 from headstart.study.plan import Plan
@@ -277,6 +278,8 @@ def examine_machine(store: str | None, data: str | None) -> int:
             add(False, name, f"missing: pip install {name}")
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
     add(True, "device", f"{device}, {cores()} cores")
+    if (free := memory()) is not None:
+        add(True, "memory", f"{in_words(free.size)} free {free.limit}".strip())
     fast = has_bfloat16()
     if fast is not None:
         rows.append(("ok", "bfloat16", "instructions of this CPU") if fast else ("--", "bfloat16", SLOW_BFLOAT16))

@@ -1,0 +1,164 @@
+"""Cores and memory of containers, from made-up files of control groups of both versions."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headstart import limits
+from headstart.baselines.kernels import KernelsSpec
+from headstart.baselines.linear import ridge_bytes
+from headstart.data import read_sequences
+from headstart.errors import BadInput
+from headstart.limits import FreeMemory, check_memory, cores, memory, oom_kills
+from headstart.runner import local
+from headstart.runner.local import FOR_MEMORY, WorkerDied, Workers
+from headstart.sequence import Signature
+
+V1 = "31 23 0:29 {inside} /sys/fs/cgroup/{name} rw,relatime - cgroup cgroup rw,{name}"
+V2 = "31 23 0:29 {inside} /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
+
+
+def machine(root: Path, groups: str, mounts: str, files: dict[str, str], available: int = 64_000_000) -> Path:
+    """A root folder with these lines of /proc/self and these files under /sys/fs/cgroup. available: kB."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(groups + "\n")
+    (root / "proc/self/mountinfo").write_text("1 0 8:1 / / rw - ext4 /dev/sda rw\n" + mounts + "\n")
+    (root / "proc/meminfo").write_text(f"MemTotal: 99 kB\nMemAvailable:   {available} kB\n")
+    for name, text in files.items():
+        path = root / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return root
+
+
+@pytest.fixture(autouse=True)
+def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+
+
+@pytest.mark.parametrize(
+    ("quota", "count"), [("max 100000", 8), ("200000 100000", 2), ("150000 100000", 2), ("20000 100000", 1)]
+)
+def test_a_quota_of_version_2_limits_the_cores(tmp_path: Path, quota: str, count: int) -> None:
+    assert cores(machine(tmp_path, "0::/", V2.format(inside="/"), {"cpu.max": quota})) == count
+
+
+@pytest.mark.parametrize(("quota", "count"), [("-1", 8), ("300000", 3), ("9900000", 8)])
+def test_a_quota_of_version_1_limits_the_cores(tmp_path: Path, quota: str, count: int) -> None:
+    files = {"cpu/cpu.cfs_quota_us": quota, "cpu/cpu.cfs_period_us": "100000"}
+    assert cores(machine(tmp_path, "4:cpu:/\n0::/", V1.format(inside="/", name="cpu"), files)) == count
+
+
+def test_the_least_quota_on_the_path_of_the_parents_holds(tmp_path: Path) -> None:
+    files = {"a/cpu.max": "200000 100000", "a/b/cpu.max": "max 100000", "a/b/c/cpu.max": "500000 100000"}
+    assert cores(machine(tmp_path, "0::/a/b/c", V2.format(inside="/"), files)) == 2
+
+
+def test_the_quota_of_a_container_stands_at_its_mount_though_the_kernel_names_the_whole_path(tmp_path: Path) -> None:
+    files = {"cpu,cpuacct/cpu.cfs_quota_us": "400000", "cpu,cpuacct/cpu.cfs_period_us": "100000"}
+    mount = V1.format(inside="/docker/4f", name="cpu,cpuacct")
+    assert cores(machine(tmp_path / "own", "4:cpu,cpuacct:/docker/4f", mount, files)) == 4
+    assert cores(machine(tmp_path / "of another", "4:cpu,cpuacct:/docker/other", mount, files)) == 4
+
+
+def test_a_machine_without_control_groups_has_the_cores_of_its_mask(tmp_path: Path) -> None:
+    assert cores(tmp_path) == 8
+    assert memory(tmp_path) is None
+    assert oom_kills(tmp_path) is None
+    check_memory("anything", 1e18, "", tmp_path)
+
+
+def test_memory_is_what_the_tightest_group_leaves_and_files_that_can_be_dropped_count_as_free(tmp_path: Path) -> None:
+    files = {
+        "a/memory.max": "1000000000",
+        "a/memory.current": "700000000",
+        "a/memory.stat": "anon 1\ninactive_file 100000000\nactive_file 7",
+        "a/b/memory.max": "max",
+        "a/b/memory.current": "3",
+    }
+    assert memory(machine(tmp_path, "0::/a/b", V2.format(inside="/"), files)) == FreeMemory(
+        400_000_000, "of the 1 GB that are allowed here"
+    )
+
+
+def test_memory_of_version_1_is_limited_and_its_largest_number_is_no_limit(tmp_path: Path) -> None:
+    mount = V1.format(inside="/", name="memory")
+    files = {"memory/memory.limit_in_bytes": "2000000000", "memory/memory.usage_in_bytes": "500000000"}
+    free = memory(machine(tmp_path / "limit", "4:memory:/", mount, files))
+    assert free == FreeMemory(1_500_000_000, "of the 2 GB that are allowed here")
+    none = {"memory/memory.limit_in_bytes": "9223372036854771712", "memory/memory.usage_in_bytes": "5"}
+    assert memory(machine(tmp_path / "none", "4:memory:/", mount, none)) == FreeMemory(64_000_000 * 1024)
+
+
+def test_what_does_not_fit_is_refused_with_the_sizes_and_a_way_out(tmp_path: Path) -> None:
+    files = {"memory.max": "1000000000", "memory.current": "100000000"}
+    root = machine(tmp_path, "0::/", V2.format(inside="/"), files)
+    check_memory("a.csv: reading it", 899e6, "allow it more", root)
+    with pytest.raises(
+        BadInput, match=r"^a\.csv: reading it takes about 901 MB of memory, and 900 MB of the 1 GB that "
+    ):
+        check_memory("a.csv: reading it", 901e6, "allow it more", root)
+
+
+def test_kills_for_memory_are_counted_in_the_own_group_or_else_on_the_machine(tmp_path: Path) -> None:
+    files = {"a/memory.events": "oom 4\noom_kill 3", "memory.events": "oom_kill 9"}
+    assert oom_kills(machine(tmp_path / "2", "0::/a", V2.format(inside="/"), files)) == 3
+    files = {"memory/memory.oom_control": "under_oom 0\noom_kill 2"}
+    assert oom_kills(machine(tmp_path / "1", "4:memory:/", V1.format(inside="/", name="memory"), files)) == 2
+    root = machine(tmp_path / "0", "", "", {})
+    (root / "proc/vmstat").write_text("nr_free_pages 4\noom_kill 5\n")
+    assert oom_kills(root) == 5
+
+
+def sleep(job: Any, stop: Any) -> Any:
+    yield "begun"
+    time.sleep(60)
+
+
+@pytest.mark.parametrize(("kills", "why"), [(1, FOR_MEMORY), (0, "was killed by SIGKILL")])
+def test_a_worker_that_the_kernel_killed_for_memory_is_called_that(
+    monkeypatch: pytest.MonkeyPatch, kills: int, why: str
+) -> None:
+    count = [7]
+    monkeypatch.setattr(local, "oom_kills", lambda: count[0])
+    pool = Workers(1, sleep, threads=1)
+    try:
+        pool.start("a", None)
+        while not pool.wait(1):
+            pass
+        count[0] += kills
+        pool._slots[0].process.send_signal(signal.SIGKILL)
+        reports: list[Any] = []
+        while not reports:
+            reports = pool.wait(1)
+    finally:
+        pool.close()
+    assert reports == [WorkerDied("a", why, "")]
+
+
+def test_a_file_that_memory_has_no_room_for_is_refused_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("label,x,y,z\n" + "a,1,2,3\nb,2,3,4\n" * 20_000)
+    monkeypatch.setattr(limits, "memory", lambda _: FreeMemory(10**6, "of the 1 MB that are allowed here"))
+    with pytest.raises(
+        BadInput, match=r"a\.csv: reading it takes about 1 MB of memory, and 1 MB of the 1 MB that are "
+    ):
+        read_sequences(file)
+
+
+def test_the_memory_of_kernels_is_known_before_they_are_fitted() -> None:
+    lengths = np.full(30_000, 300)
+    signature = Signature("floats", 1, 300, "class", 2)
+    known = KernelsSpec().memory(len(lengths), signature, lengths)
+    assert known == ridge_bytes(30_000, 2_520)
+    assert 2.5e9 < known < 3.5e9
+    assert KernelsSpec(also=("hydra", "quant")).memory(1_000, signature, lengths) > ridge_bytes(1_000, 9_996)
+    assert KernelsSpec().memory(10, Signature("tokens", 4, 300, "class", 2), lengths) == 0
