@@ -312,7 +312,8 @@ def test_whatever_a_csv_writer_wrote_is_read_back(tmp_path_factory, rows):
     path = tmp_path_factory.getbasetemp() / "any.csv"
     path.write_bytes(out.getvalue().encode())
     result = read(path, target="label", id="id", target_kind="class")
-    assert result.values[:, 0].tolist() == [float(np.float32(x)) for _, a, b in rows for x in (a, b, 1.5)]
+    number = result.values.dtype.type
+    assert result.values[:, 0].tolist() == [float(number(x)) for _, a, b in rows for x in (a, b, 1.5)]
     assert result.ids == tuple(f"s{i}" for i in range(len(rows)))
     assert [label is None for label in result.labels] == [text.strip().lower() in ("", "nan") for text, _, _ in rows]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from headstart.data.labels import check_numbers, class_names, position_labels, target_kind, words_of
-from headstart.data.layout import ROLES, Layout
+from headstart.data.layout import ROLES, Layout, LayoutSpec
 from headstart.data.letters import coded, letters_of, text_kind
-from headstart.data.sequences import Sequences, as_tokens
+from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, parse, texts_of
 from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes, Places
@@ -61,9 +61,16 @@ def build(
     if layout.spec.target_kind == "auto" and not layout.spec.per_position:
         check_numbers(names, columns.get("target"), places)
     begins = parts.rows if parts.begins is None else parts.begins
-    layout = replace(layout, target_kind=kind if any(name is not None for name in names) else "none")
+    values, observed = _observed(parts, layout.spec)
+    layout = replace(
+        layout,
+        target_kind=kind if any(name is not None for name in names) else "none",
+        double=values.dtype == np.float64,
+    )
     whole = Sequences(
-        *_observed(parts),
+        values,
+        parts.offsets,
+        observed,
         labels=tuple(names),
         layout=layout,
         places=places,
@@ -96,16 +103,15 @@ def _each(words: Words, what: str, column: str | None, places: Places, mistakes:
     return tuple((word or "").strip() for word in words)
 
 
-def _observed(parts: Parts) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """(values, offsets, observed): missing numbers become 0 beside a mask."""
+def _observed(parts: Parts, spec: LayoutSpec) -> tuple[np.ndarray, np.ndarray | None]:
+    """(values, observed): missing numbers become 0 beside a mask. Numbers are in double precision where `spec` or their
+    own values ask for it; what reads like other data has the precision of those."""
     if parts.values.dtype.kind != "f":
-        return parts.values, parts.offsets, None
+        return parts.values, None
     there = ~np.isnan(parts.values)
-    values = parts.values.astype(np.float32)
-    if there.all():
-        return values, parts.offsets, None
-    values[~there] = 0
-    return values, parts.offsets, there
+    values, observed = (parts.values, None) if there.all() else (np.where(there, parts.values, 0), there)
+    double = spec.double or (not spec.optional and needs_double(values, parts.offsets, observed))
+    return values.astype(np.float64 if double else np.float32, copy=False), observed
 
 
 def _check_kind(table: Table, layout: Layout) -> None:
@@ -167,7 +173,7 @@ def _numbers(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
     channels = tuple(channel.name for channel in layout.channels)
     if layout.shape == "wide":
         longest = max(len(channel.columns) for channel in layout.channels)
-        values = np.full((table.rows, longest, len(channels)), np.nan, dtype=np.float32)
+        values = np.full((table.rows, longest, len(channels)), np.nan)
         for f, channel in enumerate(layout.channels):
             for i, name in enumerate(channel.columns):
                 values[:, i, f] = cells.numbers(table.columns[name])
@@ -176,7 +182,7 @@ def _numbers(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
     if layout.shape == "long":
         order, offsets, rows = in_sequences(table, layout, cells, mistakes, notes)
         flat = np.stack([cells.numbers(table.columns[channel.columns[0]])[order] for channel in layout.channels], 1)
-        return Parts(flat.astype(np.float32), offsets, rows, channels, begins=order[offsets[:-1]])
+        return Parts(flat, offsets, rows, channels, begins=order[offsets[:-1]])
     return _lists(table, layout, cells, mistakes, notes)
 
 
@@ -199,12 +205,12 @@ def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes
         mistakes.check()
     offsets = np.concatenate([[0], np.cumsum(longest)]).astype(np.int64)
     if len(columns) == 1:
-        values = columns[0].values.reshape(offsets[-1], -1).astype(np.float32)
+        values = columns[0].values.reshape(offsets[-1], -1)
         channels = tuple(f"channel {f + 1}" for f in range(values.shape[1])) if wide else names
         if values.shape[1] > longest.max() and not (spec.channels_first or layout.by_format):
             notes.append(other_way(int(longest.max()), values.shape[1]))
         return Parts(values, offsets, np.arange(table.rows), channels)
-    values = np.full((offsets[-1], len(columns)), np.nan, dtype=np.float32)
+    values = np.full((offsets[-1], len(columns)), np.nan)
     for f, column in enumerate(columns):
         values[np.arange(len(column.values)) + np.repeat(offsets[:-1] - column.offsets[:-1], lengths[f]), f] = (
             column.values

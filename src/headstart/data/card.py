@@ -20,6 +20,9 @@ FAR = 10
 SMALL = 5
 """Rows below which a class can hardly be split into train, validation and test."""
 
+FINE = 3e-6
+"""Share of a channel's range below which a change is lost in single precision: 50 times what it resolves there."""
+
 
 @dataclass(frozen=True)
 class Card:
@@ -192,6 +195,14 @@ def _of_channels(facts: dict[str, Any]) -> list[str]:
             f"{_many(len(flat), 'channel does', 'channels do')} not change within any sequence ({_some(flat)}); where "
             "it is the label, name it with --target"
         )
+    for channel in channels:
+        if channel["lost steps"]:
+            step, reach = channel["lost steps"]
+            out.append(
+                f"channel {_short(channel['name'])!r} changes by about {step:.2g} from position to position, while its "
+                f"values lie {reach:.2g} apart, so that models in single precision hardly see the changes; where they "
+                "matter, subtract its own level from each sequence"
+            )
     if facts["constant positions"] and not still:
         out.append(f"at {facts['constant positions']:,} positions every sequence has the same value")
     return out
@@ -255,11 +266,14 @@ def _channel_facts(s: Sequences) -> list[dict[str, Any]]:
         there = column if s.observed is None else column[s.observed[:, f]]
         gaps = column if s.observed is None else np.where(s.observed[:, f], column, np.nan)
         within = np.delete(np.diff(gaps), s.offsets[1:-1] - 1)
+        steps = np.abs(within[np.isfinite(within) & (within != 0)])
+        step, reach = float(np.median(steps)) if len(steps) else 0.0, float(np.ptp(there)) if len(there) else 0.0
         out.append(
             {
                 "name": name,
                 "constant within": bool(len(within) > 0 and (within == 0).all()),
                 "missing": float(1 - len(there) / len(column)),
+                "lost steps": [step, reach] if 0 < step < FINE * reach else None,
                 **_moments(there.astype(np.float64)),
             }
         )

@@ -52,6 +52,8 @@ class LayoutSpec(Spec):
     ends: whether missing values at the end of a sequence are cut off or stay as missing positions.
     rate: samples per second that every recording is brought to, its channels mixed into one.
     columns: cells of a row of the file that the layout was made of, where it has no header.
+    double: numbers stay in double precision until they are standardised, as they do by themselves where single
+        precision would lose them: a small signal on a large offset.
     """
 
     format: Literal["auto", "csv", "jsonl", "parquet", "arrow", "npz", "npy", "ts", "fasta", "folder"] = "auto"
@@ -76,6 +78,7 @@ class LayoutSpec(Spec):
     ends: Literal["cut", "missing"] = "cut"
     rate: int | None = Field(default=None, ge=1_000, le=192_000)
     columns: int | None = neutral(None, ge=1)
+    double: bool = neutral(False)
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,8 @@ class Layout:
     """How sequences were read: each part as it was set or guessed; `guessed` names the latter.
 
     `written` says how the file is written (`comma-separated with a header`). `kind`, `symbols` and `target_kind` are
-    known once the values are read. `by_format`: the format itself says the shape. `rate`: samples per second of
-    recordings of one channel.
+    known once the values are read, and so is `double`: whether numbers are in double precision. `by_format`: the format
+    itself says the shape. `rate`: samples per second of recordings of one channel.
     """
 
     source: str
@@ -116,6 +119,7 @@ class Layout:
     kind: Kind = "numbers"
     symbols: tuple[str, ...] = ()
     target_kind: Literal["class", "number", "none"] = "none"
+    double: bool = False
 
     @property
     def said(self) -> str:
@@ -158,6 +162,7 @@ class Layout:
                 "delimiter": None,
                 "columns": self.columns or self.spec.columns,
                 "rate": self.rate or self.spec.rate,
+                "double": self.double,
             }
         )
 

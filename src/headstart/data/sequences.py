@@ -24,6 +24,8 @@ from headstart.sequence import IGNORE, Examples
 from headstart.text import first_few
 
 Target = Literal["class", "number", "none"]
+MOVED = 1e-5
+"""Share of a channel's spread by which single precision may move a value: it holds a mean of about a hundred spreads."""
 PLAIN_TOKENS = 10
 """Different whole numbers up to which one channel of numbers is taken for tokens."""
 
@@ -32,7 +34,7 @@ PLAIN_TOKENS = 10
 class Sequences:
     """n sequences of any length, one after another, with whatever is known of each.
 
-    values: (S, F) float32 of numbers; (S,) ids of text (bytes), dna and protein (letters, see data.letters) and tokens
+    values: (S, F) float32 of numbers, or float64 where `layout.double`; (S,) ids of text (bytes), dna and protein (letters, see data.letters) and tokens
         (places in `layout.symbols`). A missing number is 0 here and False in `observed` (S, F), which is None where
         nothing is missing.
     offsets: (n + 1,) int64. labels: n names of classes or numbers as text (S of them where `per_position`), None where
@@ -318,7 +320,8 @@ def as_tokens(whole: Sequences, notes: list[str]) -> Sequences:
         notes.append(
             f"whole numbers with {len(names)} values are read as tokens (--kind numbers reads them as numbers)"
         )
-    return replace(whole, values=codes[which], layout=replace(whole.layout, kind="tokens", symbols=symbols))
+    layout = replace(whole.layout, kind="tokens", symbols=symbols, double=False)
+    return replace(whole, values=codes[which], layout=layout)
 
 
 def marks(examples: Examples) -> list[bytes]:
@@ -335,6 +338,37 @@ def marks(examples: Examples) -> list[bytes]:
             total.update(b"" if observed is None else np.packbits(observed[begin:end]).tobytes())
         out.append(total.digest())
     return out
+
+
+def needs_double(values: np.ndarray, offsets: np.ndarray, observed: np.ndarray | None) -> bool:
+    """Whether single precision would lose what numbers (S, F) hold: it moves a value by more than 1e-5 of the spread of
+    its channel, or makes sequences equal that are not."""
+    if values.dtype == np.float32:
+        return False
+    single = values.astype(np.float32)
+    if (single == values).all():
+        return False
+    for f in range(values.shape[1]):
+        channel = values[:, f] if observed is None else values[observed[:, f], f]
+        if len(channel) and float(np.abs(channel - channel.astype(np.float32)).max()) > MOVED * _spread(channel):
+            return True
+    if (firsts := _firsts(single, offsets, observed)) == len(offsets) - 1:
+        return False
+    return firsts < _firsts(values, offsets, observed)
+
+
+def _spread(channel: np.ndarray) -> float:
+    """Half of what the middle half of the values spans, or their deviation where that is 0; infinite for a constant."""
+    some = channel[:: len(channel) // 100_000 + 1]
+    low, high = np.quantile(some, [0.25, 0.75])
+    if low < high:
+        return float(high - low) / 2
+    return float(channel.std()) if channel.min() < channel.max() else math.inf
+
+
+def _firsts(values: np.ndarray, offsets: np.ndarray, observed: np.ndarray | None) -> int:
+    """How many different sequences there are."""
+    return len(set(marks(Examples(values, offsets, None, np.arange(len(offsets) - 1), observed))))
 
 
 def moments(counts: np.ndarray) -> tuple[float, float]:

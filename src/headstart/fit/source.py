@@ -118,6 +118,7 @@ def _kept(s: Sequences, folder: Path, name: str) -> dict[str, Any]:
         "target_kind": "auto" if s.target == "none" else s.target,
         "ends": "missing",
         "optional": True,
+        **({"double": True} if s.layout.double else {}),
     }
     return {"file": str(path.absolute()), "layout": layout}
 
@@ -136,7 +137,7 @@ def _columns(s: Sequences) -> dict[str, Any]:
     out = {}
     for channel in range(s.values.shape[1]):
         gone = None if s.observed is None else ~s.observed[:, channel]
-        flat = pa.array(np.ascontiguousarray(s.values[:, channel]), pa.float32(), mask=gone)
+        flat = pa.array(np.ascontiguousarray(s.values[:, channel]), mask=gone)
         out[f"channel {channel}"] = pa.LargeListArray.from_arrays(offsets, flat)
     return out
 

@@ -69,6 +69,8 @@ class Served:
         if known.mean:
             mean, deviation = np.array(known.mean, dtype=np.float64), np.array(known.deviation, dtype=np.float32)
             values = standardised(s.values, s.observed, mean, deviation)
+        elif known.kind == "numbers":
+            values = values.astype(np.float32, copy=False)
         plain = Examples(values, s.offsets, None, np.arange(len(s), dtype=np.int64), s.observed)
         return self._as_network(plain) if patched else _cut(plain, known.longest)
 

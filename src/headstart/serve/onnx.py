@@ -53,6 +53,11 @@ class Whole(nn.Module):
                 f"export: there is no network here, only {', '.join(served.choices)}, and classic models have no ONNX "
                 "form; fit one with a network"
             )
+        if served.config.layout.double:
+            raise BadInput(
+                "export: the fit had numbers that single precision cannot hold (a small signal on a large offset), and "
+                "the file would take those; subtract the offset from the data, and fit again"
+            )
         self.known, self.temperature = known, config.temperature
         self.limit: int = served.limit(NETWORK) or config.length
         self.network = exportable_network(served.network, config.length)

@@ -30,6 +30,10 @@ SHORT = ("target", "target_kind", "id", "time", "group", "values", "na", "delimi
 """Fields of a layout that may be named without it."""
 FILES = ("file", "val", "test", "unlabelled")
 """Fields that name files."""
+ROUNDED = (
+    "values stay as they are and are rounded to single precision, which loses a small signal on a large offset; "
+    "standardise = true, or an offset subtracted in the file, keeps it"
+)
 UNSET: tuple[object, ...] = (None, (), "auto")
 
 
@@ -105,7 +109,7 @@ class OwnSpec(TaskSpec):
     split: Literal["random", "time"] = neutral("random")
     augment: tuple[Change, ...] = neutral(())
 
-    reader: ClassVar[int] = 7
+    reader: ClassVar[int] = 8
     shows_not: ClassVar[str] = (
         "one split of a file of your own: rows of one source (a person, a device, a day) that no group names may "
         "stand in train and test, and then the score says less of new ones."
@@ -205,6 +209,7 @@ class OwnSpec(TaskSpec):
         text, _, _ = replace(layout, source="", guessed=()).said.removeprefix(": ").rpartition(".")
         guessed = f"; guessed: {', '.join(layout.guessed)}" if layout.guessed else ""
         notes = [_placeless(note, layout) for note in (f"read as {text}{guessed}", *train.notes)]
+        notes += [ROUNDED] * (layout.double and not self.standardise)
         if "unlabelled" in paths:
             more = _same_way(train, paths["unlabelled"], "unlabelled")
             notes += [f"unlabelled file: {_placeless(note, more.layout)}" for note in more.notes]
@@ -337,7 +342,8 @@ class OwnSpec(TaskSpec):
     ) -> tuple[np.ndarray, np.ndarray | None, list[float], list[float]]:
         """Values as a model sees them, what of them is observed, and mean and deviation of each channel."""
         if whole.kind != "numbers" or not self.standardise:
-            return whole.values, whole.observed, [], []
+            plain = whole.values.astype(np.float32) if whole.kind == "numbers" else whole.values
+            return plain, whole.observed, [], []
         # Not `whole.take`: only the rows of the first file know their places.
         known = Examples(whole.values, whole.offsets, None, np.arange(len(whole)), whole.observed).take(train)
         flat = known.values if known.observed is None else np.where(known.observed, known.values, np.float32(np.nan))
