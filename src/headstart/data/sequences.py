@@ -25,7 +25,7 @@ from headstart.text import first_few
 
 Target = Literal["class", "number", "none"]
 MOVED = 1e-5
-"""Share of a channel's spread by which single precision may move a value: it holds a mean of about a hundred spreads."""
+"""Share of a channel's spread by which single precision may move a value: that of a mean of about a hundred spreads."""
 PLAIN_TOKENS = 10
 """Different whole numbers up to which one channel of numbers is taken for tokens."""
 
@@ -34,9 +34,9 @@ PLAIN_TOKENS = 10
 class Sequences:
     """n sequences of any length, one after another, with whatever is known of each.
 
-    values: (S, F) float32 of numbers, or float64 where `layout.double`; (S,) ids of text (bytes), dna and protein (letters, see data.letters) and tokens
-        (places in `layout.symbols`). A missing number is 0 here and False in `observed` (S, F), which is None where
-        nothing is missing.
+    values: (S, F) float32 of numbers, or float64 where `layout.double`; (S,) ids of text (bytes), dna and protein
+        (letters, see data.letters) and tokens (places in `layout.symbols`). A missing number is 0 here and False in
+        `observed` (S, F), which is None where nothing is missing.
     offsets: (n + 1,) int64. labels: n names of classes or numbers as text (S of them where `per_position`), None where
         there is none. ids, groups: n
         texts, or None. channels: F names. places: where each row stands, for messages.
