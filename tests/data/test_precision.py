@@ -60,8 +60,8 @@ def test_numbers_that_single_precision_holds_stay_in_it(values: np.ndarray) -> N
 
 def test_other_data_are_read_in_the_precision_of_the_fit() -> None:
     far, plain = read_sequences(5e6 + SIGNAL), read_sequences(SIGNAL)
-    one = np.array([[5e6, 0.25 + 5e6, 1.0, 2.0]])
-    assert read_sequences(one, far.layout.fixed()).values.dtype == np.float64
+    short = np.array([[5e6, 0.25 + 5e6, 1.0, 2.0]])
+    assert read_sequences(short, far.layout.fixed()).values.dtype == np.float64
     assert read_sequences(5e6 + SIGNAL, plain.layout.fixed()).values.dtype == np.float32
 
 
