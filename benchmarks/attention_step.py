@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from train_speed import OBJECTIVE
 
 from headstart.bench.machine import sentence, setting
-from headstart.bench.train import OBJECTIVE
 from headstart.models.mixers.attend import dot_products
 from headstart.models.model import ModelSpec, build_model
 from headstart.runner.machine import keep_freed_memory

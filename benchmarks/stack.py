@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from train_speed import EXAMPLES, OBJECTIVE, Example, made_up
 
 from headstart.bench.machine import sentence, setting, wait_for
 from headstart.bench.process import Measurement
-from headstart.bench.train import EXAMPLES, OBJECTIVE, Example, made_up
 from headstart.models.model import build_model
 from headstart.runner.machine import keep_freed_memory
 from headstart.sequence import Signature

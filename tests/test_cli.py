@@ -194,7 +194,6 @@ OPTIONS = {
     "check": "--data --mixer --scale",
     "prepare": "--data --workers --list --clear",
     "bench mixers": "--mixers --mixer --lengths --width --batch --device --threads --limit -o --out",
-    "bench train": "--models --device --threads --limit -o --out",
     "store gc": "--yes --recent --store --data --plugin",
     "store pack": "-o --out --store --data --mixer --plugin --scale",
     "store unpack": "--store",

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from support.command import command
 
-from headstart.bench import machine, mixers, pages, process, shares, train
+from headstart.bench import machine, mixers, pages, process
 from headstart.bench.pages import spread, times
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
-from headstart.seeds import Draw
-from headstart.sequence import collate
 
 OWN = '''
 from typing import Literal
@@ -82,56 +77,6 @@ def test_every_cell_has_a_time_or_a_reason_and_is_written_in_three_forms(tmp_pat
     assert "<svg" in (tmp_path / "out" / "mixers.svg").read_text()
 
 
-def test_training_is_measured_beside_a_plain_loop(monkeypatch):
-    monkeypatch.setattr(train, "ENOUGH", 0.0)
-    (speed,) = train.survey(train.read_models("digits"), "cpu", 1, 100)
-    assert speed.failed is None
-    assert speed.tokens == 32 * 64
-    assert speed.seconds is not None
-    assert speed.plain_seconds > 0
-    assert speed.share_of_peak > 0
-    assert sum(speed.shares.values()) == pytest.approx(1)
-    assert set(speed.shares) == set(shares.GROUPS)
-    assert all(share > 0 for share in speed.shares.values())
-    heads, rows = pages.train_table([speed, replace(speed, failed="over the time limit", seconds=None)])
-    assert rows[0][2] == "32 x 64"
-    assert rows[1][1] == "over the time limit"
-    assert len(heads) == len(rows[0]) == len(rows[1])
-    assert speed.how == "plain: steps are not recorded on this device"
-    assert speed.epoch_seconds == pytest.approx(speed.seconds * 1097 / 32)
-    assert pages.ways([speed, speed]).startswith(f"Steps of ours: {speed.how}.")
-    other = replace(speed, model="image", how="recorded")
-    assert pages.ways([speed, other]).startswith(f"Steps of ours: digits, cpu: {speed.how}; image, cpu: recorded.")
-    assert [pages.seconds(value) for value in (None, 0.0246, 3.13, 122_800.0)] == [
-        pages.NONE,
-        "24.6 ms",
-        "3.13 s",
-        "122,800 s",
-    ]
-    assert ("headstart[bench]" in pages.ways([speed])) == (speed.trainer_seconds is None)
-    beside = pages.train_table([replace(speed, trainer_seconds=2 * speed.seconds)])[1][0]
-    assert beside[-1] == "2.00"
-
-
-@pytest.mark.skipif(not train.trainer_installed(), reason="needs the extra [bench]: pip install 'headstart[bench]'")
-def test_the_trainer_of_transformers_takes_its_turns():
-    (speed,) = train.survey(train.read_models("digits"), "cpu", 1, 100)
-    assert speed.failed is None
-    assert 0 < speed.trainer_seconds < 100
-
-
-def test_the_loss_of_the_trainer_is_that_of_the_plain_loop():
-    pytest.importorskip("transformers")
-    from headstart.bench.trainer import _WithLoss
-
-    case, example, model = train.case_of({"threads": 1, "device": "cpu", "case": {"model": "digits"}})
-    batch = collate(train.made_up(example), np.arange(example.batch))
-    loss = _WithLoss(model)(batch.inputs, batch.target)["loss"]
-    plain = torch.nn.functional.cross_entropy(model(batch, Draw(0, 0, batch.index)), batch.target)
-    assert case.name == "digits"
-    assert torch.equal(loss, plain)
-
-
 def test_a_case_over_the_time_limit_is_a_cell():
     (cell,) = mixers.survey([mixers.Case("attention", 8, "cpu", 1, width=8)], limit=0.05)
     assert cell.failed == process.OUT_OF_TIME
@@ -152,7 +97,6 @@ def test_a_process_that_dies_says_its_last_line():
         (lambda: mixers.read_mixers(None, "nowhere:X"), "--mixer: nowhere cannot be imported"),
         (lambda: mixers.check_width(["attention"], 10), "--width: 10 does not suit mixer 'attention' "),
         (lambda: mixers.check_width(["attention"], 0), "--width: 0 is below 1"),
-        (lambda: train.read_models("imag"), "--models: no 'imag'; did you mean 'image'?"),
     ],
 )
 def test_what_is_given_wrongly_is_said_before_anything_runs(call, text):
@@ -168,23 +112,9 @@ def test_a_folder_that_cannot_be_made_is_said_first(tmp_path):
     assert "headstart: -o: 'file/out' cannot be made (Not a directory); name another folder" in done.stderr
 
 
-@pytest.mark.parametrize("name", train.EXAMPLES)
-def test_a_made_up_batch_suits_its_model(name):
-    example = train.EXAMPLES[name]
-    made = train.made_up(example)
-    assert made.units == example.batch
-    assert (made.lengths.min(), made.lengths.max()) == (example.signature.shortest, example.signature.length)
-    assert example.spec.blocks >= 2
-    if example.signature.input == "tokens":
-        assert 0 <= made.values.min() <= made.values.max() < example.signature.width
-
-
-def test_operations_are_told_apart_by_name():
-    assert shares.group_of("aten::addmm") == shares.PRODUCTS
-    assert shares.group_of("aten::_scaled_dot_product_flash_attention_for_cpu_backward") == shares.ATTENTION
-    assert shares.group_of("aten::_softmax") == shares.ATTENTION
-    assert shares.group_of("aten::gelu") == shares.ELEMENTS
-    assert shares.group_of("autograd::engine::evaluate_function: AddmmBackward0") == shares.OTHER
+def test_seconds_have_three_digits_at_least():
+    texts = [pages.seconds(value) for value in (None, 0.0246, 3.13, 122_800.0)]
+    assert texts == [pages.NONE, "24.6 ms", "3.13 s", "122,800 s"]
 
 
 def test_labels_are_moved_apart_no_more_than_needed():

@@ -32,7 +32,6 @@ from support.own_code import (
 from support.own_code import headstart as main_verb
 
 import headstart
-from headstart.bench import train
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.models.model import ModelSpec
@@ -473,27 +472,6 @@ def test_check_and_bench_take_plugins(folder: Path) -> None:
     done = command("bench", "mixers", "--plugin", "my_mixer.py", *words)
     assert done.returncode == 0, done.stderr
     assert "scale" in (folder / "out" / "mixers.md").read_text()
-
-
-def test_training_is_measured_with_mixers_and_models_of_a_plugin(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "my_mixer.py").write_text(REGISTERED)
-    (folder / "my_net.py").write_text(EXAMPLE)
-    (folder / "my_loss.py").write_text(OBJECTIVE)
-    monkeypatch.setattr(train, "ENOUGH", 0.0)
-    bench = ["bench", "train", "-o", "out", "--device", "cpu", "--models", "digits"]
-    assert main_verb(*bench, "--plugin", "my_mixer.py", "--plugin", "my_net.py") == 0
-    rows = json.loads((folder / "out" / "train.json").read_text())["rows"]
-    assert [row["model"] for row in rows] == ["digits", "scale on digits", "my_conv on digits"]
-    assert [row["failed"] for row in rows] == [None] * 3
-    assert len({row["parameters"] for row in rows}) == 3
-    assert all(0 < row["seconds"] < 60 and 0 < row["plain_seconds"] < 60 for row in rows)
-    assert main_verb(*bench, "--plugin", "my_loss.py") == 2
-    assert "--plugin: registers no mixer and no network that could be measured" in capsys.readouterr().err
-    (folder / "my_net.py").write_text(EXAMPLE.replace("def build(self, signature", "def construct(self, signature"))
-    assert main_verb(*bench, "--plugin", "my_net.py") == 2
-    assert "--models: 'my_conv' does not suit the batch of 'digits'" in capsys.readouterr().err
 
 
 def test_a_plugin_that_cannot_be_imported_or_is_named_without_its_option_says_the_way_out(

@@ -1,1 +1,1 @@
-"""Measures time, memory and where they go: of every mixer against length, and of training beside a plain loop."""
+"""Measures time and memory of every mixer against length."""

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headstart.bench.mixers import Cell
-from headstart.bench.shares import GROUPS
-from headstart.bench.train import Speed
 from headstart.report.figures.style import MARKS, plain, style
 from headstart.study.words import NONE, count
 
@@ -65,59 +63,6 @@ def _cell(cell: Cell) -> str:
     return f"{seconds(cell.seconds)}, {megabytes(cell.memory)}, {count(cell.flops)}FLOP"
 
 
-def train_table(speeds: Sequence[Speed]) -> Table:
-    """One row per model: sizes, tokens/s, share of the peak, and the plain loop and the Trainer beside it."""
-    heads = ["model", "parameters", "batch x L", "step", "epoch", "tokens/s", "share of peak"]
-    heads += ["plain step", "plain / ours", "Trainer step", "Trainer / ours"]
-    rows = []
-    for speed in speeds:
-        if speed.seconds is None or speed.epoch_seconds is None:
-            rows.append([f"{speed.model}, {speed.device}", speed.failed or NONE, *[NONE] * (len(heads) - 2)])
-            continue
-        beside = []
-        for other in (speed.plain_seconds, speed.trainer_seconds):
-            beside += [NONE, NONE] if other is None else [seconds(other), f"{other / speed.seconds:.2f}"]
-        rows.append(
-            [
-                f"{speed.model}, {speed.device}",
-                f"{speed.parameters:,}",
-                f"{speed.batch} x {speed.length:,}",
-                seconds(speed.seconds),
-                seconds(speed.epoch_seconds),
-                f"{speed.tokens_per_second:,.0f}",
-                f"{speed.share_of_peak:.0%}",
-                *beside,
-            ]
-        )
-    return heads, rows
-
-
-def ways(speeds: Sequence[Speed]) -> str:
-    """How steps were taken, in a sentence, and what the Trainer's columns lack."""
-    known = {f"{speed.model}, {speed.device}": speed.how for speed in speeds if speed.how}
-    several = [f"{name}: {how}" for name, how in known.items()]
-    text = f"Steps of ours: {next(iter(known.values())) if len(set(known.values())) == 1 else '; '.join(several)}."
-    if any(speed.seconds is not None and speed.trainer_seconds is None for speed in speeds):
-        text += " The Trainer of transformers was not measured: `pip install 'headstart[bench]'` adds it."
-    return text
-
-
-def share_table(speeds: Sequence[Speed]) -> Table:
-    """Where the time of a step goes, one row per model."""
-    rows = [
-        [f"{speed.model}, {speed.device}", *(f"{speed.shares[group]:.0%}" for group in GROUPS)]
-        for speed in speeds
-        if speed.shares is not None
-    ]
-    return ["model", *GROUPS], rows
-
-
-def peaks(speeds: Sequence[Speed]) -> str:
-    """The measured peaks in a sentence."""
-    texts = [f"{speed.model}, {speed.device}: {count(speed.peak)}FLOP/s" for speed in speeds if speed.peak]
-    return "Matrix-product peak, measured just before each model: " + "; ".join(texts) + "."
-
-
 def markdown(table: Table) -> str:
     """A table for a Markdown page; bars in foreign names are escaped."""
     heads, rows = table
@@ -131,17 +76,6 @@ MIXERS_TEXT = (
     "and the closed-form FLOPs of one forward over one sequence. Each cell is a process of its own; one that runs out "
     "of memory or time says so."
 )
-TRAIN_TEXT = (
-    "Ours: a step of the training loop as a stage runs it. Plain: the same module and weights, one batch that is "
-    "already there, `torch.optim.AdamW`, nothing else. Trainer: that of transformers with its default optimiser and "
-    "data loader, on the same module. Each in its own process, taking turns, medians after warm steps. An epoch is "
-    "one of the task (1,097 sequences of digits, 45,000 of image, 25,000 of text, 96,000 of listops) at full length. "
-    "tokens/s counts valid positions; the share of the peak is closed-form FLOPs of valid positions (backward "
-    "counted twice the forward) over those of large float32 matrix products measured in the same run. `text` and "
-    "`listops` take one sequence at a time, fewer than the published batches."
-)
-
-
 LABEL = 0.23
 """Least distance of two labels, in inches."""
 

@@ -1,4 +1,4 @@
-"""`bench mixers` and `bench train`: measure, print a table, and write it with its JSON and picture."""
+"""`bench mixers`: measure, print a table, and write it with its JSON and picture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from headstart.bench import mixers, pages, train
+from headstart.bench import mixers, pages
 from headstart.bench.machine import devices, sentence, setting
 from headstart.report.figures.style import svg
 from headstart.runner.machine import choose_device
@@ -49,33 +49,6 @@ def bench_mixers(
         blocks.append("![Seconds of a step against length](mixers.svg)")
     document = {"width": width, "batch": batch, "rows": [asdict(cell) for cell in cells]}
     _publish(folder, "mixers", "Mixers: time and memory against length", where, blocks, document)
-
-
-def bench_train(models: str, plugins: Sequence[str], device: str, threads: int, limit: float, out: str) -> None:
-    """Training steps beside a plain loop."""
-    cases = train.read_models(models, plugins)
-    folder, targets = writable_folder("-o", out), devices(choose_device(device), device)
-    where = [setting(target, threads) for target in targets]
-    measured = (speed for target in targets for speed in train.survey(cases, target, threads, limit))
-    speeds = list(_with_bar(measured, len(cases) * len(targets), "models"))
-    blocks: list[str | pages.Table] = [
-        pages.TRAIN_TEXT,
-        pages.train_table(speeds),
-        pages.peaks(speeds),
-        pages.ways(speeds),
-        "Where the time of a step of ours goes:",
-        pages.share_table(speeds),
-    ]
-    rows = [
-        asdict(speed)
-        | {
-            "epoch_seconds": speed.epoch_seconds,
-            "tokens_per_second": speed.tokens_per_second,
-            "share_of_peak": speed.share_of_peak,
-        }
-        for speed in speeds
-    ]
-    _publish(folder, "train", "Training: tokens per second beside a plain loop", where, blocks, {"rows": rows})
 
 
 def _with_bar(results: Iterable[T], total: int, what: str) -> Iterator[T]:

@@ -8,7 +8,7 @@ import typer
 
 from headstart.verbs import options as opt
 
-bench = typer.Typer(no_args_is_help=True, help="Measure time and memory: of mixers, or of training.")
+bench = typer.Typer(no_args_is_help=True, help="Measure time and memory of mixers.")
 store_verbs = typer.Typer(no_args_is_help=True, help="Clean, pack, unpack and verify the folder of stages.")
 
 BenchOutOption = Annotated[
@@ -41,21 +41,6 @@ def bench_mixers_verb(
     from headstart.verbs.bench import bench_mixers
 
     bench_mixers(mixers, mixer, plugin or [], lengths, width, batch, device, threads, limit, out)
-
-
-@bench.command("train")
-def bench_train_verb(
-    models: Annotated[str, typer.Option("--models", metavar="A,B", help="Which models.")] = "digits,image,text,listops",
-    plugin: opt.PluginOption = None,
-    device: BenchDeviceOption = "auto",
-    threads: opt.ThreadsOption = 1,
-    limit: LimitOption = 300.0,
-    out: BenchOutOption = "bench",
-) -> None:
-    """Measure training beside a plain PyTorch loop. A plugin's mixers and networks are measured, too."""
-    from headstart.verbs.bench import bench_train
-
-    bench_train(models, plugin or [], device, threads, limit, out)
 
 
 @store_verbs.command()

@@ -1,4 +1,4 @@
-"""A step of the Trainer of transformers, on the model and the batch of `bench train`.
+"""A step of the Trainer of transformers, on the model and the batch of `train_speed.py`.
 
 It is measured where `transformers` and `accelerate` are installed, and is no dependency of ours.
 """
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from train_speed import RATE, case_of, made_up
 
 from headstart.bench.machine import wait_for
-from headstart.bench.train import RATE, case_of, made_up
 from headstart.seeds import Draw
 from headstart.sequence import Batch, collate
 
@@ -44,7 +44,7 @@ def trainer(job: dict[str, Any]) -> Generator[Any, str, None]:
     """In its own process: None after a warm step; then, each time, seconds of a step."""
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
-    (_, example, model), device = case_of(job), job["device"]
+    (example, model), device = case_of(job), job["device"]
     batch = collate(made_up(example), np.arange(example.batch))
     assert batch.target is not None
     # A million steps are one epoch of it: what an epoch costs anew is not counted against the Trainer.

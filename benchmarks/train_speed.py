@@ -1,35 +1,47 @@
-"""Training steps of whole models: ours, beside a plain PyTorch loop with the same module, and where time goes."""
+"""Training steps of whole models: ours, beside a plain PyTorch loop with the same module, and where time goes.
+
+    python benchmarks/train_speed.py [--models digits,image] [--device auto] [--threads 1] [--limit 300] [--write FOLDER]
+    python benchmarks/train_speed.py --again FOLDER
+
+Writes FOLDER/train.json and the part of FOLDER/train.md before its first heading of a section (docs/benchmarks has both);
+`--again` makes that part anew from the stored JSON. The Trainer of transformers is measured beside them where it is
+installed (`pip install 'headstart[bench]'`).
+"""
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
+import json
 import statistics
+import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from train_shares import GROUPS, shares
 
-from headstart.bench.machine import matrix_peak, wait_for
+from headstart.bench.machine import devices, matrix_peak, sentence, setting, wait_for
+from headstart.bench.pages import Table, markdown, seconds
 from headstart.bench.process import Failed, Measurement
-from headstart.bench.shares import shares
 from headstart.errors import BadInput, nearest
-from headstart.models import MODELS
 from headstart.models.counting import training_flops
-from headstart.models.kind import with_kind
-from headstart.models.mixers import MIXERS
 from headstart.models.model import ModelSpec, Network
 from headstart.objectives import ClassifySpec
-from headstart.plugins import load_plugins, own_kinds, own_networks, place_of
-from headstart.runner.machine import keep_freed_memory
+from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.seeds import Draw, bits
 from headstart.sequence import Examples, Signature, collate
-from headstart.spec import read, spec_of_kind
+from headstart.spec import read
+from headstart.store import publish, publish_json
+from headstart.study.words import NONE, count
 from headstart.training.batches import Batches
 from headstart.training.graph import RECORDERS, WARM
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
@@ -54,6 +66,10 @@ class Example:
     def spec(self) -> ModelSpec:
         """The model's spec."""
         return read(ModelSpec, self.model, name="model")
+
+    def network(self) -> Network:
+        """The model with fresh weights, the same each time."""
+        return self.spec.network(self.signature, OBJECTIVE.output(self.signature), 0)
 
 
 def _attention(width: int, blocks: int, heads: int, feed_forward: int) -> dict[str, Any]:
@@ -98,62 +114,13 @@ EXAMPLES: dict[str, Example] = {
 }
 
 
-@dataclass(frozen=True)
-class Case:
-    """One row: a model of EXAMPLES or, on its batch, a plugin's mixer in its blocks, or a plugin's whole model."""
-
-    model: str
-    own: str | None = None
-    plugin: str | None = None
-
-    @property
-    def name(self) -> str:
-        """`image`, `my_conv on image`."""
-        return self.model if self.own is None else f"{self.own} on {self.model}"
-
-    @property
-    def spec(self) -> Any:
-        """The spec of the model. Raises: BadInput where it has none of this kind."""
-        table = EXAMPLES[self.model].model
-        if self.own in MIXERS:
-            rotary = MIXERS[self.own].load().rotary
-            table = {**table, "mixer": {"kind": self.own}} | ({} if rotary else {"position": {"kind": "sinusoidal"}})
-        elif self.own is not None:
-            table = {"kind": self.own}
-        return spec_of_kind(MODELS, with_kind(table))
-
-    def network(self) -> Network:
-        """The model with fresh weights, the same each time. Raises: BadInput where it does not suit the batch."""
-        signature = EXAMPLES[self.model].signature
-        network: Network = self.spec.network(signature, OBJECTIVE.output(signature), 0)
-        return network
-
-
-def read_models(text: str, plugins: Sequence[str] = ()) -> list[Case]:
-    """`digits,image` as cases, each followed by those of the plugins' mixers and networks. Raises: BadInput."""
-    own = [
-        (kind, source)
-        for source, plugin in zip(plugins, load_plugins(plugins), strict=True)
-        for kind in (*own_kinds([plugin], "mixer"), *own_networks([plugin]))
-    ]
-    if plugins and not own:
-        raise BadInput("--plugin: registers no mixer and no network that could be measured; leave it out")
-    cases = []
-    for name in (word.strip() for word in text.split(",")):
+def read_models(text: str) -> list[str]:
+    """`digits,image` as names of EXAMPLES. Raises: BadInput."""
+    names = [word.strip() for word in text.split(",")]
+    for name in names:
         if name not in EXAMPLES:
             raise BadInput(f"--models: {nearest(name, EXAMPLES)}")
-        cases += [Case(name), *(Case(name, *item) for item in own)]
-    for case in cases:
-        if case.own is not None:
-            try:
-                case.network()
-            except Exception as error:
-                why = f"{place_of(error)}{error}"
-                raise BadInput(
-                    f"--models: {case.own!r} does not suit the batch of {case.model!r} ({why}); name others, such as "
-                    "--models digits,image (numbers) or text,listops (tokens)"
-                ) from None
-    return cases
+    return names
 
 
 def made_up(example: Example) -> Examples:
@@ -223,25 +190,23 @@ class Speed:
         return None if self.seconds is None else self.flops / self.seconds / self.peak
 
 
-def survey(cases: Iterable[Case], device: str, threads: int, limit: float) -> Iterator[Speed]:
+def survey(models: Iterable[str], device: str, threads: int, limit: float) -> Iterator[Speed]:
     """Measure model after model. Ours and the plain loop take turns, each in a process of its own."""
-    for case in cases:
-        job = {"case": asdict(case), "device": device, "threads": threads}
+    for model in models:
         try:
-            yield _beside(case.name, job, limit)
+            yield _beside({"model": model, "device": device, "threads": threads}, limit)
         except Failed as error:
-            yield Speed(case.name, device, failed=str(error))
+            yield Speed(model, device, failed=str(error))
 
 
 def trainer_installed() -> bool:
-    """Whether the Trainer of transformers can be measured (see `trainer.py`); it is no dependency of ours."""
+    """Whether the Trainer of transformers can be measured (see `train_trainer.py`); it is no dependency of ours."""
     return all(find_spec(name) for name in ("transformers", "accelerate"))
 
 
-def _beside(name: str, job: dict[str, Any], limit: float) -> Speed:
+def _beside(job: dict[str, Any], limit: float) -> Speed:
     """The ways take turns; `trainer` is one of them where it is installed."""
-    ways = ["headstart.bench.train:ours", "headstart.bench.train:plain"]
-    ways += ["headstart.bench.trainer:trainer"] if trainer_installed() else []
+    ways = ["train_speed:ours", "train_speed:plain", *(["train_trainer:trainer"] if trainer_installed() else [])]
     with ExitStack() as stack:
         each = [stack.enter_context(Measurement(way, job, limit)) for way in ways]
         facts, *_ = [way.ask() for way in each]
@@ -251,24 +216,16 @@ def _beside(name: str, job: dict[str, Any], limit: float) -> Speed:
                 mine.append(way.ask())
         facts["shares"] = each[0].ask("shares")
     ours, plain, *others = map(statistics.median, times)
-    return Speed(
-        name,
-        job["device"],
-        seconds=ours,
-        plain_seconds=plain,
-        trainer_seconds=others[0] if others else None,
-        steps=len(times[0]),
-        **facts,
-    )
+    trainer = others[0] if others else None
+    sizes = {"seconds": ours, "plain_seconds": plain, "trainer_seconds": trainer, "steps": len(times[0])}
+    return Speed(job["model"], job["device"], **sizes, **facts)
 
 
-def case_of(job: Mapping[str, Any]) -> tuple[Case, Example, Network]:
-    """What is measured in this process; both processes have the same fresh weights."""
+def case_of(job: Mapping[str, Any]) -> tuple[Example, Network]:
+    """What is measured in this process; all processes have the same fresh weights."""
     torch.set_num_threads(job["threads"])
-    case = Case(**job["case"])
-    if case.plugin is not None:
-        load_plugins([case.plugin])
-    return case, EXAMPLES[case.model], case.network().to(job["device"])
+    example = EXAMPLES[job["model"]]
+    return example, example.network().to(job["device"])
 
 
 def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
@@ -277,7 +234,7 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
     A step is what a stage does: order, batch, objective, forward, backward, optimiser.
     """
     keep_freed_memory()  # As the processes do that stages are trained in.
-    (case, example, model), device = case_of(job), job["device"]
+    (example, model), device = case_of(job), job["device"]
     examples = made_up(example)
     # Epochs of many steps: what an epoch costs anew does not count, as with the Trainer.
     units = np.tile(np.arange(len(examples)), STEPS_OF_EPOCH)
@@ -298,7 +255,7 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
     for _ in range(WARM + 2 if torch.device(device).type in RECORDERS else 1):
         next(ticks)
     wait_for(device)
-    asked, last = (yield _facts(case, model, device) | {"how": progress.how}), PROFILED
+    asked, last = (yield _facts(example, model, device) | {"how": progress.how}), PROFILED
     while True:
         if asked == "shares":
             # Taken one kernel at a time: those of a recorded step do not say what called them.
@@ -312,10 +269,9 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
         asked = yield last
 
 
-def _facts(case: Case, model: Network, device: str) -> dict[str, Any]:
+def _facts(example: Example, model: Network, device: str) -> dict[str, Any]:
     """What is known without timing steps, and the machine's peak."""
-    example = EXAMPLES[case.model]
-    examples, signature, spec = made_up(example), example.signature, case.spec
+    examples, signature, spec = made_up(example), example.signature, example.spec
     output, names = OBJECTIVE.output(signature), dict(model.named_parameters())
     flops = sum(
         training_flops(model, spec.layer_flops(signature, output, n), names, n, spec.kernel_flops(n), example.batch)
@@ -334,7 +290,7 @@ def _facts(case: Case, model: Network, device: str) -> dict[str, Any]:
 
 def plain(job: dict[str, Any]) -> Generator[Any, str, None]:
     """In its own process: the loop that one would write, with one batch that is already there."""
-    (_, example, model), device = case_of(job), job["device"]
+    (example, model), device = case_of(job), job["device"]
     examples = made_up(example)
     batch = collate(examples, np.arange(example.batch)).to(torch.device(device))
     assert batch.target is not None
@@ -351,3 +307,128 @@ def plain(job: dict[str, Any]) -> Generator[Any, str, None]:
         wait_for(device)
         yield None if first else time.perf_counter() - start
         first = False
+
+
+TRAIN_TEXT = (
+    "Ours: a step of the training loop as a stage runs it. Plain: the same module and weights, one batch that is "
+    "already there, `torch.optim.AdamW`, nothing else. Trainer: that of transformers with its default optimiser and "
+    "data loader, on the same module. Each in its own process, taking turns, medians after warm steps. An epoch is "
+    "one of the task (1,097 sequences of digits, 45,000 of image, 25,000 of text, 96,000 of listops) at full length. "
+    "tokens/s counts valid positions; the share of the peak is closed-form FLOPs of valid positions (backward "
+    "counted twice the forward) over those of large float32 matrix products measured in the same run. `text` and "
+    "`listops` take one sequence at a time, fewer than the published batches."
+)
+
+
+def train_table(speeds: Sequence[Speed]) -> Table:
+    """One row per model: sizes, tokens/s, share of the peak, and the plain loop and the Trainer beside it."""
+    heads = ["model", "parameters", "batch x L", "step", "epoch", "tokens/s", "share of peak"]
+    heads += ["plain step", "plain / ours", "Trainer step", "Trainer / ours"]
+    rows = []
+    for speed in speeds:
+        if speed.seconds is None or speed.epoch_seconds is None:
+            rows.append([f"{speed.model}, {speed.device}", speed.failed or NONE, *[NONE] * (len(heads) - 2)])
+            continue
+        beside = []
+        for other in (speed.plain_seconds, speed.trainer_seconds):
+            beside += [NONE, NONE] if other is None else [seconds(other), f"{other / speed.seconds:.2f}"]
+        rows.append(
+            [
+                f"{speed.model}, {speed.device}",
+                f"{speed.parameters:,}",
+                f"{speed.batch} x {speed.length:,}",
+                seconds(speed.seconds),
+                seconds(speed.epoch_seconds),
+                f"{speed.tokens_per_second:,.0f}",
+                f"{speed.share_of_peak:.0%}",
+                *beside,
+            ]
+        )
+    return heads, rows
+
+
+def ways(speeds: Sequence[Speed]) -> str:
+    """How steps were taken, in a sentence, and what the Trainer's columns lack."""
+    known = {f"{speed.model}, {speed.device}": speed.how for speed in speeds if speed.how}
+    several = [f"{name}: {how}" for name, how in known.items()]
+    text = f"Steps of ours: {next(iter(known.values())) if len(set(known.values())) == 1 else '; '.join(several)}."
+    if any(speed.seconds is not None and speed.trainer_seconds is None for speed in speeds):
+        text += " The Trainer of transformers was not measured: `pip install 'headstart[bench]'` adds it."
+    return text
+
+
+def share_table(speeds: Sequence[Speed]) -> Table:
+    """Where the time of a step goes, one row per model."""
+    rows = [
+        [f"{speed.model}, {speed.device}", *(f"{speed.shares[group]:.0%}" for group in GROUPS)]
+        for speed in speeds
+        if speed.shares is not None
+    ]
+    return ["model", *GROUPS], rows
+
+
+def peaks(speeds: Sequence[Speed]) -> str:
+    """The measured peaks in a sentence."""
+    texts = [f"{speed.model}, {speed.device}: {count(speed.peak)}FLOP/s" for speed in speeds if speed.peak]
+    return "Matrix-product peak, measured just before each model: " + "; ".join(texts) + "."
+
+
+def page_of(document: Mapping[str, Any]) -> str:
+    """The tables of a stored measurement as the first part of the page."""
+    fields = {field.name for field in dataclasses.fields(Speed)}
+    speeds = [Speed(**{name: value for name, value in row.items() if name in fields}) for row in document["rows"]]
+    measured = document["measured"]
+    blocks = [
+        "# Training: tokens per second beside a plain loop",
+        *(f"Measured {sentence(facts)}." for facts in measured),
+        TRAIN_TEXT,
+        markdown(train_table(speeds)),
+        peaks(speeds),
+        ways(speeds),
+        "Where the time of a step of ours goes:",
+        markdown(share_table(speeds)),
+        f"`python benchmarks/train_speed.py --threads {measured[0]['threads']}` makes these tables.",
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def measure(models: Sequence[str], device: str, threads: int, limit: float) -> dict[str, Any]:
+    """The measurements of all models on the CPU, and on a GPU where there is one, as they are stored."""
+    targets = devices(choose_device(device), device)
+    measured = [setting(target, threads) for target in targets]
+    derived = ("epoch_seconds", "tokens_per_second", "share_of_peak")
+    rows = []
+    for target in targets:
+        for speed in survey(models, target, threads, limit):
+            rows.append(asdict(speed) | {name: getattr(speed, name) for name in derived})
+            print(f"{speed.model}, {target}: {speed.failed or seconds(speed.seconds)}", file=sys.stderr)
+    return {"format": 1, "measured": measured, "rows": rows}
+
+
+def main() -> None:
+    """Measure, print the tables, and write them where a folder is named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(EXAMPLES))
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds that one process may take")
+    parser.add_argument("--write", type=Path, metavar="FOLDER")
+    parser.add_argument("--again", type=Path, metavar="FOLDER")
+    options = parser.parse_args()
+    folder = options.again or options.write
+    if options.again:
+        document = json.loads((folder / "train.json").read_text("utf-8"))
+    else:
+        document = measure(read_models(options.models), options.device, options.threads, options.limit)
+    page = page_of(document)
+    print(page)
+    if folder is not None:
+        path = folder / "train.md"
+        _, mark, rest = path.read_text("utf-8").partition("\n## ") if path.exists() else ("", "", "")
+        publish(path, (page + mark + rest).encode())
+        if not options.again:
+            publish_json(folder / "train.json", document)
+
+
+if __name__ == "__main__":
+    main()
