@@ -216,9 +216,15 @@ def _beside(job: dict[str, Any], limit: float) -> Speed:
                 mine.append(way.ask())
         facts["shares"] = each[0].ask("shares")
     ours, plain, *others = map(statistics.median, times)
-    trainer = others[0] if others else None
-    sizes = {"seconds": ours, "plain_seconds": plain, "trainer_seconds": trainer, "steps": len(times[0])}
-    return Speed(job["model"], job["device"], **sizes, **facts)
+    return Speed(
+        job["model"],
+        job["device"],
+        seconds=ours,
+        plain_seconds=plain,
+        trainer_seconds=others[0] if others else None,
+        steps=len(times[0]),
+        **facts,
+    )
 
 
 def case_of(job: Mapping[str, Any]) -> tuple[Example, Network]:

@@ -1,7 +1,6 @@
 """The command line as a person meets it: real processes, real answers, no traceback."""
 
 import errno
-import gc
 import json
 import os
 import shutil
@@ -17,7 +16,6 @@ from support.command import command
 
 from headstart import __version__
 from headstart.cli import app
-from headstart.errors import BadInput
 from headstart.verbs.terminal import print_error
 
 TINY = """
@@ -749,14 +747,3 @@ def test_ctrl_c_saves_and_exits_with_130(tmp_path: Path) -> None:
     assert child.returncode == 130, error
     assert "Traceback" not in error
     assert list((tmp_path / "runs").glob("*/state-*.safetensors")), "what ran has been saved"
-
-
-def test_circular_garbage_is_collected_again_after_a_study_was_planned_or_refused():
-    from headstart.verbs.options import without_collection
-
-    with without_collection():
-        assert not gc.isenabled()
-    assert gc.isenabled()
-    with pytest.raises(BadInput), without_collection():
-        raise BadInput("study: no")
-    assert gc.isenabled()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from support.store_content import content, differences
 import headstart
 from headstart.errors import BadInput
 from headstart.runner.events import Event, Failed, Finished, Notice, Progress, Skipped, Started, Stopped
-from headstart.tracking import Tracking
+from headstart.tracking import TRACKERS, Tracking
 
 STUDY: dict[str, Any] = {
     "name": "tracked",
@@ -50,56 +50,87 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return content(study.store, study.plan.stages)
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+class Notes:
+    """A tracker that writes down in a file of each stage what it is told."""
+
+    def __init__(self, folder: Path, study: str) -> None:
+        self.folder = folder
+
+    def _note(self, identity: str, *words: Any) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / identity).open("a") as file:
+            file.write(json.dumps(words) + "\n")
+
+    def begin(self, stage: Any, step: int) -> None:
+        self._note(stage.identity, "begin", stage.name, step)
+
+    def record(self, identity: str, step: int, values: Any) -> None:
+        self._note(identity, "record", step, values)
+
+    def end(self, identity: str, status: str, values: Any) -> None:
+        self._note(identity, "end", status)
+
+    def close(self) -> None:
+        pass
 
 
-def test_a_csv_file_of_each_stage_has_a_row_for_each_record(tmp_path: Path, alone: dict[str, Any]) -> None:
-    study, _ = performed(tmp_path, "csv")
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Any]]:
+    """The tracker `notes`, and what it wrote down of a stage of the store in `tmp_path`."""
+    monkeypatch.setitem(TRACKERS, "notes", Notes)
+
+    def read(identity: str) -> list[Any]:
+        path = tmp_path / "tracking" / "notes" / identity
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    return read
+
+
+def test_a_tracker_gets_each_record_of_each_stage(tmp_path: Path, alone: dict[str, Any], notes: Any) -> None:
+    study, _ = performed(tmp_path, "notes")
     assert not differences(study.store, alone)
     for name, planned in study.plan.stages.items():
-        rows, records = rows_of(tmp_path / "tracking" / "csv" / f"{name}.csv"), study.store.records(name)
-        assert [int(row["step"]) for row in rows] == [record["step"] for record in records]
-        assert {row["stage"] for row in rows} == {planned.name}
-        for row, record in zip(rows, records, strict=True):
-            assert float(row["val/loss"]) == record["val"]["loss"]
-            assert float(row["rate"]) == record["rate"]
+        begin, *records, end = notes(name)
+        assert (begin, end) == (["begin", planned.name, 0], ["end", "complete"])
+        stored = study.store.records(name)
+        assert [step for _, step, _ in records] == [record["step"] for record in stored]
+        assert [values["val/loss"] for *_, values in records] == [record["val"]["loss"] for record in stored]
+        assert [values["rate"] for *_, values in records] == [record["rate"] for record in stored]
 
 
-def test_records_come_as_they_are_made(tmp_path: Path) -> None:
+def test_records_come_as_they_are_made(tmp_path: Path, notes: Any) -> None:
     study = headstart.Study(STUDY, store=tmp_path)
-    lines = []
-    for event in study.perform(workers=0, tracking=Tracking(["csv"], study.plan, study.store)):
-        if isinstance(event, Started):
-            path = tmp_path / "tracking" / "csv" / f"{event.identity}.csv"
-        elif isinstance(event, (Progress, Finished)):
-            lines.append(len(rows_of(path)) if path.exists() else 0)
-    assert sorted(set(lines)) == [0, 1, 2, 3]
+    counts = []
+    for event in study.perform(workers=0, tracking=Tracking(["notes"], study.plan, study.store)):
+        if isinstance(event, Progress):
+            counts.append(len(notes(event.identity)) - 1)
+    assert sorted(set(counts)) == [0, 1, 2]
 
 
-def test_a_resumed_stage_goes_on_in_its_file_and_void_records_go(tmp_path: Path) -> None:
+def test_a_resumed_stage_begins_after_its_last_step_and_what_is_not_finite_is_left_out(
+    tmp_path: Path, notes: Any
+) -> None:
     study = headstart.Study(STUDY, store=tmp_path)
     name, planned = next(iter(study.plan.stages.items()))
-    tracking = Tracking(["csv"], study.plan, study.store)
+    tracking = Tracking(["notes"], study.plan, study.store)
 
     def event(kind: Any, **more: Any) -> None:
         assert list(tracking.take(kind(name, planned.name, **more))) == []
 
     event(Started, attempt=1)
-    for step in (1, 2, 3):
-        event(Progress, step=step, steps=5, record={"step": step, "val": {"loss": float(step)}})
+    event(Progress, step=1, steps=5, record={"step": 1, "val": {"loss": 1.0}})
     event(Stopped, reason="limit")
     event(Started, attempt=2, step=2)
-    event(Progress, step=3, steps=5, record={"step": 3, "val": {"loss": 0.5, "accuracy": 1.0}})
     event(Started, attempt=3, step=3)  # its worker died
-    event(Progress, step=4, steps=5, record={"step": 4, "val": {"loss": None}})
-    rows = rows_of(tmp_path / "tracking" / "csv" / f"{name}.csv")
-    assert [(row["step"], row["val/loss"], row["val/accuracy"]) for row in rows] == [
-        ("1", "1.0", ""),
-        ("2", "2.0", ""),
-        ("3", "0.5", "1.0"),
-        ("4", "", ""),
+    event(Progress, step=4, steps=5, record={"step": 4, "val": {"loss": None, "accuracy": 1.0}})
+    assert notes(name) == [
+        ["begin", planned.name, 0],
+        ["record", 1, {"val/loss": 1.0}],
+        ["end", "stopped"],
+        ["begin", planned.name, 2],
+        ["end", "stopped"],
+        ["begin", planned.name, 3],
+        ["record", 4, {"val/accuracy": 1.0}],
     ]
 
 
@@ -131,7 +162,7 @@ def test_functions_of_one_name_all_get_the_events(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [ValueError("no room\nfor it"), SystemExit(3)])
 def test_a_tracker_that_fails_is_said_once_and_dropped(
-    tmp_path: Path, alone: dict[str, Any], error: BaseException
+    tmp_path: Path, alone: dict[str, Any], error: BaseException, notes: Any
 ) -> None:
     calls: list[Event] = []
 
@@ -139,26 +170,28 @@ def test_a_tracker_that_fails_is_said_once_and_dropped(
         calls.append(event)
         raise error
 
-    study, events = performed(tmp_path, fail, "csv")
+    study, events = performed(tmp_path, fail, "notes")
     notices = [event.text for event in events if isinstance(event, Notice)]
     assert len(notices) == len(calls) == 1
     assert "fail failed (" in notices[0]
     assert "the run goes on" in notices[0]
     assert "\n" not in notices[0]
     assert not differences(study.store, alone)
-    assert len(list((tmp_path / "tracking" / "csv").iterdir())) == 2
+    assert all(notes(name)[-1] == ["end", "complete"] for name in study.plan.stages)
 
 
-def test_a_folder_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path, alone: dict[str, Any]) -> None:
+def test_a_folder_that_cannot_be_written_does_not_stop_the_run(
+    tmp_path: Path, alone: dict[str, Any], notes: Any
+) -> None:
     (tmp_path / "tracking").write_text("in the way")
-    study, events = performed(tmp_path, "csv")
+    study, events = performed(tmp_path, "notes")
     assert sum(isinstance(event, Notice) for event in events) == 1
     assert not differences(study.store, alone)
 
 
-def test_stages_that_are_done_already_are_not_tracked_again(tmp_path: Path) -> None:
+def test_stages_that_are_done_already_are_not_tracked_again(tmp_path: Path, notes: Any) -> None:
     performed(tmp_path)
-    _, events = performed(tmp_path, "csv")
+    _, events = performed(tmp_path, "notes")
     assert all(isinstance(event, Skipped) for event in events)
     assert not (tmp_path / "tracking").exists()
 
@@ -330,12 +363,27 @@ def test_an_unknown_tracker_is_refused_with_the_nearest_name(tmp_path: Path) -> 
         headstart.run(STUDY, store=tmp_path, track="tensorbord")
 
 
-def test_the_command_line_tracks_with_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_is_refused_with_what_holds_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "study.toml"
     file.write_text(headstart_toml())
-    words = ["run", file, "--track", "csv", "--workers", 1, "--store", tmp_path / "runs"]
+    assert command("run", file, "--track", "csv", "--store", tmp_path / "runs") == 2
+    assert capsys.readouterr().err == (
+        "headstart: --track: csv is no tracker any more; `--tidy FILE.csv` of run and report writes scores and curves, "
+        "and `headstart show STAGE` prints the records of a stage\n"
+    )
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_command_line_tracks_with_workers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TRACKERS, "notes", Notes)
+    file = tmp_path / "study.toml"
+    file.write_text(headstart_toml())
+    words = ["run", file, "--track", "notes", "--workers", 1, "--store", tmp_path / "runs"]
     assert command(*words) == 0, capsys.readouterr().err
-    assert {len(rows_of(path)) for path in (tmp_path / "runs" / "tracking" / "csv").iterdir()} == {2, 3}
+    paths = (tmp_path / "runs" / "tracking" / "notes").iterdir()
+    assert {len(path.read_text().splitlines()) for path in paths} == {2 + 2, 2 + 3}
 
 
 def test_trackers_are_imported_where_they_are_asked_for_only(tmp_path: Path) -> None:
@@ -343,7 +391,7 @@ def test_trackers_are_imported_where_they_are_asked_for_only(tmp_path: Path) -> 
         (
             "import sys, headstart, headstart.tracking\n"
             f"study = headstart.Study({json.dumps(STUDY)}, store={str(tmp_path)!r})\n"
-            "headstart.run(study, track='csv')\n"
+            "headstart.run(study, track=lambda event: None)\n"
             "sys.exit(','.join({'tensorboard', 'wandb', 'mlflow', 'torch.utils.tensorboard'} & set(sys.modules)) or 0)"
         )
         .replace("true", "True")
@@ -353,14 +401,12 @@ def test_trackers_are_imported_where_they_are_asked_for_only(tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
 
 
-def test_a_stage_that_fails_ends_in_its_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_that_fails_ends_in_its_tracker(tmp_path: Path, notes: Any) -> None:
     study = headstart.Study(STUDY, store=tmp_path)
     name, planned = next(iter(study.plan.stages.items()))
-    tracking = Tracking(["csv"], study.plan, study.store)
-    ends: list[Any] = []
-    monkeypatch.setattr("headstart.tracking.CsvTracker.end", lambda _, *words: ends.append(words))
+    tracking = Tracking(["notes"], study.plan, study.store)
     list(tracking.take(Failed(name, planned.name, "not tried", tried=False)))
-    assert ends == []
+    assert notes(name) == []
     list(tracking.take(Started(name, planned.name, 1)))
     list(tracking.take(Failed(name, planned.name, "broken")))
-    assert ends == [(name, "failed", {})]
+    assert notes(name) == [["begin", planned.name, 0], ["end", "failed"]]

@@ -267,7 +267,7 @@ def run(
     scale: `tiny`, `small` or `paper`, of a study that has scales.
     plugins: files or modules of your own whose kinds the study uses.
     on_event: called with every event (a log, a progress bar); what it raises ends the run.
-    track: where records are passed on to as they come: `csv`, `tensorboard`, `wandb`, `mlflow`, or a function that gets
+    track: where records are passed on to as they come: `tensorboard`, `wandb`, `mlflow`, or a function that gets
     copies of all events. None of them can change a result, and one that fails is dropped.
     Raises: BadInput for a wrong study, or a tracker that is not installed; RuntimeError naming stages that failed.
     """

@@ -63,7 +63,7 @@ def run(
     ranks: opt.RanksOption = None,
     store: opt.StoreOption = None,
     data: opt.DataOption = None,
-    weights: opt.WeightsOption = None,
+    _weights: opt.WeightsOption = None,
     json: opt.JsonOption = None,
     tidy: opt.TidyOption = None,
     figure_width: opt.WidthOption = None,
@@ -74,26 +74,20 @@ def run(
     track: opt.TrackOption = None,
 ) -> None:
     """Run a study: train what is missing, then print its table."""
-    ways: dict[str, Any] = {"on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks}
-    settings, key = {"store": store, "data": data, "mixer": mixer, "scale": scale}, ""
-    if dry_run and not (plugin or mixer):
-        from headstart.verbs.look import print_recalled
+    from headstart.api import Study
+    from headstart.runner.stacks import read_stack
+    from headstart.verbs.dry_run import dry_run_study
+    from headstart.verbs.perform import Outputs, run_study
 
-        key = print_recalled(study, store, [settings, ways, overrides, workers, threads, device, stack, weights])
-    with opt.without_collection():
-        from headstart.api import Study
-        from headstart.runner.stacks import read_stack
-        from headstart.verbs.dry_run import dry_run_study
-        from headstart.verbs.perform import Outputs, run_study
-
-        ways["stack"] = read_stack(stack)
-        bound = Study(study, overrides or [], plugins=plugin or [], absent="open" if dry_run else "refuse", **settings)
-        if dry_run and on:
-            raise BadInput(f"--on: {on!r}: --dry-run estimates for this machine and trains nothing; leave one out")
-        runtime = bound.runtime(workers=workers, threads=threads, device=device, **ways)
-        outputs = Outputs(json, tidy, figure_width, pivot=pivot)
-        if dry_run:
-            return dry_run_study(bound, runtime, key)
+    ways: dict[str, Any] = {"on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks, "stack": read_stack(stack)}
+    settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
+    bound = Study(study, overrides or [], plugins=plugin or [], absent="open" if dry_run else "refuse", **settings)
+    if dry_run and on:
+        raise BadInput(f"--on: {on!r}: --dry-run estimates for this machine and trains nothing; leave one out")
+    runtime = bound.runtime(workers=workers, threads=threads, device=device, **ways)
+    outputs = Outputs(json, tidy, figure_width, pivot=pivot)
+    if dry_run:
+        return dry_run_study(bound, runtime)
     raise typer.Exit(run_study(bound, runtime, outputs, track or []))
 
 

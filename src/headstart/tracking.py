@@ -1,4 +1,4 @@
-"""Records of a running study, passed on as they come: to CSV files, TensorBoard, Weights & Biases, MLflow, a function.
+"""Records of a running study, passed on as they come: to TensorBoard, Weights & Biases, MLflow, a function.
 
 A tracker sees copies, after the store has what they say: it cannot change a result. One that fails is dropped, which is
 said once, and the run goes on. What they write lies in `<store>/tracking/`; nothing is sent anywhere unless variables
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import csv
-import io
 import json
 import math
 import os
@@ -21,10 +19,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headstart.errors import BadInput, first_line, nearest
-from headstart.guard import guarded
 from headstart.runner.events import Event, Failed, Finished, Notice, Progress, Started, Stopped
 from headstart.spec import flat
-from headstart.store import Store, publish
+from headstart.store import Store
 from headstart.study.plan import Plan, PlannedStage
 
 Track = str | Callable[[Event], None]
@@ -55,57 +52,6 @@ def settings_of(stage: PlannedStage) -> dict[str, Any]:
     """What a stage is, as the trackers show it."""
     spec = stage.spec.model_dump(mode="json", exclude={"parent"})
     return {"identity": stage.identity, "stage": stage.name, "arms": ", ".join(stage.arms), **spec}
-
-
-class CsvTracker:
-    """A file for each stage, `<identity>.csv`, with a row for each record."""
-
-    def __init__(self, folder: Path, study: str) -> None:
-        del study
-        self.folder = folder
-        self._rows: dict[str, list[dict[str, Any]]] = {}
-        self._names: dict[str, str] = {}
-
-    def begin(self, stage: PlannedStage, step: int) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path, rows = self._path(stage.identity), list[dict[str, Any]]()
-        if step and path.exists():
-            with path.open(newline="", encoding="utf-8") as file:
-                rows = [row for row in csv.DictReader(file) if int(row["step"]) <= step]
-        self._rows[stage.identity], self._names[stage.identity] = rows, guarded(stage.name)
-        if path.exists():
-            self._write(stage.identity)
-
-    def record(self, identity: str, step: int, values: Mapping[str, float]) -> None:
-        rows = self._rows[identity]
-        rows.append({"stage": self._names[identity], "step": step, **values})
-        if len(rows) > 1 and rows[-1].keys() <= rows[0].keys():
-            with self._path(identity).open("a", newline="", encoding="utf-8") as file:
-                csv.DictWriter(file, list(rows[0]), lineterminator="\n").writerow(rows[-1])
-        else:
-            self._write(identity)
-
-    def _write(self, identity: str) -> None:
-        """The whole file: at first, and where a record has a column more."""
-        rows = self._rows[identity]
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        rows[:] = [{name: row.get(name, "") for name in names} for row in rows]
-        out = io.StringIO()
-        writer = csv.DictWriter(out, names, lineterminator="\n")
-        if rows:
-            writer.writeheader()
-        writer.writerows(rows)
-        publish(self._path(identity), out.getvalue().encode())
-
-    def _path(self, identity: str) -> Path:
-        return self.folder / f"{identity}.csv"
-
-    def end(self, identity: str, status: str, values: Mapping[str, float]) -> None:
-        del status, values
-        del self._rows[identity]
-
-    def close(self) -> None:
-        pass
 
 
 class TensorBoardTracker:
@@ -229,11 +175,16 @@ class MlflowTracker:
 
 
 TRACKERS: dict[str, type[Tracker]] = {
-    "csv": CsvTracker,
     "tensorboard": TensorBoardTracker,
     "wandb": WandbTracker,
     "mlflow": MlflowTracker,
 }
+
+
+INSTEAD_OF_CSV = (
+    "`--tidy FILE.csv` of run and report writes scores and curves, "
+    "and `headstart show STAGE` prints the records of a stage"
+)
 
 
 class Tracking:
@@ -252,13 +203,15 @@ class Tracking:
                 alike = sum(key.partition(" ")[0] == name for key in self._trackers)  # two lambdas have one name
                 self._trackers[f"{name} {alike + 1}" if alike else name] = item
                 continue
+            if item == "csv":
+                raise BadInput(f"{option}: csv is no tracker any more; {INSTEAD_OF_CSV}")
             if item not in TRACKERS:
                 raise BadInput(f"{option}: {nearest(item, TRACKERS)}")
             try:
                 self._trackers[item] = TRACKERS[item](store.root / FOLDER / item, plan.study.name)
             except ImportError as error:
                 raise BadInput(
-                    f"{option}: {item} is not installed ({error}): pip install 'headstart[track]', or take csv"
+                    f"{option}: {item} is not installed ({error}): pip install 'headstart[track]', or leave it out"
                 ) from None
             except Exception as error:  # a package that is there and does not go with another one
                 raise BadInput(

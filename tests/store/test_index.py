@@ -6,9 +6,6 @@ import io
 import json
 import multiprocessing
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ from support.kept_store import STAGES, command, copied, make_store
 import headstart
 from headstart.store import Store, publish_json
 from headstart.store.index import INDEX
-from headstart.study.listing import KEPT, PLANS, stage_rows, states
+from headstart.study.listing import stage_rows, states
 from headstart.verbs import terminal
 
 
@@ -183,125 +180,6 @@ def test_the_dry_run_of_finished_stages_says_so_from_the_index(
     os.unlink(store.root / INDEX)
     assert command("run", study.source, "--dry-run", "--store", store.root) == 0
     assert f"{STAGES} finished" in capsys.readouterr().out
-
-
-def dry_run(store: Store, source: str, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What `run --dry-run` prints."""
-    assert command("run", source, *words, "--dry-run", "--store", store.root) == 0
-    return capsys.readouterr().out
-
-
-@pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the studies that are planned from now on."""
-    names: list[str] = []
-    real = headstart.Study._planned
-
-    def counted(self: headstart.Study, *arguments: Any) -> Any:
-        names.append(self.source)
-        return real(self, *arguments)
-
-    monkeypatch.setattr(headstart.Study, "_planned", counted)
-    return names
-
-
-def test_a_finished_plan_is_printed_again_without_planning(
-    store: Store, study: headstart.Study, tmp_path: Path, capsys: pytest.CaptureFixture[str], planned: list[str]
-) -> None:
-    source = shutil.copy(study.source, tmp_path / "kept.toml")
-    first = dry_run(store, source, capsys)
-    assert dry_run(store, source, capsys) == first
-    assert len(planned) == 1
-    program = "import sys; from headstart.cli import main; code = main(sys.argv[1:]); assert 'torch' not in sys.modules"
-    words = ["run", source, "--dry-run", "--store", str(store.root)]
-    done = subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True, text=True)
-    assert f"{STAGES} distinct stages, {STAGES} finished" in done.stdout
-
-
-@pytest.mark.parametrize(
-    "change_of", ["study", "base", "override", "stage", "environment", "data", "package", "damage"]
-)
-def test_a_kept_plan_is_not_printed_once_anything_that_it_was_made_of_has_changed(
-    store: Store,
-    study: headstart.Study,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    planned: list[str],
-    change_of: str,
-) -> None:
-    base, words, file = tmp_path / "base.toml", list[str](), tmp_path / "kept.toml"
-    base.write_text(Path(study.source).read_text())
-    file.write_text('extends = "base.toml"\nname = "kept"\n')
-    dry_run(store, str(file), capsys)
-    dry_run(store, str(file), capsys)
-    assert len(planned) == 1
-    if change_of in ("study", "base"):
-        path = file if change_of == "study" else base
-        path.write_text(path.read_text() + "# read again\n")
-    elif change_of == "override":
-        words = ["seed=0"]
-    elif change_of == "stage":
-        shutil.rmtree(store.folder(finetuned(study)))
-    elif change_of == "environment":
-        monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path))
-    elif change_of == "data":
-        words = ["--data", str(tmp_path)]
-    elif change_of == "package":
-        monkeypatch.setattr("headstart.study.listing.stamps", lambda files: [(str(path), 0, 0) for path in files])
-    else:
-        (store.root / PLANS).write_bytes((store.root / PLANS).read_bytes().replace(b"complete", b"absent!!"))
-    text = dry_run(store, str(file), capsys, *words)
-    assert len(planned) == 2
-    assert f"{STAGES - (change_of == 'stage')} finished" in text
-
-
-def test_a_plan_is_kept_only_where_files_alone_decide_it(
-    store: Store, study: headstart.Study, tmp_path: Path, capsys: pytest.CaptureFixture[str], planned: list[str]
-) -> None:
-    unfinished, like = tmp_path / "unfinished.toml", tmp_path / "like.toml"
-    text = Path(study.source).read_text()
-    unfinished.write_text(text.replace("1e-3, 3e-3", "1e-3, 2e-3"))
-    like.write_text(text + "# like = weights that are elsewhere\n")
-    for source in (unfinished, unfinished, like, like):
-        dry_run(store, str(source), capsys)
-    assert len(planned) == 4
-    assert not (store.root / PLANS).exists()
-    for count in range(KEPT + 2):  # the last ones are kept
-        dry_run(store, study.source, capsys, "seed=0", "--threads", str(count + 1))
-    assert len(json.loads((store.root / PLANS).read_bytes().split(b"\n")[1])) == KEPT
-
-
-def test_the_plan_of_a_study_that_reads_files_is_kept_until_they_change(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], planned: list[str]
-) -> None:
-    data, source = tmp_path / "signs.csv", tmp_path / "signs.toml"
-    rows = [f"{'up' if i % 2 else 'down'},{i % 2},{1 - i % 2},{i % 3}" for i in range(60)]
-    data.write_text("\n".join(["label,a,b,c", *rows]) + "\n")
-    source.write_text(
-        f"""
-name = "signs"
-[stages.finetune]
-objective = {{ kind = "classify" }}
-task = {{ kind = "own", file = "{data}", layout = {{ target = "label" }} }}
-model = {{ width = 8, blocks = 1 }}
-budget = {{ steps = 1 }}
-[arms.scratch]
-[report]
-baselines = false
-"""
-    )
-    store = Store(tmp_path / "runs")
-    assert command("run", source, "--store", store.root, "--workers", "0") == 0
-    capsys.readouterr()
-    planned.clear()
-    first = dry_run(store, str(source), capsys)
-    assert "complete" in first
-    assert dry_run(store, str(source), capsys) == first
-    assert len(planned) == 1
-    data.write_text(data.read_text().replace("up,1", "up,9", 1))
-    assert "absent" in dry_run(store, str(source), capsys)
-    assert len(planned) == 2
 
 
 @pytest.mark.parametrize("width", [24, 80, 200])

@@ -66,13 +66,6 @@ def base_path(name: str, folder: Path | None) -> Path:
     return _built_in(name, {**built_in_studies(), **tables_in(studies_folder() / "parts")}, "extends")
 
 
-def files_of(path: Path) -> list[Path]:
-    """The file of a study and those that it extends. Raises: BadInput where one cannot be read."""
-    names = table_of(path).get("extends", ())
-    bases = [base_path(name, path.parent) for name in ([names] if isinstance(names, str) else names)]
-    return [path, *(file for base in bases for file in files_of(base))]
-
-
 def _built_in(name: str, known: dict[str, Path], key: str) -> Path:
     full = _known_as(name, known)
     if full is None:

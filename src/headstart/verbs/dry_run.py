@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 from rich.text import Text
 
@@ -16,22 +15,16 @@ from headstart.store import DONE
 from headstart.study.budgets import lacking
 from headstart.study.costs import Speed, speed_here
 from headstart.study.estimate import Cost, TimeLeft, measure
-from headstart.study.files import files_of, study_path, study_text
-from headstart.study.listing import PrintedPlan, remember_plan
 from headstart.study.listing import states as stored_states
 from headstart.study.words import count, duration
 from headstart.text import many
 from headstart.verbs.checks import print_absent
-from headstart.verbs.look import print_plan
 from headstart.verbs.perform import scale_lines
-from headstart.verbs.terminal import console
+from headstart.verbs.terminal import console, table
 
 
-def dry_run_study(study: Study, runtime: Runtime, key: str = "") -> None:
-    """The distinct stages, their parameters and what they would cost here. Needs no data where sizes are known.
-
-    key: of the command, under which a plan whose stages are all finished is kept for the next time.
-    """
+def dry_run_study(study: Study, runtime: Runtime) -> None:
+    """The distinct stages, their parameters and what they would cost here. Needs no data where sizes are known."""
     runtime = replace(runtime, device=choose_device(runtime.device))
     slots, plan = max(runtime.workers, 1), study.plan
     stages = plan.every_stage
@@ -40,8 +33,7 @@ def dry_run_study(study: Study, runtime: Runtime, key: str = "") -> None:
     stored = stored_states(study.store, (identity for identity in stages if identity not in absent))
     states = {i: stored.get(i) or ("no data" if absent[i].data else "no weights") for i in stages}
     done = {identity for identity, state in states.items() if state in DONE}
-    above = [f"store {study.store.root}", *scale_lines(study)]
-    for line in above:
+    for line in (f"store {study.store.root}", *scale_lines(study)):
         console().print(Text(line))
     costs, speed = measure(study.survey(), runtime, speed_here(), done)
     by_identity = {cost.planned.identity: cost for cost in costs}
@@ -66,27 +58,14 @@ def dry_run_study(study: Study, runtime: Runtime, key: str = "") -> None:
         lines.append(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
     if apart:
         lines.append(f"The data of {many(len(apart), 'stage')} are not in {study.data}; sizes are those of the papers.")
-    printed = PrintedPlan(above, HEADS, rows, lines)
-    print_plan(printed)
+    console().print(table(HEADS, rows, right=(4, 6, 7, 8, 9, 10, 11, 12, 13)))
+    for line in lines:
+        console().print(Text(line))
     print_absent(absent.values())
     if unknown:
         console().print(
             f"The cost of {many(unknown, 'stage')} is unknown until what they read is there, and is not counted."
         )
-    if key and len(done) == len(stages) and (files := _files_of(study)) is not None:
-        remember_plan(study.store, key, printed, list(stages), files)
-
-
-def _files_of(study: Study) -> list[Path] | None:
-    """All files that a plan was made of; None where more than files decided: own code, weights, or absent data."""
-    specs = [planned.spec for planned in study.plan.every_stage.values()]
-    files = files_of(study_path(study.source))
-    texts = [*study.overrides, *map(study_text, files)]
-    weights = any(spec.checkpoint or hasattr(spec.model, "source") for spec in specs) or any("like" in t for t in texts)
-    if study.plan.plugins or study.spec.stood_in or weights:
-        return None
-    tasks = {id(spec.task): spec.task for spec in specs}.values()
-    return [*files, *{file for task in tasks if not task.generated for file in task.files(study.data)}]
 
 
 HEADS = ["stage", "arm", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples"]

@@ -13,13 +13,12 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
 from headstart.errors import BadInput, nearest
 from headstart.spec import read
-from headstart.store import Store, publish, store_folder, store_folder_for
-from headstart.study.listing import COLUMNS, PrintedPlan, plan_key, recall_plan, stage_rows
+from headstart.store import Store, publish, store_folder
+from headstart.study.listing import COLUMNS, stage_rows
 from headstart.study.words import count, duration
 from headstart.verbs.data import show_file
 from headstart.verbs.terminal import check_replaceable, console, table, writable_file
@@ -53,29 +52,6 @@ def print_listing(what: Sequence[str], store: str | None, json: str | None = Non
         raise BadInput(f"ls: {option} is for stages; leave it out, or list stages")
     lists = {"tasks": _tasks, "mixers": _mixers, "checkpoints": _checkpoints}
     return _studies(store, data) if names[0] == "studies" else lists[names[0]]()
-
-
-def print_plan(plan: PrintedPlan) -> None:
-    """The table of `run --dry-run`, and the lines below it."""
-    out = console()
-    out.print(table(plan.heads, plan.rows, right=(4, 6, 7, 8, 9, 10, 11, 12, 13)))
-    for line in plan.below:
-        out.print(Text(line))
-
-
-def print_recalled(study: str, store: str | None, options: Sequence[Any]) -> str:
-    """Print the plan that a dry run with these options has kept, where nothing that it was made of has changed.
-
-    The command ends with that. Returns the key under which the plan of this one is to be kept.
-    """
-    key = plan_key([study, *options])
-    plan = recall_plan(Store(store_folder_for(study, store)), key)
-    if plan is None:
-        return key
-    for line in plan.above:
-        console().print(Text(line))
-    print_plan(plan)
-    raise typer.Exit(0)
 
 
 def _stages(store: str | None, filters: Sequence[str], json: str | None) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import gc
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
@@ -99,7 +98,7 @@ JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="
 TidyOption = Annotated[str | None, typer.Option("--tidy", metavar="FILE", help="Scores and curves: .csv, .parquet.")]
 TrackOption = Annotated[
     list[str] | None,
-    typer.Option("--track", metavar="NAME", help="Log training to csv, tensorboard, wandb or mlflow; repeatable."),
+    typer.Option("--track", metavar="NAME", help="Log training to tensorboard, wandb or mlflow; repeatable."),
 ]
 WidthOption = Annotated[str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")]
 ServeOption = Annotated[
@@ -135,17 +134,6 @@ WeightsOption = Annotated[
         help="Folder of checkpoints (HEADSTART_WEIGHTS, else ./weights).",
     ),
 ]
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Python looks for no circular garbage, of which there is next to none while libraries are imported and a study is
-    planned: it takes a fifth of the time of `run --dry-run`."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class _Outlasting:
