@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -420,3 +421,32 @@ def test_several_targets_of_a_sequence_are_refused_with_what_to_do(estimator: ty
         SequenceClassifier(**QUICK).fit([], [])
     with pytest.raises(BadInput, match=r"y: has 3 targets for each sequence; fit one estimator on each column of y"):
         estimator().fit(np.zeros((6, 4)), np.eye(6, 3))
+
+
+def long_table(descending=False):
+    """A row per position of `waves`, and the classes by id."""
+    X, y = waves()
+    frames = {i: pd.DataFrame({"x": values}) for i, values in enumerate(X)}
+    table = pd.concat(frames, names=["id", "time"]).reset_index()
+    return table.sort_values(["id", "time"], ascending=[not descending, True]), pd.Series(y)
+
+
+def test_labels_of_a_long_table_follow_its_ids_in_fit_and_score():
+    (table, y), (turned, _) = long_table(), long_table(descending=True)
+    model = quick(serve="summary", pretrain=False).fit(turned, y)
+    assert model.score(table, y) == model.score(turned, y) == model.score(turned, y[::-1]) > 0.9
+    assert model.predict(turned).tolist() == model.predict(table)[::-1].tolist()
+    for labels in (y.to_list(), y.to_numpy()):
+        with pytest.raises(BadInput, match="give a series of pandas whose index holds these ids, or a dict of them"):
+            quick().fit(turned, labels)
+
+
+def test_arrays_with_the_channels_first_are_noticed():
+    X, y = waves(channels=2)
+    turned = np.stack(X).swapaxes(1, 2)
+    for data in (turned, list(turned)):
+        with pytest.warns(UserWarning, match="X: read as 2 positions of 20 channels; .*channels_first=True in Python"):
+            quick(serve="summary", pretrain=False).fit(data, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick(serve="summary", pretrain=False, channels_first=True).fit(turned, y)

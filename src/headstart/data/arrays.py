@@ -180,8 +180,7 @@ def _turned(array: np.ndarray, spec: LayoutSpec, table: Table) -> np.ndarray:
         return array
     if spec.channels_first:
         return array.swapaxes(1, 2)
-    if array.shape[2] > array.shape[1]:
-        table.notes.append(other_way(*array.shape[1:]))
+    table.notes += other_way(*array.shape[1:])
     return array
 
 
@@ -202,7 +201,11 @@ def list_table(items: Sequence[Any], source: str, spec: LayoutSpec) -> Table:
             )
     mistakes.check()
     column = list_column("values", arrays, places)
-    return Table({"values": column}, len(arrays), places, "a list of sequences", shape="list")
+    table = Table({"values": column}, len(arrays), places, "a list of sequences", shape="list")
+    shapes = [array.shape for array in arrays if array is not None and array.ndim == 2]
+    if shapes and not spec.channels_first:
+        table.notes += other_way(max(shape[0] for shape in shapes), shapes[0][1])
+    return table
 
 
 def unmasked(values: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.labels import check_numbers, class_names, position_labels, target_kind, words_of
+from headstart.data.labels import by_id, check_numbers, class_names, position_labels, target_kind, words_of
 from headstart.data.layout import ROLES, Layout, LayoutSpec
 from headstart.data.letters import coded, letters_of, text_kind
 from headstart.data.sequences import Sequences, as_tokens, needs_double
@@ -38,6 +38,9 @@ def build(
 
     Raises: BadInput with up to 20 mistakes, each with its place.
     """
+    if layout.shape == "long" and layout.id is not None:
+        words = table.columns[layout.id].words
+        labels, groups = by_id(labels, words, layout.id, "labels"), by_id(groups, words, layout.id, "groups")
     cells = Cells(table.places, frozenset(layout.spec.na), "." if layout.decimal == "auto" else layout.decimal)
     notes = list(table.notes)
     _check_kind(table, layout)
@@ -207,8 +210,8 @@ def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes
     if len(columns) == 1:
         values = columns[0].values.reshape(offsets[-1], -1)
         channels = tuple(f"channel {f + 1}" for f in range(values.shape[1])) if wide else names
-        if values.shape[1] > longest.max() and not (spec.channels_first or layout.by_format):
-            notes.append(other_way(int(longest.max()), values.shape[1]))
+        if not (spec.channels_first or layout.by_format):
+            notes += other_way(int(longest.max()), values.shape[1])
         return Parts(values, offsets, np.arange(table.rows), channels)
     values = np.full((offsets[-1], len(columns)), np.nan)
     for f, column in enumerate(columns):

@@ -13,6 +13,7 @@ from headstart.data.rows import array_of, column_of
 from headstart.data.table import Cells, Column, Words, arrow_numbers, texts_of
 from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes, Places
+from headstart.text import first_few
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+\.\d*[eE][+-]\d{2,}$")
 """Whole numbers as programs write them: 1.0, 1., 1.000e+00. 1E2 is a name."""
@@ -150,6 +151,38 @@ def words_of(values: Any, column: Column | None, rows: np.ndarray, what: str) ->
             f"{what}: holds values that are neither texts nor numbers; give one text or number for each sequence"
         )
     return result.words
+
+
+def by_id(values: Any, ids: Sequence[str | None], column: str | None, what: str) -> Any:
+    """Labels or groups of a long table, in the order in which its ids (of each row) first come.
+
+    They are a mapping of ids, or a series of pandas whose index holds the ids; None stays. Raises: BadInput for
+    anything else, whose order may be another one than that of the table, and for ids without a value.
+    """
+    if values is None:
+        return None
+    index = getattr(values, "index", None)
+    if isinstance(values, Mapping):
+        keys, items = list(values), list(values.values())
+    elif index is not None and not callable(index) and hasattr(values, "to_list"):
+        keys, items = list(index), values.to_list()
+    else:
+        raise BadInput(
+            f"{what}: are a {type(values).__name__} in some order, and sequences of a table with a row per position "
+            f"have theirs by {column!r}: give a series of pandas whose index holds these ids, or a dict of them"
+        )
+    words = column_of(what, keys, Places(what)).words
+    known = {(word or "").strip(): item for word, item in zip(words, items, strict=True)}
+    if len(known) < len(items):
+        raise BadInput(f"{what}: has {len(items):,} entries for {len(known):,} ids; give one for each id")
+    wanted = list(dict.fromkeys((word or "").strip() for word in ids))
+    lost = [name for name in wanted if name not in known]
+    if lost:
+        raise BadInput(
+            f"{what}: has no entry for {len(lost):,} of the {len(wanted):,} ids in {column!r}, such as {lost[0]!r} (it "
+            f"has {first_few(list(map(repr, known)), 3)}); give one for each, None where there is none"
+        )
+    return [known[name] for name in wanted]
 
 
 def position_labels(

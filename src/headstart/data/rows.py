@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import TOTAL, reading
-from headstart.data.layout import check_names
+from headstart.data.layout import TIME, check_names, plain
 from headstart.data.table import Column, Table, Type, arrow_lists, arrow_numbers, arrow_texts, is_list, is_text
 from headstart.data.text import is_number, lines, number_name
 from headstart.errors import BadInput, Mistakes, Places, one_line
@@ -286,12 +286,35 @@ def frame(data: Any, source: str) -> Table | None:
     check_names((str(name) for name in getattr(data, "column_names", data.columns)), source)
     try:
         pandas = "pandas" in sys.modules and isinstance(data, sys.modules["pandas"].DataFrame)
+        data, roles, notes = _of_pandas(data) if pandas else (data, {}, [])
         table = pyarrow.Table.from_pandas(data, preserve_index=False) if pandas else pyarrow.table(data)
     except (pyarrow.ArrowException, ValueError, TypeError) as error:
         raise BadInput(
             f"{source}: cannot be read as a table ({one_line(error, 200)}); give each column one kind of values"
         ) from None
-    return arrow_table(table, source, "a table")
+    whole = arrow_table(table, source, "a table")
+    whole.roles |= roles
+    whole.notes += notes
+    return whole
+
+
+def _of_pandas(data: Any) -> tuple[Any, dict[str, str], list[str]]:
+    """A frame whose cells are lists where they were series or frames, and whose index of ids and times, as sktime has
+    it, is two columns; which these are; and what is said of another index of several levels."""
+    nested = [name for name in data.columns if any(hasattr(cell, "to_numpy") for cell in data[name].head(1_000))]
+    if nested:
+        data = data.copy(deep=False)
+    for name in nested:
+        data[name] = [cell.to_numpy().tolist() if hasattr(cell, "to_numpy") else cell for cell in data[name]]
+    levels = [None if name is None else str(name) for name in data.index.names]
+    if len(levels) == 1:
+        return data, {}, []
+    timely = levels[-1] is None or plain(levels[-1]).startswith("time") or plain(levels[-1]) in TIME
+    if len(levels) > 2 or not timely:
+        names = ", ".join(map(repr, levels))
+        return data, {}, [f"the index ({names}) is not used; reset_index() makes columns of it"]
+    names = [name or default for name, default in zip(levels, ("instance", "time"), strict=True)]
+    return data.rename_axis(names).reset_index(), {"id": names[0], "time": names[1]}, []
 
 
 def arrow_table(table: Any, source: str, written: str) -> Table:

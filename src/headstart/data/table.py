@@ -393,8 +393,11 @@ class Cells:
             mistakes.add(self.places.source, f"{self.others:,} other cells are not numbers either")
 
 
-def other_way(length: int, width: int) -> str:
-    """What is said of sequences of more channels than positions."""
-    return (
-        f"read as {length:,} positions of {width:,} channels; where it is the other way round, set channels_first=true"
-    )
+def other_way(length: int, width: int) -> list[str]:
+    """What is said of sequences of more channels than positions; of others nothing."""
+    if width <= length:
+        return []
+    return [
+        f"read as {length:,} positions of {width:,} channels; where it is the other way round, set channels_first=true "
+        "(channels_first=True in Python)"
+    ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numbers
 import os
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +16,7 @@ from sklearn.utils import check_array, check_random_state
 
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.labels import class_name
+from headstart.data.table import other_way
 from headstart.data.text import is_number, number_name
 from headstart.errors import BadInput
 
@@ -90,6 +93,25 @@ def read_inputs(inputs: InputData, layout: LayoutSpec, labels: Any = None, group
         layout = layout.model_copy(update={"kind": "numbers"})
         sequences = read_sequences(inputs.data, layout, labels=labels, groups=groups, name=inputs.name)
     return sequences
+
+
+def warn_of_axes(sequences: Sequences) -> None:
+    """Warn where sequences have more channels than positions, as arrays (n, F, L) would that are read as (n, L, F)."""
+    layout = sequences.layout
+    if layout.shape == "list" and len(layout.channels) == 1 and not layout.spec.channels_first:
+        for note in other_way(int(sequences.lengths.max()), sequences.values.shape[-1]):
+            warnings.warn(f"{layout.source}: {note}", UserWarning, stacklevel=4)
+
+
+def labels_like(y: Any, labels: list[Any]) -> Any:
+    """Labels in the order of y, with its ids (of a mapping, or of an index of pandas), by which a long table finds
+    them."""
+    if isinstance(y, Mapping):
+        return dict(zip(y, labels, strict=True))
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(y, (pandas.Series, pandas.DataFrame)):
+        return pandas.Series(labels, index=y.index, dtype=object)
+    return labels
 
 
 def served_layout(inputs: InputData, sequences: Sequences) -> LayoutSpec:

@@ -22,6 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from headstart.data import LayoutSpec, Sequences
+from headstart.data.labels import by_id
 from headstart.errors import BadInput
 from headstart.estimator import inputs as reading
 from headstart.plugins import load_plugins, own_networks
@@ -158,6 +159,14 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             )
         return reading.read_inputs(inputs, layout)
 
+    def _in_order(self, X: Any, y: Any) -> Any:
+        """y in the order of the answers: of a table with a row per position that in which its ids first come."""
+        check_is_fitted(self)
+        layout = self.served_.config.layout
+        if layout.shape != "long" or y is None:
+            return y
+        return by_id(y, self._read(X).ids or (), layout.id, "y")
+
     def _inputs(self, X: Any, name: str = "X") -> reading.InputData:
         return reading.as_inputs(X, name, bool(self.channels_first))
 
@@ -170,6 +179,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         options = {"kind": self.kind, "target_kind": target, "channels_first": bool(self.channels_first)}
         layout = read(LayoutSpec, options)
         sequences = reading.read_inputs(inputs, layout, labels, groups)
+        reading.warn_of_axes(sequences)
         if len(sequences) < 2:
             raise BadInput("X: holds 1 sample; give sequences to learn from and others to choose on")
         fixed = reading.served_layout(inputs, sequences)
@@ -212,8 +222,10 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
 
     X: an array (n, L) or (n, L, F), a list of n sequences of any lengths, (L,) or (L, F) each, a list of texts or of
     lists of tokens, or a table of pandas, polars or Arrow, read as `headstart show` reads a file. NaN is a missing
-    value; at the end of a sequence it is cut off. y: n classes, of texts, whole numbers or booleans. A fit on an array
-    (n, L) predicts arrays of the same L, and lists of sequences of any length.
+    value; at the end of a sequence it is cut off. y: n classes, of texts, whole numbers or booleans; of a table with a
+    row per position a series of pandas whose index holds the ids, or a dict of them, and predictions are in the order
+    in which its ids first come. A fit on an array (n, L) predicts arrays of the same L, and lists of sequences of any
+    length.
 
     time: seconds, or a text such as `5m`, that a fit may take, for which training is shortened to what this machine
         does in it; None: all of the default training, the same on every machine.
@@ -255,7 +267,8 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         inputs = self._inputs(X)
         classes, codes = _classes(y)
         names = np.array(reading.safe_names(classes), dtype=object)
-        outcome = self._fit(inputs, names[codes].tolist(), "class", X_unlabelled, groups)
+        labels = reading.labels_like(y, names[codes].tolist())
+        outcome = self._fit(inputs, labels, "class", X_unlabelled, groups)
         self.outcome_ = with_config(outcome, reading.with_labels(outcome.served.config, classes))
         self.served_ = self.outcome_.served
         self.classes_ = classes
@@ -273,6 +286,10 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         order = np.argsort(reading.labels_of(self.served_.config))
         return self.served_.predict(self._read(X))[:, order]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy; of a table with a row per position y has its labels by id, as in a fit."""
+        return float(super().score(X, self._in_order(X, y), sample_weight))
+
     def _adopt(self, served: Served, source: str) -> Self:
         if not served.config.preparation.classes:
             raise BadInput(f"{source}: predicts numbers; load it with SequenceRegressor")
@@ -288,7 +305,8 @@ class SequenceRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc
     def fit(self, X: Any, y: Any, X_unlabelled: Any = None, groups: Any = None) -> Self:
         """Train, compare and choose; as `SequenceClassifier.fit`."""
         inputs = self._inputs(X)
-        self.outcome_ = self._fit(inputs, _target(y).astype(np.float64), "number", X_unlabelled, groups)
+        labels = reading.labels_like(y, _target(y).astype(np.float64).tolist())
+        self.outcome_ = self._fit(inputs, labels, "number", X_unlabelled, groups)
         self.served_ = self.outcome_.served
         return self
 
@@ -296,6 +314,10 @@ class SequenceRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc
         """(n,) the number of each sequence, in the unit of y."""
         check_is_fitted(self)
         return self.served_.predict(self._read(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R²; of a table with a row per position y has its numbers by id, as in a fit."""
+        return float(super().score(X, self._in_order(X, y), sample_weight))
 
     def _adopt(self, served: Served, source: str) -> Self:
         if served.config.preparation.classes:
@@ -325,6 +347,7 @@ def _target(y: Any) -> np.ndarray:
     """(n,) y, finite."""
     if y is None:
         raise BadInput("y: this estimator requires y to be passed, but the target y is None")
+    y = list(y.values()) if isinstance(y, Mapping) else y
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
         raise BadInput(f"y: has {shape[1]} targets for each sequence; fit one estimator on each column of y")
