@@ -311,8 +311,8 @@ def _of_pandas(data: Any) -> tuple[Any, dict[str, str], list[str]]:
         return data, {}, []
     timely = levels[-1] is None or plain(levels[-1]).startswith("time") or plain(levels[-1]) in TIME
     if len(levels) > 2 or not timely:
-        names = ", ".join(map(repr, levels))
-        return data, {}, [f"the index ({names}) is not used; reset_index() makes columns of it"]
+        index = ", ".join(map(repr, levels))
+        return data, {}, [f"the index ({index}) is not used; reset_index() makes columns of it"]
     names = [name or default for name, default in zip(levels, ("instance", "time"), strict=True)]
     return data.rename_axis(names).reset_index(), {"id": names[0], "time": names[1]}, []
 
