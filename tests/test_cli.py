@@ -747,3 +747,11 @@ def test_ctrl_c_saves_and_exits_with_130(tmp_path: Path) -> None:
     assert child.returncode == 130, error
     assert "Traceback" not in error
     assert list((tmp_path / "runs").glob("*/state-*.safetensors")), "what ran has been saved"
+
+
+def test_python_m_headstart_runs_no_file_of_the_working_directory(tmp_path: Path) -> None:
+    for name in ("json", "dataclasses", "typer"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n")
+    words = [sys.executable, "-m", "headstart", "ls", "tasks"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -6,6 +6,12 @@
 
 from __future__ import annotations
 
+import sys
+
+if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] in ("headstart", "-mheadstart") and not sys.flags.safe_path:
+    # `python -m headstart` puts the working directory, which may be anybody's, first: a json.py in it would be run.
+    sys.path.append(sys.path.pop(0))
+
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput

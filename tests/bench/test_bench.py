@@ -88,6 +88,14 @@ def test_a_process_that_dies_says_its_last_line():
         process.once("headstart.bench.mixers:no_such_work", {}, 60)
 
 
+def test_a_measurement_runs_no_file_of_the_working_directory(tmp_path, monkeypatch):
+    for name in ("json", "types", "operator"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(process.Failed, match=r"code 1: AttributeError: .*no_such_work"):
+        process.once("headstart.bench.mixers:no_such_work", {}, 60)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

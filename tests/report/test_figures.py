@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from support.made_up import LR, facts, make_plan, result, shelf, usual
 
 from headstart.report.figures.curves import _band, curves, curves_together, curves_told
 from headstart.report.figures.reconstruction import caption, read_predictions, reconstruction
-from headstart.report.figures.style import LIGHT, MARKS, Drawing, png, svg
+from headstart.report.figures.style import LIGHT, MARKS, Drawing, canvas, png, svg
 from headstart.report.figures.sweep import best_points, marked, sweep, sweep_caption, sweep_sentence, swept
 from headstart.report.tables.model import to_csv
 from headstart.report.tables.scores import sweep_table
@@ -375,3 +377,35 @@ def test_drawing_leaves_no_global_state_and_matplotlib_waits_until_then() -> Non
     code = "import sys, headstart.report.figures.collect; print('matplotlib' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
+
+
+LINE = """
+import sys
+from headstart.report.figures.style import canvas, svg
+with canvas(False, 3.0, 2.0) as (figure, look):
+    figure.add_subplot().plot([0, 1], label="a")
+sys.stdout.buffer.write(svg(figure))
+"""
+
+
+def test_a_matplotlibrc_of_the_working_directory_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "matplotlibrc")  # whoever opens it waits for ever
+    drawn = subprocess.run(
+        [sys.executable, "-P", "-c", LINE], cwd=tmp_path, capture_output=True, timeout=60, check=True
+    )
+    assert drawn.stdout == line()
+
+
+def test_settings_that_a_program_has_made_do_not_change_a_figure() -> None:
+    import matplotlib
+
+    plain = line()
+    with matplotlib.rc_context({"lines.marker": "x", "axes.facecolor": "red", "svg.fonttype": "none"}):
+        assert line() == plain
+
+
+def line() -> bytes:
+    """What LINE draws."""
+    with canvas(False, 3.0, 2.0) as (figure, _):
+        figure.add_subplot().plot([0, 1], label="a")
+    return svg(figure)

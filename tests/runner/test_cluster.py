@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -427,6 +428,16 @@ def test_no_cluster_is_said_at_once(
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(BadInput, match=message):
         connection.connect(on)
+
+
+def test_workers_of_a_cluster_do_not_import_from_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = []
+    ray = SimpleNamespace(init=lambda **_: folders.append(os.getcwd()), exceptions=SimpleNamespace(RayError=OSError))
+    monkeypatch.setattr(connection.socket, "create_connection", lambda *_: SimpleNamespace(close=lambda: None))
+    before = os.getcwd()
+    connection._init(ray, "ray://127.0.0.1:10001")
+    assert folders == [os.sep], "Ray puts the folder that it is in before all others"
+    assert os.getcwd() == before
 
 
 def test_no_ray_is_said_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

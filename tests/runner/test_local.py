@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,10 @@ import pytest
 from support.processes import alive
 
 from headstart.runner.local import Inline, Pool, WorkerDied, WorkerDone, WorkerMessage, WorkerReport, Workers
+
+
+SHADOWING = ("json", "wave", "xml.dom")
+"""Modules of Python; the last two are imported by no worker before its job."""
 
 
 def work(job: Any, stop: Callable[[], str | None]) -> Generator[Any, None, None]:
@@ -39,6 +45,8 @@ def work(job: Any, stop: Callable[[], str | None]) -> Generator[Any, None, None]
             while not stop():
                 time.sleep(0.01)
             yield f"stopped: {stop()}"
+        case "imports":
+            yield [importlib.import_module(name).__file__ for name in SHADOWING]
         case "signals":
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -159,6 +167,19 @@ def test_inline_says_the_same_as_a_worker_and_lets_errors_through() -> None:
     pool.wait(0)
     with pytest.raises(ArithmeticError):
         pool.wait(0)
+
+
+def test_a_worker_runs_no_file_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*SHADOWING, "types", "operator"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name}.py of the working directory ran')\n")
+    monkeypatch.chdir(tmp_path)
+    for first in ("", str(tmp_path), os.curdir):  # as of a notebook, of `python -m`, of a program
+        monkeypatch.syspath_prepend(first)
+        with closing(Workers(1, work, threads=1)) as pool:
+            pool.start("a", "imports")
+            message = reports(pool, idle(pool))[0]
+        assert isinstance(message, WorkerMessage), message
+        assert not any(str(file).startswith(str(tmp_path)) for file in message.message)
 
 
 DRIVER = """

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,32 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path, m
     assert files.disk_full(caught.value)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["state"]
+
+
+def test_no_link_that_waits_beside_a_file_is_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").write_text("mine")
+    for name in (f".state.{os.getpid()}.tmp", ".state.0000000000000000.tmp"):
+        (tmp_path / name).symlink_to("mine")
+    publish(tmp_path / "state", b"old")
+    monkeypatch.setattr(files.secrets, "token_hex", lambda count: "00" * count)  # who plants a link had luck
+    with pytest.raises(FileExistsError):
+        publish(tmp_path / "state", b"new")
+    assert ((tmp_path / "state").read_bytes(), (tmp_path / "mine").read_text()) == (b"old", "mine")
+    assert (tmp_path / ".state.0000000000000000.tmp").is_symlink(), "it is another's"
+
+
+def test_two_writers_of_one_process_number_leave_one_of_two_whole_files(tmp_path: Path) -> None:
+    path, contents = tmp_path / "state", [b"a" * 300_000, b"b" * 300_000]
+
+    def write(content: bytes) -> None:
+        for _ in range(10):
+            publish(path, content)
+
+    with ThreadPoolExecutor(2) as writers:
+        rounds = [writers.submit(write, content) for content in contents]
+        while not all(writer.done() for writer in rounds):
+            assert not path.exists() or path.read_bytes() in contents
+    assert [writer.exception() for writer in rounds] == [None, None]
 
 
 def test_reading_json_imports_neither_torch_nor_numpy_nor_pydantic_nor_scipy(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@
 # Whoever reaches a port of Ray can run code as you: submit this where the nodes' network is for people you trust.
 # At its time limit, or when it is preempted, the run saves; submitted again, this file goes on from there.
 set -euo pipefail
+export PYTHONSAFEPATH=1  # no file of this folder stands in for a module of Python
 
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 address=$(getent ahostsv4 "${nodes[0]}" | awk '{ print $1; exit }'):$((20000 + SLURM_JOB_ID % 10000))

@@ -95,13 +95,13 @@ def spread(places: Sequence[float], least: float) -> list[float]:
 
 def times(cells: Sequence[Cell], dark: bool = False) -> Figure | None:
     """One panel per device, one line per mixer with its name at its end. None where nothing was timed."""
-    from matplotlib.figure import Figure
-
     devices = list(dict.fromkeys(cell.device for cell in cells if cell.seconds is not None))
     if not devices:
         return None
     height = max(5.6, LABEL * len({cell.mixer for cell in cells}) + 0.9)
     with style(dark) as look:
+        from matplotlib.figure import Figure
+
         figure = Figure(figsize=(7.2 * len(devices), height))
         for number, device in enumerate(devices, start=1):
             axes = figure.add_subplot(1, len(devices), number)

@@ -18,13 +18,9 @@ from types import TracebackType
 from typing import Any
 
 from headstart.errors import BadInput, lacks_memory
+from headstart.runner.machine import interpreter
 
-_CODE = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from headstart.bench.process import serve
-serve(sys.argv[2], json.loads(sys.argv[3]))
-"""
+_CODE = "import json; from headstart.bench.process import serve; serve(sys.argv[1], json.loads(sys.argv[2]))"
 OUT_OF_MEMORY, OUT_OF_TIME = "out of memory", "over the time limit"
 
 
@@ -39,7 +35,7 @@ class Measurement:
     """
 
     def __init__(self, work: str, job: dict[str, Any], limit: float) -> None:
-        words = [sys.executable, "-c", _CODE, json.dumps(sys.path), work, json.dumps(job)]
+        words = interpreter(_CODE, work, json.dumps(job))
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.PIPE, text=True)
         self._late = False

@@ -137,7 +137,9 @@ def _init(ray: Any, on: str) -> None:
         socket.create_connection((host, port), _ANSWER).close()
     except OSError as error:
         raise BadInput(f"--on: no Ray cluster answers at {address} ({error.strerror or error}); {way}") from None
-    with signals_kept():  # Ray puts handlers of its own in their place
+    # Ray puts handlers of its own in their place, and the working directory, which may be anybody's, before the modules
+    # of Python and of the libraries that its workers import.
+    with signals_kept(), contextlib.chdir(os.sep):
         try:
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except (RuntimeError, ConnectionError, ray.exceptions.RayError) as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
-import json
 import os
 import pickle
 import queue
@@ -27,7 +26,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO, Any, Protocol
 
 from headstart.limits import oom_kills
-from headstart.runner.machine import keep_freed_memory
+from headstart.runner.machine import interpreter, keep_freed_memory
 
 Stop = Callable[[], str | None]
 """Asked by the work now and then: why it should save and stop, or None to go on."""
@@ -94,12 +93,7 @@ class Pool(Protocol):
 
 FOR_MEMORY = "was killed by the system, as memory ran out (SIGKILL)"
 """Why a worker is gone that the kernel has killed to free memory, as the count of its control group says."""
-_CODE = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from headstart.runner.local import serve
-serve(int(sys.argv[2]), int(sys.argv[3]))
-"""
+_CODE = "from headstart.runner.local import serve; serve(*map(int, sys.argv[1:]))"
 _JOB, _STOP = b"job:", b"stop:"  # heads of what the driver sends
 _WATCH = 0.25  # seconds between looks at the driver; it may take at most 2 s to notice that it is gone
 _TAIL = 2000  # bytes of a dead worker's last words that are kept
@@ -233,7 +227,7 @@ class _Slot:
         self.key, self._kills = "", oom_kills()
         self.connection, theirs = Pipe()
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `reap`
-        command = [sys.executable, "-c", _CODE, json.dumps(sys.path), str(theirs.fileno()), str(os.getpid())]
+        command = interpreter(_CODE, str(theirs.fileno()), str(os.getpid()))
         # Blocked over the start, so that no Ctrl-C falls between the birth of a worker and its `serve`.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
         try:

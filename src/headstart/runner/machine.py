@@ -150,6 +150,19 @@ def machine(device: str = "cpu") -> str:
     return f"{words}, {torch.cuda.get_device_name(device)}"
 
 
+def interpreter(code: str, *words: str) -> list[str]:
+    """The command of a fresh interpreter that runs `code`, with these words in `sys.argv[1:]` and this process's paths.
+
+    The working directory, which may be anybody's, comes last among them: no file in it stands in for a module of Python
+    or of a library.
+    """
+    path = sys.path
+    with contextlib.suppress(OSError):  # the working directory may be gone
+        here = os.path.realpath(os.curdir)
+        path = sorted(sys.path, key=lambda folder: os.path.realpath(folder or os.curdir) == here)
+    return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {code}", *words]
+
+
 def keep_freed_memory() -> None:
     """Make this process keep memory that it frees, so that a training step faults in no page twice.
 

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -86,10 +87,13 @@ def publish(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def published(path: Path) -> Iterator[int]:
-    """The descriptor of a new file, to be written bit by bit; it gets its name, as in `publish`, at the end."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """The descriptor of a new file, to be written bit by bit; it gets its name, as in `publish`, at the end.
+
+    Until then it has one that nobody can guess: no link waits there, and no other writer, in whatever container, has it.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     try:
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             yield file
             os.fsync(file)

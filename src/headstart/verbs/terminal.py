@@ -189,7 +189,9 @@ def _message(error: Exception) -> str | None:
     if disk_full(error):
         return "the disk is full; make room, or name folders on another disk, and give the same command again"
     if isinstance(error, OSError) and error.filename is not None:
-        name = re.sub(r"\.([^/]+)\.\d+\.tmp$", r"\1", str(error.filename))  # a file is written beside its place first
+        name = re.sub(
+            r"\.([^/]+)\.[0-9a-f]{16}\.tmp$", r"\1", str(error.filename)
+        )  # a file is written beside its place first
         return f"{name}: {error.strerror}; make room or give access there, or name another folder"
     # A word of the command line is off: typer's own message says which.
     return error.format_message() if hasattr(error, "format_message") else None

@@ -71,9 +71,9 @@ def _figure(
     results: Results, records: Records, panels: Sequence[tuple[str, Sequence[Row], str, str]], dark: bool
 ) -> Figure | None:
     """panels: title, rows, stage and score of each."""
-    from matplotlib.patches import Patch
-
     with canvas(dark, min(3.1 * len(panels), 9.3) + 0.3, 2.9) as (figure, look):
+        from matplotlib.patches import Patch
+
         empty, shared, columns = True, False, across(figure, len(panels), 2.2)
         stacked = math.ceil(len(panels) / columns)
         figure.set_figheight(figure.get_figheight() * (1.0 if stacked < 3 else 0.75))

@@ -8,13 +8,15 @@ from __future__ import annotations
 import io
 import math
 import re
+import sys
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, chdir, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -164,9 +166,22 @@ class Drawing:
         }
 
 
+@lru_cache(maxsize=1)
+def _defaults() -> dict[str, Any]:
+    """matplotlib's own settings, whatever a `matplotlibrc` or a program says; one in the working directory, which may
+    be anybody's, is not even read."""
+    with ExitStack() as stack:
+        if "matplotlib" not in sys.modules:
+            with suppress(OSError):  # the working directory may be gone
+                stack.enter_context(chdir(Path(__file__).parent))
+        import matplotlib
+    return {key: value for key, value in matplotlib.rcParamsDefault.items() if key not in ("backend", "interactive")}
+
+
 @contextmanager
 def style(dark: bool) -> Iterator[Look]:
     """matplotlib's settings for a light or dark page, for as long as a figure is made."""
+    defaults = _defaults()
     import matplotlib
 
     look = LOOKS[dark]
@@ -198,16 +213,16 @@ def style(dark: bool) -> Iterator[Look]:
         "figure.constrained_layout.use": True,
         "mathtext.default": "regular",
     }
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context({**defaults, **settings}):
         yield look
 
 
 @contextmanager
 def canvas(dark: bool, width: float, height: float) -> Iterator[tuple[Figure, Look]]:
     """An empty figure of this size (inches), or of the width of a paper, and the colours of its page."""
-    from matplotlib.figure import Figure
-
     with style(dark) as look:
+        from matplotlib.figure import Figure
+
         yield Figure(figsize=(_WIDTH.get() or width, height)), look
 
 
@@ -244,6 +259,7 @@ def beside(values: Sequence[float], arm: int, arms: int, log: bool) -> dict[floa
 @lru_cache(maxsize=4096)
 def text_width(text: str, points: float) -> float:
     """Inches of the longest line of a text of this size."""
+    _defaults()
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -312,7 +328,7 @@ def _saved(figure: Figure, settings: Any, **how: Any) -> bytes:
     import matplotlib
 
     out = io.BytesIO()
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context({**_defaults(), **settings}):
         figure.savefig(out, **how)
     figure.set_layout_engine("none")  # The first form has laid it out; to do so again takes longer than to draw it.
     return out.getvalue()
