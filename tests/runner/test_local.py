@@ -18,7 +18,6 @@ from support.processes import alive
 
 from headstart.runner.local import Inline, Pool, WorkerDied, WorkerDone, WorkerMessage, WorkerReport, Workers
 
-
 SHADOWING = ("json", "wave", "xml.dom")
 """Modules of Python; the last two are imported by no worker before its job."""
 

@@ -89,7 +89,7 @@ def publish(path: Path, data: bytes) -> None:
 def published(path: Path) -> Iterator[int]:
     """The descriptor of a new file, to be written bit by bit; it gets its name, as in `publish`, at the end.
 
-    Until then it has one that nobody can guess: no link waits there, and no other writer, in whatever container, has it.
+    Until then it has one that nobody can guess: no link waits there, and no other writer has it, in whatever container.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)

@@ -167,7 +167,7 @@ class Drawing:
 
 
 @lru_cache(maxsize=1)
-def _defaults() -> dict[str, Any]:
+def _defaults() -> Any:
     """matplotlib's own settings, whatever a `matplotlibrc` or a program says; one in the working directory, which may
     be anybody's, is not even read."""
     with ExitStack() as stack:
