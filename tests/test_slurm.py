@@ -47,9 +47,9 @@ def test_bash_reads_it_and_the_run_is_named_word_by_word(
 TOOLS = {
     "scontrol": "echo node1; echo node2",
     "getent": "echo 10.0.0.1 STREAM node1",
-    "srun": 'echo "srun $*" >> log; exec sleep 60',
+    "srun": 'echo "srun $*" >> log; echo "$RAY_AUTH_MODE $RAY_AUTH_TOKEN" >> tokens; exec sleep 60',
     "ray": "exit 0",
-    "headstart": 'until [ "$(grep -c srun log)" = 2 ]; do sleep 0.1; done; echo "headstart $RAY_ADDRESS $*" >> log; exit 3',
+    "headstart": 'until [ "$(grep -c srun log)" = 2 ]; do sleep 0.1; done; echo "headstart $RAY_ADDRESS $*" >> log; echo "$RAY_AUTH_MODE $RAY_AUTH_TOKEN" >> tokens; exit 3',
 }
 
 
@@ -71,6 +71,10 @@ def test_it_starts_ray_on_every_node_and_ends_with_the_run(capsys: pytest.Captur
     assert "ray start --head --node-ip-address=10.0.0.1 --port=22345 --include-dashboard=false --num-cpus=8" in head
     assert "ray start --address=10.0.0.1:22345 --num-cpus=8 --num-gpus=0" in second
     assert "headstart 10.0.0.1:22345 run few-labels --threads 1 --on ray --device cpu" in lines
+    tokens = (tmp_path / "tokens").read_text().splitlines()
+    assert len(tokens) == 3
+    assert len(set(tokens)) == 1
+    assert re.fullmatch("token [0-9a-f]{64}", tokens[0])
 
 
 @pytest.mark.parametrize(

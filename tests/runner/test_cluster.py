@@ -416,7 +416,7 @@ def test_a_node_that_came_later_with_another_version_does_no_stage(
         ("ray://127.0.0.1:9", r"--on: no Ray cluster answers at ray://127\.0\.0\.1:9 \(.*refused.*\); start one with"),
         (
             "ray",
-            "--on: no Ray cluster was started on this machine, and RAY_ADDRESS names none; start one with `ray start",
+            "--on: you have started no Ray cluster on this machine, and RAY_ADDRESS names none; start one with `ray start",
         ),
     ],
 )
@@ -426,6 +426,7 @@ def test_no_cluster_is_said_at_once(
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(connection, "_own_clusters", list)
     with pytest.raises(BadInput, match=message):
         connection.connect(on)
 
@@ -438,6 +439,84 @@ def test_workers_of_a_cluster_do_not_import_from_the_working_directory(monkeypat
     connection._init(ray, "ray://127.0.0.1:10001")
     assert folders == [os.sep], "Ray puts the folder that it is in before all others"
     assert os.getcwd() == before
+
+
+@pytest.fixture
+def shared_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where Ray's file of the current cluster is, which names one; no cluster runs here."""
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(connection, "_own_clusters", list)
+    (tmp_path / "ray").mkdir()
+    file = tmp_path / "ray" / "ray_current_cluster"
+    file.write_text("10.0.0.1:6379\n")
+    return file
+
+
+def test_the_cluster_that_somebody_else_names_in_a_shared_folder_is_not_joined(
+    shared_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert connection._address("ray") == "10.0.0.1:6379"
+    monkeypatch.setattr(connection.os, "getuid", lambda: shared_folder.stat().st_uid + 1)
+    with pytest.raises(BadInput, match=r"ray_current_cluster is not yours, and whoever owns a cluster can run code as"):
+        connection._address("ray")
+    monkeypatch.setattr(connection, "_own_clusters", lambda: ["127.0.0.1:7001"])
+    assert connection._address("ray") == "127.0.0.1:7001"
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert connection._address("ray") == "10.0.0.1:6379"
+
+
+def test_a_link_or_a_pipe_in_the_place_of_that_file_is_not_read(shared_folder: Path) -> None:
+    shared_folder.rename(shared_folder.with_name("elsewhere"))
+    shared_folder.symlink_to(shared_folder.with_name("elsewhere"))
+    with pytest.raises(BadInput, match="is not yours"):
+        connection._address("ray")
+    shared_folder.unlink()
+    os.mkfifo(shared_folder)
+    with pytest.raises(BadInput, match="is not yours"):
+        connection._address("ray")
+
+
+def test_a_cluster_is_known_by_its_processes_wherever_its_files_are(tmp_path: Path) -> None:
+    for number, words in (("7", ["/lib/ray/raylet", "--gcs-address=127.0.0.1:1"]), ("8", ["vi", "--gcs-address=2"])):
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "cmdline").write_bytes("\0".join(words).encode())
+    (tmp_path / "9").mkdir()  # it ended meanwhile
+    assert connection._own_clusters(tmp_path) == ["127.0.0.1:1"]
+
+
+def test_of_several_clusters_the_latest_is_taken_where_it_is_known(
+    shared_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_own_clusters", lambda: ["10.0.0.1:6379", "127.0.0.1:7001"])
+    assert connection._address("ray") == "10.0.0.1:6379"
+    shared_folder.unlink()
+    with pytest.raises(
+        BadInput, match=r"several Ray clusters here \(10\.0\.0\.1:6379, 127\.0\.0\.1:7001\); name one with RAY"
+    ):
+        connection._address("ray")
+
+
+def test_a_token_goes_to_clusters_of_ones_own_alone(
+    shared_folder: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(shared_folder.parent))
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delitem(sys.modules, "ray")
+    monkeypatch.setattr(connection.importlib, "import_module", lambda _: ray)
+    connection._import_ray("ray")
+    assert "RAY_AUTH_MODE" not in os.environ
+    (shared_folder.parent / ".ray").mkdir()
+    (shared_folder.parent / ".ray" / "auth_token").write_text("0" * 64)
+    connection._import_ray("ray://10.0.0.1:10001")
+    assert "RAY_AUTH_MODE" not in os.environ
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    connection._import_ray("ray")
+    assert os.environ["RAY_AUTH_MODE"] == "disabled"
+    monkeypatch.delenv("RAY_AUTH_MODE")
+    connection._import_ray("ray")
+    assert os.environ.pop("RAY_AUTH_MODE") == "token"
 
 
 def test_no_ray_is_said_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,14 @@
 #SBATCH --signal=B:TERM@120
 #SBATCH --requeue
 
-# Whoever reaches a port of Ray can run code as you: submit this where the nodes' network is for people you trust.
+# Ray turns away whoever does not know this job's token. It crosses the network in the clear: where others can listen to
+# the traffic between nodes, they can run code as you.
 # At its time limit, or when it is preempted, the run saves; submitted again, this file goes on from there.
 set -euo pipefail
 export PYTHONSAFEPATH=1  # no file of this folder stands in for a module of Python
+
+RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN
 
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 address=$(getent ahostsv4 "${nodes[0]}" | awk '{ print $1; exit }'):$((20000 + SLURM_JOB_ID % 10000))

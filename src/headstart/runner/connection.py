@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import socket
+import stat
 import sys
 import tempfile
 import time
@@ -26,6 +27,7 @@ _ANSWER = 5.0  # seconds that an address has to answer
 _INTRODUCTION = 120.0  # seconds that nodes have to say what they have installed; their first process starts then
 _COUNT_AGAIN = 5.0  # seconds between two looks at which nodes there are
 _WITHOUT = 600.0  # seconds that a run waits for a node where there is none left
+_LONGEST_ADDRESS = 300  # characters that are read of the file of the current cluster
 _INSTALL = "pip install 'headstart[cluster]'"
 
 
@@ -33,7 +35,7 @@ class Connection:
     """This process as the driver of a cluster whose nodes fit; `close` ends what was begun here."""
 
     def __init__(self, on: str) -> None:
-        self.ray: Any = _import_ray()
+        self.ray: Any = _import_ray(on)
         self.is_ours = not self.ray.is_initialized()
         self._quiet = contextlib.ExitStack()
         if self.is_ours:
@@ -101,27 +103,74 @@ def connect(on: str) -> Connection:
     return _connections[on]
 
 
-def _import_ray() -> ModuleType:
+def _import_ray(on: str) -> ModuleType:
     missing = [name for name in ("ray", "grpc") if importlib.util.find_spec(name) is None]
     if missing:
         raise BadInput(f"--on: it needs the package ray, which is not installed here; {_INSTALL}")
-    address = _address("ray")
-    if address and urlsplit(f"//{address}").hostname in ("127.0.0.1", "localhost") and "ray" not in sys.modules:
-        # Else Ray looks for a cluster that listens on loopback alone under this machine's address in its network.
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if "ray" not in sys.modules:
+        address = _address(on)
+        if address and urlsplit(f"//{address}").hostname in ("127.0.0.1", "localhost"):
+            # Else Ray looks for a cluster that listens on loopback alone under this machine's address in its network.
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        if on == "ray" and not os.environ.get("RAY_ADDRESS") and _has_token():
+            os.environ.setdefault("RAY_AUTH_MODE", "token")  # as `ray start` does; another cluster must not see it
     ray = importlib.import_module("ray")
     importlib.import_module("ray.util.scheduling_strategies")
     return ray
 
 
+def _has_token() -> bool:
+    """Whether this person has a token for clusters of their own, where Ray looks for it."""
+    variables = [os.environ.get(f"RAY_AUTH_TOKEN{name}") for name in ("", "_PATH")]
+    return any(variables) or Path("~/.ray/auth_token").expanduser().is_file()
+
+
 def _address(on: str) -> str:
-    """The address of the cluster: `ray://` itself, RAY_ADDRESS, or that of the one that was started here; or empty."""
+    """The address of the cluster: `ray://` itself, RAY_ADDRESS, or that of the one that was started here; or empty.
+
+    Raises: BadInput where this person started several here, or the file that names one belongs to somebody else.
+    """
     if on != "ray":
         return on
+    if address := os.environ.get("RAY_ADDRESS", ""):
+        return address
     file = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir(), "ray", "ray_current_cluster")
-    if not (address := os.environ.get("RAY_ADDRESS", "")) and file.is_file():
-        address = file.read_text().strip()
-    return address
+    latest, running = _own_text(file), _own_clusters()
+    if latest is not None and (latest in running or not running):
+        return latest
+    if len(running) > 1:
+        raise BadInput(f"--on: you have several Ray clusters here ({', '.join(running)}); name one with RAY_ADDRESS")
+    if not running and os.path.lexists(file):
+        raise BadInput(
+            f"--on: {file} is not yours, and whoever owns a cluster can run code as you; start one of your own with "
+            "`ray start --head`, or name one whose owner you trust with RAY_ADDRESS"
+        )
+    return running[0] if running else ""
+
+
+def _own_text(file: Path) -> str | None:
+    """What a file of this person's says; None where it is not there, is somebody else's, or no plain file."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, encoding="utf-8") as opened:
+            facts = os.fstat(descriptor)
+            if facts.st_uid == os.getuid() and stat.S_ISREG(facts.st_mode):
+                return opened.read(_LONGEST_ADDRESS).strip()
+    return None
+
+
+def _own_clusters(processes: Path = Path("/proc")) -> list[str]:
+    """Addresses of the clusters of which this person has started a node here, wherever its files are.
+
+    Ray's own file of the current cluster is elsewhere after `ray start --temp-dir`. Nothing where there is no /proc.
+    """
+    addresses = set()
+    for process in processes.glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().decode("utf-8", errors="replace").split("\0")
+            if process.stat().st_uid == os.getuid() and Path(words[0]).name == "raylet":
+                addresses |= {word.partition("=")[2] for word in words if word.startswith("--gcs-address=")}
+    return sorted(addresses)
 
 
 def _init(ray: Any, on: str) -> None:
@@ -131,7 +180,7 @@ def _init(ray: Any, on: str) -> None:
         raise BadInput(f"--on: {on!r} is neither ray nor ray://HOST:PORT; give one of them")
     address = _address(on)
     if not address:
-        raise BadInput(f"--on: no Ray cluster was started on this machine, and RAY_ADDRESS names none; {way}")
+        raise BadInput(f"--on: you have started no Ray cluster on this machine, and RAY_ADDRESS names none; {way}")
     host, port = _host_and_port(address) or ("", 0)
     try:
         socket.create_connection((host, port), _ANSWER).close()
@@ -147,7 +196,10 @@ def _init(ray: Any, on: str) -> None:
                 raise BadInput(
                     f"--on: {address} runs another version: {one_line(error)}; install the same on both"
                 ) from None
-            raise BadInput(f"--on: {address} is not a Ray cluster that answers ({last_line(error)}); {way}") from None
+            raise BadInput(
+                f"--on: {address} is not a Ray cluster that answers ({last_line(error)}); one with tokens needs "
+                f"RAY_AUTH_MODE=token and its token in RAY_AUTH_TOKEN or ~/.ray/auth_token; else {way}"
+            ) from None
 
 
 def _host_and_port(address: str) -> tuple[str, int] | None:
