@@ -9,6 +9,7 @@ import headstart
 
 ROOT, TESTS = Path(headstart.__file__).parent, Path(__file__).parent
 LAYERS: dict[str, int] = {
+    "documents": 0,
     "errors": 0,
     "guard": 0,
     "limits": 0,

@@ -6,7 +6,8 @@ import errno
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -364,7 +365,7 @@ def test_files_that_are_not_whole_results_are_refused_with_a_way_out(tmp_path: P
             lambda d: d["definition"]["requires"].update(mine="0123"),
             r"the plugin mine \(digest 0123\) is needed and not",
         ),
-        (lambda d: d["settings"].clear(), "is not a whole file of results"),
+        (lambda d: d["settings"].clear(), r"stages\.\w+\.settings: 0 is more than 'settings' has"),
         (lambda d: d.pop("stages"), r"of results of format 1 \(it holds the table without the stages\)"),
         (lambda d: d["settings"][0]["spec"]["optim"].update(rate=1), "no 'rate'"),
         (lambda d: [stage.pop("scores", None) for stage in d["stages"].values()], "no run of 'tried' is finished"),
@@ -450,3 +451,87 @@ def test_files_without_a_gain_are_refused_when_pooled(tmp_path: Path) -> None:
         report(["digits"], [], {}, [], Outputs(pool=True), False)
     with pytest.raises(BadInput, match=r"--pool: it goes with --json FILE and --out NAME\.md alone"):
         report([], ["a.json"], {}, [], Outputs(pool=True, pivot=True), False)
+
+
+@pytest.mark.parametrize("name", ["..", "../../outside", "/outside", "a/b", "", "x" * 200, "a\x1b[2J"])
+def test_a_file_whose_study_has_the_name_of_another_place_is_refused_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    file = edited(saved(bound(tmp_path, keep=2)), lambda d: d["definition"].update(name=name))
+    folder = tmp_path / "deep" / "work"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(BadInput, match=r"edited-results\.json: definition\.name: "):
+        report_files([str(file)])
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths to all values of a document, of lists and of tables of many alike the first two."""
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for key in [*value][: 2 if path and path[-1] in ("stages", "facts") else None]:
+            yield from _leaves(value[key], (*path, key))
+    elif isinstance(value, list):
+        for number in range(min(len(value), 1)):
+            yield from _leaves(value[number], (*path, number))
+
+
+def _set(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
+    table: Any = document
+    for key in path[:-1]:
+        table = table[key]
+    table[path[-1]] = value
+
+
+WRONG = (None, "x", -1, 10**400, 1e308, float("nan"), [], {}, True, [["x"]], "\x1b[2J\u202e", "\ud800")
+
+
+def test_no_value_of_another_type_ends_in_anything_but_a_report_or_a_refusal_that_names_file_and_key(
+    tmp_path: Path,
+) -> None:
+    file = saved(bound(tmp_path, keep=3))
+    document = json.loads(file.read_text())
+    paths = [path for path in _leaves(document) if path[0] not in ("rows", "claims", "caveats")]
+    refused = 0
+    for number, path in enumerate(paths):
+        changed = json.loads(file.read_text())
+        _set(changed, path, WRONG[number % len(WRONG)])
+        copy = tmp_path / "changed.json"
+        copy.write_text(json.dumps(changed))
+        with suppress(BadInput):
+            page(read_snapshot([copy]))
+            continue
+        with pytest.raises(BadInput, match=r"--from: (.*changed\.json|no run of)"):
+            read_snapshot([copy])
+        refused += 1
+    assert refused > len(paths) / 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("scores.best.val.accuracy", "0.5", "'0.5' should be a number"),
+        ("scores.best.test.accuracy", 1e308, r"1e\+308 should be a number of at most 1e\+150"),
+        ("budget.tokens", True, "True should be a number"),
+        ("records.step", ["x"], "'x' should be a whole number of 0 or more"),
+        ("monitor.greater", "yes", "'yes' should be true or false"),
+        ("machine", 99, "99 is more than 'machines' has"),
+    ],
+)
+def test_a_value_of_another_type_is_named_with_its_key(tmp_path: Path, key: str, value: Any, message: str) -> None:
+    def change(document: dict[str, Any]) -> None:
+        stage = next(stage for stage in document["stages"].values() if "scores" in stage)
+        _set(stage, tuple(key.split(".")), value)
+
+    with pytest.raises(BadInput, match=rf"edited-results\.json: stages\.\w+\.{re.escape(key)}(\[0\])?: {message}"):
+        read_snapshot([edited(saved(bound(tmp_path, keep=2)), change)])
+
+
+def test_brackets_without_end_are_refused_in_words(tmp_path: Path) -> None:
+    for depth in (200, 100_000):
+        (tmp_path / "deep.json").write_text('{"format": 1, "stages": ' + "[" * depth + "]" * depth + "}")
+        with pytest.raises(BadInput, match="its brackets are nested more than 100 deep"):
+            read_snapshot([tmp_path / "deep.json"])

@@ -61,11 +61,11 @@ def test_every_flipped_bit_and_every_cut_is_detected(tmp_path: Path) -> None:
 
 
 def test_json_has_a_format_and_a_digest_that_shows_a_changed_score(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
+    path = tmp_path / "measured.json"
     publish_json(path, {"score": 0.25, "lost": float("nan")})
     assert read_json(path) == {"score": 0.25, "lost": None, "format": 1}
     path.write_text(path.read_text().replace("0.25", "0.26"))
-    with pytest.raises(Damaged, match=r"result\.json: its digest does not fit"):
+    with pytest.raises(Damaged, match=r"measured\.json: its digest does not fit"):
         read_json(path)
     path.write_text("{")
     with pytest.raises(Damaged, match="not readable as JSON"):

@@ -58,7 +58,7 @@ def _parent_left(plan: Plan, store: Store, run: Run) -> float | None:
     """
     del plan
     result = store.entry(_looked_at(run)).result if len(run.stages) > 1 else None
-    if result is None:
+    if result is None or "monitor" not in result:
         return None
     monitor = result["monitor"]
     scores = curve(store.records(result["identity"]), monitor["name"])

@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headstart.documents import TABLE, from_json, misfits
 from headstart.errors import BadInput, lacks_memory
+from headstart.store.forms import STAGE_FORM, result_form
 
 if TYPE_CHECKING:
     import numpy as np
@@ -184,7 +186,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def decode_json(data: bytes, path: Path) -> dict[str, Any]:
     """The same of the bytes of a file, which messages call `path`."""
     try:
-        document = json.loads(data)
+        document = from_json(data)
         if not isinstance(document, dict):
             raise Damaged(f"{path}: not a JSON object")
         digest = document.pop("digest", None)
@@ -199,6 +201,9 @@ def decode_json(data: bytes, path: Path) -> dict[str, Any]:
         )
     if digest != hashlib.sha256(content).hexdigest():
         raise Damaged(f"{path}: its digest does not fit")
+    form = {RESULT: result_form(document), STAGE: STAGE_FORM}.get(path.name, TABLE)
+    if wrong := next(misfits(document, form), None):
+        raise Damaged(f"{path}: {wrong}")
     return document
 
 

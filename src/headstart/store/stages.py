@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from headstart.documents import from_json, misfits
 from headstart.errors import BadInput
 from headstart.store.claim import ClaimedStage
 from headstart.store.files import (
@@ -35,6 +35,7 @@ from headstart.store.files import (
     unseal,
     weights_digest,
 )
+from headstart.store.forms import RECORD_FORM
 from headstart.store.locks import Lock, Locks
 from headstart.store.tensors import read
 
@@ -173,9 +174,12 @@ class Store:
             raise Damaged(f"{path}: its digest does not fit")
         lines = content.split(b"\n")[:-1]
         try:
-            return [json.loads(line) for line in lines]
+            records = [from_json(line) for line in lines]
         except ValueError as error:
-            raise Damaged(f"{self.folder(identity)}/{RECORDS}: not readable as JSON ({error})") from None
+            raise Damaged(f"{path}: not readable as JSON ({error})") from None
+        if wrong := next(misfits(records, [RECORD_FORM], "records"), None):
+            raise Damaged(f"{path}: {wrong}")
+        return records
 
     def weights(self, identity: str, which: Which = "best") -> dict[str, torch.Tensor]:
         """Weights of a finished stage on the CPU, its parents' frozen ones included.

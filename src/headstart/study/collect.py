@@ -149,7 +149,7 @@ def monitored(cells: Sequence[Cell], find: Find) -> tuple[str, bool]:
     """The score that chooses, from the first result there is, else what the objective would monitor."""
     for cell in cells:
         result = find(cell.chain[-1].identity)
-        if result is not None:
+        if result is not None and "monitor" in result:
             return str(result["monitor"]["name"]), bool(result["monitor"]["greater"])
     objective = cells[0].chain[-1].spec.objective
     default = "accuracy" if objective.kind in ("classify", "retrieve") else "r2"
@@ -165,7 +165,7 @@ def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:
     lost = [r for r in results if r is not None and r.get("status") == "diverged"]
     val = score_of(last, "val", metric)
     status = str(last["status"]) if last is not None else state(cell.chain[-1].identity)
-    if lost or (last is not None and val is None and last["scores"].get("best", {}).get("val")):
+    if lost or (last is not None and val is None and last.get("scores", {}).get("best", {}).get("val")):
         # A chain is as sound as its worst stage; a score that is not finite is a divergence too. Without validation
         # there is none.
         status = "diverged"

@@ -48,7 +48,7 @@ def compare_stages(store: Store, first: str, second: str) -> list[Section]:
     specs = [{"name": (entry.stage or {}).get("name"), **(entry.stage or {}).get("spec", {})} for entry in pair]
     results = [entry.result or {} for entry in pair]
     names = (first[:8], second[:8])
-    monitored = [result["monitor"]["name"] for result in results if result]
+    monitored = [result["monitor"]["name"] for result in results if "monitor" in result]
     curves = [curve(undamaged(store.records)(name), monitored[0] if monitored else "loss") for name in (first, second)]
     heads = ("step", *names, "difference")
     return [

@@ -66,7 +66,7 @@ def _parents(results: Results) -> Iterator[tuple[str, str, tuple[str, ...], list
 
 def _score(result: Mapping[str, Any] | None, spec: Any) -> tuple[str, float, str] | None:
     """(what stands before the number, the number, its unit): of tokens bits, else the score that chose the weights."""
-    if result is None:
+    if result is None or "monitor" not in result:
         return None
     loss = score_of(result, "val", "loss")
     if not spec.objective.uses_target and loss is not None and score_of(result, "val", "accuracy") is not None:

@@ -258,7 +258,7 @@ class Results:
         if self.records is None:
             raise ValueError("curves: these results were made without records; use those of headstart.run or Study")
         return [
-            {**line, "stage": name, "identity": identity, "step": record["step"], "epoch": record["epoch"]}
+            {**line, "stage": name, "identity": identity, "step": record["step"], "epoch": record.get("epoch")}
             | {"split": split, "metric": metric, "value": value}
             for line, _, run in self._runs()
             for name, identity in run.stages

@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from headstart.documents import ANY, COUNT, NAME, NUMBER, TABLE, TEXT, WHOLE, Form, from_json, misfits
 from headstart.errors import BadInput
 from headstart.spec import read
 from headstart.stage import StageSpec, content_digest
 from headstart.store import Damaged, StageEntry, Store
+from headstart.store.forms import BUDGET, MONITOR, PARAMETERS, PROVENANCE, SCORES
 from headstart.study import words
 from headstart.study.collect import Record, undamaged
 from headstart.study.columns import side_by_side
@@ -24,13 +26,53 @@ from headstart.study.compare import filled
 from headstart.study.plan import Cell, Plan, PlannedStage, stages_of
 from headstart.study.results import Facts, Results
 from headstart.study.selection import summarise
-from headstart.study.spec import StudySpec, check_requires
+from headstart.study.spec import StudySpec, check_requires, check_study
 from headstart.tasks import data_folder
 
 FORMAT = 1
 """Version of the file. A file of a later one is refused."""
 SCORED = ("status", "monitor", "scores", "budget", "title")
 """Keys of a result that are kept as they are."""
+_RUNS: Form = [{"arm": NAME, "column": NAME, "seed": WHOLE, "settings": TABLE, "stages": {ANY: NAME}}]
+_FACTS: Form = {
+    "kind": TEXT,
+    "sizes": {ANY: COUNT},
+    "chance": {ANY: NUMBER},
+    "notes": [TEXT],
+    "labels": [TEXT],
+    "positions": COUNT,
+}
+_STAGE: Form = {
+    "settings": COUNT,
+    "seed": WHOLE,
+    "status": NAME,
+    "monitor?": MONITOR,
+    "scores?": SCORES,
+    "budget?": BUDGET,
+    "title?": TEXT,
+    "source?": TEXT,
+    "started?": (TEXT, None),
+    "attempts?": (COUNT, None),
+    "machine?": COUNT,
+    "parameters?": COUNT,
+    "records?": {"step?": [COUNT], ANY: [(NUMBER, None)]},
+}
+FORM: Form = {
+    "study": TEXT,
+    "rows": [TABLE],
+    "claims": [TABLE],
+    "caveats": [TEXT],
+    "definition": TABLE,
+    "facts": {ANY: _FACTS},
+    "measures": {ANY: {ANY: NUMBER}},
+    "runs": _RUNS,
+    "baselines": _RUNS,
+    "settings": [{"spec": TABLE, "data": (TEXT, None)}],
+    "machines": [PROVENANCE],
+    "parameters": [PARAMETERS],
+    "stages": {ANY: _STAGE},
+}
+"""Of the file, besides its format."""
 SHARED = ("settings", "machines", "parameters")
 """What many stages have in common is written once, and named by its index."""
 
@@ -161,7 +203,7 @@ def _run_document(cell: Cell) -> dict[str, Any]:
 def _columns(records: Sequence[Record]) -> dict[str, list[Any]]:
     """Records as columns: `step`, `epoch`, and `val.accuracy` of each evaluation (None where there is no number)."""
     rows: list[dict[str, Any]] = [
-        {"step": record["step"], "epoch": record["epoch"]}
+        {"step": record["step"], "epoch": record.get("epoch")}
         | {f"{split}.{name}": value for split in ("train", "val") for name, value in record.get(split, {}).items()}
         for record in records
     ]
@@ -210,7 +252,8 @@ def only_run(snapshot: Snapshot, name: str = "report") -> Snapshot:
 def read_file(path: Path, option: str = "--from") -> Snapshot:
     """One file as it was written. Raises: BadInput for a file that is not a whole one of this format."""
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = from_json(path.read_text("utf-8"))
+        json.dumps(document, ensure_ascii=False).encode()  # half a character stands in no file that was written here
     except OSError as error:
         raise BadInput(f"{option}: {str(path)!r} cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -223,11 +266,11 @@ def read_file(path: Path, option: str = "--from") -> Snapshot:
             "name one that `headstart run STUDY --json FILE` or `headstart report STUDY --json FILE` wrote"
         )
     try:
+        if wrong := next(misfits(document, FORM), None):
+            raise BadInput(f"{wrong}; write the file again")
         return _Reader(document).snapshot()
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, BadInput):
-            raise BadInput("\n".join(f"{option}: {path}: {line}" for line in str(error).splitlines())) from None
-        raise BadInput(f"{option}: {str(path)!r} is not a whole file of results ({error!r}); write it again") from None
+    except BadInput as error:
+        raise BadInput("\n".join(f"{option}: {path}: {line}" for line in str(error).splitlines())) from None
 
 
 class _Reader:
@@ -239,9 +282,17 @@ class _Reader:
 
     def snapshot(self) -> Snapshot:
         document, stages = self.document, self.document["stages"]
+        for identity, stage in stages.items():
+            self._check_stage(identity, stage)
         check_requires(document["definition"])
-        cells, baselines = (tuple(map(self._cell, document[name])) for name in ("runs", "baselines"))
         study: StudySpec = read(StudySpec, document["definition"], "definition")
+        try:
+            check_study(study)
+        except BadInput as error:
+            raise BadInput("\n".join(f"definition.{line}" for line in str(error).splitlines())) from None
+        for run in (*document["runs"], *document["baselines"]):
+            _check_settings(run, study)
+        cells, baselines = (tuple(map(self._cell, document[name])) for name in ("runs", "baselines"))
         plan = Plan(study, cells, stages_of(cells), data_folder(None), baselines)
         digests = {identity: document["settings"][stage["settings"]]["data"] for identity, stage in stages.items()}
         return Snapshot(
@@ -256,9 +307,25 @@ class _Reader:
             document["measures"],
         )
 
+    def _check_stage(self, identity: str, stage: Mapping[str, Any]) -> None:
+        """Raises: BadInput where a stage names what the file does not have, or its records are of unequal length."""
+        shared = {"settings": "settings", "machine": "machines", "parameters": "parameters"}
+        for key, name in shared.items():
+            if key in stage and stage[key] >= len(self.document[name]):
+                raise BadInput(f"stages.{identity}.{key}: {stage[key]} is more than {name!r} has; write the file again")
+        lost = [key for key in ("monitor", "budget", "machine", "parameters", "records") if key not in stage]
+        if "scores" in stage and lost:
+            raise BadInput(f"stages.{identity}.{lost[0]}: is missing; write the file again")
+        if len({*map(len, stage.get("records", {}).values())}) > 1:
+            raise BadInput(f"stages.{identity}.records: its columns are of unequal length; write the file again")
+
     def _cell(self, run: Mapping[str, Any]) -> Cell:
         chain: list[PlannedStage] = []
+        if not run["stages"]:
+            raise BadInput(f"runs: that of {run['arm']!r} has no stage; write the file again")
         for name, identity in run["stages"].items():
+            if identity not in self.document["stages"]:
+                raise BadInput(f"runs: that of {run['arm']!r} names the stage {identity!r}, which is not in 'stages'")
             if identity not in self._specs:
                 stage = self.document["stages"][identity]
                 table = self.document["settings"][stage["settings"]]["spec"]
@@ -281,6 +348,14 @@ class _Reader:
         chain = next((chain for chain in chains if identity in chain[1:]), None)
         parent = chain[chain.index(identity) - 1] if chain else None
         return StageEntry(identity, stage["status"], {"parent": parent}, result)
+
+
+def _check_settings(run: Mapping[str, Any], study: StudySpec) -> None:
+    """Raises: BadInput where a run has a setting that is no value of an axis, or a learning rate that is no number."""
+    for path, value in run["settings"].items():
+        rate = path.rsplit(".", 1)[-1] != "lr" or NUMBER.fits(value)
+        if value not in study.axes.get(path, ()) or not rate:
+            raise BadInput(f"runs: that of {run['arm']!r} has {path} = {value!r}, which is no value of an axis")
 
 
 def _check_same_study(name: str, part: Snapshot, other_name: str, other: Snapshot) -> None:

@@ -148,9 +148,9 @@ def read_study(
         check_requires(written)
         study = read(StudySpec, at_scale(written, scale, absent, kept_by_word))
         _check_claims(study, written)
-        _check(study)
+        check_study(study)
         study = apply_overrides(study if change is None else change(study), overrides)
-        _check(study)
+        check_study(study)
         return study
     except BadInput as error:
         raise BadInput("\n".join(prefix + line for line in str(error).splitlines())) from None
@@ -181,7 +181,7 @@ def _check_claims(study: StudySpec, written: Mapping[str, Any]) -> None:
         check_known(column, columns, "report.average.columns")
 
 
-def _check(study: StudySpec) -> None:
+def check_study(study: StudySpec) -> None:
     """Names that no stage, arm or axis has are refused here, each with the nearest that is known."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", study.name):
         raise BadInput(f"name: {study.name!r} becomes a folder's name; use letters, digits, '-' and '_'")

@@ -250,17 +250,27 @@ def _show_stage(store: Store, prefix: str) -> None:
     for name, digest in stage.get("plugins", {}).items():
         where = f"{store.folder(identity)}/source" if result is not None else "with --plugin"
         out.print(f"plugin   {name} {digest}, its source: {where}")
-    if result is not None:
+    if result is not None and "scores" in result:  # what `headstart.train` keeps has none
         _show_result(result)
     records = store.records(identity)
     if records:
         rows = [
-            [r["step"], f"{r['epoch']:g}", f"{r['rate']:.3g}", _scores(r.get("train")), _scores(r.get("val"))]
+            [
+                r["step"],
+                _number(r.get("epoch"), "g"),
+                _number(r.get("rate"), ".3g"),
+                _scores(r.get("train")),
+                _scores(r.get("val")),
+            ]
             for r in records[-12:]
         ]
         out.print(table(["step", "epoch", "rate", "train, running", "val"], rows, right=(0, 1, 2)))
     out.print("spec")
     out.print(json.dumps(stage.get("spec", {}), indent=2))
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
 
 
 def _scores(scores: Mapping[str, float | None] | None) -> str:

@@ -154,7 +154,7 @@ def _band(lines: Sequence[Sequence[Mapping[str, Any]]], split: str, metric: str)
     by_epoch: dict[float, list[float]] = {}
     for record in (record for line in lines for record in line):
         value = record.get(split, {}).get(metric)
-        if value is not None:
+        if value is not None and record.get("epoch") is not None:
             by_epoch.setdefault(float(record["epoch"]), []).append(float(value))
     points = [
         (epoch, at.mean, at.mean - (at.sem or 0.0), at.mean + (at.sem or 0.0))

@@ -1,0 +1,73 @@
+"""The forms of a stage's documents. One that has another is damaged: nothing behind the readers meets another type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headstart.documents import ANY, COUNT, LARGE, NAME, NUMBER, TABLE, TEXT, TRUTH, WHOLE, Form, of_words
+
+MONITOR: Form = {"name": TEXT, "greater": TRUTH}
+METRICS: Form = {"perplexity?": (LARGE, None), ANY: (NUMBER, None)}
+"""A score that is no number, as after a divergence, is null."""
+_AT: Form = {"step": COUNT, "epoch": NUMBER, "train?": METRICS, "val?": METRICS, "test?": METRICS}
+SCORES: Form = {"best": _AT, "last": _AT}
+BUDGET: Form = {
+    **dict.fromkeys(("epochs", "steps", "examples", "tokens", "flops", "seconds"), NUMBER),
+    "peak_memory?": (NUMBER, None),
+}
+_PART: Form = {"part": NAME, **dict.fromkeys(("total", "taken", "matched", "drawn", "fresh", "frozen"), COUNT)}
+PARAMETERS: Form = {"total": COUNT, "trainable": COUNT, "account": [_PART]}
+PROVENANCE: Form = {
+    "versions?": {ANY: (TEXT, None)},
+    **dict.fromkeys(("machine?", "instructions?", "device?", "precision?", "started?", "way?", "steps?"), (TEXT, None)),
+    **dict.fromkeys(("threads?", "attempts?"), (COUNT, None)),
+    "plugins?": [TABLE],
+}
+STATUS = of_words("complete", "diverged")
+_RESULT: Form = {
+    "identity": NAME,
+    "status": STATUS,
+    "name?": TEXT,
+    "title?": TEXT,
+    "model?": TABLE,
+    "files?": {ANY: TEXT},
+    "references?": {ANY: {"identity": NAME, "weights": of_words("best", "last")}},
+    "parents?": {ANY: (TEXT, None)},
+    "tensors?": {ANY: TEXT},
+    "digests?": {ANY: TEXT},
+}
+_OF_STUDY: Form = {
+    **_RESULT,
+    "files": {ANY: TEXT},
+    "monitor": MONITOR,
+    "scores": SCORES,
+    "budget": BUDGET,
+    "parameters": PARAMETERS,
+    "provenance": PROVENANCE,
+}
+STAGE_FORM: Form = {
+    "identity": NAME,
+    "name?": TEXT,
+    "spec?": {
+        **{key: {"kind?": TEXT} for key in ("task?", "model?", "checkpoint?")},
+        "optim?": {"lr?": NUMBER},
+        "seed?": WHOLE,
+    },
+    "parent?": (NAME, None),
+    "arms?": [TEXT],
+    "attempts?": COUNT,
+    "started?": (TEXT, None),
+    "plugins?": {ANY: TEXT},
+}
+RECORD_FORM: Form = {
+    "step": COUNT,
+    **dict.fromkeys(("epoch?", "examples?", "tokens?", "rate?", "seconds?"), (NUMBER, None)),
+    "train?": METRICS,
+    "val?": METRICS,
+}
+
+
+def result_form(result: Mapping[str, Any]) -> Form:
+    """The form of a `result.json`: a copy of weights for a child, and what `headstart.train` keeps, have no scores."""
+    return _OF_STUDY if "scores" in result else _RESULT
