@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-onnx lint install docs results fuzz soak gpu gpu-backbone clean
+.PHONY: demo test test-slow test-onnx lint install dist docs results fuzz soak gpu gpu-backbone clean
 
 install: $(READY)
 
@@ -32,6 +32,11 @@ test-slow: $(READY)
 test-onnx: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[onnx]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/serve/test_onnx_export.py tests/plugins/test_plugin_fit.py tests/docs
+
+# The sdist and the wheel, in dist. What they hold is tested by tests/test_wheel.py (slow).
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
 
 # The site, in build/site: installs the extra [docs] into .venv. A warning is an error.
 docs: $(READY)
@@ -63,4 +68,4 @@ gpu-backbone: $(READY)
 	$(BIN)/headstart run lu-2 --scale small --device cuda --data $(DATA) 'seed=[0]' 'columns=["memory","xor","mnist"]' $(LARGE)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build src/*.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist src/*.egg-info
