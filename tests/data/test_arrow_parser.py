@@ -124,7 +124,7 @@ def test_plain_files_are_read_by_arrow_as_they_are_row_by_row(
         (PLAIN.replace("s1,", '"s\n1",'), {}),
         (PLAIN.replace("\n", "\r"), {}),
         (PLAIN.replace(",", "§"), {"delimiter": "§"}),
-        ("\n".join(f"  {1 + i % 2}   {i}.5  {i / 7:.3f}" for i in range(30)), {}),
+        ("\n".join(f"  {1 + i % 2}   {7 * i % 30}.5  {11 * i % 30 / 7:.3f}" for i in range(30)), {}),
         (PLAIN.encode("utf-16"), {"encoding": "utf-16"}),
         (BOM + PLAIN.encode(), {"encoding": "utf-8-sig"}),
     ],

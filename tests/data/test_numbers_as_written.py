@@ -221,14 +221,14 @@ def test_a_word_for_missing_is_found_among_numbers_of_single_precision(tmp_path:
 
 
 def test_a_word_for_missing_has_the_decimal_mark_of_the_file(tmp_path: Path) -> None:
-    rows = ["label;a;b", *(f"{label};{'-999,9' if i == 3 else '1,5'};{i},5" for i, label in enumerate(LABELS))]
+    rows = ["label;a;b", *(f"{label};{'-999,9' if i == 3 else '1,5'};{7 * i % 24},5" for i, label in enumerate(LABELS))]
     result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)), LayoutSpec(na=("-999,9",)))
     assert result.observed is not None
     assert (int((~result.observed).sum()), float(result.values.max())) == (1, 23.5)
 
 
 def test_a_target_that_is_missing_may_be_written_in_another_way(tmp_path: Path) -> None:
-    rows = ["y,a,b", *(f"{'-999.0' if i % 5 == 3 else i * 0.37},{i}.5,2" for i in range(24))]
+    rows = ["y,a,b", *(f"{'-999.0' if i % 5 == 3 else i * 0.37},{7 * i % 24}.5,2" for i in range(24))]
     result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)), LayoutSpec(na=("-999",), target="y"))
     assert int(np.isnan(result.numbers()).sum()) == 5
     assert result.target == "number"
@@ -273,7 +273,7 @@ def test_rows_of_any_length_without_a_target_keep_their_first_value(tmp_path: Pa
 
 def test_a_name_with_an_underscore_is_no_number(tmp_path: Path) -> None:
     names = [f"{a}_{b:02d}" for a in range(1, 6) for b in range(1, 7)] * 2
-    rows = ["label,a,b", *(f"{name},{i}.5,{i}" for i, name in enumerate(names))]
+    rows = ["label,a,b", *(f"{name},{7 * i % 60}.5,{i % 7}" for i, name in enumerate(names))]
     result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
     assert (result.target, len(result.classes)) == ("class", 30)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from headstart.data.labels import by_id, check_numbers, class_names, position_labels, target_kind, words_of
 from headstart.data.layout import ROLES, Layout, LayoutSpec
 from headstart.data.letters import coded, letters_of, text_kind
+from headstart.data.order import seconds_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, parse, texts_of
 from headstart.data.text import is_number
@@ -42,7 +42,7 @@ def build(
         words = table.columns[layout.id].words
         labels, groups = by_id(labels, words, layout.id, "labels"), by_id(groups, words, layout.id, "groups")
     cells = Cells(table.places, frozenset(layout.spec.na), "." if layout.decimal == "auto" else layout.decimal)
-    notes = list(table.notes)
+    notes = [*table.notes, *layout.reasons]
     _check_kind(table, layout)
     texts = layout.shape == "text" or _one_of_words(table, layout)
     if texts:
@@ -299,7 +299,7 @@ def _times(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
     numeric = column.numbers is not None or 2 * sum(is_number(word, decimal) for word in there[:1000]) > len(
         there[:1000]
     )
-    times = _dates(words) if not numeric else column.floats if decimal == "." else parse(column.data, decimal)
+    times = seconds_of(words) if not numeric else column.floats if decimal == "." else parse(column.data, decimal)
     for row in np.flatnonzero(~np.isfinite(times)).tolist():
         mistakes.add(
             table.places.cell(row, column.name),
@@ -307,20 +307,6 @@ def _times(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
             '(2024-05-01 12:30:00); correct it, or set time="" to take rows as they come',
         )
     return times
-
-
-def _dates(words: Words) -> np.ndarray:
-    first: datetime | None = None
-    out = np.full(len(words), np.nan)
-    for row, word in enumerate(words):
-        try:
-            date = datetime.fromisoformat((word or "").strip())
-        except ValueError:
-            continue
-        date = date.replace(tzinfo=UTC) if date.tzinfo is None else date
-        first = first or date
-        out[row] = (date - first).total_seconds()
-    return out
 
 
 def _check_times(

@@ -108,7 +108,7 @@ def _channel_rows(facts: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def _findings(s: Sequences, facts: dict[str, Any]) -> list[str]:
-    out = [doubt] if (doubt := target_doubt(s)) else []
+    out = [*s.layout.doubts, *([doubt] if (doubt := target_doubt(s)) else [])]
     out += [*_of_copies(s, facts["copies"]), *_of_classes(facts), *_of_lengths(s, facts), *_of_channels(facts)]
     if facts["repeated ids"] and s.ids is not None:
         name, count = Counter(s.ids).most_common(1)[0]

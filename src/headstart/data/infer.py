@@ -1,6 +1,6 @@
 """What the columns of a table mean: its shape, its channels, and which column is the target, id, time or group.
 
-Names are looked at first, then cells. Whatever was set stands; what was guessed is listed.
+Names are looked at first, then cells and their order. Whatever was set stands; what was guessed is listed, with why.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from headstart.data.layout import (
     ROLES,
     TEXTS,
     Channel,
+    Decision,
     Layout,
     LayoutSpec,
     Shape,
@@ -25,13 +26,16 @@ from headstart.data.layout import (
     numbered,
     plain,
 )
+from headstart.data.order import Ordered, clock_name, counter_name, evidence
 from headstart.data.table import Column, Table
-from headstart.data.text import looks_like_list
+from headstart.data.text import is_number, looks_like_list
 from headstart.errors import BadInput, nearest
 from headstart.text import first_few
 
 FEW = 20
 """Values that a class may have without a doubt."""
+NO_CLASSES = ("id", "file", "name", *TEXTS)
+"""Names of texts that are no classes, however few there are."""
 LONG = 12
 """Characters from which on cells of a column without a known name are taken for texts."""
 
@@ -46,7 +50,7 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
     _settle(view)
     if labelled:
         view.roles["target"] = None
-    shape = _shape(view)
+    shape = _ordered(view, _shape(view))
     _name_roles(view, shape)
     channels = _set_channels(view, shape) if spec.values else _channels(view, shape)
     used = {name for channel in channels for name in channel.columns} | set(view.roles.values())
@@ -56,7 +60,9 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         channels,
         spec,
         unused=tuple(name for name in table.columns if name not in used),
-        guessed=tuple(view.guessed),
+        guessed=tuple(decision.role for decision in view.decisions),
+        decisions=tuple(view.decisions),
+        doubts=tuple(view.doubts),
         written=table.written,
         header=table.header,
         decimal=table.decimal,
@@ -72,12 +78,15 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
 
 @dataclass
 class View:
-    """What is known so far: `roles` that are settled (None: there is none), and the names of what was guessed."""
+    """What is known so far: `roles` that are settled (None: there is none), and what was guessed. `aside` are clocks
+    and counters that serve nothing, and are no values."""
 
     table: Table
     spec: LayoutSpec
     roles: dict[str, str | None] = field(default_factory=dict)
-    guessed: list[str] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -90,11 +99,16 @@ class View:
         """The first names of columns, for messages."""
         return first_few([repr(name) for name in self.table.columns], 8)
 
-    def take(self, role: str, names: list[str]) -> None:
-        """Settle a role by a guess: the first of the names, where there is one."""
+    def take(self, role: str, names: list[str], why: str = "") -> None:
+        """Settle a role by a guess: the first of the names, where there is one; `why`: by what stands in the column."""
         if names:
             self.roles[role] = names[0]
-            self.guessed.append(role)
+            by_name = Decision(role, names[0], f"{names[0]!r} is a name or a place that such columns have")
+            self.decisions.append(Decision(role, names[0], why, "content") if why else by_name)
+
+    def ordered(self, columns: list[Column]) -> list[Ordered]:
+        """Columns as their order is looked at."""
+        return [Ordered(column, "," if self.table.decimal == "," else ".") for column in columns]
 
     def wanted(self) -> list[str]:
         """Columns that were set as values, patterns spelt out."""
@@ -106,13 +120,25 @@ class View:
         ]
 
     def free(self) -> list[Column]:
-        """Columns without a role so far, and not set as values."""
-        taken = {*self.roles.values(), *self.wanted()}
+        """Columns without a role so far, not set as values, and not counters beside the id or the time."""
+        taken = {*self.roles.values(), *self.wanted(), *self.aside}
         return [column for name, column in self.table.columns.items() if name not in taken]
 
     def named(self, role: str) -> list[str]:
         """Free columns whose names are those of a role, the likelier first."""
         return by_role(role, [column.name for column in self.free() if column.type not in ("list", "other")])
+
+    def targets(self) -> list[str]:
+        """Free columns whose names are those of targets, without an axis y: one beside x and z, or beside x and a
+        column of few texts."""
+        plainly = {plain(name) for name in self.table.columns}
+        axis = "x" in plainly and ("z" in plainly or any(self.classes(column) for column in self.free()))
+        return [name for name in self.named("target") if not (axis and plain(name) == "y" and not self.classes(name))]
+
+    def classes(self, column: Column | str) -> bool:
+        """Whether a column holds few texts that may be classes."""
+        column = self.table.columns[column] if isinstance(column, str) else column
+        return column.type == "text" and plain(column.name) not in NO_CLASSES and self.few(column)
 
     def count(self, name: str) -> int:
         """How many different cells a column has."""
@@ -204,7 +230,7 @@ def _shape(view: View) -> Shape:
     if table.shape is not None:
         return table.shape
     if not spec.values:
-        view.guessed.append("shape")
+        view.decisions.append(Decision("shape", None, "the names of the columns and what stands in them"))
     columns = [table.columns[name] for name in view.wanted() if name in table.columns] or view.free()
     run = max((len(names) for _, names in view.longest(columns)), default=0)
     if spec.kind in ("text", "dna", "protein"):
@@ -237,13 +263,78 @@ def _is_long(view: View, run: int) -> bool:
     return 1 + sum(a != b for a, b in pairwise(view.table.columns[ids[0]].words)) == view.count(ids[0])
 
 
+def _ordered(view: View, shape: Shape) -> Shape:
+    """The shape, where the order of the rows says that a row is a position; its id and time are settled then.
+
+    Raises: BadInput where each row is a sample of a recording, and no column says which rows are one sequence.
+    """
+    table, spec = view.table, view.spec
+    if shape != "wide" or spec.shape != "auto" or spec.values or table.shape is not None:
+        return shape
+    columns, run = _beside_positions(view)
+    labels = _labels(view)
+    ids = by_role("id", list(table.columns))
+    known = [*ids, *by_role("group", list(table.columns))]
+    unique = [name for name in ids if view.count(name) == table.rows]
+    set_id = view.roles.get("id")
+    if set_id is not None:
+        columns = [*columns, table.columns[set_id]]
+    elif run and unique:
+        return shape
+    result = evidence(view.ordered(columns), labels, known, run)
+    if result.id is not None and set_id in (None, result.id) and ("id" not in view.roles or set_id):
+        for role, name, why in (("id", result.id, result.why_id), ("time", result.time, result.why_time)):
+            if role not in view.roles and name is not None:
+                view.take(role, [name], why)
+        return "long"
+    if result.row_id is not None and "id" not in view.roles:
+        view.take("id", [result.row_id], f"{result.row_id!r} numbers the rows")
+    elif result.clock is not None and set_id is not None and not run:
+        view.aside.append(result.clock)
+    elif result.clock is not None and not result.certain:
+        view.doubts.append(
+            f"{result.says}; where rows are samples of a recording, give them an id (--id), and where the recordings "
+            "stand in columns, turn the table round"
+        )
+    elif result.clock is not None:
+        raise BadInput(
+            f"{view.source}: {result.says}, as a clock does, and no column says which rows are one sequence, so that "
+            "each row would be one; cut recordings into windows, number them in a column, and name it with --id, or, "
+            "where each row is an example of its own, name its columns with --values (id and values in Python)"
+        )
+    return shape
+
+
+def _beside_positions(view: View) -> tuple[list[Column], bool]:
+    """The free columns that are not positions by their names, and whether a run of numbered names holds a sequence.
+
+    Of columns without names of their own the first three, where ids, times and labels stand.
+    """
+    free = view.free()
+    if view.table.header is False or all(column.name.isdecimal() for column in free):
+        return free[:3], False
+    run = {name for _, names in view.longest(free) for name in names}
+    runs = numbered([column.name for column in free if column.type == "number"])
+    few = {name for pattern, names in runs.items() if pattern.endswith("*") for name in names}
+    return [column for column in free if column.name not in run | few and not is_number(column.name)], bool(run)
+
+
+def _labels(view: View) -> list[Ordered]:
+    """Columns that may be the target, or the one that was set."""
+    target = view.roles.get("target")
+    if "target" in view.roles:
+        return view.ordered([view.table.columns[target]] if target else [])
+    named = view.targets()
+    return view.ordered([column for column in view.free() if column.name in named or view.classes(column)])
+
+
 def _name_roles(view: View, shape: Shape) -> None:
     """Guess the roles that are not settled; those that stay open are None."""
     fasta, rows = view.table.written == "FASTA", view.table.rows
     if shape == "long":
         _name_long(view)
     if "target" not in view.roles:
-        names = [name for name in view.named("target") if shape != "long" or view.one_each(name)]
+        names = [name for name in view.targets() if shape != "long" or view.one_each(name)]
         columns = view.table.columns
         check_one_target(view.source, {name: columns[name].words for name in names if plain(name) in PLAIN_TARGET})
         view.take("target", names or (_of_fasta(view) if fasta else _target(view, shape)))
@@ -254,6 +345,8 @@ def _name_roles(view: View, shape: Shape) -> None:
     if "group" not in view.roles:
         names = [name for name in view.named("group") if 1 < view.count(name) < rows]
         view.take("group", [name for name in names if shape != "long" or view.one_each(name)])
+    if shape == "long" and not view.spec.values:
+        _put_aside(view)
     for role in ROLES:
         view.roles.setdefault(role, None)
 
@@ -269,14 +362,40 @@ def _name_long(view: View) -> None:
         view.take("id", ids)
         check_one_group(view.source, ids[0], [name for name in view.named("group") if not view.one_each(name)])
     if "time" not in view.roles:
-        view.take("time", view.named("time") + [column.name for column in view.free() if column.type == "time"])
+        names = view.named("time") + [column.name for column in view.free() if column.type == "time"]
+        clocks = [] if names else _clocks(view)
+        why = f"{clocks[0]!r} never falls within a value of {view.roles['id']!r}" if clocks else ""
+        view.take("time", names or clocks, why)
+
+
+def _clocks(view: View) -> list[str]:
+    """Free columns that count on within the rows of each id, those with names of clocks first."""
+    ids = Ordered(view.table.columns[str(view.roles["id"])])
+    known = {name for role in ("target", "id", "group") for name in by_role(role, list(view.table.columns))}
+    free = [column for column in view.ordered(view.free()) if column.name not in known]
+    return [
+        column.name for column in sorted(free, key=lambda c: not clock_name(c.name)) if column.rises_within(ids.codes)
+    ]
+
+
+def _put_aside(view: View) -> None:
+    """Leave out what would be a channel of a long table and is a further clock, or a further number of the sequence;
+    one that several sequences share is the group where there is none."""
+    ids = Ordered(view.table.columns[str(view.roles["id"])])
+    for column in view.ordered(view.free()):
+        if clock_name(column.name) and column.rises_within(ids.codes):
+            view.aside.append(column.name)
+        elif column.whole and counter_name(column.name) and column.once and column.one_within(ids.codes):
+            if "group" not in view.roles and 1 < column.kinds < ids.kinds:
+                view.take("group", [column.name], f"{column.name!r} stands in {column.kinds:,} runs of equal values")
+            else:
+                view.aside.append(column.name)
 
 
 def _target(view: View, shape: Shape) -> list[str]:
     """A column of few texts; where columns have no names of their own, a first or last one of few whole numbers."""
     free = [column for column in view.free() if column.type in ("number", "text")]
-    others = ("id", "file", "name", *TEXTS)
-    texts = [c for c in free if c.type == "text" and view.few(c) and plain(c.name) not in others]
+    texts = [column for column in free if view.classes(column)]
     if shape == "text":
         longest = max(view.texts(free), key=lambda column: column.mean_length, default=None)
         texts = [column for column in texts if column is not longest]

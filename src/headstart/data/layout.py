@@ -81,6 +81,28 @@ class LayoutSpec(Spec):
     double: bool = neutral(False)
 
 
+OPTIONS = {"shape": "--layout", "time": "--time-column"}
+"""Options of what may be guessed, where they are not `--` and its name."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was guessed of a table: `column` is taken for `role` (`shape`: the whole table), and why.
+
+    `by`: what decided, the names of columns or what stands in them.
+    """
+
+    role: str
+    column: str | None
+    why: str
+    by: Literal["name", "content"] = "name"
+
+    @property
+    def option(self) -> str:
+        """The option that sets it."""
+        return OPTIONS.get(self.role, f"--{self.role}")
+
+
 @dataclass(frozen=True)
 class Channel:
     """One channel: its name and the columns that hold it (of a wide table one per position, else one)."""
@@ -93,7 +115,8 @@ class Channel:
 
 @dataclass(frozen=True)
 class Layout:
-    """How sequences were read: each part as it was set or guessed; `guessed` names the latter.
+    """How sequences were read: each part as it was set or guessed; `guessed` names the latter, `decisions` say why.
+    `doubts` are sentences on what may be otherwise.
 
     `written` says how the file is written (`comma-separated with a header`). `kind`, `symbols` and `target_kind` are
     known once the values are read, and so is `double`: whether numbers are in double precision. `by_format`: the format
@@ -110,6 +133,8 @@ class Layout:
     group: str | None = None
     unused: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    doubts: tuple[str, ...] = ()
     written: str = ""
     header: bool | None = None
     decimal: Literal["auto", ".", ","] = "auto"
@@ -128,10 +153,18 @@ class Layout:
         if self.unused:
             parts.append(f"not used: {first_few([repr(name) for name in self.unused], 6)}")
         if self.guessed:
-            other = {"shape": "--layout", "time": "--time-column"}
-            flags = [other.get(name, f"--{name}") for name in self.guessed]
+            flags = [OPTIONS.get(name, f"--{name}") for name in self.guessed]
             parts.append(f"guessed; set with {', '.join(flags)}")
         return f"{self.source}: {'; '.join(parts)}."
+
+    @property
+    def reasons(self) -> list[str]:
+        """What the content of columns decided, in words; what names decided needs none."""
+        return [
+            f"{decision.why}: taken for the {decision.role} ({decision.option} names another column)"
+            for decision in self.decisions
+            if decision.by == "content"
+        ]
 
     def fixed(self) -> LayoutSpec:
         """What reads other files of the same layout without guessing; target, id and group may be absent there.

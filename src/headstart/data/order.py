@@ -1,0 +1,303 @@
+"""What the order of rows tells of a table: a column that counts on is a clock, one that stands in runs is an id.
+
+Names are asked only where order leaves a doubt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+import numpy as np
+
+from headstart.data.table import Column, Words, parse
+
+ENOUGH = 8
+"""Rows from which on order is no chance: 8 numbers rise by chance once in 40,320 tables."""
+FEW = 20
+"""Values that a class may have without a doubt."""
+ROWS_EACH, ROWS_ALONE = 3, 5
+"""Rows that a run of equal values has on the average, beside a clock and without one."""
+NEAR = 0.25
+"""Steps within this share of the median are equal to it: clocks of telephones tremble."""
+# fmt: off
+CLOCKS = frozenset(("time", "times", "timestamp", "timestamps", "datetime", "date", "elapsed", "clock", "epoch", "t",
+    "sec", "secs", "second", "seconds", "ms", "msec", "millis", "us", "ns", "minute", "minutes", "hour", "hours", "day",
+    "days", "cycle", "cycles", "tick", "ticks", "frame", "frames", "step", "timestep"))
+COUNTERS = frozenset(("id", "ids", "no", "nr", "num", "number", "idx", "index", "counter", "segment", "trial", "bout",
+    "track", "instance", "rep", "repetition", "recording", "record", "session", "run", "window", "episode", "unit",
+    "case", "sample", "subject", "patient", "participant", "user", "person", "series"))
+# fmt: on
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
+
+
+def clock_name(name: str) -> bool:
+    """Whether a word of the name is one that clocks have: `time (s)`, `elapsed_ms`, `Run 1: Time`."""
+    return any(word.lower() in CLOCKS for word in _WORDS.findall(name))
+
+
+def counter_name(name: str) -> bool:
+    """Whether a word of the name is one that ids and counters have: `bout_no`, `segmentId`."""
+    return any(word.lower() in COUNTERS for word in _WORDS.findall(name))
+
+
+def seconds_of(words: Words) -> np.ndarray:
+    """(n,) seconds of dates (2024-05-01 12:30:00), since the first of them; NaN where a cell is none."""
+    first: datetime | None = None
+    out = np.full(len(words), np.nan)
+    for row, word in enumerate(words):
+        try:
+            date = datetime.fromisoformat((word or "").strip())
+        except ValueError:
+            continue
+        date = date.replace(tzinfo=UTC) if date.tzinfo is None else date
+        first = first or date
+        out[row] = (date - first).total_seconds()
+    return out
+
+
+@dataclass
+class Ordered:
+    """A column as its order is looked at. `decimal`: the mark in its numbers."""
+
+    column: Column
+    decimal: str = "."
+
+    @property
+    def name(self) -> str:
+        """Of the column."""
+        return self.column.name
+
+    @cached_property
+    def values(self) -> np.ndarray | None:
+        """(n,) float64 numbers, or seconds of dates and times of day; None where a cell is none of these."""
+        column = self.column
+        if column.type == "number":
+            numbers = column.floats if self.decimal == "." else parse(column.data, self.decimal)
+            return numbers if np.isfinite(numbers).all() else None
+        if column.type not in ("text", "time") or not len(column.words):
+            return None
+        for read in (seconds_of, _times_of_day):
+            if np.isfinite(read(column.words[:20])).all():
+                values = read(column.words)
+                return values if np.isfinite(values).all() else None
+        return None
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """(n,) number of each row's cell among the different ones, in the order in which they come first."""
+        known: dict[str, int] = {}
+        cells = [known.setdefault((word or "").strip(), len(known)) for word in self.column.words]
+        return np.array(cells, dtype=np.int64)
+
+    @property
+    def kinds(self) -> int:
+        """How many different cells there are."""
+        return int(self.codes.max()) + 1 if len(self.codes) else 0
+
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """Rows at which a run of equal cells begins."""
+        return np.flatnonzero(np.diff(self.codes, prepend=-1))
+
+    @property
+    def once(self) -> bool:
+        """Whether no cell comes again once another stood below it: each kind is one run."""
+        return len(self.begins) == self.kinds
+
+    @property
+    def rows_each(self) -> float:
+        """Rows of a run, on the average."""
+        return len(self.codes) / max(len(self.begins), 1)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it may count: texts, or whole numbers."""
+        return self.column.type == "text" or (self.column.type == "number" and self.column.whole)
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """Steps between its different values, from the smallest on."""
+        return np.zeros(0) if self.values is None else np.diff(np.unique(self.values))
+
+    @property
+    def even(self) -> bool:
+        """Whether its different values, in whatever order, stand in nearly equal steps, as a clock's do."""
+        return len(self.spread) > 2 and _even(self.spread)
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it numbers the rows from 0 or 1 on, in whatever order."""
+        values = self.values
+        if values is None or len(self.spread) + 1 < len(values) or self.column.type != "number":
+            return False
+        return bool((self.spread == 1).all() and values.min() in (0, 1))
+
+    @cached_property
+    def never_falls(self) -> bool:
+        """Whether it rises over the file and never falls, and has no value for many rows."""
+        if self.values is None or len(self.spread) < ENOUGH - 1:
+            return False
+        often = len(self.values) // (2 if not clock_name(self.name) else 50)
+        return bool((np.diff(self.values) >= 0).all()) and len(self.spread) >= min(often, len(self.values) - 1)
+
+    @cached_property
+    def begins_anew(self) -> int:
+        """How often it falls, where it counts on in equal steps between, or rises nearly always; else 0."""
+        if self.values is None or len(self.values) < ENOUGH:
+            return 0
+        steps = np.diff(self.values)
+        falls, rises = int((steps < 0).sum()), int((steps > 0).sum())
+        equal = clock_name(self.name) and 4 * falls <= len(steps) and _even(steps[steps >= 0])
+        return falls if equal or (20 * rises >= 19 * len(steps) and len(steps) >= 5 * ENOUGH) else 0
+
+    def counts(self, named: bool) -> str:
+        """In what way it counts like a clock, in words; "" where it does not. `named`: it has the name of one."""
+        if self.never_falls:
+            return f"{self.name!r} never falls from row to row"
+        if self.begins_anew:
+            return f"{self.name!r} counts on from row to row and begins anew {self.begins_anew:,} times"
+        each = self.values is not None and len(self.spread) + 1 == len(self.values)
+        return f"{self.name!r} stands in equal steps" if each and self.even and named else ""
+
+    def rises_within(self, codes: np.ndarray) -> bool:
+        """Whether it rises, in the order of the rows, within the rows of each code, in nearly equal steps.
+
+        A name of a clock excuses unequal ones.
+        """
+        if self.values is None:
+            return False
+        order = np.argsort(codes, kind="stable")
+        within = np.diff(codes[order]) == 0
+        steps = np.diff(self.values[order])[within]
+        return len(steps) >= ENOUGH - 1 and bool((steps > 0).all()) and (_even(steps) or clock_name(self.name))
+
+    def falls_within(self, codes: np.ndarray) -> bool:
+        """Whether it falls somewhere within the rows of one code."""
+        if self.values is None:
+            return False
+        order = np.argsort(codes, kind="stable")
+        return bool((np.diff(self.values[order])[np.diff(codes[order]) == 0] < 0).any())
+
+    def one_within(self, codes: np.ndarray) -> bool:
+        """Whether the rows of each code have one cell, empty ones apart."""
+        known: dict[int, str] = {}
+        words = zip(codes.tolist(), self.column.words, strict=True)
+        return all(known.setdefault(code, word) == word for code, word in words if word)
+
+
+def _even(steps: np.ndarray) -> bool:
+    """Whether three of four steps lie near the median, which is above 0."""
+    middle = float(np.median(steps)) if len(steps) else 0.0
+    return middle > 0 and float((np.abs(steps - middle) <= NEAR * middle).mean()) >= 0.75
+
+
+def _times_of_day(words: Words) -> np.ndarray:
+    """(n,) seconds of 10:00:05.5 or 00:30.0; NaN where a cell is neither."""
+    out = np.full(len(words), np.nan)
+    for row, word in enumerate(words):
+        match = _TIME_OF_DAY.fullmatch((word or "").strip())
+        if match:
+            out[row] = 3600 * int(match[1] or 0) + 60 * int(match[2]) + float(match[3])
+    return out
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the order of rows tells: `id` and `time` of a long table, each with why; or `row_id`, which numbers the
+    rows; or `clock`, which makes each row a sample of a recording without an id, in the words of `says`.
+
+    `certain`: beyond doubt.
+    """
+
+    id: str | None = None
+    why_id: str = ""
+    time: str | None = None
+    why_time: str = ""
+    row_id: str | None = None
+    clock: str | None = None
+    says: str = ""
+    certain: bool = True
+
+
+def evidence(columns: Sequence[Ordered], labels: Sequence[Ordered], known: Sequence[str], run: bool) -> Evidence:
+    """What the order of the rows says of these columns, which are not positions by their names.
+
+    labels: columns that may be the target. known: names that ids and groups have, which are no clocks.
+    run: whether a run of numbered columns is there, so that a row may be a sequence.
+    """
+    names = {label.name for label in labels}
+    rest = [column for column in columns if column.name not in names]
+    clocks = [column for column in rest if column.name not in known and column.values is not None]
+    clocks.sort(key=lambda clock: not clock_name(clock.name))
+    ids = [column for column in rest if column.whole and not clock_name(column.name)]
+    inner = [clock for clock in clocks if not run or clock_name(clock.name)]
+    return _long(ids, inner, labels, run) or _rows(clocks, rest, labels, run)
+
+
+def _long(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Ordered], run: bool) -> Evidence | None:
+    """An id and its clock, the finest id first: the clock counts on within the rows of each value and shows the same
+    times in several, or rows of one value stand together, and the label is one within them."""
+    for column in sorted(ids, key=lambda column: -column.kinds):
+        rows, kinds, codes = len(column.codes), column.kinds, column.codes
+        if kinds < 2 or rows < max(ROWS_EACH * kinds, ENOUGH) or not all(column.column.words):
+            continue
+        alike = [label for label in labels if label.one_within(codes)]
+        if labels and not alike:
+            continue
+        within = [clock for clock in clocks if clock is not column and clock.rises_within(codes)]
+        anew = [clock for clock in within if not clock.never_falls or 2 * len(clock.spread) < rows]
+        coarser = any(1 < label.kinds < kinds for label in alike)
+        plain = coarser or (not labels and (kinds > FEW or counter_name(column.name)))
+        together = column.once and plain and not _broken(column, clocks)
+        enough = bool(within) or (not run and column.rows_each >= ROWS_ALONE)
+        if not anew and not (together and enough):
+            continue
+        clock = next(iter(anew or within), None)
+        why = f"{column.name!r} stands in {kinds:,} runs of equal values"
+        if not column.once and clock is not None:
+            why = f"{clock.name!r} counts on within each value of {column.name!r}"
+        if clock is None:
+            return Evidence(column.name, why)
+        return Evidence(column.name, why, clock.name, f"{clock.name!r} never falls within a value of {column.name!r}")
+    return None
+
+
+def _broken(ids: Ordered, clocks: Sequence[Ordered]) -> bool:
+    """Whether a clock begins anew within a run of one value, so that the run joins several recordings."""
+    return any(
+        clock is not ids and (clock.begins_anew or clock_name(clock.name)) and clock.falls_within(ids.codes)
+        for clock in clocks
+    )
+
+
+def _rows(clocks: Sequence[Ordered], columns: Sequence[Ordered], labels: Sequence[Ordered], run: bool) -> Evidence:
+    """Whether a row is a sample of a recording without an id."""
+    blocks = any(label.rows_each >= ROWS_ALONE for label in labels)
+    named_rows = any(c.column.type == "text" and c.values is None and c.kinds == len(c.codes) for c in columns)
+    for clock in clocks:
+        named = clock_name(clock.name)
+        if len(clock.codes) < ENOUGH or (named_rows and not named):
+            continue
+        if clock.counts_rows and not named and not blocks:
+            if run:
+                continue
+            return Evidence(row_id=clock.name)
+        says = clock.counts(named)
+        if not says:
+            continue
+        if (
+            run
+        ):  # a row may have a time of its own: that of a sample goes on in fractions, or beside blocks of one label
+            fine = clock.never_falls and clock.even and bool(np.median(clock.spread) % 1)
+            certain = fine or (clock.never_falls and named and blocks)
+            if not certain and not (named and not labels):
+                continue
+        else:
+            certain = named or clock.even or blocks or not labels
+        return Evidence(clock=clock.name, says=says, certain=certain)
+    return Evidence()

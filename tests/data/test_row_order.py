@@ -1,0 +1,155 @@
+"""What the order of rows tells: clocks and ids under any name, rows that are samples, and what is no clock."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.made_tables import numbers, read, why, write
+
+from headstart.data.card import data_card
+
+Columns = dict[str, Any]
+
+
+def recording(rows: int = 120, block: int = 40, **first: Any) -> Columns:
+    """Noise in three channels under a label that stands in blocks, the columns of `first` before them."""
+    noise = numbers(rows, 3)
+    label = [("walk", "sit", "stairs")[i // block % 3] for i in range(rows)]
+    return {**first, "acc_x": noise[:, 0], "acc_y": noise[:, 1], "acc_z": noise[:, 2], "activity": label}
+
+
+def pieces(count: int = 12, length: int = 8, time: str = "time", name: str = "bout", absolute: bool = False) -> Columns:
+    """A long table of noise: pieces one below the other, a time in each, a label for each."""
+    piece = np.repeat(np.arange(count) + 1, length)
+    step = np.arange(count * length) if absolute else np.tile(np.arange(length), count)
+    noise, label = numbers(count * length, 2), np.where(piece % 2, "walk", "sit")
+    return {name: piece, "activity": label, time: step * 0.02, "acc_x": noise[:, 0], "acc_y": noise[:, 1]}
+
+
+@pytest.mark.parametrize("name", ["time", "time (s)", "elapsed", "cycle", "q"])
+def test_a_recording_without_an_id_is_refused_whatever_its_clock_is_called(name: str) -> None:
+    for clock in (np.arange(120) * 0.02, 1_711_850_280_000 + 20 * np.arange(120)):
+        message = why(recording(**{name: clock}))
+        assert message.startswith(f"X: {name!r} never falls from row to row, as a clock does, and no column says")
+        assert "name it with --id" in message
+
+
+@pytest.mark.parametrize(
+    "values", [np.arange(120), np.arange(120) % 40, np.tile([f"10:00:{i:02}" for i in range(40)], 3)]
+)
+def test_counters_and_times_of_day_that_begin_anew_do_not_make_rows_sequences(values: Any) -> None:
+    assert "as a clock does" in why(recording(time=values))
+
+
+def test_a_clock_in_shuffled_rows_is_no_value() -> None:
+    order = np.random.default_rng(0).permutation(120)
+    columns = {name: np.asarray(cells)[order] for name, cells in recording(time=np.arange(120) * 0.02).items()}
+    assert why(columns).startswith("X: 'time' stands in equal steps, as a clock does")
+
+
+def test_what_the_refusal_names_works() -> None:
+    columns = recording(time=np.arange(120) * 0.02)
+    assert read(columns, values=("acc_x", "acc_y", "acc_z")).lengths.tolist() == [3] * 120
+    result = read(columns | {"window": np.arange(120) // 10}, id="window")
+    assert (result.layout.time, result.channels, len(result)) == ("time", ("acc_x", "acc_y", "acc_z"), 12)
+    numbered = read(columns | {"piece": np.arange(120)}, id="piece")
+    assert (numbered.lengths[0], numbered.layout.unused) == (3, ("time",))
+
+
+def test_a_recording_in_a_file_without_a_header_is_refused(tmp_path: Path) -> None:
+    rows = [f"{i * 0.02:.2f},{a},{b},{'ws'[i // 30]}" for i, (a, b) in enumerate(numbers(60, 2))]
+    assert why(write(tmp_path / "f.csv", "\n".join(rows))).startswith("f.csv: '1' never falls from row to row")
+
+
+@pytest.mark.parametrize("name", ["segment_id", "bout", "instance", "track", "segment", "q"])
+@pytest.mark.parametrize("time", ["time", "time_s", "elapsed", "k"])
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_column_in_runs_of_equal_values_is_the_id_whatever_its_name(name: str, time: str, absolute: bool) -> None:
+    result = read(pieces(name=name, time=time, absolute=absolute))
+    assert (result.layout.id, result.layout.time, result.layout.target) == (name, time, "activity")
+    assert (result.channels, len(result)) == (("acc_x", "acc_y"), 12)
+
+
+def test_what_order_decided_is_said_with_its_reason() -> None:
+    result = read(pieces())
+    decision = next(decision for decision in result.layout.decisions if decision.role == "id")
+    assert (decision.column, decision.by, decision.option) == ("bout", "content", "--id")
+    note = "'bout' stands in 12 runs of equal values: taken for the id (--id names another column)"
+    assert ("note", note) in data_card(result).head
+
+
+def test_runs_of_equal_values_need_no_clock_where_the_label_is_one_in_each() -> None:
+    columns = pieces()
+    del columns["time"]
+    result = read(columns)
+    assert (result.layout.id, result.layout.time, result.channels) == ("bout", None, ("acc_x", "acc_y"))
+
+
+def test_rows_of_several_pieces_at_one_time_are_taken_apart_by_their_id() -> None:
+    table = pd.DataFrame(pieces()).sort_values(["time", "bout"])
+    result = read(table)
+    assert (result.layout.id, result.layout.time, len(result)) == ("bout", "time", 12)
+
+
+def test_pieces_that_count_anew_for_each_person_are_never_joined() -> None:
+    columns = pieces(count=24)
+    person = (columns["bout"] - 1) // 6
+    columns |= {
+        "bout": (columns["bout"] - 1) % 6,
+        "person_code": person,
+        "activity": np.where(person % 2, "ill", "well"),
+    }
+    assert "begins anew" in why(columns)
+
+
+def test_a_second_clock_and_a_number_of_the_person_are_no_channels() -> None:
+    columns = pieces(count=12, name="id")
+    result = read(columns | {"elapsed_ms": columns["time"] * 1000, "person_no": (columns["id"] - 1) // 3})
+    assert (result.channels, result.layout.group) == (("acc_x", "acc_y"), "person_no")
+    assert result.layout.unused == ("elapsed_ms",)
+
+
+def test_a_number_of_each_row_is_an_id_and_no_value() -> None:
+    columns = {"nr": np.arange(20), "a": numbers(20, 2)[:, 0], "b": numbers(20, 2)[:, 1], "label": list("ab" * 10)}
+    result = read(columns)
+    assert (result.layout.id, result.layout.channels[0].columns) == ("nr", ("a", "b"))
+
+
+def test_rows_that_are_examples_stay_rows() -> None:
+    noise = numbers(24, 5)
+    run = {f"t{i}": noise[:, i] for i in range(5)}
+    label = {"label": ["a"] * 12 + ["b"] * 12}
+    dates = {"recorded": [f"2024-01-{i + 1:02}" for i in range(24)], "nr": np.arange(24)}
+    assert read({**dates, **label, **run}).layout.shape == "wide"
+    visits = {"person": np.repeat(np.arange(8), 3), "rep": np.tile(np.arange(3), 8)}
+    assert read({**visits, **run, "label": list("ab" * 12)}).layout.shape == "wide"
+    features = {
+        "name": [f"p{i}" for i in range(24)],
+        "age": np.arange(24) + 30,
+        "mean": noise[:, 0],
+        "peak": noise[:, 1],
+    }
+    assert read({**features, "state": list("ab" * 12)}).layout.shape == "wide"
+    rising = {f"t{i}": np.sort(noise[:, i]) for i in range(5)}
+    assert read({**rising, **label}).layout.shape == "wide"
+
+
+def test_a_recording_whose_channels_have_numbers_is_refused_beside_its_clock() -> None:
+    columns = {"time": np.arange(60) * 0.004, **{f"ch{i}": numbers(60, 4)[:, i] for i in range(4)}}
+    assert "as a clock does" in why({**columns, "state": ["a"] * 30 + ["b"] * 30})
+
+
+def test_recordings_that_stand_in_columns_are_told() -> None:
+    columns = {"time": np.arange(12), **{f"r{i:02}": numbers(12, 6)[:, i] for i in range(6)}}
+    assert "where the recordings stand in columns, turn the table round" in data_card(read(columns)).findings[0]
+
+
+def test_an_axis_y_is_no_target() -> None:
+    noise = numbers(20, 3)
+    axes = {name: noise[:, i] for i, name in enumerate("xyz")}
+    result = read({**axes, "activity": list("ab" * 10)})
+    assert (result.layout.target, result.layout.channels[0].columns) == ("activity", ("x", "y", "z"))
+    assert read(axes).layout.target is None
+    assert read({"x": noise[:, 0], "w": noise[:, 1], "y": noise[:, 2]}).layout.target == "y"
