@@ -143,7 +143,7 @@ def test_a_recording_whose_channels_have_numbers_is_refused_beside_its_clock() -
 
 def test_recordings_that_stand_in_columns_are_told() -> None:
     columns = {"time": np.arange(12), **{f"r{i:02}": numbers(12, 6)[:, i] for i in range(6)}}
-    assert "where the recordings stand in columns, turn the table round" in data_card(read(columns)).findings[0]
+    assert "where recordings stand in columns, turn the table round" in data_card(read(columns)).findings[0]
 
 
 def test_an_axis_y_is_no_target() -> None:

@@ -5,6 +5,7 @@ Names are looked at first, then cells and their order. Whatever was set stands; 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -20,17 +21,24 @@ from headstart.data.layout import (
     LayoutSpec,
     Shape,
     by_role,
-    lost,
     matching,
     numbered,
     plain,
+    run_of,
+    set_channels,
 )
 from headstart.data.order import Ordered, clock_name, counter_name, evidence
 from headstart.data.table import Column, Table
 from headstart.data.text import is_number, looks_like_list
-from headstart.data.view import View
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput
 from headstart.text import first_few
+
+FEW = 20
+"""Values that a class may have without a doubt."""
+NO_CLASSES = ("id", "file", "name", *TEXTS)
+"""Names of texts that are no classes, however few there are."""
+LONG = 12
+"""Characters from which on cells of a column without a known name are taken for texts."""
 
 
 def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
@@ -45,7 +53,8 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         view.roles["target"] = None
     shape = _ordered(view, _shape(view))
     _name_roles(view, shape)
-    channels = _set_channels(view, shape) if spec.values else _channels(view, shape)
+    names, taken = list(table.columns), set(view.roles.values())
+    channels = set_channels(view.source, spec.values, names, taken, shape) if spec.values else _channels(view, shape)
     used = {name for channel in channels for name in channel.columns} | set(view.roles.values())
     return Layout(
         view.source,
@@ -67,6 +76,118 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         time=view.roles["time"],
         group=view.roles["group"],
     )
+
+
+@dataclass
+class View:
+    """What is known so far: `roles` that are settled (None: there is none), and what was guessed. `aside` are clocks
+    and counters that serve nothing, and are no values."""
+
+    table: Table
+    spec: LayoutSpec
+    roles: dict[str, str | None] = field(default_factory=dict)
+    decisions: list[Decision] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """What messages call the table."""
+        return self.table.places.source
+
+    @property
+    def names(self) -> str:
+        """The first names of columns, for messages."""
+        return first_few([repr(name) for name in self.table.columns], 8)
+
+    def take(self, role: str, names: list[str], why: str = "") -> None:
+        """Settle a role by a guess: the first of the names, where there is one; `why`: by what stands in the column."""
+        if names:
+            self.roles[role] = names[0]
+            by_name = Decision(role, names[0], f"{names[0]!r} is a name or a place that such columns have")
+            self.decisions.append(Decision(role, names[0], why, "content") if why else by_name)
+
+    def ordered(self, columns: list[Column]) -> list[Ordered]:
+        """Columns as their order is looked at."""
+        return [Ordered(column, "," if self.table.decimal == "," else ".") for column in columns]
+
+    def wanted(self) -> list[str]:
+        """Columns that were set as values, patterns spelt out."""
+        columns = self.table.columns
+        return [
+            name
+            for value in self.spec.values
+            for name in (matching(value, columns) if "*" in value and value not in columns else [value])
+        ]
+
+    def free(self) -> list[Column]:
+        """Columns without a role so far, not set as values, and not counters beside the id or the time."""
+        taken = {*self.roles.values(), *self.wanted(), *self.aside}
+        return [column for name, column in self.table.columns.items() if name not in taken]
+
+    def named(self, role: str) -> list[str]:
+        """Free columns whose names are those of a role, the likelier first."""
+        return by_role(role, [column.name for column in self.free() if column.type not in ("list", "other")])
+
+    def targets(self) -> list[str]:
+        """Free columns whose names are those of targets, without an axis y: one beside x and z, or beside x and a
+        column of few texts."""
+        plainly = {plain(name) for name in self.table.columns}
+        axis = "x" in plainly and ("z" in plainly or any(self.classes(column) for column in self.free()))
+        return [name for name in self.named("target") if not (axis and plain(name) == "y" and not self.classes(name))]
+
+    def classes(self, column: Column | str) -> bool:
+        """Whether a column holds few texts that may be classes."""
+        column = self.table.columns[column] if isinstance(column, str) else column
+        return column.type == "text" and plain(column.name) not in NO_CLASSES and self.few(column)
+
+    def count(self, name: str) -> int:
+        """How many different cells a column has."""
+        if name not in self._counts:
+            self._counts[name] = len({word for word in self.table.columns[name].words if word})
+        return self._counts[name]
+
+    def longest(self, columns: list[Column]) -> list[tuple[str, list[str]]]:
+        """The longest runs of numbered columns of numbers, of three or more: (pattern, names)."""
+        runs = numbered([column.name for column in columns if column.type in ("number", "empty")])
+        size = max(map(len, runs.values()), default=0)
+        return [(pattern, names) for pattern, names in runs.items() if len(names) == size > 2]
+
+    def texts(self, columns: list[Column]) -> list[Column]:
+        """Columns that may hold texts: by name, or with long cells of many kinds, or alone."""
+        return [
+            column
+            for column in columns
+            if column.type == "text"
+            and (
+                plain(column.name) in (*TEXTS, "values")
+                or len(self.table.columns) == 1
+                or (column.mean_length >= LONG and not self.few(column))
+            )
+        ]
+
+    def few(self, column: Column) -> bool:
+        """Whether cells repeat as names of classes do."""
+        count, there = self.count(column.name), sum(bool(word) for word in column.words)
+        return 1 < count <= max(FEW, there // 10) and 2 * count <= max(there, 4)
+
+    def few_whole(self, column: Column) -> bool:
+        """Whether a column holds few different whole numbers."""
+        most = min(100, max(self.table.rows // 2, 2))
+        return column.type == "number" and column.whole and 1 < self.count(column.name) <= most
+
+    def one_each(self, name: str) -> bool:
+        """Whether a column of a long table has one value for each sequence, empty cells apart."""
+        known: dict[str | None, str] = {}
+        ids = self.table.columns[str(self.roles["id"])].words
+        words = self.table.columns[name].words
+        return all(known.setdefault(key, word) == word for key, word in zip(ids, words, strict=True) if word)
+
+    def repeating(self) -> list[str]:
+        """Columns that may be the id of a long table: by name, and with at most half as many values as rows."""
+        names = [*self.named("id"), *self.named("group")]
+        return [name for name in names if 0 < 2 * self.count(name) <= self.table.rows]
 
 
 def _of_format(table: Table, spec: LayoutSpec) -> LayoutSpec:
@@ -174,15 +295,11 @@ def _ordered(view: View, shape: Shape) -> Shape:
         view.aside.append(result.clock)
     elif result.clock is not None and not result.certain:
         view.doubts.append(
-            f"{result.says}; where rows are samples of a recording, give them an id (--id), and where the recordings "
-            "stand in columns, turn the table round"
+            f"{result.says}; where rows are samples of a recording, give them an id (--id), and where recordings stand "
+            "in columns, turn the table round"
         )
     elif result.clock is not None:
-        raise BadInput(
-            f"{view.source}: {result.says}, as a clock does, and no column says which rows are one sequence, so that "
-            "each row would be one; cut recordings into windows, number them in a column, and name it with --id, or, "
-            "where each row is an example of its own, name its columns with --values (id and values in Python)"
-        )
+        raise BadInput(f"{view.source}: {result.refusal}")
     return shape
 
 
@@ -343,47 +460,10 @@ def _wide(view: View, free: list[Column]) -> tuple[Channel, ...]:
     numbers = tuple(column.name for column in free if column.type in ("number", "empty"))
     runs = view.longest(free)
     if runs and 2 * sum(len(names) for _, names in runs) >= len(numbers):
-        return tuple(_run(view, pattern, names) for pattern, names in runs)
+        return tuple(run_of(view.source, pattern, names, list(view.table.columns)) for pattern, names in runs)
     if len(numbers) < 2:
         raise _nothing(view, "wide")
     return (Channel("values", numbers),)
-
-
-def _run(view: View, pattern: str, names: list[str]) -> Channel:
-    gone = [name for name in lost(pattern, names) if name not in view.table.columns]
-    if gone:
-        raise BadInput(
-            f"{view.source}: values: {pattern!r} has no column {first_few([repr(name) for name in gone], 1)}"
-            f" between {names[0]!r} and {names[-1]!r}, so that later values would stand one place too early; add it "
-            "(its cells may be empty), or name the columns one by one with --values"
-        )
-    return Channel(pattern.replace("*", "").strip("_-. ") or "values", tuple(names), pattern)
-
-
-def _set_channels(view: View, shape: Shape) -> tuple[Channel, ...]:
-    """The columns that were set as values. Raises: BadInput naming one that is not there."""
-    out: list[Channel] = []
-    plainly: list[str] = []
-    for value in view.spec.values:
-        if "*" not in value or value in view.table.columns:
-            plainly.append(view.table.column(value, "values").name)
-            continue
-        names = [name for name in matching(value, view.table.columns) if name not in view.roles.values()]
-        if not names:
-            raise BadInput(
-                f"{view.source}: values: no column is like {value!r}, where * is a whole number; "
-                f"{nearest(value, view.table.columns)}"
-            )
-        out.append(_run(view, value, names))
-    if plainly and shape == "wide":
-        out.append(Channel("values", tuple(plainly)))
-    else:
-        out += [Channel(name, (name,)) for name in plainly]
-    if len({channel.name for channel in out}) < len(out):
-        out = [Channel(channel.pattern or channel.name, channel.columns, channel.pattern) for channel in out]
-    if shape == "text" and len(out) > 1:
-        raise BadInput(f"{view.source}: values: {len(out)} columns of text; name one")
-    return tuple(out)
 
 
 def _nothing(view: View, shape: str) -> BadInput:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, neutral
 from headstart.text import first_few
 
@@ -317,6 +317,47 @@ def _is_fraction(name: str) -> bool:
     except ValueError:
         return False
     return not name.strip().isdecimal()
+
+
+def run_of(source: str, pattern: str, run: Sequence[str], names: Sequence[str]) -> Channel:
+    """The channel of a run of numbered columns, out of these names. Raises: BadInput where it lacks one of few."""
+    gone = [name for name in lost(pattern, run) if name not in names]
+    if gone:
+        raise BadInput(
+            f"{source}: values: {pattern!r} has no column {first_few([repr(name) for name in gone], 1)} between "
+            f"{run[0]!r} and {run[-1]!r}, so that later values would stand one place too early; add it (its cells may "
+            "be empty), or name the columns one by one with --values"
+        )
+    return Channel(pattern.replace("*", "").strip("_-. ") or "values", tuple(run), pattern)
+
+
+def set_channels(
+    source: str, values: Sequence[str], names: Sequence[str], taken: Container[str | None], shape: Shape
+) -> tuple[Channel, ...]:
+    """The columns that were set as values; `taken` have another role. Raises: BadInput naming one that is not there."""
+    out: list[Channel] = []
+    plainly: list[str] = []
+    for value in values:
+        if "*" not in value or value in names:
+            plainly.append(value)
+            if value not in names:
+                raise BadInput(f"{source}: values: no column {nearest(value, names).removeprefix('no ')}")
+            continue
+        run = [name for name in matching(value, names) if name not in taken]
+        if not run:
+            raise BadInput(
+                f"{source}: values: no column is like {value!r}, where * is a whole number; {nearest(value, names)}"
+            )
+        out.append(run_of(source, value, run, names))
+    if plainly and shape == "wide":
+        out.append(Channel("values", tuple(plainly)))
+    else:
+        out += [Channel(name, (name,)) for name in plainly]
+    if len({channel.name for channel in out}) < len(out):
+        out = [Channel(channel.pattern or channel.name, channel.columns, channel.pattern) for channel in out]
+    if shape == "text" and len(out) > 1:
+        raise BadInput(f"{source}: values: {len(out)} columns of text; name one")
+    return tuple(out)
 
 
 def check_names(names: Iterable[str], location: str) -> list[str]:

@@ -223,6 +223,15 @@ class Evidence:
     says: str = ""
     certain: bool = True
 
+    @property
+    def refusal(self) -> str:
+        """Why the rows are no sequences, and the ways out."""
+        return (
+            f"{self.says}, as a clock does, and no column says which rows are one sequence, so that each row would be "
+            "one; cut recordings into windows, number them in a column, and name it with --id, or, where each row is "
+            "an example of its own, name its columns with --values (id and values in Python)"
+        )
+
 
 def evidence(columns: Sequence[Ordered], labels: Sequence[Ordered], known: Sequence[str], run: bool) -> Evidence:
     """What the order of the rows says of these columns, which are not positions by their names.
