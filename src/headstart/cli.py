@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headstart.errors import BadInput
+from headstart.text import escaped
 from headstart.verbs import options as opt
 from headstart.verbs.data import layout_options
 from headstart.verbs.groups import bench, store_verbs
@@ -375,8 +377,18 @@ def doctor(store: opt.StoreOption = None, data: opt.DataOption = None, _weights:
     raise typer.Exit(examine_machine(store, data))
 
 
+class _Escaped(logging.Formatter):
+    """Messages without what a terminal would act on."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message."""
+        return escaped(super().format(record))
+
+
 def main(argv: list[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 some stages failed or no room on a disk, 2 bad input, 130 interrupted."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Escaped())
     try:
         command = opt.refuse_repeats(typer.main.get_command(app))
         code: Any = command.main(args=argv, prog_name="headstart", standalone_mode=False)

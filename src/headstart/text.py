@@ -11,6 +11,15 @@ LOWER = ("loss", "bits_per_token", "perplexity")
 """Names of scores of which less is better."""
 
 
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal acts on instead of showing it: control characters (C1 too), marks of direction, half characters."""
+
+
+def escaped(text: str) -> str:
+    """The text with escapes (`\\x1b`) for what a terminal would act on; lines and tabs stay."""
+    return _OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
 def plain(value: Any) -> str:
     """A setting's value in words: numbers short, tables by their `kind`."""
     if isinstance(value, bool) or value is None:
@@ -88,7 +97,8 @@ def json_lines(document: Mapping[str, Any]) -> str:
     """A document as JSON with a line for each item of its tables and lists, so that it is small and can be compared."""
 
     def text(value: Any) -> str:
-        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+        written = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
 
     parts = []
     for key, value in document.items():

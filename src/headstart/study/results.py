@@ -14,6 +14,7 @@ from headstart.study.papers import made_of
 from headstart.study.rows import Point, Row, Run
 from headstart.study.scales import stand_ins_told
 from headstart.study.statistics import Difference, Estimate, corrected, detectable
+from headstart.text import escaped
 
 if TYPE_CHECKING:
     import pandas
@@ -318,7 +319,7 @@ class Results:
             notes.append(f"- and {more} more on the page, and in `caveats`")
         width = get_terminal_size().columns
         wrapper = TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-        return "\n".join([self.heading, "", *texts, "", *map(wrapper.fill, notes)]).rstrip()
+        return escaped("\n".join([self.heading, "", *texts, "", *map(wrapper.fill, notes)]).rstrip())
 
     def _lines(self) -> list[list[str]]:
         """Heads, then a line per arm and baseline of each column."""

@@ -35,7 +35,7 @@ from headstart.study.plan import Plan
 from headstart.study.results import Results
 from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.snapshot import Snapshot, only_run, read_snapshot, take_snapshot
-from headstart.text import json_lines, many
+from headstart.text import escaped, json_lines, many
 from headstart.tracking import Tracking
 from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.compare import print_pooled
@@ -366,4 +366,4 @@ def _print_checklist(content: Content, folder: Path) -> None:
     text = filled_checklist(content)
     folder.mkdir(parents=True, exist_ok=True)
     publish(folder / "checklist.md", text.encode())
-    sys.stdout.write(text)
+    sys.stdout.write(escaped(text))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -21,18 +21,27 @@ from rich.text import Text
 from headstart.errors import BadInput
 from headstart.store import Damaged, disk_full
 from headstart.store.files import IDENTITY
-from headstart.text import broken, column_widths, listed
+from headstart.text import broken, column_widths, escaped, listed
 
 if TYPE_CHECKING:
     from headstart.api import Study
     from headstart.tasks.task import TaskSpec
 
 
+class _Door(Console):
+    """A console to which no character of a text comes that a terminal would act on: it is shown as an escape."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich renders it, with what it draws itself (colours, the cursor of a live display) as it is."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=escaped(segment.text))
+
+
 def console(*, stderr: bool = False) -> Console:
     """Standard output (or error); lines are not wrapped where it is not a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 200
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
+    return _Door(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
 PEEKED = 2**16
@@ -173,7 +182,7 @@ def print_error(error: Exception) -> int | None:
         return 2
     if (message := _message(error)) is None:
         return None
-    sys.stderr.write("".join(f"headstart: {line}\n" for line in message.splitlines() or [""]))
+    sys.stderr.write("".join(f"headstart: {escaped(line)}\n" for line in message.splitlines() or [""]))
     return 1 if disk_full(error) else int(getattr(error, "exit_code", 2))
 
 

@@ -208,7 +208,7 @@ def to_csv(table: Table) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["kind", *names])
+    writer.writerow(["kind", *map(guarded, names)])
     for line, row in zip(table.lines, rows, strict=True):
         writer.writerow([line.kind, *(_csv_text(row.get(name)) for name in names)])
     return out.getvalue()

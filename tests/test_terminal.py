@@ -1,0 +1,101 @@
+"""What comes to the terminal: no text of others that it would act on."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headstart import cli
+from headstart.text import escaped, json_lines
+from headstart.verbs.terminal import console, hanging, print_error, table
+
+ACTED_ON = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+NASTY = "a\x1b[2J\x1b]0;pwned\x07\x9b31m\u202eb\u2066c\u200fd\x7f\x00e\r"
+
+
+def output(capsys: pytest.CaptureFixture[str]) -> str:
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+def test_a_text_of_others_is_shown_with_escapes_however_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    for stderr in (False, True):
+        out = console(stderr=stderr)
+        rows = [[NASTY, Text(NASTY)]] * 3
+        grid = Table(title=NASTY)
+        grid.add_column(NASTY)
+        grid.add_row(NASTY)
+        for item in (NASTY, Text(NASTY), table([NASTY, "b"], rows), table(["a", NASTY], rows * 100), hanging(NASTY)):
+            out.print(item)
+        out.print(grid, NASTY, [NASTY])
+    text = output(capsys)
+    assert not ACTED_ON.search(text)
+    assert r"a\x1b[2J\x1b]0;pwned" in text
+    assert r"\x9b31m\u202eb\u2066c\u200fd\x7f\x00e" in text
+
+
+def test_colours_of_ones_own_reach_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    out = console()
+    assert isinstance(out, Console)
+    out = type(out)(file=(stream := io.StringIO()), force_terminal=True, color_system="standard")
+    out.print(Text(NASTY, style="red"))
+    assert stream.getvalue().startswith("\x1b[31ma\\x1b[2J")
+
+
+@pytest.mark.parametrize("error", [OSError(2, "gone", NASTY), cli.BadInput(NASTY)])
+def test_an_error_is_said_without_what_a_terminal_acts_on(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert print_error(error) == 2
+    assert not ACTED_ON.search(output(capsys).replace("\n", ""))
+
+
+def test_a_remark_of_a_log_is_said_without_what_a_terminal_acts_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("headstart"), "propagate", False)
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    logging.getLogger("headstart.records").warning("%s", NASTY)
+    assert r"\x1b[2J" in (text := output(capsys))
+    assert not ACTED_ON.search(text)
+
+
+def test_a_study_with_escapes_is_shown_and_planned_in_plain_letters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        'name = "x"\n# \x9b31m \u202e\ntitle = "T\\u001b[2J\\u202e"\n[stages.s]\nobjective = { kind = "classify" }\n'
+        'budget = { steps = 2 }\n[columns.d]\ntask = { kind = "digits", fraction = 0.1 }\n'
+        'model = { width = 8, blocks = 1 }\n[arms.a]\n[scales.tiny]\nnote = "N\\u001b[2J"\n',
+        "utf-8",
+    )
+    for words in (["show", str(study)], ["run", str(study), "--dry-run", "--store", str(tmp_path / "runs")]):
+        with pytest.raises(SystemExit) as end:
+            cli.main(words)
+        assert end.value.code == 0
+        text = output(capsys)
+        assert not ACTED_ON.search(text)
+        assert r"\x1b[2J" in text or r"\x9b31m" in text
+
+
+def test_json_says_with_escapes_of_its_own_what_a_terminal_acts_on() -> None:
+    document = {"name": NASTY, "rows": [{NASTY: "é\ud800"}]}
+    text = json_lines(document)
+    assert json.loads(text) == document
+    assert not ACTED_ON.search(text.replace("\n", ""))
+    assert "é" in text
+
+
+def test_letters_of_all_languages_stay_as_they_are() -> None:
+    text = "é ±  日本語 עברית \u200d👩\u200d🔬\tx\ny"
+    assert escaped(text) == text
