@@ -5,9 +5,7 @@ import pytest
 from headstart.guard import guarded
 
 
-@pytest.mark.parametrize(
-    "text", ["=1+1", "+SUM(A1)", "-2+3", "@now", "  =1", "\uff1d1+1", "-", "--1", "-1 ", "+1=2"]
-)
+@pytest.mark.parametrize("text", ["=1+1", "+SUM(A1)", "-2+3", "@now", "  =1", "\uff1d1+1", "-", "--1", "-1 ", "+1=2"])
 def test_what_a_spreadsheet_would_run_stands_behind_a_quote(text: str) -> None:
     assert guarded(text) == f"'{text}"
 
