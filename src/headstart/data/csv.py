@@ -6,6 +6,7 @@ import codecs
 import csv
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from headstart.data.archives import reading, unpacked
 from headstart.data.layout import TEXTS, LayoutSpec, check_names, is_role, numbered, plain
 from headstart.data.rows import list_column
-from headstart.data.table import Cells, Column, Table, Type, arrow_texts
+from headstart.data.table import FEW, Cells, Column, Table, Type, arrow_texts, numbers_of, texts_of
 from headstart.data.text import COMMA, DELIMITERS, POINTED, THOUSANDS, cut, find_delimiter, is_number, text_lines
 from headstart.errors import BadInput, Mistakes, Places
 
@@ -30,7 +31,13 @@ AT_ONCE = 512
 """Rows that become Arrow columns together."""
 PARSED, LARGE = 2**20, 2**23
 """Bytes from which on Arrow's parser is worth its import, and its threads: these may abort a process that ends soon."""
+_SPACED = re.compile("^[+-]?[1-9]\\d{0,2}(?:[ '\u00a0\u2009\u202f\u2019]\\d{3})+(?:[.,]\\d+)?$")
+"""A number with blanks or apostrophes between thousands: 1 234,5 or 1'234.5."""
 _MAYBE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
+_POINT = r"^\s*[+-]?[1-9]\d{0,2}\.\d{3}\s*$"
+_SMALL, _LARGE = r"^\s*[+-]?\d{1,3}\s*$", r"^\s*[+-]?\d{4,}\s*$"
+_DECIMAL = r"^\s*[+-]?(?:0\d*\.\d+|\d*\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d*|\.\d+|\d+\.|\d+\.\d*[eE][+-]?\d+)\s*$"
+"""A number whose point cannot stand between thousands."""
 
 
 @dataclass
@@ -111,9 +118,14 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
 
 
 def typed(table: Table, types: list[Type], spec: LayoutSpec, form: Form) -> Table:
-    """The table with the types of its columns; one that the sample shows empty has a type from its cells."""
+    """The table with the types of its columns; one that the sample shows empty has a type from its cells.
+
+    Raises: BadInput where points may stand between thousands.
+    """
     for column, kind in zip(table.columns.values(), types, strict=True):
         column.type = kind if kind != "empty" else _later_type(column, spec, form)
+    if spec.decimal == "auto":
+        check_thousands(table)
     return table
 
 
@@ -348,6 +360,9 @@ def find_decimal(rows: Sequence[Sequence[str]], source: str, known: str = "auto"
     points = False
     for column in itertools.zip_longest(*rows[1:200], fillvalue=""):
         cells = [cell.strip() for cell in column if cell.strip()]
+        spaced = next(filter(_SPACED.match, cells), None)
+        if spaced and any(COMMA.match(cell) or is_number(cell) for cell in cells):
+            raise BadInput(f"{source}: {spaced!r} has a mark between thousands; write numbers without it")
         if not any("," in cell for cell in cells):
             points = points or any("." in cell and is_number(cell) for cell in cells)
             continue
@@ -392,3 +407,65 @@ def column_types(form: Form, body: Sequence[Sequence[str]]) -> list[Type]:
         if len(run) > 3 and sum(out[name] == "text" for name in run) < len(run) / 4:
             out |= {name: "number" for name in run if out[name] == "text" and name not in labels}
     return list(out.values())
+
+
+def check_thousands(table: Table) -> None:
+    """Look at the points in the numbers of a text file whose decimal mark nobody set.
+
+    One number such as 0.5 says that points are decimal. Else 1.005 beside whole numbers below 1,000, in one column, is
+    refused, as it is beside decimal commas; and where semicolons separate cells, numbers such as 15.234 are noted.
+    Raises: BadInput naming the first cell.
+    """
+    columns = [c for c in table.columns.values() if c.type == "number" and c.numbers is None]
+    commas = table.decimal == ","
+    if not commas and any(_any(_DECIMAL, texts_of(column.data[:FEW])) for column in columns):
+        return
+    names = [column.name for column in columns]
+    runs = {name: pattern for pattern, run in numbered(names).items() for name in run}
+    tallies: dict[str, Counter[str]] = {}
+    first: dict[str, Column] = {}
+    for column in columns:
+        run = runs.get(column.name, column.name)
+        tally = tallies.setdefault(run, Counter())
+        tally["small"] += _count(column, _SMALL)
+        tally["large"] += _count(column, _LARGE)
+        if not _count(column, r"\."):
+            continue
+        decimals, pointed = _count(column, _DECIMAL), _count(column, _POINT)
+        if decimals and not commas:
+            return
+        if pointed and not decimals:
+            tally["pointed"] += pointed
+            first.setdefault(run, column)
+    for run, column in first.items():
+        row = int(_matches(column, _POINT).argmax())
+        word, cell = (column.words[row] or "").strip(), table.places.cell(row, column.name)
+        if commas:
+            raise BadInput(f"{cell}: {word!r} has a point between thousands, beside decimal commas; write it without")
+        if tallies[run]["small"] and not tallies[run]["large"]:
+            raise BadInput(
+                f"{cell}: {word!r} may be {word} or {word.replace('.', '')}, as whole numbers stand beside it; give "
+                "--decimal . for the first (decimal in Python and in a layout), or write numbers without a mark "
+                "between thousands for the second"
+            )
+    if first and table.written.startswith("semicolon"):
+        table.notes.append(
+            f"every number with a point looks like {word}: its point is read as a decimal one; where it stands between "
+            "thousands, write numbers without it"
+        )
+
+
+def _any(pattern: str, words: list[str | None]) -> bool:
+    return any(re.match(pattern, word) for word in words if word)
+
+
+def _count(column: Column, pattern: str) -> int:
+    """Cells that are like the pattern."""
+    return int(_matches(column, pattern).sum())
+
+
+def _matches(column: Column, pattern: str) -> np.ndarray:
+    """(n,) bool."""
+    import pyarrow.compute as pc
+
+    return numbers_of(pc.match_substring_regex(column.data, pattern).fill_null(False)).astype(bool)

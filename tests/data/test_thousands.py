@@ -1,0 +1,66 @@
+"""Marks between thousands: refused where they may be decimal points, and what says that they are."""
+
+from pathlib import Path
+
+import pytest
+from support.made_tables import read, why, write
+
+from headstart.data.card import data_card
+
+
+def table(cells: list[str], mark: str = ";", first: str = "") -> str:
+    """A file of 12 rows with four cells each, in their order over and over."""
+    rows = [mark.join([f"r{i}", "ab"[i % 2], *((cells * 4)[4 * i % len(cells) :][:4])]) for i in range(12)]
+    return "\n".join([mark.join(["id", "state", *(f"t{i}" for i in range(4))]), *([first] if first else []), *rows])
+
+
+@pytest.mark.parametrize("mark", [";", "\t", ","])
+def test_a_point_beside_whole_numbers_may_stand_between_thousands_and_is_refused(mark: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", table(["967", "890", "1.005", "12", "1.143", "7"], mark))
+    message = why(path)
+    assert message.startswith("f.csv:3 column 't0': '1.143' may be 1.143 or 1143, as whole numbers stand beside it")
+    assert read(path, decimal=".").values.max() == 967
+
+
+def test_a_point_far_down_is_seen_too(tmp_path: Path) -> None:
+    rows = [
+        "id;state;t0;t1;t2",
+        *(f"r{i};{'ab'[i % 2]};{i % 900};{i % 7};{i % 5}" for i in range(1500)),
+        "r;a;1.005;3;4",
+    ]
+    assert why(write(tmp_path / "f.csv", "\n".join(rows))).startswith("f.csv:1502 column 't0': '1.005' may be 1.005 or")
+
+
+def test_columns_of_one_run_say_together_what_their_points_are(tmp_path: Path) -> None:
+    rows = [f"r{i};{'ab'[i % 2]};{900 + i};1.{100 + i};{800 + i}" for i in range(12)]
+    assert "'1.100' may be 1.100 or 1100" in why(write(tmp_path / "f.csv", "id;state;t0;t1;t2\n" + "\n".join(rows)))
+
+
+def test_points_in_other_numbers_say_that_they_are_decimal(tmp_path: Path) -> None:
+    for cell in ("0.5", "12.25", "1234", "1234.567"):
+        path = write(tmp_path / "f.csv", table(["967", "1.005", cell, "12"]))
+        assert read(path).values[1, 0] == pytest.approx(1.005)
+
+
+def test_numbers_that_all_look_like_thousands_are_noted(tmp_path: Path) -> None:
+    card = data_card(read(write(tmp_path / "f.csv", table(["14.512", "15.255", "9.881"]))))
+    assert any(text.startswith("every number with a point looks like 14.512") for name, text in card.head)
+    plain = data_card(read(write(tmp_path / "g.csv", table(["14.512", "15.255", "9.881"], ","))))
+    assert not any("looks like" in text for name, text in plain.head)
+
+
+def test_a_point_between_thousands_far_below_decimal_commas_is_refused(tmp_path: Path) -> None:
+    rows = ["id;state;a;b", *(f"r{i};{'ab'[i % 2]};{i},5;7" for i in range(300)), "r;a;0,5;1.234"]
+    message = why(write(tmp_path / "f.csv", "\n".join(rows)))
+    assert (
+        message
+        == "f.csv:302 column 'b': '1.234' has a point between thousands, beside decimal commas; write it without"
+    )
+
+
+@pytest.mark.parametrize("cell", ["1 012,06", "1\u202f012,06", "1'012.06", "12\u00a0345"])
+def test_blanks_and_apostrophes_between_thousands_are_refused(cell: str, tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "f.csv", table([cell, "577,05" if "," in cell else "577", "817,91" if "," in cell else "8"])
+    )
+    assert "has a mark between thousands; write numbers without it" in why(path)
