@@ -28,7 +28,7 @@ from headstart.data.layout import (
     set_channels,
 )
 from headstart.data.order import Ordered, clock_name, counter_name, evidence
-from headstart.data.table import Column, Table
+from headstart.data.table import Column, Table, unread
 from headstart.data.text import is_number, looks_like_list
 from headstart.errors import BadInput
 from headstart.text import first_few
@@ -467,6 +467,8 @@ def _wide(view: View, free: list[Column]) -> tuple[Channel, ...]:
 
 
 def _nothing(view: View, shape: str) -> BadInput:
+    if problem := unread(view.table.columns.values()):
+        return BadInput(f"{view.source}: no column looks like a sequence ({shape}), and {problem}")
     lone = len(view.table.columns) == 1 and view.table.header is not None
     way = "where cells are separated by another mark, give --delimiter; else name" if lone else "name"
     return BadInput(

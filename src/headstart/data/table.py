@@ -160,12 +160,31 @@ class Table:
     rate: int | None = None
 
     def column(self, name: str, setting: str) -> Column:
-        """The column of this name. Raises: BadInput naming the setting and the nearest name."""
+        """The column of this name. Raises: BadInput naming the setting, and the nearest name or what is not read."""
         if name not in self.columns:
             raise BadInput(
                 f"{self.places.source}: {setting}: no column {nearest(name, self.columns).removeprefix('no ')}"
             )
+        if problem := unread([self.columns[name]]):
+            raise BadInput(f"{self.places.source}: {setting}: {problem}")
         return self.columns[name]
+
+
+def unread(columns: Iterable[Column]) -> str:
+    """Which of the columns holds what is not read, such as structs, and the way out; "" where none does."""
+    import pyarrow as pa
+
+    for column in columns:
+        if column.type == "other":
+            kind = column.data.type
+            what = (
+                "objects, or values of several types" if pa.types.is_null(kind) else f"values of type {str(kind)[:80]}"
+            )
+            return (
+                f"column {column.name!r} holds {what}, which are not read; write a column for each channel, whose "
+                "cells are lists of numbers (or numbers, with a row per position)"
+            )
+    return ""
 
 
 def is_text(kind: Any) -> bool:
