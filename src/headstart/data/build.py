@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.doubts import lost_labels
 from headstart.data.labels import by_id, check_numbers, class_names, position_labels, target_kind, words_of
 from headstart.data.layout import ROLES, Layout, LayoutSpec
 from headstart.data.letters import coded, letters_of, text_kind
@@ -87,6 +88,8 @@ def build(
     )
     if kind == "number":
         whole.numbers()
+    else:
+        notes += lost_labels(words, layout.spec.na)
     mistakes.check()
     if layout.shape != "text" and layout.kind == "numbers":
         whole = as_tokens(whole, notes)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.doubts import doubts
 from headstart.data.layout import SOUNDS
 from headstart.data.sequences import Sequences, target_doubt
 from headstart.data.text import printable
@@ -110,6 +111,7 @@ def _channel_rows(facts: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 def _findings(s: Sequences, facts: dict[str, Any]) -> list[str]:
     out = [*s.layout.doubts, *([doubt] if (doubt := target_doubt(s)) else [])]
     out += [*_of_copies(s, facts["copies"]), *_of_classes(facts), *_of_lengths(s, facts), *_of_channels(facts)]
+    out += facts["doubts"]
     if facts["repeated ids"] and s.ids is not None:
         name, count = Counter(s.ids).most_common(1)[0]
         rows = [row for row, other in enumerate(s.ids) if other == name][:2]
@@ -234,7 +236,7 @@ def _share(share: float) -> str:
 
 def card_facts(s: Sequences) -> dict[str, Any]:
     """What the card says, as JSON material: counts and figures, names of classes and channels; no row, id or file."""
-    lengths = s.lengths
+    lengths, target = s.lengths, _target_facts(s)
     first = s.copies()
     return {
         "kind": s.kind,
@@ -244,7 +246,7 @@ def card_facts(s: Sequences) -> dict[str, Any]:
         "symbols": s.width if s.kind != "numbers" else None,
         "channels": _channel_facts(s),
         "missing": 0.0 if s.observed is None else float(1 - s.observed.mean()),
-        "target": _target_facts(s),
+        "target": target,
         "groups": None if s.groups is None else len(set(s.groups)),
         "copies": {
             "rows": int((first != np.arange(len(s))).sum()),
@@ -253,6 +255,7 @@ def card_facts(s: Sequences) -> dict[str, Any]:
         },
         "repeated ids": sum(count > 1 for count in Counter(s.ids or ()).values()),
         "constant positions": _constant_positions(s),
+        "doubts": doubts(s, target.get("classes", {})),
         "notes": list(s.notes),
     }
 

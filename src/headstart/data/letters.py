@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -22,8 +22,11 @@ for several (15)."""
 WORDS = 6
 """Words of a FASTA header that are columns; most have one to three."""
 MOST_SYMBOLS = 65_536
-_BASES = re.compile(r"^[ACGTUNacgtun\s]*$")
-_AMINO = re.compile(rf"^[{ALPHABETS['protein']}\s*]*$")
+_BASES = "ACGTUNacgtun"
+_AMINO = f"{ALPHABETS['protein']}*"
+FEW_ODD = 0.99
+"""Share of the letters of proteins that are those of amino acids."""
+WAY = "correct it, or leave the sequence out"
 NAMES = {"protein": "amino acid", "dna": "base"}
 
 
@@ -36,7 +39,7 @@ def input_width(kind: str, channels: int, symbols: int) -> int:
     return widths[kind] if kind in widths else len(ALPHABETS[kind])
 
 
-def encode(text: str, letters: str, location: str, mistakes: Mistakes) -> np.ndarray | None:
+def encode(text: str, letters: str, location: str, mistakes: Mistakes, way: str = WAY) -> np.ndarray | None:
     """Ids (L,) uint8 of a text in letters of either size; None and a mistake for the first that is none."""
     known = _TABLES[letters]
     raw = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
@@ -45,8 +48,7 @@ def encode(text: str, letters: str, location: str, mistakes: Mistakes) -> np.nda
     if len(wrong):
         mistakes.add(
             location,
-            f"letter {wrong[0] + 1} is {text[wrong[0]]!r}, no {NAMES[letters]} "
-            f"({ALPHABETS[letters]}); correct it, or leave the sequence out",
+            f"letter {wrong[0] + 1} is {text[wrong[0]]!r}, no {NAMES[letters]} ({ALPHABETS[letters]}); {way}",
         )
         return None
     return np.asarray(ids)
@@ -63,22 +65,19 @@ def spoken(kind: str, symbols: Sequence[str] = ()) -> Callable[[np.ndarray], str
 
 
 def text_kind(words: Words) -> Literal["text", "dna", "protein"]:
-    """DNA where nearly all letters are bases, proteins where all are capital letters of amino acids, else text."""
+    """DNA where nearly all letters are bases, proteins where nearly all are capital letters of amino acids, else text.
+
+    A few odd letters make no text of a file: who reads it names them.
+    """
     texts = [word for word in words[:1000] if word and word.strip()]
-    size = sum(map(len, texts)) / max(len(texts), 1)
-    letters = {letter for text in texts for letter in text}
-    bases = sum(_BASES.match(text) is not None for text in texts)
-    every = set(ALPHABETS["dna"]) | set(ALPHABETS["dna"].lower()) | set("Uu \n\r\t")
-    if size >= 8 and bases >= 0.9 * len(texts) and letters <= every:
+    counts = Counter("".join("".join(texts).split()))
+    total = max(counts.total(), 1)
+    size = total / max(len(texts), 1)
+    bases, amino = (sum(counts[letter] for letter in letters) for letters in (_BASES, _AMINO))
+    if size >= 8 and bases >= 0.9 * total:
         return "dna"
-    if (
-        size >= 15
-        and len(letters) >= 10
-        and all(_AMINO.match(text) for text in texts)
-        and not any(" " in text.strip() for text in texts)
-    ):
-        return "protein"
-    return "text"
+    spaces = any(" " in text.strip() for text in texts)
+    return "protein" if size >= 15 and len(counts) >= 10 and amino >= FEW_ODD * total and not spaces else "text"
 
 
 def letters_of(
@@ -106,7 +105,7 @@ def letters_of(
                 plain = plain.replace("U", "T").replace("u", "t")
             if kind == "protein":
                 plain = plain.removesuffix("*")  # marks the end
-            ids = encode(plain, kind, location, mistakes)
+            ids = encode(plain, kind, location, mistakes, f"{WAY} (--kind text reads all as text)")
         if ids is not None:
             parts.append(ids)
     if uracil:

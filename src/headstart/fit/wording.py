@@ -20,7 +20,7 @@ from headstart.study.results import Results
 from headstart.study.statistics import LEVEL, detectable, mean, t_quantile
 from headstart.tasks.own import OwnFacts
 from headstart.tasks.task import Task
-from headstart.text import first_few
+from headstart.text import first_few, sentence
 
 NORMAL = 1.96
 """Standard errors that a 95 % interval reaches to each side."""
@@ -319,7 +319,7 @@ def data_findings(outcome: Outcome) -> list[str]:
         f"{words.many(still, 'channel')} {has(still)} one value throughout.": still,
         f"{words.many(gone, 'channel')} {'is' if gone == 1 else 'are'} missing throughout.": gone,
     }
-    return [text for text, count in texts.items() if count]
+    return [*(text for text, count in texts.items() if count), *(f"{sentence(text)}." for text in facts["doubts"])]
 
 
 def caveats(outcome: Outcome) -> list[str]:

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from headstart.data import Layout, LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import files_of
+from headstart.data.doubts import about_neighbours
 from headstart.data.layout import Kind, by_role
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared
@@ -305,6 +306,7 @@ class OwnSpec(TaskSpec):
             ),
             *about_copies(() if whole.per_position else whole.labels, copies, rows, tuple(files)),
             *about_groups(groups, rows, self.by_group, tuple(files)),
+            *about_neighbours(train),
         ]
 
     def _times(self, train: Sequences, grouped: bool) -> np.ndarray:
