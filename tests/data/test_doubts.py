@@ -11,7 +11,8 @@ from support.made_tables import read, why, write
 
 from headstart.data import LayoutSpec, read_sequences
 from headstart.data.card import data_card
-from headstart.data.doubts import sentinels, shared_with_neighbours
+from headstart.data.doubts import sentinels
+from headstart.data.sequences import shared_with_neighbours
 from headstart.spec import read as read_spec
 from headstart.tasks.own import OwnSpec
 

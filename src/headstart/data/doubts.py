@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
-from headstart.data.sequences import Sequences
-from headstart.data.splits import ACROSS
+from headstart.data.sequences import Sequences, shared_with_neighbours
+from headstart.data.splits import about_neighbours
 from headstart.data.table import Words
 from headstart.data.text import number_name, printable
 from headstart.text import first_few
@@ -26,13 +26,6 @@ LIMITS = frozenset((32_767.0, 32_768.0, 65_535.0, 2_147_483_647.0, 2_147_483_648
 """Ends of the ranges of integers, and other numbers that programs write where there is none; with either sign."""
 FAR = 10
 """Ranges of all other targets by which one lies apart."""
-PAIRS = 1_000
-"""Neighbouring rows that are compared at most."""
-LEAST = {"numbers": 4}
-"""Positions that two rows must have in common; of symbols, of which there are few, more."""
-SYMBOLS = 16
-SHARE = 0.05
-"""Share of the values that neighbouring rows have in common from which on it is said."""
 
 
 def label_doubts(counts: Mapping[str, int]) -> Iterator[str]:
@@ -129,54 +122,6 @@ def _is_mark(value: float) -> bool:
     return (size >= 99 and set(digits) == {"9"}) or f"{size:.6g}" == "999.25" or size in LIMITS
 
 
-def shared_with_neighbours(s: Sequences) -> float:
-    """Share of its values that a row has in common with the row before it, the end of one being the beginning of the
-    other, as windows of one recording have that overlap; over at most a thousand pairs, 0 to 1."""
-    pairs = np.arange(len(s) - 1)
-    pairs = pairs[:: len(pairs) // PAIRS + 1]
-    if len(pairs) < 2:
-        return 0.0
-    least = LEAST.get(s.kind, SYMBOLS)
-    rows = [s.values[begin:end] for begin, end in zip(s.offsets[:-1], s.offsets[1:], strict=True)]
-    total = 0.0
-    for i in pairs.tolist():
-        first, second = rows[i], rows[i + 1]
-        total += max(_joined(first, second, least), _joined(second, first, least)) / max(len(first), len(second))
-    return total / len(pairs)
-
-
-def _joined(first: np.ndarray, second: np.ndarray, least: int) -> int:
-    """Positions of the end of one row that are the beginning of another; 0 of rows that repeat themselves, or are
-    equal."""
-    least = max(least, min(len(first), len(second)) // 20)
-    count = len(first) - least + 1
-    if count < 1 or len(second) < least:
-        return 0
-    same = np.ones(count, dtype=bool)
-    for step in range(min(least, 8)):
-        equal = first[step : step + count] == second[step]
-        same &= equal if equal.ndim == 1 else equal.all(1)
-    begins = [b for b in np.flatnonzero(same).tolist() if len(first) - b <= len(second)][:50]
-    ends = [first[b:] for b in begins if b or len(first) < len(second)]
-    ends = [end for end in ends if np.array_equal(end, second[: len(end)]) and (end != end[0]).any()]
-    return len(ends[0]) if len(ends) == 1 else 0
-
-
-def about_neighbours(s: Sequences) -> list[str]:
-    """What is said of rows that continue each other where no group keeps them in one split."""
-    share = 0.0 if s.groups is not None else shared_with_neighbours(s)
-    return [neighbours_text(share)] if share >= SHARE else []
-
-
-def neighbours_text(share: float) -> str:
-    """The sentence on rows that have so much in common."""
-    return (
-        f"neighbouring rows have {100 * share:.0f} % of their values in common, as windows of one recording that "
-        f"overlap: without a group that keeps them together values of test {ACROSS} train, and every score is "
-        "optimistic; name the recording with --group"
-    )
-
-
 def _short(name: str) -> str:
     plain = printable(name)
     return plain if len(plain) <= 40 else plain[:39] + "…"
@@ -189,4 +134,4 @@ def doubts(s: Sequences, counts: Mapping[str, int]) -> list[str]:
         out += target_doubts(s.numbers())
     for f, name in enumerate(s.channels if s.kind == "numbers" else ()):
         out += value_doubt(name, s.values[:, f] if s.observed is None else s.values[s.observed[:, f], f])
-    return [*out, *about_neighbours(s)]
+    return [*out, *about_neighbours(shared_with_neighbours(s))]

@@ -26,6 +26,10 @@ from headstart.text import first_few
 Target = Literal["class", "number", "none"]
 MOVED = 1e-5
 """Share of a channel's spread by which single precision may move a value: that of a mean of about a hundred spreads."""
+PAIRS = 1_000
+"""Neighbouring rows that are compared at most."""
+LEAST, SYMBOLS = 4, 16
+"""Numbers that two rows must have in common to overlap, and symbols, of which there are few."""
 PLAIN_TOKENS = 10
 """Different whole numbers up to which one channel of numbers is taken for tokens."""
 
@@ -369,6 +373,39 @@ def _spread(channel: np.ndarray) -> float:
 def _firsts(values: np.ndarray, offsets: np.ndarray, observed: np.ndarray | None) -> int:
     """How many different sequences there are."""
     return len(set(marks(Examples(values, offsets, None, np.arange(len(offsets) - 1), observed))))
+
+
+def shared_with_neighbours(s: Sequences) -> float:
+    """Share of its values that a row has in common with the row before it, the end of one being the beginning of the
+    other, as windows of one recording have that overlap: 0 to 1, over at most a thousand pairs; 0 with groups."""
+    pairs = np.arange(len(s) - 1)
+    pairs = pairs[:: len(pairs) // PAIRS + 1]
+    if len(pairs) < 2 or s.groups is not None:
+        return 0.0
+    least = LEAST if s.kind == "numbers" else SYMBOLS
+    rows = [s.values[begin:end] for begin, end in zip(s.offsets[:-1], s.offsets[1:], strict=True)]
+    total = 0.0
+    for i in pairs.tolist():
+        first, second = rows[i], rows[i + 1]
+        total += max(_joined(first, second, least), _joined(second, first, least)) / max(len(first), len(second))
+    return total / len(pairs)
+
+
+def _joined(first: np.ndarray, second: np.ndarray, least: int) -> int:
+    """Positions of the end of one row that are the beginning of another; 0 of rows that repeat themselves, or are
+    equal."""
+    least = max(least, min(len(first), len(second)) // 20)
+    count = len(first) - least + 1
+    if count < 1 or len(second) < least:
+        return 0
+    same = np.ones(count, dtype=bool)
+    for step in range(min(least, 8)):
+        equal = first[step : step + count] == second[step]
+        same &= equal if equal.ndim == 1 else equal.all(1)
+    begins = [b for b in np.flatnonzero(same).tolist() if len(first) - b <= len(second)][:50]
+    ends = [first[b:] for b in begins if b or len(first) < len(second)]
+    ends = [end for end in ends if np.array_equal(end, second[: len(end)]) and (end != end[0]).any()]
+    return len(ends[0]) if len(ends) == 1 else 0
 
 
 def moments(counts: np.ndarray) -> tuple[float, float]:

@@ -22,6 +22,8 @@ from headstart.text import first_few
 
 T = TypeVar("T")
 
+SHARE = 0.05
+"""Share of the values that neighbouring rows have in common from which on it is said."""
 ACROSS = "also stand in"
 """Words of a note on sequences of one split that are in an earlier one, too."""
 
@@ -329,6 +331,17 @@ def about_groups(
                 "score says less of new groups"
             )
     return notes or [f"{len(np.unique(groups)):,} groups, each in one split"]
+
+
+def about_neighbours(share: float) -> list[str]:
+    """What is said of rows without groups that have this share of their values in common with the row before."""
+    if share < SHARE:
+        return []
+    return [
+        f"neighbouring rows have {100 * share:.0f} % of their values in common, as windows of one recording that "
+        f"overlap: without a group that keeps them together values of test {ACROSS} train, and every score is "
+        "optimistic; name the recording with --group"
+    ]
 
 
 class Splits(Protocol):

@@ -13,12 +13,20 @@ from pydantic import Field, model_validator
 
 from headstart.data import Layout, LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import files_of
-from headstart.data.doubts import about_neighbours
 from headstart.data.layout import Kind, by_role
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared
-from headstart.data.sequences import channel_moments, check_target_kind, standardised, to_range
-from headstart.data.splits import about_copies, about_groups, about_labels, check_sides, dealt, dealt_in_time, joined
+from headstart.data.sequences import channel_moments, check_target_kind, shared_with_neighbours, standardised, to_range
+from headstart.data.splits import (
+    about_copies,
+    about_groups,
+    about_labels,
+    about_neighbours,
+    check_sides,
+    dealt,
+    dealt_in_time,
+    joined,
+)
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
@@ -306,7 +314,7 @@ class OwnSpec(TaskSpec):
             ),
             *about_copies(() if whole.per_position else whole.labels, copies, rows, tuple(files)),
             *about_groups(groups, rows, self.by_group, tuple(files)),
-            *about_neighbours(train),
+            *about_neighbours(shared_with_neighbours(train)),
         ]
 
     def _times(self, train: Sequences, grouped: bool) -> np.ndarray:
