@@ -19,6 +19,8 @@ from headstart.fit.outcome import Answers, Outcome
 from headstart.fit.page import write_page
 from headstart.fit.wording import own_score
 from headstart.report.figures.reconstruction import read_predictions
+from headstart.report.page import Anchors, page_table
+from headstart.report.tables.model import text_table
 from headstart.sequence import IGNORE
 from headstart.study import words
 
@@ -174,7 +176,36 @@ def test_the_matrix_counts_each_answer_under_its_true_class() -> None:
     assert [recall for *_, recall in matrix.rows] == [("2 of 3", "67 %"), ("2 of 2", "100 %"), ("0 of 0", words.NONE)]
     assert matrix.precision == (("2 of 2", "100 %"), ("2 of 3", "67 %"), ("0 of 0", words.NONE))
     assert matrix.heads == ("a", "b", "c")
-    assert not matrix.numbered
+    assert not matrix.lettered
+
+
+@pytest.mark.parametrize(
+    ("classes", "lettered"),
+    [
+        (tuple(map(str, range(10))), False),
+        (tuple(f"k{i}" for i in range(20)), False),
+        (tuple(f"class number {i}" for i in range(3)), True),
+        (tuple(map(str, range(1001, 1010))), True),
+    ],
+)
+def test_columns_of_the_matrix_have_the_names_of_the_classes_or_letters(
+    classes: tuple[str, ...], lettered: bool
+) -> None:
+    index = np.arange(len(classes))
+    matrix = confusion_of(index, index, classes)
+    assert matrix.heads == (tuple("ABCDEFGHIJKLMNOPQRST"[: len(classes)]) if lettered else classes)
+    assert [(letter, name) for letter, name, *_ in matrix.rows] == list(
+        zip("ABCDEFGHIJKLMNOPQRST", classes, strict=False)
+    )
+    assert matrix.lettered is lettered
+    assert ("letters of the rows" in matrix.caption) is lettered
+
+
+def test_a_name_in_a_table_keeps_its_commas() -> None:
+    table = text_table(("class", "rows"), [["walking, upstairs (partial, served)", "3, 4"]])
+    item = an_outcome("classes")
+    (line,) = page_table(table, item.results, Anchors(item.results, stages=False))["lines"]
+    assert [cell["parts"] for cell in line["cells"]] == [["walking, upstairs (partial, served)"], ["3", "4"]]
 
 
 def test_a_class_that_test_does_not_hold_has_a_dash_for_its_share() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from string import ascii_uppercase
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
 FEW = 20
 """Classes whose whole matrix can be read."""
-NAMED, LONG = 8, 12
-"""Classes of which the columns can carry names, and characters of such a name; other columns have numbers."""
+NAMED, LONG, BRIEF = 8, 12, 3
+"""Classes of which the columns can carry names, characters of such a name, and those of a name that any number of
+columns can carry; other columns have letters, which are no names of classes then."""
 PAIRS = 15
 """Mistakes that are listed."""
 POINTS = 2_000
@@ -42,15 +44,15 @@ POINTS = 2_000
 class Confusion:
     """Which classes a model takes for which, rows true and columns predicted: of few classes the matrix, else tables.
 
-    rows: (number, name, cells, recall), a cell being (count, share of the row, whether it is right), recall and
+    rows: (letter, name, cells, recall), a cell being (count, share of the row, whether it is right), recall and
     precision (of each column) being pairs of texts. heads: of the columns. tables: the commonest mistakes, each class.
     """
 
     caption: str
-    rows: tuple[tuple[int, str, tuple[tuple[int, float, bool], ...], tuple[str, str]], ...] = ()
+    rows: tuple[tuple[str, str, tuple[tuple[int, float, bool], ...], tuple[str, str]], ...] = ()
     heads: tuple[str, ...] = ()
     precision: tuple[tuple[str, str], ...] = ()
-    numbered: bool = False
+    lettered: bool = False
     tables: tuple[Table, ...] = ()
 
 
@@ -74,19 +76,25 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
         ]
         classes = text_table(("class", "test sequences", "recall", "precision"), each, "Each class by itself")
         return Confusion(text, tables=(_mistakes(counts, shares, names), classes))
-    numbered = len(labels) > NAMED or any(len(name) > LONG for name in labels)
+    longest = max(map(len, labels))
+    lettered = longest > (BRIEF if len(labels) > NAMED else LONG)
     rows = tuple(
-        (i + 1, name, tuple((int(counts[i, j]), float(shares[i, j]), i == j) for j in range(len(labels))), recall[i])
+        (
+            ascii_uppercase[i],
+            name,
+            tuple((int(counts[i, j]), float(shares[i, j]), i == j) for j in range(len(labels))),
+            recall[i],
+        )
         for i, name in enumerate(names)
     )
     text = (
         "Each row is a true class and counts its test sequences by the class that the model predicted, with the share "
-        f"of the row below each count.{' Columns have the numbers of the rows.' if numbered else ''} Correct "
+        f"of the row below each count.{' Columns have the letters of the rows.' if lettered else ''} Correct "
         "predictions are on the diagonal. Recall: the share of a class's sequences that were predicted correctly. "
         "Precision, in the last row: the share of the sequences predicted as a class that belong to it."
     )
-    heads = tuple(str(i + 1) if numbered else name for i, name in enumerate(names))
-    return Confusion(text, rows, heads, tuple(precision), numbered)
+    heads = tuple(ascii_uppercase[i] if lettered else name for i, name in enumerate(names))
+    return Confusion(text, rows, heads, tuple(precision), lettered)
 
 
 def _mistakes(counts: np.ndarray, shares: np.ndarray, names: list[str]) -> Table:

@@ -323,8 +323,8 @@ def data_findings(outcome: Outcome) -> list[str]:
 
 
 def caveats(outcome: Outcome) -> list[str]:
-    """The notes of the fit without the data card's findings, which name places."""
-    return [note for note in outcome.notes if note not in outcome.card.findings]
+    """The notes of the fit without the data card's findings, which name places; what makes scores too good stays."""
+    return [note for note in outcome.notes if ACROSS in note or note not in outcome.card.findings]
 
 
 def filling_score(outcome: Outcome) -> str:

@@ -211,7 +211,7 @@ def page_table(table: Table, results: Results, anchors: Anchors) -> dict[str, An
         link = _link(line, column or next(iter(results.columns), ""), anchors)
         cells = [
             {
-                "parts": cell.text.split(", ") if "chosen" in cell.values or "[" not in cell.text else [cell.text],
+                "parts": [cell.text] if i == int(grouped) or _is_whole(cell) else cell.text.split(", "),
                 "head": head,
                 "link": _behind(cell, link, anchors) if numeric or "chosen" in cell.values else "",
                 "best": cell.best,
@@ -226,6 +226,11 @@ def page_table(table: Table, results: Results, anchors: Anchors) -> dict[str, An
         before = column
     heads = list(zip(table.heads, table.numeric, strict=True))
     return {"title": table.title, "heads": heads[int(grouped) :], "lines": lines, "note": table.note}
+
+
+def _is_whole(cell: TableCell) -> bool:
+    """Whether the commas of a cell do not part it: those of an interval do not."""
+    return "chosen" not in cell.values and "[" in cell.text
 
 
 def _behind(cell: TableCell, link: str, anchors: Anchors) -> str:
