@@ -54,6 +54,8 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
     shape = _ordered(view, _shape(view))
     _name_roles(view, shape)
     names, taken = list(table.columns), set(view.roles.values())
+    if problem := unread(table.columns[name] for name in spec.values if name in names):
+        raise BadInput(f"{view.source}: values: {problem}")
     channels = set_channels(view.source, spec.values, names, taken, shape) if spec.values else _channels(view, shape)
     used = {name for channel in channels for name in channel.columns} | set(view.roles.values())
     return Layout(
