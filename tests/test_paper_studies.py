@@ -49,7 +49,9 @@ def short(spec: StageSpec) -> StageSpec:
     task = type(spec.task).model_validate(
         {**spec.task.model_dump(), **few, "fraction": 1.0 if few else 0.2, "labelled": None}
     )
-    optim = spec.optim.model_copy(update={"batch_size": min(spec.optim.batch_size, 16)})
+    optim = spec.optim.model_copy(
+        update={"batch_size": min(spec.optim.batch_size, 16), "warmup_steps": min(spec.optim.warmup_steps, STEPS)}
+    )
     return spec.model_copy(update={"parent": parent, "budget": budget, "task": task, "optim": optim})
 
 

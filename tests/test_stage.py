@@ -241,6 +241,8 @@ def test_place_and_runtime_are_no_part_of_an_identity(tmp_path: Path) -> None:
         ({"trainable": "kernel"}, "trainable"),
         ({"trainable": "heed"}, "did you mean 'head'?"),
         ({"optim": {"decay": "hed", "weight_decay": 0.1}}, "optim.decay"),
+        ({"optim": {"decay": "hed"}}, "optim.decay: no 'hed'; did you mean 'head'?"),
+        ({"optim": {"warmup_steps": 5000}}, "optim.warmup_steps: 5,000 is more than the"),
         ({"objective": {"kind": "masked", "loss": "levels"}}, "needs an input of known levels"),
     ],
 )

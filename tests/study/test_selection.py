@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.made_up import LR, Cell, facts, make_plan, result, shelf, usual
 
+from headstart.models.model import ModelSpec
 from headstart.study import selection
 from headstart.study.results import Results
 from headstart.study.selection import Candidate, choose, reference, summarise
@@ -447,6 +448,17 @@ def test_the_error_of_a_test_set_counts_the_targets_of_positions() -> None:
     results = summarise(plan, shelf(plan).find, facts=known)
     text = said(results, "test set")
     assert "50,000 targets of positions: its own binomial standard error is 0.002 at the best arm's score" in text
+
+
+def test_what_a_model_says_that_its_scores_do_not_show_is_a_caveat_of_its_arms() -> None:
+    plan = make_plan()
+    model = ModelSpec(causal=True, norm="batch")
+    told = {
+        i: replace(planned, spec=replace(planned.spec, model=model)) if planned.name == "pretrain" else planned
+        for i, planned in plan.stages.items()
+    }
+    results = summarise(replace(plan, stages=told), shelf(plan).find)
+    assert said(results, "start") == f"self_pretrained: {model.shows_not}"
 
 
 def test_a_chosen_value_at_the_edge_of_its_sweep_is_said() -> None:

@@ -9,6 +9,9 @@ from support.made_tasks import MadeSpec
 from torch import nn
 
 from headstart.errors import BadInput
+from headstart.models.heads import Output
+from headstart.models.model import ModelSpec, build_model
+from headstart.sequence import Signature
 from headstart.spec import read
 from headstart.stage import StageSpec
 from headstart.stage.trained import TrainedRun
@@ -18,6 +21,7 @@ from headstart.training.optim import (
     Group,
     Moments,
     OptimSpec,
+    flat_parameters,
     orthogonal,
     rates_and_undecayed,
     step_numbers,
@@ -114,6 +118,35 @@ def test_the_schedule_warms_up_then_falls_along_a_cosine() -> None:
 def test_two_ways_to_say_the_warm_up_are_refused() -> None:
     with pytest.raises(BadInput, match="warmup_steps and warmup_share"):
         read(OptimSpec, {"warmup_steps": 1, "warmup_share": 0.1})
+
+
+def test_a_share_at_the_end_of_a_constant_schedule_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"final_share 0.1 .* set final_share = 0, or schedule = 'cosine'"):
+        read(OptimSpec, {"schedule": "constant", "final_share": 0.1})
+    read(OptimSpec, {"schedule": "constant", "final_share": 0.0})
+
+
+def test_a_warm_up_longer_than_the_budget_is_refused_and_one_as_long_is_not() -> None:
+    spec = OptimSpec(lr=1e-2, warmup_steps=5000)
+    message = (
+        "optim.warmup_steps: 5,000 is more than the 8 steps of the whole budget, in which the rate would rise to "
+        "1.6e-05 of lr = 0.01; give at most 8, or warmup_share"
+    )
+    with pytest.raises(BadInput) as caught:
+        spec.check_total(8)
+    assert str(caught.value) == message
+    for total in (0, 5000):  # untrained, or the peak is the last step
+        spec.check_total(total)
+
+
+@pytest.mark.parametrize("decay", ["rubbish", "all-", "mixer[7]", "mixer[0:x]", "head-head"])
+def test_parts_that_decay_are_read_even_where_nothing_decays(decay: str) -> None:
+    model = build_model(ModelSpec(width=8, blocks=1), Signature("floats", 2, 8, 8, "class", 3), Output("sequence", 3), 0)
+    names = [name for name, _ in model.named_parameters()]
+    for weight_decay in (0.0, 0.1):
+        with pytest.raises(BadInput, match=r"^optim\.decay: "):
+            flat_parameters(model, names, OptimSpec(decay=decay, weight_decay=weight_decay))
+    assert not any(group.decays for group in flat_parameters(model, names, OptimSpec(decay="head")).groups)
 
 
 def test_a_module_declares_its_own_rates_and_what_never_decays() -> None:

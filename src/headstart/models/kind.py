@@ -20,9 +20,8 @@ class ModelKind(Spec):
 
     way: how a stage of it is run, a key of `stage.WAYS`. unused: fields of a stage that mean nothing for it: they are
     no part of its identity. gives_weights: whether a child stage can start from its weights. described: beginnings of
-    the names of settings that `describe` puts in words; others are named where they differ. shows_not: what a score
-    that rests on a stage of it does not show, a sentence that reports print. splits: whether parts of a batch give what
-    the whole batch gives, so that several ranks can share it.
+    the names of settings that `describe` puts in words; others are named where they differ. splits: whether parts of a
+    batch give what the whole batch gives, so that several ranks can share it.
     """
 
     kind: str
@@ -30,12 +29,16 @@ class ModelKind(Spec):
     unused: ClassVar[tuple[str, ...]] = ()
     gives_weights: ClassVar[bool] = True
     described: ClassVar[tuple[str, ...]] = ("kind",)
-    shows_not: ClassVar[str] = ""
     splits: ClassVar[bool] = True
 
     @property
     def lacks(self) -> str:
         """Which of its files are not at hand, and the way out, in words; empty where it has all, or reads none."""
+        return ""
+
+    @property
+    def shows_not(self) -> str:
+        """What a score that rests on a stage of it does not show: a sentence that reports print, or nothing."""
         return ""
 
     @property

@@ -223,6 +223,15 @@ class ModelSpec(ModelKind):
         return [*out, ("norm", 0.0), ("head", head_flops(output, self.width, inputs))]
 
     @property
+    def shows_not(self) -> str:
+        if not (self.causal and self.norm == "batch"):
+            return ""
+        return (
+            "model.norm = 'batch' takes its mean and spread in training over all positions of a batch, later ones too, "
+            "so that model.causal = true holds for scores and not for training; norms 'layer' and 'rms' keep it in both."
+        )
+
+    @property
     def alone(self) -> str:
         return next((reason for mixer in self.mixers if (reason := mixer.alone)), "")
 

@@ -88,6 +88,7 @@ class TrainedRun(StageRun):
             self.feeds["val"],
             None if task.fresh is None and task.augment is None else self._fresh,
         )
+        spec.optim.check_total(self.setting.total)
         if self.setting.fresh is not None and self.device.type == "cuda":
             epochs = math.ceil(self.setting.total / self.setting.per_epoch)
             self.setting = replace(self.setting, fresh=Ahead(self.setting.fresh, epochs))

@@ -206,6 +206,7 @@ def _trained(
     config = TrainConfig(
         recipe.objective, signature, recipe.optim, recipe.budget, recipe.seed, batches["train"], batches["val"]
     )
+    recipe.optim.check_total(config.total)
     norms = {module: module.still for module in network.modules() if isinstance(module, BatchNorm)}
     for norm in norms:
         norm.still = not norm.weight.requires_grad

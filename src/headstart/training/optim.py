@@ -18,7 +18,7 @@ from torch import nn
 from headstart.errors import BadInput
 from headstart.parameters import leaves, select
 from headstart.spec import Spec, neutral
-from headstart.text import plain
+from headstart.text import many, plain
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Of x, x^3 and x^5: each of `ROUNDS` rounds brings singular values nearer to 1 (Jordan et al. 2024)."""
@@ -66,6 +66,11 @@ class OptimSpec(Spec):
             for name in ("beta1", "beta2", "epsilon"):
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} means nothing for the kind 'sgd'; leave it out")
+        if self.schedule == "constant" and self.final_share:
+            raise ValueError(
+                f"final_share {self.final_share:g} is where schedule 'cosine' ends, and schedule is 'constant'; set "
+                "final_share = 0, or schedule = 'cosine'"
+            )
         return self
 
     def describe(self) -> str:
@@ -77,6 +82,15 @@ class OptimSpec(Spec):
     def inertia(self) -> float:
         """The momentum in force."""
         return (0.95 if self.kind == "muon" else 0.9) if self.momentum is None else self.momentum
+
+    def check_total(self, total: int) -> None:
+        """Raises: BadInput where the warm-up is longer than the whole training, so that `lr` is never reached."""
+        if total and self.warmup_steps > total:
+            raise BadInput(
+                f"optim.warmup_steps: {self.warmup_steps:,} is more than the {many(total, 'step')} of the whole budget, "
+                f"in which the rate would rise to {self.lr * self.factor(total - 1, total):.2g} of lr = "
+                f"{plain(self.lr)}; give at most {total:,}, or warmup_share"
+            )
 
     def factor(self, step: int, total: int) -> float:
         """Share of the peak rate at step 0, 1, ..., total - 1."""
@@ -274,7 +288,10 @@ class FlatParameters:
 def flat_parameters(model: nn.Module, names: Sequence[str], spec: OptimSpec) -> FlatParameters:
     """These parameters of a model, flat, with the rates and the decay that the spec and its mixers ask for."""
     rates, undecayed = rates_and_undecayed(model)
-    decayed = set(select(spec.decay, leaves(model), "optim.decay")) - undecayed if spec.weight_decay else set[str]()
+    # What is written is read even where nothing decays; the default selects nothing of a model that is one kernel.
+    read = spec.weight_decay or spec.decay != OptimSpec().decay
+    chosen = select(spec.decay, leaves(model), "optim.decay") if read else []
+    decayed = set(chosen) - undecayed if spec.weight_decay else set[str]()
     matrices: set[str] = set()
     if spec.kind == "muon":  # matrices of mixers and feed-forward layers without a rate of their own
         hidden = set(select("mixer+feed_forward-kernel", leaves(model), "optim.kind")) - set(rates)

@@ -43,9 +43,10 @@ class CheckpointSpec(ModelKind):
     )
     described: ClassVar[tuple[str, ...]] = ("kind", "source", "content")
     where: ClassVar[str] = "checkpoint"
-    shows_not: ClassVar[str] = (
-        "the pretrained weights are one draw; the spread over seeds does not hold that of pretraining."
-    )
+
+    @property
+    def shows_not(self) -> str:
+        return "the pretrained weights are one draw; the spread over seeds does not hold that of pretraining."
 
     @property
     def lacks(self) -> str:
