@@ -24,7 +24,7 @@ import own_results
 import pretraining_pays
 
 from headstart.report.answer import answer
-from headstart.report.claims import OUTCOMES, Part, Verdict, verdicts
+from headstart.report.claims import OUTCOMES, Part, Verdict, difference_text, verdicts
 from headstart.report.page import publish_page
 from headstart.report.tables.model import markdown
 from headstart.study import words
@@ -168,7 +168,7 @@ def _differences(verdict: Verdict, parts: Sequence[Part]) -> str:
     seeds = f"n {words.listed(list(dict.fromkeys(str(gap.n) for gap in gaps)))}"
     steps = verdict.claim.quantity in STEPS
     if len(gaps) <= LISTED:
-        texts = [(words.whole_difference if steps else words.with_power)(gap) for gap in gaps]
+        texts = [difference_text(verdict.claim, gap) for gap in gaps]
         return "; ".join([*(f"{part.column} {text}" for part, text in zip(parts, texts, strict=True)), seeds])
     ends = [end for gap in gaps for end in gap.interval or ()]
     means = [gap.mean for gap in gaps]

@@ -327,6 +327,7 @@ def test_joined_tokens_are_said_in_words() -> None:
 
 
 def test_a_causal_model_with_norms_over_the_batch_says_that_training_is_not_causal() -> None:
-    told = ModelSpec(causal=True, norm="batch").shows_not
-    assert "later ones too" in told and "norms 'layer' and 'rms' keep it" in told and told.endswith(".")
+    text = ModelSpec(causal=True, norm="batch").shows_not
+    assert "later ones too" in text
+    assert text.endswith("norms 'layer' and 'rms' keep to it.")
     assert not any(ModelSpec(causal=causal, norm=norm).shows_not for causal, norm in ((True, "rms"), (False, "batch")))

@@ -453,11 +453,11 @@ def test_the_error_of_a_test_set_counts_the_targets_of_positions() -> None:
 def test_what_a_model_says_that_its_scores_do_not_show_is_a_caveat_of_its_arms() -> None:
     plan = make_plan()
     model = ModelSpec(causal=True, norm="batch")
-    told = {
+    stages = {
         i: replace(planned, spec=replace(planned.spec, model=model)) if planned.name == "pretrain" else planned
         for i, planned in plan.stages.items()
     }
-    results = summarise(replace(plan, stages=told), shelf(plan).find)
+    results = summarise(replace(plan, stages=stages), shelf(plan).find)
     assert said(results, "start") == f"self_pretrained: {model.shows_not}"
 
 

@@ -20,6 +20,7 @@ from headstart.study.statistics import (
     detectable,
     difference,
     estimate,
+    examples_error,
     holm,
     mean,
     mean_ranks,
@@ -32,6 +33,7 @@ from headstart.study.statistics import (
     standard_error,
     t_quantile,
     unpaired_difference,
+    with_examples,
 )
 
 FIRST = dict(enumerate([0.44, 0.46, 0.41, 0.47, 0.43]))
@@ -261,6 +263,27 @@ def test_the_error_of_a_test_set_is_binomial() -> None:
     for share, n in ((1.1, 10), (-0.1, 10), (0.5, 0)):
         with pytest.raises(ValueError, match="share"):
             binomial_error(share, n)
+
+
+def test_the_draw_of_examples_widens_an_interval_and_no_seed_narrows_it() -> None:
+    gap = paired_difference({0: 0.01, 1: 0.02, 2: 0.03}, dict.fromkeys(range(3), 0.0))
+    assert gap is not None
+    assert gap.sem is not None
+    wide = with_examples(gap, 0.02)
+    assert wide.sem == pytest.approx(math.hypot(gap.sem, 0.02))
+    # Satterthwaite: only the seeds' part has few degrees of freedom.
+    assert wide.error()[1] == pytest.approx(2 * wide.sem**4 / gap.sem**4)
+    assert wide.error(10**9)[0] == pytest.approx(0.02)
+    assert seeds_to_halve(wide) is None
+    alone = with_examples(Difference(0.05, 0.0, 0.05, 0.05, 6), 0.01)
+    assert alone.interval == pytest.approx((0.05 - 1.96 * 0.01, 0.05 + 1.96 * 0.01), abs=1e-5)
+    assert with_examples(Difference(0.05, None, None, None, 1), 0.01).interval is None
+
+
+def test_an_error_of_examples_is_not_zero_where_all_are_right() -> None:
+    assert examples_error(0.5, 10**6) == pytest.approx(0.0005, rel=1e-4)
+    # At 95 % nearly the exact bound: 1 - 0.025^(1/500) = 0.0074 below 1.
+    assert 0.005 < 1.96 * examples_error(1.0, 500) < 0.0074
 
 
 def test_ranks_equal_scipys_with_ties_shared() -> None:

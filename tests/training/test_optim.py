@@ -129,7 +129,7 @@ def test_a_share_at_the_end_of_a_constant_schedule_is_refused() -> None:
 def test_a_warm_up_longer_than_the_budget_is_refused_and_one_as_long_is_not() -> None:
     spec = OptimSpec(lr=1e-2, warmup_steps=5000)
     message = (
-        "optim.warmup_steps: 5,000 is more than the 8 steps of the whole budget, in which the rate would rise to "
+        "optim.warmup_steps: 5,000 is more than the 8 steps of the budget, in which the rate would rise to "
         "1.6e-05 of lr = 0.01; give at most 8, or warmup_share"
     )
     with pytest.raises(BadInput) as caught:
@@ -141,7 +141,9 @@ def test_a_warm_up_longer_than_the_budget_is_refused_and_one_as_long_is_not() ->
 
 @pytest.mark.parametrize("decay", ["rubbish", "all-", "mixer[7]", "mixer[0:x]", "head-head"])
 def test_parts_that_decay_are_read_even_where_nothing_decays(decay: str) -> None:
-    model = build_model(ModelSpec(width=8, blocks=1), Signature("floats", 2, 8, 8, "class", 3), Output("sequence", 3), 0)
+    model = build_model(
+        ModelSpec(width=8, blocks=1), Signature("floats", 2, 8, 8, "class", 3), Output("sequence", 3), 0
+    )
     names = [name for name, _ in model.named_parameters()]
     for weight_decay in (0.0, 0.1):
         with pytest.raises(BadInput, match=r"^optim\.decay: "):

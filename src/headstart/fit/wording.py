@@ -110,7 +110,8 @@ def _helped(candidates: Mapping[str, Candidate], arm: str, subject: str, run: st
         yield f"Whether {subject} helped is undecided with one {run} ({text})."
         return
     drawn = draw_error(pretrained, scratch)
-    seeds = f"{words.many(gap.n, run)}, detectable {words.score(detectable(gap))}"
+    power = detectable(gap)
+    seeds = words.many(gap.n, run) + ("" if power is None else f", detectable {words.score(power)}")
     beside = f", and a standard error of {words.score(drawn)} from the draw of the test sequences" if drawn else ""
     if gap.clear and (drawn is None or abs(gap.mean) > NORMAL * drawn):
         verb = "helped" if gap.mean > 0 else "hurt"

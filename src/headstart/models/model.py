@@ -228,7 +228,7 @@ class ModelSpec(ModelKind):
             return ""
         return (
             "model.norm = 'batch' takes its mean and spread in training over all positions of a batch, later ones too, "
-            "so that model.causal = true holds for scores and not for training; norms 'layer' and 'rms' keep it in both."
+            "so that model.causal = true holds for scores and not for training; the norms 'layer' and 'rms' keep to it."
         )
 
     @property

@@ -9,7 +9,7 @@ from headstart.report.claims import Outcome, verdicts
 from headstart.study import words
 from headstart.study.results import Results
 from headstart.study.rows import Row, test_gap
-from headstart.study.statistics import LEVEL, Difference, corrected, detectable
+from headstart.study.statistics import LEVEL, Difference, corrected
 from headstart.text import sentence
 
 OUTCOME_VERBS: Mapping[Outcome, tuple[str, str]] = {
@@ -138,7 +138,8 @@ def _pair(row: Row, base: Row, gap: Difference, leads: bool, standing: Mapping[s
         interval = f" on one {noun}, which has no interval"
     else:
         runs = words.seeds(gap, noun)
-        interval = f" (95 % interval {words.interval(gap)}, detectable {words.score(detectable(gap))}, {runs})"
+        interval = f" (95 % interval {words.interval(gap)}, {runs})"
+        interval = f"{words.difference(gap).removeprefix(words.signed(gap.mean))} {runs}" if gap.constant else interval
     text = f"{scores}, a difference of {words.signed(gap.mean)}{interval}"
     lost = gap.clear and standing.get(row.key, 0.0) >= 1 - LEVEL
     if lost:

@@ -11,7 +11,18 @@ from headstart.study import words
 from headstart.study.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
 from headstart.study.results import Results
 from headstart.study.rows import Row, difference_document, drawn, scores_by_seed
-from headstart.study.statistics import LEVEL, POWER, Difference, corrected, difference, paired_difference, smallest_p
+from headstart.study.statistics import (
+    LEVEL,
+    POWER,
+    Difference,
+    corrected,
+    difference,
+    examples_error,
+    mean,
+    paired_difference,
+    smallest_p,
+    with_examples,
+)
 
 if TYPE_CHECKING:
     from headstart.study.papers import Paper
@@ -19,6 +30,11 @@ if TYPE_CHECKING:
 Outcome = Literal["holds", "the other way round", "does not hold", "undecided", "not measured"]
 OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold", "undecided", "not measured")
 """In the order in which they are listed. `does not hold`: two are claimed to be as good, and clearly are not."""
+
+OF_TEST = ("test", "last_test", "last_gap")
+"""Quantities that another draw of the test examples would change."""
+UNCOUNTED = "what another draw of the test examples changes is not counted"
+"""Said of an interval of a score whose error is not that of a share."""
 
 OWN = "Our question: "
 """What stands before a claim that is not the paper's, where others are."""
@@ -91,8 +107,15 @@ def _evidence(claim: Claim, part: Part) -> str:
     gap = part.difference
     if gap is None:
         return part.why
-    text = (words.whole_difference if claim.quantity in STEPS else words.with_power)(gap)
+    text = difference_text(claim, gap)
     return _joined(f"{text}, {words.seeds(gap) if claim.than is None else words.many(gap.n, 'seed')}", part.why)
+
+
+def difference_text(claim: Claim, gap: Difference) -> str:
+    """The difference with its interval; of one that is the same at all seeds the score itself comes first."""
+    text = (words.whole_difference if claim.quantity in STEPS else words.with_power)(gap)
+    level = claim.than is not None and gap.level and not gap.constant
+    return f"{words.score(gap.mean + (claim.than or 0.0))} on {gap.n} of {gap.n}, {text}" if level else text
 
 
 def claims_heading(results: Results) -> str:
@@ -105,11 +128,13 @@ def claims_heading(results: Results) -> str:
 def claims_note(verdicts: Sequence[Verdict]) -> str:
     """How the differences of the verdicts were taken, and what their outcomes stand."""
     parts = [part for verdict in verdicts for part in verdict.parts]
+    than = any(v.claim.than is not None and p.difference and p.difference.examples for v in verdicts for p in v.parts)
+    drawn_anew = " An interval of a difference from a fixed number counts the draw of the test examples too."
     several = "; an outcome other than undecided stands Holm's correction for the number of verdicts on this page"
     return (
         f"Differences are {words.pairing(part.difference for part in parts)}, each with its own {words.percent(LEVEL)} "
         f"t-interval and the smallest difference that so many seeds could have detected (power {POWER:g})"
-        f"{several if len(parts) > 1 else ''}."
+        f"{several if len(parts) > 1 else ''}.{drawn_anew if than else ''}"
     )
 
 
@@ -231,7 +256,8 @@ def _difference(
 ) -> tuple[Difference | None, str, _Open]:
     """The sum of the terms, paired by seed, what there is to know of it, and what it leaves open. Raises: _Unknown."""
     if any(column.partition(" ")[0] == AVERAGE for _, _, column in terms) and not claim.relative:
-        return _summed(claim, terms, _averages(results, terms)), "", _Open()
+        remark = UNCOUNTED if claim.than is not None and claim.quantity in OF_TEST else ""
+        return _summed(claim, terms, _averages(results, terms)), remark, _Open()
     rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
     if len(rows) < len(terms):
         raise _Unknown("not run here")
@@ -245,8 +271,28 @@ def _difference(
     if lost:
         raise _Unknown(f"no {QUANTITIES[claim.quantity]} of {words.listed(list(dict.fromkeys(lost)))}")
     short = {sign for (sign, _, _), row in zip(terms, rows, strict=True) if _never(row, claim.quantity)}
-    remarks = "; ".join(dict.fromkeys(_remarks(rows, claim)))
-    return _summed(claim, terms, drawn(numbers, rows)), remarks, _Open(above=1 in short, below=-1 in short)
+    gap, left = _summed(claim, terms, drawn(numbers, rows)), _Open(above=1 in short, below=-1 in short)
+    remarks = list(_remarks(rows, claim))
+    if gap is not None and gap.sem is not None and claim.than is not None and claim.quantity in OF_TEST:
+        error = _examples_error(results, rows, numbers)
+        gap = gap if error is None else with_examples(gap, error)
+        remarks += [UNCOUNTED] if error is None else []
+    return gap, "; ".join(dict.fromkeys(remarks)), left
+
+
+def _examples_error(results: Results, rows: Sequence[Row], numbers: Sequence[Mapping[int, float]]) -> float | None:
+    """Standard error of a score from the draw of the test examples; None where score or size do not tell it.
+
+    Positions of one example are not independent: there are as many draws as examples, whatever is scored in each.
+    """
+    total = 0.0
+    for row, scores in zip(rows, numbers, strict=True):
+        facts = results.facts.get(row.task)
+        examples = facts.sizes.get("test", 0) if facts else 0
+        if row.metric != "accuracy" or not examples:
+            return None
+        total += examples_error(min(max(mean(list(scores.values())), 0.0), 1.0), examples) ** 2
+    return math.sqrt(total)
 
 
 def _numbers(row: Row, claim: Claim) -> dict[int, float]:
@@ -339,7 +385,8 @@ def _by_interval(claim: Claim, label: str, gap: Difference | None, why: str) -> 
             return Part(label, "does not hold", gap, why)
         return Part(label, "undecided", gap, _joined("the interval reaches beyond the margin", why))
     if not gap.clear:
-        return Part(label, "undecided", gap, _joined("the interval contains 0", why))
+        same = "both are equal at every seed" if gap.constant else "the interval contains 0"
+        return Part(label, "undecided", gap, _joined(same, why))
     return Part(label, "holds" if gap.mean > 0 else "the other way round", gap, why)
 
 

@@ -11,7 +11,7 @@ from headstart.study.learnt import learnt, learnt_nothing
 from headstart.study.papers import made_of
 from headstart.study.results import Caveat, Results
 from headstart.study.rows import Row
-from headstart.study.statistics import LEVEL, binomial_error, detectable, estimate, smallest_p
+from headstart.study.statistics import LEVEL, binomial_error, estimate, smallest_p
 from headstart.study.words import Texts, merged, once
 
 if TYPE_CHECKING:
@@ -160,9 +160,7 @@ def _undecided(results: Results) -> Texts:
     for column in results.columns:
         gaps = {row.arm: row.difference for row in results.in_column(column) if row.difference is not None}
         unclear = [
-            f"{arm} ({words.interval(gap)}, detectable {words.score(detectable(gap))})"
-            for arm, gap in gaps.items()
-            if gap.interval is not None and not gap.clear
+            f"{arm} ({words.interval(gap)})" for arm, gap in gaps.items() if gap.interval is not None and not gap.clear
         ]
         if unclear:
             noun = "interval of the difference contains"

@@ -16,6 +16,11 @@ POWER = 0.8
 PAIRS = 2
 """Two arms that share at least so many seeds are compared in pairs: fewer have no interval."""
 
+ROUNDING = 1e-13
+"""Scores are of single precision: a number this small is what rounding leaves of a difference that is 0."""
+MOST_FREEDOM = 1e6
+"""Degrees of freedom from which on a t-interval is a normal one."""
+
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -43,7 +48,7 @@ class Difference:
 
     `sem`, `low` and `high` are None for one pair, which says nothing of the spread. `sides`: the two arms where they
     are not paired; n is then the runs of the smaller one. `other`: the same by the way that the rule of `difference`
-    leaves out, where there is one.
+    leaves out, where there is one. examples: what of `sem` is of the draw of the test examples, which no seed lowers.
     """
 
     mean: float
@@ -53,6 +58,7 @@ class Difference:
     n: int
     sides: tuple[Estimate, Estimate] | None = None
     other: Difference | None = field(default=None, compare=False, repr=False)
+    examples: float = 0.0
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -64,6 +70,16 @@ class Difference:
         """The interval is there and does not hold 0."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
+    @property
+    def constant(self) -> bool:
+        """It is the same at all of several seeds: there is no spread that an interval could be made of."""
+        return self.sem is not None and self.sem < ROUNDING
+
+    @property
+    def level(self) -> bool:
+        """So it is but for the draw of the test examples."""
+        return self.sem is not None and self.sem**2 - self.examples**2 < ROUNDING**2
+
     def error(self, more: int = 0) -> tuple[float, float]:
         """Standard error and degrees of freedom, with so many more seeds (in both arms) if the spread stays as it is.
 
@@ -71,6 +87,11 @@ class Difference:
         """
         if self.sem is None:
             raise ValueError("error: one pair has none")
+        if self.examples:
+            of_seeds = max(self.sem**2 - self.examples**2, 0.0) * self.n / (self.n + more)
+            whole = of_seeds + self.examples**2
+            least = whole**2 / MOST_FREEDOM
+            return math.sqrt(whole), whole**2 / max(of_seeds**2 / (self.n + more - 1), least)
         if self.sides is None:
             return self.sem * math.sqrt(self.n / (self.n + more)), self.n + more - 1
         sizes = [side.n + more for side in self.sides]
@@ -143,6 +164,19 @@ def unpaired_difference(
     return replace(gap, sem=sem, low=gap.mean - reach, high=gap.mean + reach)
 
 
+def with_examples(gap: Difference, error: float) -> Difference:
+    """A difference from a fixed number where the draw of the test examples, of this standard error, counts too.
+
+    Unchanged for one seed, which has no spread. Source: Welch 1947, Satterthwaite 1946, of degrees of freedom.
+    """
+    if gap.sem is None or not error:
+        return gap
+    wider = replace(gap, sem=math.hypot(gap.sem, error), examples=error)
+    sem, freedom = wider.error()
+    reach = t_quantile(freedom) * sem
+    return replace(wider, low=gap.mean - reach, high=gap.mean + reach)
+
+
 def difference(first: Mapping[Key, float], second: Mapping[Key, float]) -> Difference | None:
     """First less second: in pairs where both share at least `PAIRS` seeds, else of two samples where each has two.
 
@@ -186,15 +220,15 @@ def _detected(freedom: float, power: float, level: float) -> float:
 
 
 def detectable(gap: Difference | None, power: float = POWER, level: float = LEVEL) -> float | None:
-    """Smallest true difference that so many runs of this spread show so often, or None where there is no interval."""
-    if gap is None or gap.sem is None:
+    """Smallest true difference that so many runs of this spread show so often, or None where they have no spread."""
+    if gap is None or gap.sem is None or gap.constant:
         return None
     sem, freedom = gap.error()
     return _detected(freedom, power, level) * sem
 
 
 def seeds_to_halve(gap: Difference) -> int | None:
-    """How many more seeds (in both arms) would halve the interval if the spread stays; None where it has no width."""
+    """How many more seeds (in both arms) would halve the interval if the spread stays; None where none would."""
     if not gap.sem:
         return None
 
@@ -202,6 +236,8 @@ def seeds_to_halve(gap: Difference) -> int | None:
         sem, freedom = gap.error(more)
         return t_quantile(freedom) * sem
 
+    if gap.examples and t_quantile(MOST_FREEDOM) * gap.examples >= width(0) / 2:
+        return None
     return next(more for more in itertools.count(1) if width(more) <= width(0) / 2)
 
 
@@ -228,6 +264,14 @@ def binomial_error(share: float, n: int) -> float:
     if n < 1 or not 0 <= share <= 1:
         raise ValueError(f"binomial_error: a share in [0, 1] of at least 1 example, got {share} of {n}")
     return math.sqrt(share * (1 - share) / n)
+
+
+def examples_error(share: float, n: int) -> float:
+    """Standard error of a share of n independent examples that is not 0 where all are right, or all wrong.
+
+    Two right and two wrong are added, as in intervals of such shares. Source: Agresti and Coull 1998.
+    """
+    return binomial_error((share * n + 2) / (n + 4), n + 4)
 
 
 def ranks(values: Sequence[float], greater: bool = True) -> list[float]:

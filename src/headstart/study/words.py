@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headstart.study.statistics import PAIRS, Difference, Estimate, detectable
+from headstart.study.statistics import ROUNDING as ROUNDING
 from headstart.text import listed as listed
 from headstart.text import many as many
 from headstart.text import percent as percent
@@ -15,9 +16,6 @@ from headstart.text import plain as plain
 
 NONE = "\N{EM DASH}"
 """What stands where there is no number."""
-
-ROUNDING = 1e-13
-"""Scores are of single precision: a number this small is what rounding leaves of a difference that is 0."""
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -65,28 +63,53 @@ def plus_minus(value: Estimate | None) -> str:
 
 
 def interval(gap: Difference | None) -> str:
-    """`0.070 to 0.200`, or a dash where there is none."""
-    return NONE if gap is None or gap.interval is None else f"{score(gap.low)} to {score(gap.high)}"
+    """`0.070 to 0.200, detectable 0.095`: what could have been shown stands behind it; a dash where there is none.
+
+    Of a difference that is the same at all seeds, which has no interval, `0.050 on 6 of 6`.
+    """
+    if gap is None or gap.interval is None:
+        return NONE
+    if gap.constant:
+        return f"{score(gap.mean)}{_on_all(gap)}"
+    return f"{' to '.join(_ends(gap))}, detectable {score(detectable(gap))}"
 
 
 def difference(gap: Difference | None) -> str:
-    """`+0.140 [0.070, 0.200]`: a difference and its interval."""
+    """`+0.140 [0.070, 0.200]`: a difference and its interval; `+0.050 on 6 of 6` of one without a spread."""
     if gap is None:
         return NONE
-    interval = "" if gap.interval is None else f" [{score(gap.low)}, {score(gap.high)}]"
-    return f"{signed(gap.mean)}{interval}"
+    interval = f" [{', '.join(_ends(gap))}]" if gap.interval else ""
+    return f"{signed(gap.mean)}{_on_all(gap) if gap.constant else interval}"
 
 
 def with_power(gap: Difference | None) -> str:
     """`+0.140 [0.070, 0.200], detectable 0.095`: a difference, its interval, and what could have been shown."""
-    return difference(gap) + (f", detectable {score(detectable(gap))}" if gap and gap.interval else "")
+    power = detectable(gap)
+    return difference(gap) + ("" if power is None else f", detectable {score(power)}")
 
 
 def whole_difference(gap: Difference) -> str:
     """`+1,400 [200, 2,600], detectable 1,900`: the same of counts."""
-    ends = [f"{value:,.0f}" for value in gap.interval or ()]
-    text = f" [{ends[0]}, {ends[1]}], detectable {detectable(gap):,.0f}" if ends else ""
-    return f"{gap.mean:+,.0f}{text}".replace("-", MINUS)
+    power = detectable(gap)
+    text = "" if power is None else f" [{', '.join(_ends(gap, whole=True))}], detectable {power:,.0f}"
+    return f"{gap.mean:+,.0f}{_on_all(gap) if gap.constant else text}".replace("-", MINUS)
+
+
+def _ends(gap: Difference, whole: bool = False) -> list[str]:
+    """The ends of its interval, with as many more decimals as they need to differ."""
+    ends = gap.interval or ()
+    texts = [f"{value:,.0f}" if whole else score(value) for value in ends]
+    for decimals in range(1 if whole else 4, 17):
+        if len(set(texts)) == len(texts):
+            break
+        texts = [f"{value:,.{decimals}f}" for value in ends]
+    return [text.replace("-", MINUS) for text in texts]
+
+
+def _on_all(gap: Difference) -> str:
+    """` on 6 of 6`: at how many seeds, or runs of each side, a difference is the same."""
+    counts = [gap.n] if gap.sides is None else [side.n for side in gap.sides]
+    return f" on {' and '.join(f'{count} of {count}' for count in counts)}"
 
 
 def seeds(gap: Difference, noun: str = "seed") -> str:

@@ -87,7 +87,7 @@ class OptimSpec(Spec):
         """Raises: BadInput where the warm-up is longer than the whole training, so that `lr` is never reached."""
         if total and self.warmup_steps > total:
             raise BadInput(
-                f"optim.warmup_steps: {self.warmup_steps:,} is more than the {many(total, 'step')} of the whole budget, "
+                f"optim.warmup_steps: {self.warmup_steps:,} is more than the {many(total, 'step')} of the budget, "
                 f"in which the rate would rise to {self.lr * self.factor(total - 1, total):.2g} of lr = "
                 f"{plain(self.lr)}; give at most {total:,}, or warmup_share"
             )
