@@ -194,3 +194,60 @@ def test_fasta_files_have_their_labels_in_the_second_word(tmp_path):
 )
 def test_what_is_wrong_with_a_fasta_file_is_named(tmp_path, text, message):
     assert why(write(tmp_path / "f.fa", text), kind="dna").startswith(message)
+
+
+def _tree(folder, *names):
+    for i, name in enumerate(names):
+        write(_there(folder / name), wav([i, 2, 3]))
+    return folder
+
+
+def test_folders_of_splits_are_no_classes(tmp_path):
+    names = [f"{split}/{label}/{i}.wav" for split in ("test", "train") for label in ("high", "low") for i in range(2)]
+    result = read(_tree(tmp_path, *names))
+    assert (result.layout.target, result.classes) == ("folder 2", ("high", "low"))
+    assert result.notes[0].startswith(
+        "folders 'test', 'train' are taken for splits and read together, and the class is"
+    )
+    assert read(tmp_path, target="folder").classes == ("test", "train")
+    assert read(tmp_path / "train").layout.target == "folder"
+
+
+def test_folders_of_splits_without_folders_inside_label_nothing(tmp_path):
+    result = read(_tree(tmp_path, "test/1.wav", "train/1.wav"), kind="numbers")
+    assert (result.labels, result.layout.target) == ((None, None), None)
+    assert "no file has a label" in result.notes[0]
+
+
+def test_folders_of_persons_that_hold_the_classes_are_groups(tmp_path):
+    result = read(_tree(tmp_path, *(f"S{i:02}/{label}/1.wav" for i in range(3) for label in ("sit", "walk"))))
+    assert (result.classes, result.groups) == (("sit", "walk"), ("S00", "S00", "S01", "S01", "S02", "S02"))
+
+
+def test_folders_of_persons_below_their_class_are_told(tmp_path):
+    result = read(_tree(tmp_path, *(f"{label}/p{i}/1.wav" for i in range(3) for label in ("sit", "walk"))))
+    assert (result.classes, result.groups) == (("sit", "walk"), None)
+    assert "where each is a person, give --group 'folder 2'" in result.notes[0]
+    assert read(tmp_path, group="folder 2").groups == ("p0", "p1", "p2") * 2
+
+
+def test_two_levels_that_may_both_be_the_class_are_refused(tmp_path):
+    _tree(tmp_path, *(f"{a}/{b}/1.wav" for a in ("cat", "dog") for b in ("day", "night")))
+    assert "'cat', 'dog' hold folders of the same names ('day'); give --target 'folder' or --target" in why(tmp_path)
+    assert read(tmp_path, target="folder 2").classes == ("day", "night")
+
+
+def test_a_folder_that_holds_all_others_is_no_class_and_one_of_its_own_parts_is_none(tmp_path):
+    assert read(_tree(tmp_path / "a", "data/yes/1.wav", "data/no/1.wav")).classes == ("no", "yes")
+    assert read(_tree(tmp_path / "b", "cat/one/1.wav", "dog/two/1.wav")).classes == ("cat", "dog")
+    assert read(_tree(tmp_path / "c", "cat/wav/1.wav", "dog/wav/1.wav")).classes == ("cat", "dog")
+
+
+def test_a_table_beside_recordings_and_a_table_for_each_are_told(tmp_path):
+    write(_there(tmp_path / "a" / "labels.csv"), "file,label")
+    write(tmp_path / "a" / "1.wav", wav([1, 2, 3]))
+    assert "labels are names of folders ('labels.csv' is not read): put the files of each class into a folder" in str(
+        read(tmp_path / "a", kind="numbers").notes
+    )
+    write(_there(tmp_path / "b" / "high" / "1.csv"), "time,x")
+    assert "a table for each recording is not read: write them below one another into one file" in why(tmp_path / "b")

@@ -153,3 +153,15 @@ def test_an_axis_y_is_no_target() -> None:
     assert (result.layout.target, result.layout.channels[0].columns) == ("activity", ("x", "y", "z"))
     assert read(axes).layout.target is None
     assert read({"x": noise[:, 0], "w": noise[:, 1], "y": noise[:, 2]}).layout.target == "y"
+
+
+def test_names_of_files_are_no_sequence(tmp_path: Path) -> None:
+    for extra in ("", ",1.5"):
+        rows = [f"S{i // 5:02}_{i % 5}.csv,S{i // 5:02},{'ab'[i % 2]}{extra}" for i in range(20)]
+        path = write(tmp_path / "f.csv", "\n".join(["file,subject,activity" + extra.replace("1.5", "seconds"), *rows]))
+        assert why(path).startswith(
+            "f.csv: the cells of 'file' are names of files, which no table brings along; name a"
+        )
+    assert "names of files" in why(["a/1.wav", "a/2.wav", "b/3.wav"])
+    features = {"filename": [f"{i}.wav" for i in range(12)], "a": numbers()[:, 0], "b": numbers()[:, 1]}
+    assert read({**features, "label": list("ab" * 6)}).layout.channels[0].columns == ("a", "b")

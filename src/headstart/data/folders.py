@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -26,6 +28,13 @@ PIXELS = 2**24
 """Pixels that one image may have."""
 VALUES = 2**29
 """Values that a folder may hold: 2 GiB."""
+SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation", "holdout")
+"""Names of folders that hold a split, and no class."""
+TABLES = (".csv", ".tsv", ".txt", ".dat", ".tab", ".parquet", ".npy", ".npz", ".json", ".jsonl", ".xlsx", ".mat")
+"""Files beside others that may hold their labels, or a recording each."""
+_PERSON = re.compile(
+    r"(subj(ect)?|sub|s|p|pt|id|patient|participant|person|speaker|spk|user|animal|donor)[_ -]?\d+", re.IGNORECASE
+)
 GREY = ("1", "L", "LA")
 """Modes of Pillow for grey images of at most 8 bits a pixel."""
 
@@ -33,17 +42,22 @@ GREY = ("1", "L", "LA")
 def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """Each file is a sequence: an image pixel by pixel, row by row; a recording sample by sample (-1 to 1); a text.
 
-    The folder below `path` that holds it is its label, its path below `path` its id. Names that begin with a point
-    are passed over. Raises: BadInput where the folder holds none of these, or several kinds of them.
+    The folder below `path` that holds it is its label, its path below `path` its id; where folders stand in folders,
+    see `_classes`. Names that begin with a point are passed over.
+    Raises: BadInput where the folder holds none of these, or several kinds of them, or classes cannot be told.
     """
     with reading(path):
         names = listed(path, lambda name: not any(part.startswith(".") for part in name.split("/")))
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         if not kinds:
             some = ", ".join(repr(name) for name in names[:4])
+            way = (
+                "; a table for each recording is not read: write them below one another into one file, with a column "
+                "of ids (such as the names of the files), one of labels, and their own columns"
+            )
             raise BadInput(
                 f"{path}: holds no image, .wav or .txt file{f' (but {some})' if some else ''}; name a file, or "
-                "a folder with a folder for each class"
+                f"a folder with a folder for each class{way if any(map(_is_table, names)) else ''}"
             )
         if len(kinds) > 1:
             many = " and ".join(f"{count:,} {kind}" for kind, count in kinds.items())
@@ -53,7 +67,16 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     other = len(names) - sum(kinds.values())
     if other:
         table.notes.append(f"{other:,} files of other kinds are not read")
+    if "target" not in table.roles and "folder" not in table.columns:
+        beside = next((f" ({name!r} is not read)" for name in names if _kind(name) is None and _is_table(name)), "")
+        table.notes.append(
+            f"labels are names of folders{beside}: put the files of each class into a folder of its name"
+        )
     return table
+
+
+def _is_table(name: str) -> bool:
+    return name.lower().removesuffix(".gz").endswith(TABLES)
 
 
 def _kind(name: str) -> str | None:
@@ -77,7 +100,6 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         if total > VALUES:
             raise BadInput(f"{path}: holds more than {VALUES:,} values; give fewer or smaller files")
     mistakes.check()
-    labels = [PurePosixPath(name).parts[0] if "/" in name else None for name in there]
     table = Table(
         {},
         len(there),
@@ -92,12 +114,66 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
     )
     table.columns["file"] = Column("file", "text", arrow_texts(there))
     table.roles["id"] = "file"
-    if any(labels):
-        table.columns["folder"] = Column("folder", "text", arrow_texts(labels))
-        table.roles["target"] = "folder"
+    _classes(table, [PurePosixPath(name).parts[:-1] for name in there], spec)
     table.notes += reader.notes(kind)
     table.rate = reader.rate if all(item is None or item.shape[1] == 1 for item in lists) else None
     return table
+
+
+def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
+    """A column for each level of folders, `folder`, `folder 2` and so on, and which of them is the class.
+
+    It is the outermost one that is no split (train, test), does not hold all others, and is no person in whose folders
+    the same classes stand again: these are groups. Raises: BadInput where the same names stand in several folders, so
+    that either level may be the class.
+    """
+    depth = min(map(len, paths))
+    names = ["folder", *(f"folder {level}" for level in range(2, depth + 1))]
+    if not any(paths):
+        return
+    for level, name in enumerate(names):
+        cells = [path[level] if level < len(path) else None for path in paths]
+        table.columns[name] = Column(name, "text", arrow_texts(cells))
+    if spec.target is not None:
+        return
+    for level, name in enumerate(names):
+        here = sorted({path[level] for path in paths if level < len(path)})
+        some = ", ".join(map(repr, here[:4]))
+        inner = len(names) > level + 1
+        if all(item.lower() in SPLITS for item in here):
+            then = f"the class is the folder inside ({names[level + 1]!r})" if inner else "no file has a label"
+            table.notes.append(
+                f"folders {some} are taken for splits and read together, and {then}; to keep them apart, fit one "
+                "folder alone, or name each in a study (task.file, task.val, task.test)"
+            )
+            if not inner:
+                table.roles["target"] = ""
+            continue
+        if not inner or len({path[level + 1] for path in paths}) == 1:
+            table.roles["target"] = name
+            return
+        if len(here) == 1:
+            continue
+        pairs, below = {path[level : level + 2] for path in paths}, sorted({path[level + 1] for path in paths})
+        again = len(pairs) >= 2 * len(below)  # most names stand in several folders
+        persons = all(map(_PERSON.fullmatch, here)), all(map(_PERSON.fullmatch, below))
+        if persons == (True, False) and len(pairs) > len(below):
+            table.roles["group"] = name
+            continue
+        if not again:
+            table.roles["target"] = name
+            return
+        if not persons[1]:
+            raise BadInput(
+                f"{table.places.source}: the folders {some} hold folders of the same names ({below[0]!r}); give "
+                f"--target {name!r} or --target {names[level + 1]!r}, whichever is the class (target in Python)"
+            )
+        table.roles["target"] = name
+        table.notes.append(
+            f"folders such as {below[0]!r} stand in several classes; where each is a person, give --group "
+            f"{names[level + 1]!r}, so that nobody is in train and test"
+        )
+        return
 
 
 class _Reader:

@@ -29,7 +29,7 @@ from headstart.data.layout import (
 )
 from headstart.data.order import Ordered, clock_name, counter_name, evidence
 from headstart.data.table import Column, Table, unread
-from headstart.data.text import is_number, looks_like_list
+from headstart.data.text import is_number, looks_like_list, name_files
 from headstart.errors import BadInput
 from headstart.text import first_few
 
@@ -162,12 +162,17 @@ class View:
             column
             for column in columns
             if column.type == "text"
+            and not self.files(column)
             and (
                 plain(column.name) in (*TEXTS, "values")
                 or len(self.table.columns) == 1
                 or (column.mean_length >= LONG and not self.few(column))
             )
         ]
+
+    def files(self, column: Column) -> bool:
+        """Whether nearly all cells of a column are names of files."""
+        return column.type == "text" and name_files(column.words[:200])
 
     def few(self, column: Column) -> bool:
         """Whether cells repeat as names of classes do."""
@@ -223,7 +228,7 @@ def _settle(view: View) -> None:
         elif name == "":
             view.roles[role] = None
         elif role in view.table.roles:
-            view.roles[role] = view.table.roles[role]
+            view.roles[role] = view.table.roles[role] or None
 
 
 def _shape(view: View) -> Shape:
@@ -241,7 +246,7 @@ def _shape(view: View) -> Shape:
         return "text"
     if any(column.type == "list" for column in columns):
         return "list"
-    if _is_long(view, run):
+    if _is_long(view, run, columns):
         return "long"
     texts = [column for column in columns if column.type == "text"]
     if run:
@@ -253,12 +258,14 @@ def _shape(view: View) -> Shape:
     return "text" if view.texts(texts) and len(numbers) < 3 else "wide"
 
 
-def _is_long(view: View, run: int) -> bool:
+def _is_long(view: View, run: int, columns: list[Column]) -> bool:
     """Whether there is an id that repeats and a time beside it; or a long stretch of rows of each id and no run."""
     if "id" in view.roles and view.roles["id"] is None:
         return False
     ids = [view.roles["id"]] if view.roles.get("id") else view.repeating()
     if not ids or ids[0] is None or 2 * view.count(ids[0]) > view.table.rows:
+        return False
+    if "id" not in view.roles and any(view.files(c) and view.count(c.name) == view.table.rows for c in columns):
         return False
     if view.roles.get("time") or [name for name in view.named("time") if name != ids[0]]:
         return True
@@ -442,7 +449,7 @@ def _channels(view: View, shape: Shape) -> tuple[Channel, ...]:
     if shape == "wide":
         return _wide(view, free)
     if shape == "text":
-        texts = view.texts(free) or [column for column in free if column.type == "text"]
+        texts = view.texts(free) or [column for column in free if column.type == "text" and not view.files(column)]
         named = [column for column in texts if plain(column.name) in TEXTS]
         chosen = sorted(named or texts, key=lambda column: column.mean_length)[-1:]
     elif shape == "list":
@@ -451,7 +458,7 @@ def _channels(view: View, shape: Shape) -> tuple[Channel, ...]:
         chosen = [column for column in lists if column not in words] or words[:1]
     else:
         chosen = [column for column in free if column.type in ("number", "empty")]
-        chosen = chosen or [column for column in free if column.type == "text"][:1]
+        chosen = chosen or [column for column in free if column.type == "text" and not view.files(column)][:1]
     if not chosen:
         raise _nothing(view, shape)
     return tuple(Channel(column.name, (column.name,)) for column in chosen)
@@ -471,6 +478,13 @@ def _wide(view: View, free: list[Column]) -> tuple[Channel, ...]:
 def _nothing(view: View, shape: str) -> BadInput:
     if problem := unread(view.table.columns.values()):
         return BadInput(f"{view.source}: no column looks like a sequence ({shape}), and {problem}")
+    files = next((repr(column.name) for column in view.table.columns.values() if view.files(column)), None)
+    if files:
+        return BadInput(
+            f"{view.source}: the cells of {files} are names of files, which no table brings along; name a folder of "
+            "images, .wav or .txt files with a folder for each class, or write tables below one another into one file, "
+            "with the name of the file as the id (--id) and the label in each row"
+        )
     lone = len(view.table.columns) == 1 and view.table.header is not None
     way = "where cells are separated by another mark, give --delimiter; else name" if lone else "name"
     return BadInput(

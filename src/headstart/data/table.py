@@ -143,9 +143,9 @@ class Column:
 class Table:
     """Columns in their order, all of `rows` cells.
 
-    `roles` are columns whose meaning the format itself says (a label of a .ts file), `shape` is one that it says.
-    `notes` say what was done on reading that a person may want to know. `rate`: samples per second of recordings of one
-    channel.
+    `roles` are columns whose meaning the format itself says (a label of a .ts file; "" for none), `shape` is one that
+    it says. `notes` say what was done on reading that a person may want to know. `rate`: samples per second of
+    recordings of one channel.
     """
 
     columns: dict[str, Column]

@@ -38,6 +38,10 @@ POINTED = re.compile(r"^[+-]?[1-9]\d{0,2}\.\d{3}$")
 """What may be a number of thousands with a point between them."""
 THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:,\d{3}){2,3}|(?:\.\d{3})+,\d+|(?:\.\d{3}){2,3})$")
 """A number with marks between thousands: 1,234.5 or 1.234,5 or 1,234,567."""
+FILE = re.compile(
+    r"\S.{0,300}\.(csv|tsv|txt|dat|wav|mp3|flac|ogg|png|jpe?g|tiff?|bmp|gif|npy|npz|mat|edf|hea|json|parquet)", re.I
+)
+"""A name of a file that may hold a sequence."""
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -308,6 +312,12 @@ def looks_like_list(words: Iterable[str | None], most: int = 50) -> bool:
         if seen == most:
             break
     return seen > 0 and good >= 0.9 * seen
+
+
+def name_files(words: Iterable[str | None]) -> bool:
+    """Whether nearly all cells are names of files that may hold a sequence each."""
+    there = [word.strip() for word in words if word]
+    return 10 * sum(FILE.fullmatch(word) is not None for word in there) > 9 * len(there) > 0
 
 
 def is_number(text: str, decimal: str = ".") -> bool:
