@@ -436,6 +436,8 @@ def test_labels_of_a_long_table_follow_its_ids_in_fit_and_score():
     model = quick(serve="summary", pretrain=False).fit(turned, y)
     assert model.score(table, y) == model.score(turned, y) == model.score(turned, y[::-1]) > 0.9
     assert model.predict(turned).tolist() == model.predict(table)[::-1].tolist()
+    with pytest.warns(UserWarning, match=r"X: these sequences look unlike .* the step of time \(mean 2, in the fit 1 "):
+        model.predict(table.assign(time=2 * table["time"]))
     for labels in (y.to_list(), y.to_numpy()):
         with pytest.raises(BadInput, match="give a series of pandas whose index holds these ids, or a dict of them"):
             quick().fit(turned, labels)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.made_models import made, walks
 
-from headstart.data import read_sequences
+from headstart.data import LayoutSpec, read_sequences
 from headstart.data.sequences import Sequences, features_of
 from headstart.serve.config import Drift, ModelConfig, Profile
 from headstart.serve.folder import load_model, save_model
@@ -52,6 +52,32 @@ def test_a_shift_is_said_with_what_shifted(name: str) -> None:
     text = drift(Profile.of(_numbers(300)), _numbers(60, 1, **SHIFTED[name]))
     assert text.startswith("these sequences look unlike those of the fit")
     assert name in text
+
+
+def _timed(step: float, count: int = 12, gap: int = 0) -> Sequences:
+    """Of a table with a row per position, whose clock takes this step; `gap` positions of each are not there."""
+    rng = np.random.default_rng(int(100 * step))
+    time = step * np.delete(np.arange(30), np.arange(5, 5 + gap))
+    clock = {"id": np.repeat(np.arange(count), len(time)), "time": np.tile(time, count)}
+    return read_sequences({**clock, "x": rng.normal(size=count * len(time))}, LayoutSpec(shape="long"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 12])
+def test_another_sampling_rate_is_said_where_a_clock_tells_it(count: int) -> None:
+    profile = Profile.of(_timed(0.01))
+    assert _timed(0.01).steps == pytest.approx(np.full(12, 0.01))
+    text = drift(profile, _timed(0.02, count))
+    assert "the step of time (mean 0.02, in the fit 0.01 with a deviation of" in text
+    assert "step of time" not in drift(profile, _timed(0.01, count))
+    assert "step of time" not in drift(profile, _timed(0.01, count, gap=3))
+
+
+def test_steps_are_medians_within_each_sequence_whatever_its_order() -> None:
+    table = {"id": list("aabbbcbb"), "time": [5.0, 2.0, 0.0, 1.0, 3.0, 7.0, 9.0, 4.0], "x": np.arange(8.0)}
+    s = read_sequences(table, LayoutSpec(shape="long"))
+    np.testing.assert_array_equal(s.steps, [3.0, 1.0, np.nan])
+    np.testing.assert_array_equal(s.take(np.array([2, 0])).steps, [np.nan, 3.0])
+    assert features_of(s)["the step of time"].tolist() == [3.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("count", [1, 3, 20, 500])

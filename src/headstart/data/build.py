@@ -21,8 +21,8 @@ from headstart.errors import BadInput, Mistakes, Places
 @dataclass
 class Parts:
     """Sequences on the way: `values` (S, F) with NaN where missing, or ids (S,); `rows` are the table's rows that stand
-    for each sequence (in a long table its first in the file, and `begins` its first in time). `labels` (S,) are those
-    of positions, where each has its own."""
+    for each sequence (in a long table its first in the file, `begins` its first in time, and `steps` its usual step of
+    time). `labels` (S,) are those of positions, where each has its own."""
 
     values: np.ndarray
     offsets: np.ndarray
@@ -30,6 +30,7 @@ class Parts:
     channels: tuple[str, ...]
     labels: Words | None = None
     begins: np.ndarray | None = None
+    steps: np.ndarray | None = None
 
 
 def build(
@@ -81,6 +82,7 @@ def build(
         notes=(),
         channels=parts.channels,
         times=None if layout.time is None else _times(table, layout, mistakes)[begins],
+        steps=parts.steps,
         ids=_each(words_of(ids, columns.get("id"), parts.rows, "ids"), "id", layout.id, places, mistakes),
         groups=_each(
             words_of(groups, columns.get("group"), parts.rows, "groups"), "group", layout.group, places, mistakes
@@ -165,8 +167,9 @@ def _written(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
         places = table.places.take(np.repeat(rows, np.diff(offsets)))
         _refuse_empty(np.diff(offsets), table.places, column.name, mistakes)
     ids, symbols = coded(tokens, layout.spec.symbols, places, column.name, mistakes)
-    begins = order[offsets[:-1]] if layout.shape == "long" else None
-    parts = Parts(ids, offsets, rows, (column.name,), begins=begins)
+    long = layout.shape == "long"
+    begins, steps = (order[offsets[:-1]], _steps(table, layout, order, offsets, mistakes)) if long else (None, None)
+    parts = Parts(ids, offsets, rows, (column.name,), begins=begins, steps=steps)
     return parts, replace(layout, kind="tokens", symbols=symbols)
 
 
@@ -188,7 +191,8 @@ def _numbers(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
     if layout.shape == "long":
         order, offsets, rows = in_sequences(table, layout, cells, mistakes, notes)
         flat = np.stack([cells.numbers(table.columns[channel.columns[0]])[order] for channel in layout.channels], 1)
-        return Parts(flat, offsets, rows, channels, begins=order[offsets[:-1]])
+        steps = _steps(table, layout, order, offsets, mistakes)
+        return Parts(flat, offsets, rows, channels, begins=order[offsets[:-1]], steps=steps)
     return _lists(table, layout, cells, mistakes, notes)
 
 
@@ -310,6 +314,22 @@ def _times(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
             '(2024-05-01 12:30:00); correct it, or set time="" to take rows as they come',
         )
     return times
+
+
+def _steps(
+    table: Table, layout: Layout, order: np.ndarray, offsets: np.ndarray, mistakes: Mistakes
+) -> np.ndarray | None:
+    """(n,) the median step of time within each sequence, NaN of a single position; None without a time."""
+    if layout.time is None:
+        return None
+    within, counts = np.ones(len(order) - 1, dtype=bool), np.diff(offsets) - 1
+    within[offsets[1:-1] - 1] = False
+    steps = np.diff(_times(table, layout, mistakes)[order])[within]
+    steps = steps[np.lexsort((steps, np.repeat(np.arange(len(counts)), counts)))]
+    middle = np.cumsum(counts) - counts + (counts - 1) // 2
+    out = np.full(len(counts), np.nan)
+    out[counts > 0] = steps[middle[counts > 0]]
+    return out
 
 
 def _check_times(

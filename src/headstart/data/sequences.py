@@ -30,6 +30,8 @@ PAIRS = 1_000
 """Neighbouring rows that are compared at most."""
 LEAST, SYMBOLS = 4, 16
 """Numbers that two rows must have in common to overlap, and symbols, of which there are few."""
+STEP = "the step of time"
+"""What tells another sampling rate, where a table says its times."""
 PLAIN_TOKENS = 10
 """Different whole numbers up to which one channel of numbers is taken for tokens."""
 
@@ -45,7 +47,8 @@ class Sequences:
         there is none. ids, groups: n
         texts, or None. channels: F names. places: where each row stands, for messages.
     notes: what was done on reading that a person may want to know. times: (n,) float64 of sequences (of a
-        long table of their first positions), or None.
+        long table of their first positions), or None. steps: (n,) the usual step of time within each (NaN of a single
+        position), or None.
     """
 
     values: np.ndarray
@@ -59,6 +62,7 @@ class Sequences:
     places: Places
     notes: tuple[str, ...] = ()
     times: np.ndarray | None = None
+    steps: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -158,6 +162,7 @@ class Sequences:
             observed=chosen.observed,
             places=self.places.take(rows),
             times=None if self.times is None else self.times[rows],
+            steps=None if self.steps is None else self.steps[rows],
             labels=tuple(self.labels[i] for i in chosen.target.tolist()),
             ids=None if self.ids is None else tuple(self.ids[i] for i in picked),
             groups=None if self.groups is None else tuple(self.groups[i] for i in picked),
@@ -180,6 +185,7 @@ class Sequences:
             labels=self.labels + other.labels,
             ids=None,
             groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
+            steps=None,
         )
 
     def cut(self, longest: int) -> Sequences:
@@ -212,10 +218,12 @@ class Sequences:
 
 
 def features_of(s: Sequences) -> dict[str, np.ndarray]:
-    """What a shift shows in, by name, (n,) float64 each: length, gaps, mean and spread of each channel;
+    """What a shift shows in, by name, (n,) float64 each: length, step of time, gaps, mean and spread of each channel;
     of symbols how many different ones there are, and the mean of their numbers, which follows their mix."""
     first, lengths = s.offsets[:-1], s.lengths.astype(np.float64)
     out = {"the length": lengths}
+    if s.steps is not None and not np.isnan(s.steps).all():
+        out[STEP] = np.where(np.isnan(s.steps), np.nanmedian(s.steps), s.steps)
     if s.kind != "numbers":
         row = np.repeat(np.arange(len(s)), s.lengths)
         different = np.unique(row * s.width + s.values) // s.width

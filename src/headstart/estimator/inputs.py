@@ -16,13 +16,14 @@ from sklearn.utils import check_array, check_random_state
 
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.labels import class_name
+from headstart.data.sequences import STEP
 from headstart.data.table import other_way
 from headstart.data.text import is_number, number_name
 from headstart.errors import BadInput
 
 if TYPE_CHECKING:
     from headstart.fit.settings import FitSettings
-    from headstart.serve.config import ModelConfig
+    from headstart.serve.config import ModelConfig, Profile
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,19 @@ def warn_of_axes(sequences: Sequences) -> None:
     if layout.shape == "list" and len(layout.channels) == 1 and not layout.spec.channels_first:
         for note in other_way(int(sequences.lengths.max()), sequences.values.shape[-1]):
             warnings.warn(f"{layout.source}: {note}", UserWarning, stacklevel=4)
+
+
+def warn_of_rate(sequences: Sequences, profile: Profile | None) -> None:
+    """Warn where the clock of a table has another step than that of the fit."""
+    from headstart.serve.config import Drift
+
+    if sequences.steps is None or profile is None or STEP not in profile.mean:
+        return
+    only = {"mean": {STEP: profile.mean[STEP]}, "deviation": {STEP: profile.deviation.get(STEP, 0.0)}}
+    drift = Drift(profile.model_copy(update=only))
+    drift.add(sequences)
+    if text := drift.sentence():
+        warnings.warn(f"{sequences.layout.source}: {text}", UserWarning, stacklevel=5)
 
 
 def labels_like(y: Any, labels: list[Any]) -> Any:

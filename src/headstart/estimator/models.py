@@ -157,7 +157,9 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 f"X has {inputs.width} features, but {type(self).__name__} is expecting {wanted} features as input; "
                 "where sequences may be longer or shorter, give a list of them"
             )
-        return reading.read_inputs(inputs, layout)
+        sequences = reading.read_inputs(inputs, layout)
+        reading.warn_of_rate(sequences, self.served_.config.profile)
+        return sequences
 
     def _in_order(self, X: Any, y: Any) -> Any:
         """y in the order of the answers: of a table with a row per position that in which its ids first come."""

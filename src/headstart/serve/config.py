@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, mo
 from headstart.baselines.contract import Facts
 from headstart.data.layout import LayoutSpec
 from headstart.data.letters import input_width
-from headstart.data.sequences import Sequences, features_of
+from headstart.data.sequences import STEP, Sequences, features_of
 from headstart.errors import BadInput, nearest
 from headstart.models.kind import ModelField, ModelKind
 from headstart.sequence import Signature
@@ -20,6 +20,8 @@ from headstart.text import first_few
 
 FEWEST = 5
 """Sequences of which a shift of their mean says something."""
+STEADY = 0.05
+"""Share by which a step of time may differ, as clocks do."""
 NETWORK = "network"
 """Name of the neural network among the models of a folder; the others have their kinds in `models.MODELS`."""
 ENSEMBLE = "ensemble"
@@ -187,7 +189,8 @@ class Drift:
         for name, x in features_of(s).items():
             if name in self.profile.mean:
                 mean, deviation = self.profile.mean[name], self.profile.deviation.get(name, 1.0)
-                off = np.abs(x - mean) - 1e-5 * abs(mean)  # numbers are saved with 6 digits
+                near = STEADY if name == STEP else 1e-5  # numbers are saved with 6 digits
+                off = np.abs(x - mean) - near * abs(mean)
                 self._outside[name] = self._outside.get(name, 0) + int((off > 3 * deviation).sum())
                 self._sums[name] = self._sums.get(name, 0.0) + float(x.sum())
 
@@ -195,15 +198,16 @@ class Drift:
         """A sentence where they look unlike those of the fit, else nothing.
 
         So they do where far more than a twentieth of them (one, where all of the fit were equal) lie further than three
-        deviations off in a feature, or their mean by more than chance and half a deviation.
+        deviations off in a feature, or their mean by more than chance and half a deviation. Of the step of time, which
+        a device sets, one is enough.
         """
         count, odd = self.count, []
         for name, total in self._sums.items():
             mean, deviation = self.profile.mean[name], self.profile.deviation.get(name, 1.0)
             own = total / count
             shifted = abs(own - mean) - 1e-5 * abs(mean) > deviation * (0.5 + 5 / count**0.5)
-            most = (2 + 0.05 * count + 4 * (0.0475 * count) ** 0.5) * (deviation > 0)
-            if self._outside[name] > most or (shifted and count >= FEWEST):
+            most = (2 + 0.05 * count + 4 * (0.0475 * count) ** 0.5) * (deviation > 0 and name != STEP)
+            if self._outside[name] > most or (shifted and count >= FEWEST and name != STEP):
                 odd.append(f"{name} (mean {own:.4g}, in the fit {mean:.4g} with a deviation of {deviation:.4g})")
         if not odd:
             return ""
