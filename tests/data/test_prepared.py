@@ -221,3 +221,15 @@ def test_a_disk_that_is_full_for_an_array_is_said_with_a_way_out(
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(BadInput, match=r"No space left on device\); make room "):
         prepared(tmp_path, "made-up", DOCUMENT, lambda builder: builder.save("whole", np.arange(6)) or {})
+
+
+def test_a_copy_of_a_persons_own_data_is_theirs_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        prepared(tmp_path, "own", DOCUMENT, _build, private=True)
+        prepared(tmp_path, "made-up", DOCUMENT, _build)
+    finally:
+        os.umask(before)
+    (own,) = (tmp_path / "own-cache" / "prepared").glob("own-????????????????")
+    assert own.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in own.iterdir()} == {0o600}

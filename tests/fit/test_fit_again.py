@@ -233,7 +233,7 @@ def test_both_models_of_an_ensemble_are_fitted_again_and_named_in_its_study(
     assert all(config["held_out"][name]["again"] for name in ("ensemble", "network", member))
     assert config["classics"][member]["labels"] == 48, "train and validation are four of five rows"
     study = read_study(tmp_path / "model" / "study.toml")
-    planned = make_plan(study, tmp_path / "runs" / "data")
+    planned = make_plan(study, tmp_path)
     stages = {arm: {cell.chain[-1].identity for cell in planned.cells if cell.arm == arm} for arm in study.arms}
     (network,), (other,) = stages["served"], stages[f"served_{member}"]
     assert {network, other} == set(served_stages(tmp_path / "runs"))

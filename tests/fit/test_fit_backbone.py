@@ -156,7 +156,7 @@ def test_the_study_that_a_fit_writes_is_the_fit(folder: Path, capsys: pytest.Cap
     stages = {path.parent.name for path in folder.glob("runs/*/result.json")}
     assert headstart(*fit, *FAST) == 0, "goes on from its plan"
     (folder / "weights").rename(folder / "elsewhere")
-    assert headstart("run", "model/study.toml", "--weights", "elsewhere", "--workers", "0") == 0
+    assert headstart("run", "model/study.toml", "--data", ".", "--weights", "elsewhere", "--workers", "0") == 0
     assert {path.parent.name for path in folder.glob("runs/*/result.json")} == stages
     document = json.loads((folder / "model" / "plan.json").read_text())["study"]
     assert document["stages"]["backbone"] == {

@@ -24,6 +24,7 @@ def test_a_time_that_is_none_is_refused_with_the_way_out(text: str) -> None:
     ("settings", "message"),
     [
         ({"seeds": ()}, "seeds"),
+        ({"folds": 1_000_000}, "folds: 1,000,000 are too many, as each has a model of its own; give at most 100"),
         ({"seeds": (1, 1)}, "each once"),
         ({"rates": (0.0,)}, "above 0"),
         ({"rates": ()}, "above 0"),

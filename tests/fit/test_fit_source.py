@@ -304,3 +304,14 @@ def test_a_column_of_labels_beside_labels_of_their_own_is_left_alone(tmp_path: P
     source = read_source(frame, FitSettings(), tmp_path, LABELS)
     assert source.sequences.labels == tuple(LABELS)
     assert source.sequences.layout.unused == ("label",)
+
+
+def test_copies_of_data_are_for_nobody_else(tmp_path: Path, own_cache: Path) -> None:
+    (tmp_path / "a.csv").write_text("label,x,y\n" + "".join(f"{'ab'[i % 2]},{i},{i * i}\n" for i in range(40)))
+    read(OwnSpec, {"kind": "own", "file": "a.csv"}, "task").load(tmp_path)
+    from_memory(np.ones((4, 3)), FitSettings(), tmp_path / "kept", list("abab"), None, None)
+    copies = [*(own_cache / "prepared").glob("own-????????????????/*"), *(tmp_path / "kept").iterdir()]
+    assert len(copies) > 4
+    for file in copies:
+        assert file.stat().st_mode & 0o077 == 0, file
+        assert file.parent.stat().st_mode & 0o077 == 0, file.parent

@@ -92,3 +92,10 @@ def test_an_unfinished_or_unknown_stage_is_refused(
     assert command("store", "verify", identity, "--store", store.root) == 2
     assert f"stage {identity} is partial; only finished stages have digests" in capsys.readouterr().err
     assert command("store", "verify", "fffffff", "--store", store.root) == 2
+
+
+def test_a_store_that_is_not_there_is_not_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("store", "verify", "--store", tmp_path / "nowhere") == 2
+    output = capsys.readouterr()
+    assert f"verify: there is no store '{tmp_path / 'nowhere'}', and nothing to verify" in output.err
+    assert "every file as it was written" not in output.out

@@ -21,7 +21,7 @@ from headstart.errors import BadInput
 from headstart.sequence import Examples
 from headstart.spec import digest
 from headstart.store import publish
-from headstart.store.files import sync_folder
+from headstart.store.files import PRIVATE, PRIVATE_FOLDER, sync_folder
 
 _LOG = logging.getLogger("headstart.cache")
 
@@ -119,7 +119,7 @@ def cache_folder() -> Path:
     folder = Path(os.environ.get("HEADSTART_CACHE") or platformdirs.user_cache_dir("headstart"))
     if not folder.is_dir():
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(
                 f"{folder}: cannot be made ({error.strerror or error}); name another cache folder with HEADSTART_CACHE"
@@ -132,13 +132,14 @@ def cache_folder() -> Path:
     return folder
 
 
-def prepared(data: Path, name: str, document: Mapping[str, Any], build: Build) -> Prepared:
+def prepared(data: Path, name: str, document: Mapping[str, Any], build: Build, *, private: bool = False) -> Prepared:
     """The arrays that `document` stands for: opened where they are prepared, else built and published.
 
     `name` (letters, digits, - and _) begins the folder's name; `document` is everything that can change the
     arrays, the version of the code that builds them among it. Arrays that an older version left in the `.headstart`
     folder of `data` are opened too; nothing is written there. Two processes that ask at once build once: the second
     waits for the first. A folder whose files do not have the sizes they were written with is built again.
+    private: nobody else may read what is written.
     Raises: what `build` raises, after removing what it left; BadInput where nothing can be written.
     """
     key = f"{name}-{digest(dict(document))}"
@@ -149,7 +150,7 @@ def prepared(data: Path, name: str, document: Mapping[str, Any], build: Build) -
             return result
         final.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(final.with_name(f".{key}.lock")):
-            return _open(final) or _build(final, name, document, build)
+            return _open(final) or _build(final, name, document, build, private)
     except OSError as error:
         raise BadInput(
             f"{final}: cannot be prepared ({error.strerror or error}); make room (`headstart prepare --clear` empties "
@@ -199,14 +200,16 @@ def remembered(document: Mapping[str, Any], take: Callable[[], str], *older: Pat
     return text
 
 
-def _build(final: Path, name: str, document: Mapping[str, Any], build: Build) -> Prepared:
+def _build(final: Path, name: str, document: Mapping[str, Any], build: Build, private: bool) -> Prepared:
     for left in final.parent.glob(f".{final.name}.*.tmp"):  # of builds that were killed
         shutil.rmtree(left, ignore_errors=True)
     folder = final.parent / f".{final.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
-    folder.mkdir()
+    folder.mkdir(PRIVATE_FOLDER if private else 0o777)
     try:
         facts = dict(build(Builder(folder, name)))
         _seal(folder, document, facts)
+        for file in folder.iterdir() if private else ():  # the folder has been closed to others from the beginning
+            file.chmod(PRIVATE)
         if final.exists():  # damaged, or published by a process that took no lock
             result = _open(final)
             if result is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -53,6 +53,7 @@ from headstart.study.selection import summarise
 from headstart.study.spec import read_study
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, content, open_task
+from headstart.text import listed
 
 
 class Fit:
@@ -309,14 +310,23 @@ class Fit:
         )
 
     def study_file(self) -> str:
-        """The study that was run, as `headstart run` reads it; it names the files of this fit by their paths.
+        """The study that was run, as `headstart run` reads it. It may be passed on: files are named from the folder on
+        that holds them all, weights from theirs on.
 
         Its arm `served` is the served model, where that was fitted on train and validation.
         """
         assert self.study is not None, "make_plan comes first"
         requires = {plugin.name: plugin.digest for plugin in self.study.plugins}
         arms = {**self.study.study.arms, **(self.again.arms if self.again else {})}
-        return to_toml(self.study.study.model_copy(update={"requires": requires, "arms": arms}).model_dump(mode="json"))
+        study = self.study.study.model_copy(update={"requires": requires, "arms": arms}).model_dump(mode="json")
+        paths = [Path(place) for place in self.source.places.values()]
+        folder = os.path.commonpath([path.parent for path in paths])
+        names = {str(path): path.relative_to(folder).as_posix() for path in paths}
+        used = (self.known.backbone, self.known.series, self.known.start)
+        weights = {each.source: Path(each.source).name for each in used if each is not None}
+        more = " --weights FOLDER, which holds the weights" if any(map(os.path.isabs, weights)) else ""
+        head = f"# headstart run THIS_FILE --data FOLDER, which holds {listed([*names.values()])}{more}\n"
+        return head + to_toml(_renamed(study, {**names, **weights}))
 
     def examples(self) -> dict[str, np.ndarray] | None:
         """What self-pretraining fills in on validation, of the first chosen run; None where nothing was pretrained."""
@@ -404,3 +414,12 @@ def _store(data: Any, store: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
         yield Path(folder)
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """The same with texts that are keys of `names` replaced."""
+    if isinstance(value, Mapping):
+        return {key: _renamed(item, names) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_renamed(item, names) for item in value]
+    return names.get(value, value) if isinstance(value, str) else value

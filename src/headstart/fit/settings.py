@@ -53,6 +53,8 @@ PRETRAINED = "_self_pretrained"
 """End of the name of an arm whose model, of a person's own, is self-pretrained."""
 SPLITS = ("random", "time")
 """How rows are dealt out to train, validation and test."""
+MOST_FOLDS = 100
+"""As many as there are seeds at most: every model is fitted once for each."""
 SEEDS = 3
 """Runs of each setting, where nothing is said and there are no folds."""
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
@@ -106,6 +108,10 @@ class FitSettings:
             raise BadInput(f"seeds: {list(self.seeds)} must be at least one number, each once")
         if self.folds is not None and self.folds < 1:
             raise BadInput(f"folds: {self.folds} must be 2 or more, or 1 for the same validation rows in all runs")
+        if self.folds is not None and self.folds > MOST_FOLDS:
+            raise BadInput(
+                f"folds: {self.folds:,} are too many, as each has a model of its own; give at most {MOST_FOLDS}"
+            )
         if self.val is not None and (self.folds or 1) > 1:
             raise BadInput(f"folds: {self.folds} deal validation out anew, and --val names a file of it; leave one out")
         if self.split not in SPLITS:

@@ -17,6 +17,7 @@ from headstart.errors import BadInput
 from headstart.fit.defaults import FEW_ROWS, FOLDS, rounds_of
 from headstart.fit.settings import FILES, FitSettings
 from headstart.store import publish
+from headstart.store.files import PRIVATE, PRIVATE_FOLDER
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, open_task
 from headstart.text import first_few
@@ -103,8 +104,8 @@ def _kept(s: Sequences, folder: Path, name: str) -> dict[str, Any]:
     data = sink.getvalue().to_pybytes()
     path = folder / f"{name}-{hashlib.sha256(data).hexdigest()[:16]}.parquet"
     if not path.exists():
-        os.makedirs(folder, exist_ok=True)
-        publish(path, data)
+        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        publish(path, data, PRIVATE)
     layout = {
         "format": "parquet",
         "shape": "text" if s.kind in ("text", "dna", "protein") else "list",

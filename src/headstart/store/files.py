@@ -42,6 +42,8 @@ RECORDS, RESULT, STAGE = "records.jsonl", "result.json", "stage.json"
 IDENTITY = re.compile(r"[0-9a-f]{16}")
 """The names of stages' folders."""
 _STATE = re.compile(r"state-(\d+)\.safetensors")
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+"""Modes of copies of a person's own data, whatever the mode of the file that they are of."""
 _checked: dict[Path, tuple[Any, str | None]] = {}  # folder -> (stamps of its files, problem), once a process
 _digests: dict[tuple[int, ...], str] = {}  # device, inode, time and size of a file that stages share -> its digest
 _KEY = "headstart"  # the one key of a tensor file's metadata: with several, their order would vary by run
@@ -78,23 +80,23 @@ def write_all(file: int, data: bytes | memoryview) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-def publish(path: Path, data: bytes) -> None:
+def publish(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write a file so that a reader, or a crash at any moment, sees the old one or the new one whole.
 
-    Raises: OSError (a full disk, say); the old file is then untouched and nothing is left beside it.
+    mode: of the new one. Raises: OSError (a full disk, say); the old file is then untouched and nothing is left beside it.
     """
-    with published(path) as file:
+    with published(path, mode) as file:
         write_all(file, data)
 
 
 @contextlib.contextmanager
-def published(path: Path) -> Iterator[int]:
+def published(path: Path, mode: int = 0o644) -> Iterator[int]:
     """The descriptor of a new file, to be written bit by bit; it gets its name, as in `publish`, at the end.
 
     Until then it has one that nobody can guess: no link waits there, and no other writer has it, in whatever container.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         try:
             yield file

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from headstart.errors import BadInput
+from headstart.fit.settings import FILES
 from headstart.store import DONE, Store, store_folder
 from headstart.store.cleaning import Contents, read_contents
 from headstart.store.files import canonical, damages
@@ -21,12 +22,19 @@ from headstart.verbs.terminal import check_replaceable, console, study_files, ta
 if TYPE_CHECKING:
     from headstart.api import Study
 
+PLACES = (*FILES, "source")
+"""Fields of tasks and checkpoints that say where files are."""
 _ANCHOR = re.compile(r'id="stage-([0-9a-f]{16})"')
 
 
 def verify_store(words: Sequence[str], folder: str | None) -> int:
     """Read all files of finished stages, or of those that are named, and name the damaged ones; the exit code."""
     store, out = Store(store_folder(folder)), console()
+    if not store.root.is_dir():
+        raise BadInput(
+            f"verify: there is no store {str(store.root)!r}, and nothing to verify; name one with --store or "
+            "HEADSTART_STORE"
+        )
     out.print(f"store {store.root}")
     names = [store.find(word) for word in words]
     for name in names:
@@ -201,8 +209,20 @@ def _planned(contents: Contents, word: str, scale: str | None, settings: dict[st
 
     stages = Study(word, **settings, scale=scale, absent="open").plan.every_stage
     names = {identity for identity, planned in stages.items() if not planned.open}
-    specs = {canonical(planned.spec.model_dump(mode="json")) for planned in stages.values() if planned.open}
+    specs = {_movable(planned.spec.model_dump(mode="json")) for planned in stages.values() if planned.open}
     if specs:
-        stored = {name: canonical((contents.store.entry(name).stage or {}).get("spec")) for name in contents.stages}
+        stored = {name: _movable((contents.store.entry(name).stage or {}).get("spec")) for name in contents.stages}
         names |= {name for name, spec in stored.items() if spec in specs}
     return names
+
+
+def _movable(spec: Any) -> bytes:
+    """A spec to compare with others: files by their names, in whatever folder they are."""
+
+    def named(value: Any) -> Any:
+        if isinstance(value, dict):
+            place = {key: Path(item).name for key, item in value.items() if key in PLACES and isinstance(item, str)}
+            return {**{key: named(item) for key, item in value.items()}, **place}
+        return [named(item) for item in value] if isinstance(value, list) else value
+
+    return canonical(named(spec))
