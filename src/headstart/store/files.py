@@ -83,7 +83,8 @@ def write_all(file: int, data: bytes | memoryview) -> None:
 def publish(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write a file so that a reader, or a crash at any moment, sees the old one or the new one whole.
 
-    mode: of the new one. Raises: OSError (a full disk, say); the old file is then untouched and nothing is left beside it.
+    mode: of the new one.
+    Raises: OSError (a full disk, say); the old file is then untouched and nothing is left beside it.
     """
     with published(path, mode) as file:
         write_all(file, data)
