@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from support.command import command
 
 from headstart import __version__
 from headstart.cli import app
+from headstart.errors import DiskFull
+from headstart.store.files import writing
 from headstart.verbs.terminal import print_error
 
 TINY = """
@@ -317,6 +320,9 @@ def test_the_version_is_said(tmp_path: Path) -> None:
 def test_a_full_disk_is_no_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert print_error(OSError(errno.ENOSPC, "No space left on device", "runs/x")) == 1
     assert print_error(OSError(errno.EACCES, "Permission denied", "runs/x")) == 2
+    with pytest.raises(DiskFull, match=r"^x: the disk is full; make room, or name fold") as full, writing(Path("x")):
+        raise OSError(errno.EDQUOT, "Disk quota exceeded", "x")
+    assert print_error(full.value) == 1
     assert capsys.readouterr().err.startswith("headstart: the disk is full; make room")
     assert print_error(ValueError("a fault of headstart's own")) is None
 
@@ -755,3 +761,17 @@ def test_python_m_headstart_runs_no_file_of_the_working_directory(tmp_path: Path
     words = [sys.executable, "-m", "headstart", "ls", "tasks"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_closed_stream_and_one_without_a_sign_for_a_letter_are_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "dé.csv").write_text("label,t0,t1,t2\n" + "a,0.5,0.1,0.3\nb,0.2,0.6,0.4\n" * 10)
+    program = f"{shlex.quote(sys.executable)} -m headstart"
+    for line in ("ls tasks >&-", "ls --store none >&- 2>&-", "show dé.csv >&-"):
+        shell = ["bash", "-c", f"{program} {line}"]
+        done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), line
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    words = [*shlex.split(program), "show", "dé.csv"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "d\\xe9.csv" in done.stdout

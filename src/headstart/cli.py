@@ -389,6 +389,7 @@ def main(argv: list[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 some stages failed or no room on a disk, 2 bad input, 130 interrupted."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Escaped())
+    opt.open_streams()
     try:
         command = opt.refuse_repeats(typer.main.get_command(app))
         code: Any = command.main(args=argv, prog_name="headstart", standalone_mode=False)

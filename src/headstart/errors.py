@@ -27,6 +27,18 @@ class BadInput(ValueError):
         super().__init__("".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text))
 
 
+class DiskFull(BadInput):
+    """There is no room on a disk, which is no mistake in what was given: exit code 1, in whatever verb."""
+
+    exit_code = 1
+
+    def __init__(self, path: object = "") -> None:
+        super().__init__(
+            f"{f'{path}: ' if path else ''}the disk is full; make room, or name folders on another disk, and give the "
+            "same command again"
+        )
+
+
 class StackTooLarge(Exception):
     """A step of so many models together does not fit into memory; they stay as they were saved last."""
 

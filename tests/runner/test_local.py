@@ -49,6 +49,7 @@ def work(job: Any, stop: Callable[[], str | None]) -> Generator[Any, None, None]
         case "signals":
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGHUP)
             yield "still here"
 
 

@@ -26,7 +26,7 @@ from headstart.errors import BadInput
 from headstart.runner import worker
 from headstart.runner.events import Failed, Finished, Notice, Progress, Skipped, Started, Stopped, Waiting
 from headstart.runner.job import Agenda, Job, Runtime
-from headstart.runner.perform import Interrupted, perform, time_steps
+from headstart.runner.perform import Interrupted, _signals, perform, time_steps
 from headstart.stage import identity
 from headstart.store import ClaimedStage, Store, files
 from headstart.study.plan import make_plan
@@ -305,7 +305,7 @@ import sys
 sys.path[:0] = [sys.argv[1]]
 from support.stand_ins import ENGINE, stage
 from headstart.runner.job import Runtime
-from headstart.runner.perform import Interrupted, perform, time_steps
+from headstart.runner.perform import Interrupted, _signals, perform, time_steps
 from headstart.stage import identity
 from headstart.store import Store
 runtime = Runtime(device="cpu", workers=1)
@@ -512,3 +512,17 @@ def test_half_of_the_slots_serve_those_that_wait_and_half_finish_rows(tmp_path: 
 
     assert order(1) == ["leaf0", "leaf1", "leaf2", "many", "c1", "c2", "c3", "few", "c0"]
     assert order(2) == ["many", "leaf0", "few", "leaf1", "leaf2", "c0", "c1", "c2", "c3"]
+
+
+def test_a_terminal_that_is_closed_stops_a_run_as_ctrl_c_does_unless_nohup_was_asked_for() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        with _signals() as interruption:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert interruption.count == 1
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with _signals() as interruption:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert interruption.count == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)

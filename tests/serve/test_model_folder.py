@@ -368,7 +368,7 @@ def test_a_full_disk_and_a_folder_that_cannot_be_written_get_one_message(
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_all", full)
-        with pytest.raises(BadInput, match=r"the model cannot be written \(there is no room\)"):
+        with pytest.raises(BadInput, match=r"the disk is full; make room"):
             save_model(before, saved)
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "open", read_only)

@@ -198,7 +198,7 @@ def test_a_full_folder_gets_one_message_and_a_good_file_is_whole(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(onnx_module, "publish", full)
-    with pytest.raises(BadInput, match=r"m\.onnx: cannot be written \(there is no room\); make room"):
+    with pytest.raises(BadInput, match=r"m\.onnx: the disk is full; make room"):
         export_onnx(made(walks()), tmp_path / "m.onnx")
 
 

@@ -150,7 +150,7 @@ def test_a_folder_that_is_not_there_and_a_full_disk_leave_no_half_file(
     (tmp_path / "there.csv").mkdir()
     with pytest.raises(BadInput, match="is a folder; give a file"):
         write_predictions(table, tmp_path / "there.csv")
-    with pytest.raises(BadInput, match=r"cannot be written \(No such file or directory\); make room or give access"):
+    with pytest.raises(BadInput, match=r"cannot be written \(No such file or directory\); give access"):
         write_predictions(table, tmp_path / "none" / "out.csv")
     write_predictions(table, tmp_path / "out.csv")
     before = (tmp_path / "out.csv").read_bytes()
@@ -160,10 +160,23 @@ def test_a_folder_that_is_not_there_and_a_full_disk_leave_no_half_file(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(files, "write_all", full)
-    with pytest.raises(BadInput, match=r"out\.csv: the predictions cannot be written \(there is no room\)"):
+    with pytest.raises(BadInput, match=r"out\.csv: the disk is full"):
         write_predictions(replace(table, keys=("x", "y", "z")), tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["out.csv", "there.csv"]
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
+    table, path = predictions_of(three(), ANSWERS, CLASSES), tmp_path / "out.csv"
+    (tmp_path / f".out.csv.{'a' * 16}.tmp").write_text("half")
+    (tmp_path / f".other.csv.{'a' * 16}.tmp").write_text("of another")
+    with files.published(path) as living:
+        files.remove_unfinished(path, living)
+        write_predictions(table, path)
+        assert len(list(tmp_path.glob(".out.csv.*.tmp"))) == 1
+        os.write(living, b"whole")
+    assert path.read_text() == "whole"
+    assert sorted(os.listdir(tmp_path)) == [f".other.csv.{'a' * 16}.tmp", "out.csv"]
 
 
 def test_no_predictions_are_a_header() -> None:

@@ -17,11 +17,11 @@ import numpy as np
 import platformdirs
 from filelock import FileLock
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, DiskFull
 from headstart.sequence import Examples
 from headstart.spec import digest
 from headstart.store import publish
-from headstart.store.files import PRIVATE, PRIVATE_FOLDER, sync_folder
+from headstart.store.files import PRIVATE, PRIVATE_FOLDER, disk_full, sync_folder
 
 _LOG = logging.getLogger("headstart.cache")
 
@@ -121,6 +121,8 @@ def cache_folder() -> Path:
         try:
             folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         except OSError as error:
+            if disk_full(error):
+                raise DiskFull(folder) from None
             raise BadInput(
                 f"{folder}: cannot be made ({error.strerror or error}); name another cache folder with HEADSTART_CACHE"
             ) from None
@@ -152,6 +154,8 @@ def prepared(data: Path, name: str, document: Mapping[str, Any], build: Build, *
         with FileLock(final.with_name(f".{key}.lock")):
             return _open(final) or _build(final, name, document, build, private)
     except OSError as error:
+        if disk_full(error):
+            raise DiskFull(final) from None
         raise BadInput(
             f"{final}: cannot be prepared ({error.strerror or error}); make room (`headstart prepare --clear` empties "
             "the cache), or name another cache folder with HEADSTART_CACHE"

@@ -319,7 +319,7 @@ class Fit:
         requires = {plugin.name: plugin.digest for plugin in self.study.plugins}
         arms = {**self.study.study.arms, **(self.again.arms if self.again else {})}
         study = self.study.study.model_copy(update={"requires": requires, "arms": arms}).model_dump(mode="json")
-        paths = [Path(place) for place in self.source.places.values()]
+        paths = [Path(path) for path in self.source.places.values()]
         folder = os.path.commonpath([path.parent for path in paths])
         names = {str(path): path.relative_to(folder).as_posix() for path in paths}
         used = (self.known.backbone, self.known.series, self.known.start)

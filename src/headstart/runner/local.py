@@ -97,14 +97,18 @@ _CODE = "from headstart.runner.local import serve; serve(*map(int, sys.argv[1:])
 _JOB, _STOP = b"job:", b"stop:"  # heads of what the driver sends
 _WATCH = 0.25  # seconds between looks at the driver; it may take at most 2 s to notice that it is gone
 _TAIL = 2000  # bytes of a dead worker's last words that are kept
-_BLOCKED = {signal.SIGINT, signal.SIGTERM}  # a terminal or a scheduler sends these to the workers too
+_BLOCKED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}  # a terminal or a scheduler sends these to the workers too
 
 
 @contextlib.contextmanager
 def signals_kept() -> Iterator[Iterable[int]]:
-    """SIGINT and SIGTERM, whose handlers are put back in the end; outside the main thread none: they cannot change."""
+    """SIGINT, SIGTERM and SIGHUP, whose handlers are put back in the end; outside the main thread none: they cannot
+    change. SIGHUP is not among them where it is ignored, as `nohup` asks.
+    """
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in _BLOCKED if main}
+    if before.get(signal.SIGHUP) == signal.SIG_IGN:
+        del before[signal.SIGHUP]
     try:
         yield before
     finally:

@@ -54,7 +54,7 @@ _ENDS = (events.Finished, events.Skipped, events.Failed, events.Stopped, events.
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM came; what ran has been saved, and the same command goes on. Exit code 130."""
+    """Ctrl-C, SIGTERM or SIGHUP came; what ran has been saved, and the same command goes on. Exit code 130."""
 
 
 def perform(
@@ -364,7 +364,7 @@ class _Run:
 
 
 class _Interruption:
-    """How often Ctrl-C or SIGTERM came, and when first."""
+    """How often Ctrl-C, SIGTERM or SIGHUP came, and when first."""
 
     count = 0
     first = 0.0
@@ -372,7 +372,7 @@ class _Interruption:
 
 @contextlib.contextmanager
 def _signals(echo: float = 0.0) -> Iterator[_Interruption]:
-    """The first Ctrl-C or SIGTERM is counted, the second raises KeyboardInterrupt at once.
+    """The first Ctrl-C, SIGTERM or SIGHUP is counted, the second raises KeyboardInterrupt at once.
 
     echo: seconds after the first in which another one counts as the same. Outside the main thread signals cannot be
     taken over; they keep their meaning there.

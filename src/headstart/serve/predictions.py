@@ -18,7 +18,7 @@ import numpy as np
 from headstart.data.sequences import Sequences
 from headstart.errors import BadInput
 from headstart.guard import guarded
-from headstart.store.files import Writable, published, writing
+from headstart.store.files import Writable, published, remove_unfinished, writing
 
 ROW, PREDICTION, SHARE = "row", "prediction", "p_"
 """Names of columns: of the number of a row where it has no id, of the answer, and what stands before a class."""
@@ -184,6 +184,7 @@ def writing_predictions(path: Path) -> Iterator[Output]:
     ending = check_path(path)
     packed = path.name.lower().endswith(PACKED)
     with writing(path, "the predictions "), published(path) as descriptor, ExitStack() as files:
+        remove_unfinished(path, descriptor)
         file: Any = Writable(descriptor)
         if packed:
             file = files.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))

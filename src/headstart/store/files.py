@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import glob
 import hashlib
 import io
 import json
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headstart.documents import TABLE, from_json, misfits
-from headstart.errors import BadInput, lacks_memory
+from headstart.errors import BadInput, DiskFull, lacks_memory
 from headstart.store.forms import STAGE_FORM, result_form
 
 if TYPE_CHECKING:
@@ -63,13 +65,14 @@ def disk_full(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def writing(path: Path, what: str = "", other: str = "file") -> Iterator[None]:
-    """Raises: BadInput where the system lets nobody write `path`. what, other: of the message."""
+    """Raises: BadInput where the system lets nobody write `path`, DiskFull among it. what, other: of the message."""
     try:
         yield
     except OSError as error:
-        why = "there is no room" if disk_full(error) else error.strerror or str(error)
+        if disk_full(error):
+            raise DiskFull(path) from None
         raise BadInput(
-            f"{path}: {what}cannot be written ({why}); make room or give access there, or name another {other}"
+            f"{path}: {what}cannot be written ({error.strerror or error}); give access there, or name another {other}"
         ) from None
 
 
@@ -109,6 +112,20 @@ def published(path: Path, mode: int = 0o644) -> Iterator[int]:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def remove_unfinished(path: Path, file: int) -> None:
+    """Remove what processes that were killed left of `path`, and lock `file`, its own beginning, while it is open."""
+    with contextlib.suppress(OSError):  # a file system without locks: nothing says who is alive
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.tmp"):
+            with contextlib.suppress(OSError):  # another one is at it, or has just removed it
+                other = os.open(left, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    left.unlink()
+                finally:
+                    os.close(other)
 
 
 class Writable(io.RawIOBase):

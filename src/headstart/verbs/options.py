@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import io
 import os
 import re
 import sys
@@ -148,21 +150,39 @@ class _Outlasting:
     def write(self, text: str) -> int:
         try:
             return int(self._stream.write(text))
-        except BrokenPipeError:
-            self._discard()
+        except OSError as error:
+            self._discard(error)
             return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
-        except BrokenPipeError:
-            self._discard()
+        except OSError as error:
+            self._discard(error)
 
-    def _discard(self) -> None:
-        """What is buffered, and all that comes, is written to the null device."""
+    def _discard(self, error: OSError) -> None:
+        """What is buffered, and all that comes, is written to the null device. Raises: an error of another cause."""
+        if error.errno not in (errno.EPIPE, errno.EIO):  # the second: of a terminal that has been closed
+            raise error
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._stream.fileno())
         os.close(null)
+
+
+def open_streams() -> None:
+    """Make the standard streams take whatever is printed: one that is closed loses it, as /dev/null does, and one that
+    has no sign for a letter gets an escape for it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:  # it gets the lowest free number, this one, which no other file may have
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115 - to the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # not what a test has put there
+            stream.reconfigure(errors="backslashreplace")
 
 
 def lasting_command(app: typer.Typer) -> Callable[[Callable[P, R]], Callable[P, R]]:

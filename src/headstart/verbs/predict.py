@@ -105,12 +105,13 @@ def predict_file(
 
 
 def _to_terminal(file: IO[bytes]) -> None:
-    """To standard output: as it is to a pipe or file, without what a terminal would obey to a terminal."""
+    """To standard output: as it is, in UTF-8, to a pipe or file; without what a terminal would obey to a terminal."""
     file.seek(0)
     for line in io.TextIOWrapper(file, "utf-8", newline=""):
         if sys.stdout.isatty():
-            line = "".join(c if c.isprintable() or c == "\n" else " " for c in line)
-        typer.echo(line, nl=False)
+            typer.echo("".join(c if c.isprintable() or c == "\n" else " " for c in line), nl=False)
+        else:
+            typer.echo(line.encode(), nl=False)
 
 
 def _check_roles(sequences: Sequences, options: LayoutSpec) -> None:

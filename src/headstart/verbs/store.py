@@ -221,8 +221,8 @@ def _movable(spec: Any) -> bytes:
 
     def named(value: Any) -> Any:
         if isinstance(value, dict):
-            place = {key: Path(item).name for key, item in value.items() if key in PLACES and isinstance(item, str)}
-            return {**{key: named(item) for key, item in value.items()}, **place}
+            names = {key: Path(item).name for key, item in value.items() if key in PLACES and isinstance(item, str)}
+            return {**{key: named(item) for key, item in value.items()}, **names}
         return [named(item) for item in value] if isinstance(value, list) else value
 
     return canonical(named(spec))

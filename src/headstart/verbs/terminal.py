@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, DiskFull
 from headstart.store import Damaged, disk_full
 from headstart.store.files import IDENTITY
 from headstart.text import broken, column_widths, escaped, listed
@@ -169,6 +169,8 @@ def writable_folder(option: str, name: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        if disk_full(error):
+            raise DiskFull(folder) from None
         raise BadInput(f"{option}: {str(folder)!r} cannot be made ({error.strerror}); name another folder") from None
     if not os.access(folder, os.W_OK):
         raise BadInput(f"{option}: {str(folder)!r} cannot be written; name another folder")
@@ -196,7 +198,7 @@ def _message(error: Exception) -> str | None:
     if loaded is not None and (at := loaded.place_of(error)):
         return f"{at}{type(error).__name__}: {error}"
     if disk_full(error):
-        return "the disk is full; make room, or name folders on another disk, and give the same command again"
+        return str(DiskFull())
     if isinstance(error, OSError) and error.filename is not None:
         name = re.sub(
             r"\.([^/]+)\.[0-9a-f]{16}\.tmp$", r"\1", str(error.filename)
