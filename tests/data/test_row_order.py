@@ -165,3 +165,32 @@ def test_names_of_files_are_no_sequence(tmp_path: Path) -> None:
     assert "names of files" in why(["a/1.wav", "a/2.wav", "b/3.wav"])
     features = {"filename": [f"{i}.wav" for i in range(12)], "a": numbers()[:, 0], "b": numbers()[:, 1]}
     assert read({**features, "label": list("ab" * 6)}).layout.channels[0].columns == ("a", "b")
+
+
+def test_a_label_that_changes_within_a_sequence_is_asked_about() -> None:
+    columns = pieces(name="recording")
+    columns["activity"] = ["walk", "walk", "walk", "sit", "sit", "sit", "sit", "sit"] * 12
+    message = why(columns)
+    assert message.startswith(
+        "X, row 4 column 'activity': 'sit' is not the first value of 'activity' in '1', so that it"
+    )
+    assert read(columns, target="").target == "none"
+    columns["piece"] = columns["recording"] * 2 + (np.array(columns["activity"]) == "sit")
+    assert read(columns, id="piece").classes == ("sit", "walk")
+
+
+def test_a_row_for_each_sensor_is_never_joined_in_one_channel() -> None:
+    rows = [
+        (f"r{i}", "ab"[i % 2], 20 * t + 7 * s, ("acc", "temp")[s], t + s / 8)
+        for i in range(6)
+        for t in range(5)
+        for s in (0, 1)
+    ]
+    columns = dict(zip(("recording", "state", "time", "sensor", "value"), zip(*rows, strict=True), strict=True))
+    table = pd.DataFrame(columns)
+    message = why(table)
+    assert message.startswith("X, row 2 column 'sensor': 'temp' is not the first value of 'sensor' in 'r0', so that")
+    assert message.endswith(
+        "; write a column for each where it names sensors, or give --values 'value' to leave it out"
+    )
+    assert read(table, values=("value",)).channels == ("value",)

@@ -11,7 +11,7 @@ from headstart.data.doubts import lost_labels
 from headstart.data.labels import by_id, check_numbers, class_names, position_labels, target_kind, words_of
 from headstart.data.layout import ROLES, Layout, LayoutSpec
 from headstart.data.letters import coded, letters_of, text_kind
-from headstart.data.order import seconds_of
+from headstart.data.order import FEW, Ordered, seconds_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, parse, texts_of
 from headstart.data.text import is_number
@@ -43,6 +43,7 @@ def build(
     if layout.shape == "long" and layout.id is not None:
         words = table.columns[layout.id].words
         labels, groups = by_id(labels, words, layout.id, "labels"), by_id(groups, words, layout.id, "groups")
+        _check_unused(table, layout, labels is not None)
     cells = Cells(table.places, frozenset(layout.spec.na), "." if layout.decimal == "auto" else layout.decimal)
     notes = [*table.notes, *layout.reasons]
     _check_kind(table, layout)
@@ -96,6 +97,29 @@ def build(
     if layout.shape != "text" and layout.kind == "numbers":
         whole = as_tokens(whole, notes)
     return replace(whole, notes=tuple(notes))
+
+
+def _check_unused(table: Table, layout: Layout, labelled: bool) -> None:
+    """Raises: BadInput where a column of few texts that is not used changes within a sequence of a long table, and
+    would be its label where none is known, or says what each row of its only channel is."""
+    if layout.spec.values or table.columns[layout.channels[0].columns[0]].type == "text":
+        return
+    unlabelled = layout.target is None and layout.spec.target is None and not labelled
+    ids = Ordered(table.columns[str(layout.id)])
+    for column in (Ordered(table.columns[name]) for name in layout.unused):
+        few = column.column.type == "text" and column.values is None and 1 < column.kinds <= max(FEW, table.rows // 10)
+        row = column.changes_within(ids.codes) if few else None
+        if row is None or not (unlabelled or len(layout.channels) == 1):
+            continue
+        ways = ["name with --id pieces of one label each", "or with --target another column ('' for none)"]
+        if len(layout.channels) == 1:
+            ways = ["write a column for each where it names sensors", *(ways if unlabelled else [])]
+            ways.append(f"or give --values {layout.channels[0].name!r} to leave it out")
+        raise BadInput(
+            f"{table.places.cell(row, column.name)}: {column.column.words[row]!r} is not the first value of "
+            f"{column.name!r} in {ids.column.words[row]!r}, so that it is no label of a whole sequence; "
+            f"{', '.join(ways)}"
+        )
 
 
 def _each(words: Words, what: str, column: str | None, places: Places, mistakes: Mistakes) -> tuple[str, ...] | None:

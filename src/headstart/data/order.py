@@ -183,11 +183,15 @@ class Ordered:
         order = np.argsort(codes, kind="stable")
         return bool((np.diff(self.values[order])[np.diff(codes[order]) == 0] < 0).any())
 
+    def changes_within(self, codes: np.ndarray) -> int | None:
+        """The first row whose cell is not the first one of its code, empty ones apart."""
+        known: dict[int, str] = {}
+        cells = enumerate(zip(codes.tolist(), self.column.words, strict=True))
+        return next((row for row, (code, word) in cells if word and known.setdefault(code, word) != word), None)
+
     def one_within(self, codes: np.ndarray) -> bool:
         """Whether the rows of each code have one cell, empty ones apart."""
-        known: dict[int, str] = {}
-        words = zip(codes.tolist(), self.column.words, strict=True)
-        return all(known.setdefault(code, word) == word for code, word in words if word)
+        return self.changes_within(codes) is None
 
 
 def _even(steps: np.ndarray) -> bool:
