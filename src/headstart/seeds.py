@@ -8,7 +8,9 @@ before, so order, padding, batching and resuming change nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -143,3 +145,22 @@ class Draw:
         counters += [axis.view(-1, *[1] * (len(axes) - 1 - i)) for i, axis in enumerate(axes)]
         numbers: torch.Tensor = uniform(self.seed, f"draw/{self.path}{name}", self.epoch, *counters)
         return numbers
+
+
+@contextmanager
+def generators_seeded(seed: int, devices: Sequence[torch.device] = ()) -> Iterator[None]:
+    """The generators that code of a person's own may draw from, seeded: torch's (of the CPU and of `devices`), numpy's
+    and Python's. What they were before, they are again afterwards. seed: in [0, 2**32).
+    """
+    import torch
+
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=list(devices)):
+            torch.manual_seed(seed)
+            np.random.seed(seed)
+            random.seed(seed)
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)

@@ -119,6 +119,14 @@ def counting(module: Mean) -> None:
     module.register_buffer("count", torch.zeros(()))
 
 
+def hidden(self: Any, x: Tensor, valid: Tensor | None, draw: Any = None) -> Tensor:
+    return true_forward(self, x, valid, draw) + x @ self.tensors[0]
+
+
+def listed(module: Any) -> None:
+    module.tensors = [module.output.weight]
+
+
 def misnamed(module: Any) -> None:
     module.undecayed = {"outputs"}
 
@@ -151,6 +159,7 @@ BROKEN: list[tuple[str, type[MixerSpec], str]] = [
     ("names", changed(start=spun), "'phase' is torch.complex64; keep a complex one as two real ones"),
     ("flops", changed(flops=stating(1.5)), "says 9216, a count 6144; correct it"),
     ("stacking", changed(branches), "cannot be stacked"),
+    ("stacking", changed(hidden, listed), "'output.weight', trained in a stack and apart: they differ"),
 ]
 
 

@@ -11,8 +11,12 @@ import pytest
 import torch
 from support.stacked import begun, differences, finished, together, turns
 from support.tape import taped
+from torch import nn
 
 from headstart.errors import StackTooLarge
+from headstart.models.mixers import MIXERS
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.plugins.kinds import PluginEntry
 from headstart.stage.trained import TrainedRun
 from headstart.training import stack as stacks
 from headstart.training.batches import Batches
@@ -274,3 +278,40 @@ def test_stages_that_differ_in_more_than_numbers_are_refused() -> None:
     stages = [begun({}, BASE), begun({"model": {"width": 16}}, BASE)]
     with pytest.raises(ValueError, match="differ in numbers alone"):
         together(stages)
+
+
+class Tied(nn.Module):
+    """Sums from both sides, through one layer that has two names."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.onward, self.back = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.back.weight = self.onward.weight
+
+    def forward(self, x: Any, valid: Any, draw: Any = None) -> Any:
+        x = x if valid is None else x.masked_fill(~valid[:, :, None], 0.0)
+        return self.onward(x).cumsum(1) + self.back(x.flip(1)).cumsum(1).flip(1)
+
+
+class TiedSpec(MixerSpec):
+    """A mixer with a tensor of two names."""
+
+    kind: str = "tied"
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        return Tied(width)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        return 4.0 * length * width**2
+
+
+def test_a_tensor_of_two_names_trains_in_a_stack_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MIXERS, "tied", PluginEntry("", "", cls=TiedSpec))
+    own = [{"seed": seed, "model": {"mixer": TiedSpec()}} for seed in range(3)]
+    alone, stacked = ([begun(mine, BASE) for mine in own] for _ in range(2))
+    for live in alone:
+        finished(live)
+    stack = Stack()
+    together(stacked, stack=stack)
+    assert stack.refusal == ""
+    assert max(differences(alone, stacked)) <= 1e-10

@@ -250,10 +250,9 @@ def check_stacking(spec: MixerSpec) -> None:
     for case, dtype in itertools.product(cases(spec), STACK_TOLERANCE):
         x, valid = _batch(dtype)
         lesson = Lesson(x, valid, _normal(6, *x.shape).to(dtype))
-        modules = [case.build(seed, dtype) for seed in range(3)]
-        apart = [trained_apart(module, lesson, seed) for seed, module in enumerate(modules)]
+        apart = [trained_apart(case.build(seed, dtype), lesson, seed) for seed in range(3)]
         try:
-            together = trained_as_stack(modules, lesson)
+            together = trained_as_stack([case.build(seed, dtype) for seed in range(3)], lesson)
         except (RuntimeError, UserWarning) as error:
             raise Broken(f"{case}: cannot be stacked: {error}") from error
         for name, stacked in together.items():
@@ -273,10 +272,9 @@ class Lesson:
     steps: int = 20
     rate: float = 0.05
 
-    def loss(self, module: nn.Module, tensors: Mapping[str, Tensor], seed: Any) -> Tensor:
+    def loss(self, module: Callable[..., Tensor], seed: Any) -> Tensor:
         """Mean squared distance of the valid outputs from the target."""
-        draw = Draw(seed, 0, torch.arange(self.x.shape[0]))
-        answer = functional_call(module, dict(tensors), (self.x, self.valid, draw))
+        answer = module(self.x, self.valid, Draw(seed, 0, torch.arange(self.x.shape[0])))
         missed: Tensor = (answer - self.target).square().masked_fill(~self.valid[:, :, None], 0.0)
         return missed.sum() / self.valid.sum() / self.x.shape[2]
 
@@ -292,15 +290,14 @@ def learned(module: nn.Module) -> dict[str, Tensor]:
 
 
 def trained_apart(module: nn.Module, lesson: Lesson, seed: int) -> dict[str, Tensor]:
-    """Weights after the lesson, by plain autograd."""
-    weights = learned(module)
+    """Weights after the lesson, by plain autograd on the module's own tensors, which change."""
+    weights = {name: p for name, p in module.named_parameters() if p.requires_grad}
     for _ in range(lesson.steps):
-        for value in weights.values():
-            value.requires_grad_(True)
-        slopes = torch.autograd.grad(lesson.loss(module, weights, seed), list(weights.values()))
-        stepped = lesson.stepped(weights, dict(zip(weights, slopes, strict=True)))
-        weights = {name: value.detach() for name, value in stepped.items()}
-    return weights
+        slopes = torch.autograd.grad(lesson.loss(module, seed), list(weights.values()))
+        with torch.no_grad():
+            for name, value in lesson.stepped(weights, dict(zip(weights, slopes, strict=True))).items():
+                weights[name].copy_(value)
+    return learned(module)
 
 
 def trained_as_stack(modules: Sequence[nn.Module], lesson: Lesson) -> dict[str, Tensor]:
@@ -312,7 +309,10 @@ def trained_as_stack(modules: Sequence[nn.Module], lesson: Lesson) -> dict[str, 
     weights = {name: parameters.pop(name).detach() for name in learned(modules[0])}
     rest = {name: value.detach() for name, value in {**parameters, **buffers}.items()}
 
-    slopes = vmap(grad(lambda own, seed, still: lesson.loss(modules[0], {**still, **own}, seed)))
+    def loss(own: dict[str, Tensor], seed: Any, still: dict[str, Tensor]) -> Tensor:
+        return lesson.loss(lambda *inputs: functional_call(modules[0], {**still, **own}, inputs), seed)
+
+    slopes = vmap(grad(loss))
     step, seeds = vmap(lesson.stepped), torch.arange(len(modules))
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*batching rule.*")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from headstart.models.kind import ModelKind
 from headstart.models.model import Network, seeded
 from headstart.models.norms import Tensors
 from headstart.models.outline import without_numbers
-from headstart.seeds import Draw, bits
+from headstart.seeds import Draw, bits, generators_seeded
 from headstart.sequence import Batch, Signature
 from headstart.text import plain
 
@@ -57,7 +57,8 @@ class OwnModelSpec(ModelKind):
         return f"the model {self.kind!r} is of a plugin and draws torch's own random numbers, of which a stack has none"
 
     def build(self, signature: Signature) -> nn.Module:
-        """The module; its fresh weights are drawn from torch's generator, which the stage's seed has seeded."""
+        """The module; its fresh weights are drawn from torch's generator (or numpy's, or Python's), which the stage's
+        seed has seeded."""
         raise BadInput(f"model.kind: {self.kind!r} builds nothing; give its class `build(signature)`, as in the guide")
 
     def flops(self, signature: Signature, length: int) -> float:
@@ -106,8 +107,8 @@ class OwnModelSpec(ModelKind):
 class OwnModel(Network):
     """A module of one's own, and the head where it has one of ours.
 
-    In training torch's generator is seeded by the stage's seed and the batch, so that a stage that was killed goes on
-    with equal bits. Buffers may be changed by a forward in training: they are state, saved with the weights; those with
+    In training torch's, numpy's and Python's own generators are seeded by the stage's seed and the batch, so that a
+    stage that was killed goes on with equal bits. Buffers may be changed by a forward in training: they are state, saved with the weights; those with
     `persistent=False` are caches. A batch norm whose own weights do not train stands still. size: the last axis of what
     the module gives, None: not checked.
     """
@@ -154,7 +155,7 @@ class OwnModel(Network):
         inputs = inputs.clone() if inputs is batch.inputs else inputs  # a module may write into what it gets
         self._set_mode(training=draw is not None)
         before = dict(self.net.named_buffers())
-        with _seeded_torch(draw, inputs.device):
+        with _generators(draw, inputs.device):
             x = self.net(inputs, batch.valid.sum(1)) if self.takes_lengths else self.net(inputs)
         self._keep_buffers(before, statistics)
         shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
@@ -213,12 +214,10 @@ class OwnAtLength(nn.Module):
         return out if self.head is None else self.head(out, valid)
 
 
-@contextmanager
-def _seeded_torch(draw: Draw | None, device: torch.device) -> Iterator[None]:
-    """torch's generator for a forward: a function of the seed and the batch in training, always the same otherwise."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(0 if draw is None else int(bits(draw.seed, "torch", draw.epoch, draw.index[0])))
-        yield
+def _generators(draw: Draw | None, device: torch.device) -> AbstractContextManager[None]:
+    """Generators for a forward: a function of the seed and the batch in training, always the same otherwise."""
+    seed = 0 if draw is None else int(bits(draw.seed, "torch", draw.epoch, draw.index[0]))
+    return generators_seeded(seed, [device] if device.type == "cuda" else [])
 
 
 def _own_signature(signature: Signature) -> Signature:

@@ -59,13 +59,9 @@ def surroundings() -> dict[str, Any]:
     """What other code rests on: settings of torch, and the functions and classes of headstart and torch, by name."""
     import torch
 
-    out: dict[str, Any] = {
-        "torch's default type of numbers": torch.get_default_dtype(),
-        "torch's default device": str(torch.get_default_device()),
-        "torch's precision of matrix products": torch.get_float32_matmul_precision(),
-        "whether torch is deterministic": torch.are_deterministic_algorithms_enabled(),
-        "torch's number of threads": torch.get_num_threads(),
-    }
+    from headstart.models.model import torch_settings
+
+    out = torch_settings()
     names = [name for name in list(sys.modules) if name.startswith("headstart.")]
     owners: list[Any] = [sys.modules[name] for name in (*names, "torch", "torch.nn.functional")]
     owners += [x for owner in owners for x in vars(owner).values() if isinstance(x, type) and _is_core(x)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -69,6 +70,14 @@ class TrainStep:
         update_statistics(statistics, updates)
         return sums
 
+    @cached_property
+    def tied(self) -> bool:
+        """Whether a tensor has two names, which torch has to look for at each call: both are swapped then."""
+        return any(
+            len(list(each(remove_duplicate=False))) > len(list(each()))
+            for each in (self.model.named_parameters, self.model.named_buffers)
+        )
+
     def forward_loss(
         self, tensors: Tensors, statistics: Tensors, batch: Batch, seed: Any, epoch: Any, dropout: Any = None
     ) -> tuple[Sums, Tensors]:
@@ -83,7 +92,8 @@ class TrainStep:
             if tensors is self.own[0] and statistics is self.own[1]:
                 output = self.model(*inputs)  # Swapping tensors for themselves would take 0.1 ms.
             else:
-                output = functional_call(self.model, {**tensors, **statistics}, inputs, tie_weights=False)
+                swapped = {**tensors, **statistics}
+                output = functional_call(self.model, swapped, inputs, tie_weights=self.tied)
         return self.objective.measure(output, batch, self.signature), updates
 
 
