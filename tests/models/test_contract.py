@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from support.mixers import check_facts, example_of
@@ -123,6 +124,33 @@ def hidden(self: Any, x: Tensor, valid: Tensor | None, draw: Any = None) -> Tens
     return true_forward(self, x, valid, draw) + x @ self.tensors[0]
 
 
+def behind(self: Mean, x: Tensor, valid: Tensor | None, draw: Any = None) -> Tensor:
+    """Whole chunks of 64 positions are rolled the wrong way."""
+    out, whole = true_forward(self, x, valid, draw), x.shape[1] // 64 * 64
+    chunks = x[:, :whole].unflatten(1, (-1, 64)).roll(-1, 2).flatten(1, 2) if whole else x[:, :0]
+    return out + torch.cat([chunks, x[:, whole:]], 1)
+
+
+def seeding(module: Any) -> None:
+    torch.manual_seed(0)
+    module.output.reset_parameters()
+
+
+def reseeding(module: Any) -> None:
+    nn.init.normal_(module.output.weight, generator=torch.Generator().manual_seed(0))
+    nn.init.zeros_(module.output.bias)
+
+
+def unseeded(module: Any) -> None:
+    nn.init.normal_(
+        module.output.weight, generator=torch.Generator().manual_seed(int(np.random.default_rng().integers(9**9)))
+    )
+
+
+def numpy_seeding(module: Any) -> None:
+    np.random.seed(0)
+
+
 def listed(module: Any) -> None:
     module.tensors = [module.output.weight]
 
@@ -149,7 +177,13 @@ BROKEN: list[tuple[str, type[MixerSpec], str]] = [
     ("shape", changed(broken_numbers), "NaN or infinity in the output at length 12"),
     ("mixing", changed(nothing), "the first position reaches no later one"),
     ("padding", changed(leaks), "other numbers in the padding moved a valid position.*at most 1e-05.* in float32"),
-    ("causality", changed(flipped), r"mixer 'mean' \(causal\): position 1 and later ones moved an earlier one"),
+    ("causality", changed(flipped), r"mixer 'mean' \(causal\): position 1 of 12 and later ones moved an earlier one"),
+    ("causality", changed(behind), "position 1 of 515 and later ones moved an earlier one"),
+    ("padding", changed(behind), r"other numbers in the padding moved a valid position \(515 positions\)"),
+    ("seeds", changed(start=seeding), "build seeds torch's generator, so that every seed and every block starts alike"),
+    ("seeds", changed(start=numpy_seeding), "build seeds numpy's generator"),
+    ("seeds", changed(start=reseeding), "builds with two seeds have the same weights, 'output.weight' among them"),
+    ("seeds", changed(start=unseeded), "two builds with one seed have other weights"),
     ("causality", changed(can_be_causal=False), r"build\(causal=True\) must raise BadInput"),
     ("gradients", changed(start=extra), "no gradient reaches 'unused'; use it, or set its requires_grad False"),
     ("purity", changed(remembers, counting), "a forward changed 'count'; keep no state between calls"),

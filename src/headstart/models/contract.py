@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
@@ -17,12 +19,17 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from headstart.errors import BadInput, nearest
 from headstart.models.counting import counted_flops
 from headstart.models.mixers.mixer import PARTS, MixerSpec
-from headstart.seeds import Draw
+from headstart.seeds import Draw, generators_seeded
 from headstart.spec import read
 
 WIDTH, LENGTH = 16, 12
 LENGTHS = (12, 7, 1)
 """Valid positions of the three sequences of a batch of checks."""
+LONG, LONG_LENGTHS = 515, (515, 300, 70)
+"""The same of a batch in which chunks of up to 256 positions have borders: a leak may show behind them alone."""
+CUTS = (1, LENGTH // 2, LENGTH - 1)
+LONG_CUTS = (1, 17, 33, 65, 129, 257, LONG // 2 + 2, LONG - 1)
+"""Positions from which on a sequence is changed."""
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 """How far padding, or the future of a causal mixer, may move a position: a share of the largest output."""
 STACK_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -87,10 +94,10 @@ def _normal(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def _batch(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _batch(dtype: torch.dtype, lengths: Sequence[int] = LENGTHS) -> tuple[Tensor, Tensor]:
     """x (3, L, D) and valid (3, L), padded at the end."""
-    valid = torch.arange(LENGTH)[None] < torch.tensor(LENGTHS)[:, None]
-    return _normal(1, len(LENGTHS), LENGTH, WIDTH).to(dtype), valid
+    valid = torch.arange(lengths[0])[None] < torch.tensor(lengths)[:, None]
+    return _normal(1, len(lengths), lengths[0], WIDTH).to(dtype), valid
 
 
 def _draws(rows: slice = slice(None)) -> list[Draw | None]:
@@ -99,12 +106,19 @@ def _draws(rows: slice = slice(None)) -> list[Draw | None]:
 
 
 def _trials(
-    spec: MixerSpec, dtypes: Iterable[torch.dtype] = TOLERANCE
+    spec: MixerSpec, dtypes: Iterable[torch.dtype] = TOLERANCE, lengths: Sequence[int] = LENGTHS
 ) -> Iterator[tuple[Case, nn.Module, Tensor, Tensor]]:
     """Every way to build a mixer, its module in each type of numbers, and a batch x, valid."""
     for case in cases(spec):
         for dtype in dtypes:
-            yield case, case.build(dtype=dtype), *_batch(dtype)
+            yield case, case.build(dtype=dtype, length=lengths[0]), *_batch(dtype, lengths)
+
+
+def _short_and_long(spec: MixerSpec) -> Iterator[tuple[Case, nn.Module, Tensor, Tensor]]:
+    """The same, and once more in float64 on long sequences."""
+    yield from _trials(spec)
+    with torch.no_grad():
+        yield from _trials(spec, [torch.float64], LONG_LENGTHS)
 
 
 def _largest(x: Tensor) -> float:
@@ -156,32 +170,33 @@ def check_mixing(spec: MixerSpec) -> None:
 
 
 def check_padding(spec: MixerSpec) -> None:
-    """Neither what padding holds nor that it is there moves a valid position."""
-    for case, module, x, valid in _trials(spec):
+    """Neither what padding holds nor that it is there moves a valid position, at 12 positions and at 515."""
+    for case, module, x, valid in _short_and_long(spec):
+        lengths, longest = valid.sum(1).tolist(), valid.shape[1]
         other = torch.where(valid[:, :, None], x, 100 * _normal(2, *x.shape).to(x.dtype))
         for number, draw in enumerate(_draws()):
             answer, moved = module(x, valid, draw), module(other, valid, draw)
-            scale = _largest(answer[valid])
-            _close(case, "other numbers in the padding moved a valid position", answer[valid], moved[valid], scale)
-            for row, length in enumerate(LENGTHS):
+            scale, what = _largest(answer[valid]), "other numbers in the padding moved a valid position"
+            _close(case, f"{what} ({longest} positions)", answer[valid], moved[valid], scale)
+            for row, length in enumerate(lengths):
                 alone = module(x[row : row + 1, :length], None, _draws(slice(row, row + 1))[number])
-                what = f"a sequence of {length} differs alone and padded to {LENGTH}"
+                what = f"a sequence of {length} differs alone and padded to {longest}"
                 _close(case, what, answer[row : row + 1, :length], alone, scale)
 
 
 def check_causality(spec: MixerSpec) -> None:
-    """No position of a causal mixer sees a later one; a mixer that cannot be causal refuses to be."""
+    """No position of a causal mixer sees a later one, of 12 and of 515; one that cannot be causal refuses to be."""
     if not spec.can_be_causal:
         try:
             spec.build(WIDTH, LENGTH, True)
         except BadInput:
             return
         raise Broken(f"mixer {spec.kind!r}: can_be_causal is False, so that build(causal=True) must raise BadInput")
-    for case, module, x, _ in _trials(spec):
-        answer = module(x, None)
-        for position in (1, LENGTH // 2, LENGTH - 1) if case.causal else ():
+    for case, module, x, _ in _short_and_long(spec):
+        answer, length = module(x, None), x.shape[1]
+        for position in (CUTS if length == LENGTH else LONG_CUTS) if case.causal else ():
             other = torch.cat([x[:, :position], _normal(4, *x[:, position:].shape).to(x.dtype)], 1)
-            what = f"position {position} and later ones moved an earlier one"
+            what = f"position {position} of {length} and later ones moved an earlier one"
             _close(case, what, answer[:, :position], module(other, None)[:, :position], _largest(answer))
 
 
@@ -214,6 +229,39 @@ def check_purity(spec: MixerSpec) -> None:
                 raise Broken(f"{case}: a forward changed {name!r}; keep no state between calls")
 
 
+def check_seeds(spec: MixerSpec) -> None:
+    """Fresh weights follow from the seed: one seed gives equal ones, another one others; a build seeds no generator."""
+    for case in cases(spec):
+        built = [_built(case, seed) for seed in (0, 0, 1)]
+        (first, _), (second, _), (third, _) = built
+        if any(not torch.equal(value, second[name]) for name, value in first.items()):
+            raise Broken(f"{case}: two builds with one seed have other weights; draw them with torch's generator")
+        for generator, state in built[0][1].items():
+            if state == built[2][1][generator]:
+                raise Broken(
+                    f"{case}: build seeds {generator} generator, so that every seed and every block starts alike; "
+                    "leave that out"
+                )
+        drawn = [name for name, value in first.items() if value.numel() > 1 and len(torch.unique(value)) > 2]
+        if drawn and all(torch.equal(first[name], third[name]) for name in drawn):
+            raise Broken(
+                f"{case}: builds with two seeds have the same weights, {drawn[0]!r} among them; draw them with torch's "
+                "own generator, without a seed of your own"
+            )
+
+
+def _built(case: Case, seed: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The parameters of a fresh module, and where each generator stands then."""
+    with generators_seeded(seed):
+        module = case.spec.build(WIDTH, LENGTH, case.causal)
+        states = {
+            "torch's": torch.get_rng_state().numpy().tobytes(),
+            "numpy's": np.random.get_state()[1].tobytes(),  # type: ignore[index]
+            "Python's": random.getstate(),
+        }
+    return {name: value.detach() for name, value in module.named_parameters()}, states
+
+
 def check_names(spec: MixerSpec) -> None:
     """Parts, undecayed and rates name tensors that there are; all parameters are real floats."""
     for case in cases(spec):
@@ -231,14 +279,19 @@ def check_names(spec: MixerSpec) -> None:
                 raise Broken(f"{case}: {name!r} is {parameter.dtype}; keep a complex one as two real ones")
 
 
+def flops_are_off(stated: float, counted: float, uncounted: str) -> bool:
+    """Whether stated FLOPs are below those counted, or above them without a word on what a count misses."""
+    off = stated / max(counted, 1.0) - 1
+    return off < -FLOPS_AGREE or (off > FLOPS_AGREE and not uncounted)
+
+
 def check_flops(spec: MixerSpec) -> None:
     """The closed form agrees with a count of matrix products, convolutions and FFTs of one forward."""
     for case, length in itertools.product(cases(spec), (LENGTH, 64)):
         module = case.build(length=length).requires_grad_(False)
         counted = counted_flops(partial(module, _normal(1, 1, length, WIDTH), None))
         stated = spec.flops(WIDTH, length, case.causal)
-        off = stated / max(counted, 1.0) - 1
-        if off < -FLOPS_AGREE or (off > FLOPS_AGREE and not spec.uncounted):
+        if flops_are_off(stated, counted, spec.uncounted):
             raise Broken(
                 f"{case}: flops(width={WIDTH}, length={length}) says {stated:.0f}, a count "
                 f"{counted:.0f}; correct it, or say in `uncounted` what the count cannot see"
@@ -333,6 +386,7 @@ CHECKS: dict[str, Callable[[MixerSpec], None]] = {
     "causality": check_causality,
     "gradients": check_gradients,
     "purity": check_purity,
+    "seeds": check_seeds,
     "names": check_names,
     "flops": check_flops,
     "stacking": check_stacking,

@@ -88,8 +88,9 @@ def _trained_within(network: nn.Module, name: str, trained: Collection[str]) -> 
 
 def _backward(layer: nn.Module, name: str, flops: float, length: int, trained: set[str], below: bool) -> float:
     """FLOPs of the gradients of one layer, of `flops` forward over `length` positions (of blocks: joined ones)."""
-    if name == "net":  # a person's own: of its layers only the weights are known
-        sizes = {f"{name}.{path}": parameter.numel() for path, parameter in layer.named_parameters()}
+    if name == "net":  # a person's own: of its layers only the weights are known, of which tables are not multiplied
+        tables = {table.weight for table in layer.modules() if isinstance(table, nn.Embedding)}
+        sizes = {f"{name}.{path}": 0 if p in tables else p.numel() for path, p in layer.named_parameters()}
         return flops * (1 + sum(sizes[path] for path in trained) / max(sum(sizes.values()), 1))
     products = {weight: 2.0 * length * size for weight, size in _weights(layer, name)}
     last = list(products)[-1] if products and name != "encoder" else ""
@@ -142,6 +143,11 @@ def _attention_rule(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int
     return int(2 * batch * heads * asked * key[2] * (width + value[3]))
 
 
+def _lstm_rule(x: Any, into: Any, back: Any, *_: Any, **__: Any) -> int:
+    """The two products of each position: x (L, B, I) or (B, L, I), into (4 H, I), back (4 H, H)."""
+    return int(2 * math.prod(x[:-1]) * (math.prod(into) + math.prod(back)))
+
+
 def flop_counter() -> Any:
     """A context that counts what torch's counter sees (a multiply-add is two), and FFTs: `get_total_flops()`."""
     from torch.utils.flop_counter import FlopCounterMode
@@ -152,12 +158,18 @@ def flop_counter() -> Any:
         torch.ops.aten._fft_c2c: _fft_rule("neither"),
         # The fused kernel of CPUs is the one that torch 2.13 does not count by itself.
         torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_rule,
+        torch.ops.aten.mkldnn_rnn_layer: _lstm_rule,
     }
     return FlopCounterMode(display=False, custom_mapping=rules)
 
 
 def counted_flops(run: Callable[[], Any]) -> float:
-    """Operations of one call."""
-    with flop_counter() as counter, torch.no_grad():
-        run()
+    """Operations of one call. Torch's fused layer of a Transformer, which it does not count, is taken apart for it."""
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with flop_counter() as counter, torch.no_grad():
+            run()
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
     return float(counter.get_total_flops())

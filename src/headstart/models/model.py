@@ -345,12 +345,12 @@ def seeded(seed: int, name: str, make: Callable[[], M]) -> M:
     if changed:
         _restore(before)
         raise BadInput(
-            f"model: building {name} changes {changed[0]}, which is that of all stages of this process; leave it as it is"
+            f"model: building {name} changes {changed[0]}, on which all stages of this process rest; leave it as it is"
         )
     if again:
         raise BadInput(
-            f"model: building {name} seeds torch's generator, so that all seeds would start with the same weights; leave "
-            "that out: the stage's seed has seeded it"
+            f"model: building {name} seeds torch's generator, so that all seeds would start with the same weights; "
+            "leave that out: the stage's seed has seeded it"
         )
     return component
 

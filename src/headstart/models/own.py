@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from headstart.errors import BadInput, OwnCall, flops_of
+from headstart.models.counting import counted_flops
 from headstart.models.heads import Output, Pool, build_head, head_flops
 from headstart.models.kind import ModelKind
 from headstart.models.model import Network, seeded
@@ -20,6 +21,7 @@ from headstart.models.norms import Tensors
 from headstart.models.outline import without_numbers
 from headstart.seeds import Draw, bits, generators_seeded
 from headstart.sequence import Batch, Signature
+from headstart.spec import digest
 from headstart.text import plain
 
 
@@ -35,12 +37,14 @@ class OwnModelSpec(ModelKind):
 
     causal: the module's word that no position sees a later one. parts: prefix of a tensor's name in the module -> leaf
     (`headstart.parameters.LEAVES`), for `start` and `trainable`; what no prefix names is `mixer_rest`, a part of
-    `mixer`, `backbone` and `all`. pool: how positions become one vector under a head.
+    `mixer`, `backbone` and `all`. pool: how positions become one vector under a head. uncounted: which work a
+    `flops` of one's own states and a count misses, in words.
     """
 
     pool: Pool = "mean"
     head: ClassVar[bool] = True
     splits: ClassVar[bool] = False
+    uncounted: ClassVar[str] = ""
     causal: ClassVar[bool] = False
     parts: ClassVar[Mapping[str, str]] = {}
 
@@ -62,8 +66,12 @@ class OwnModelSpec(ModelKind):
         raise BadInput(f"model.kind: {self.kind!r} builds nothing; give its class `build(signature)`, as in the guide")
 
     def flops(self, signature: Signature, length: int) -> float:
-        """FLOPs of the module on one sequence; unless a subclass knows better, 2 per weight and position."""
-        return 2.0 * length * _weights(self, signature)
+        """FLOPs of a forward pass of the module over one sequence: a count of products, convolutions and FFTs.
+
+        They are counted at the longest length and at powers of two, and the cost of a position is taken as linear in
+        between. A subclass that knows better says so, and in `uncounted` what a count cannot see.
+        """
+        return _counted(self, signature).at(length)
 
     def asked(self, objective: Any) -> Any:
         """The objective. Raises: ValueError where a model without a head of ours is asked for something else."""
@@ -79,7 +87,7 @@ class OwnModelSpec(ModelKind):
 
         def build() -> nn.Module:
             with OwnCall(f"model.kind: build of {type(self).__name__}"):
-                return self.build(_own_signature(signature))
+                return self.build(own_signature(signature))
 
         net = seeded(seed, "model", build)
         if not isinstance(net, nn.Module):
@@ -98,7 +106,7 @@ class OwnModelSpec(ModelKind):
         """FLOPs of a forward pass over one sequence: of the module, and of its head."""
         head = head_flops(output, self.width, length) if self.head else 0.0  # type: ignore[attr-defined]
         name = f"model.kind: flops of {type(self).__name__}"
-        own = _own_signature(signature)
+        own = own_signature(signature)
         with OwnCall(name):
             flops = self.flops(own, length)
         return [("net", flops_of(name, flops)), ("head", head)]
@@ -108,9 +116,9 @@ class OwnModel(Network):
     """A module of one's own, and the head where it has one of ours.
 
     In training torch's, numpy's and Python's own generators are seeded by the stage's seed and the batch, so that a
-    stage that was killed goes on with equal bits. Buffers may be changed by a forward in training: they are state, saved with the weights; those with
-    `persistent=False` are caches. A batch norm whose own weights do not train stands still. size: the last axis of what
-    the module gives, None: not checked.
+    stage that was killed goes on with equal bits. Buffers may be changed by a forward in training: they are state,
+    saved with the weights; those with `persistent=False` are caches. A batch norm whose own weights do not train stands
+    still. size: the last axis of what the module gives, None: not checked.
     """
 
     recordable = False
@@ -133,10 +141,7 @@ class OwnModel(Network):
         self.net, self.head, self.size, self.kind = net, head, size, kind or type(net).__name__
         self.parts, self.saved = dict(parts or {}), frozenset(net.state_dict())
         self.hidden_token = signature.width
-        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        second = [p for p in inspect.signature(net.forward).parameters.values() if p.kind in positional][1:2]
-        # A second argument with another name and a default, such as `mask=None`, means something else.
-        self.takes_lengths = any(p.name == "lengths" or p.default is p.empty for p in second)
+        self.takes_lengths = takes_lengths(net)
 
     def forward(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """The head's answer, or the module's own: (B, size), (B, L, size) or, for pairs, (B / 2, size)."""
@@ -220,16 +225,62 @@ def _generators(draw: Draw | None, device: torch.device) -> AbstractContextManag
     return generators_seeded(seed, [device] if device.type == "cuda" else [])
 
 
-def _own_signature(signature: Signature) -> Signature:
+def takes_lengths(net: nn.Module) -> bool:
+    """Whether a module's forward takes the lengths of the sequences besides."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    second = [p for p in inspect.signature(net.forward).parameters.values() if p.kind in positional][1:2]
+    # A second argument with another name and a default, such as `mask=None`, means something else.
+    return any(p.name == "lengths" or p.default is p.empty for p in second)
+
+
+def own_signature(signature: Signature) -> Signature:
     """The task's, with one token id more: that of masked positions."""
     return replace(signature, width=signature.width + 1) if signature.input == "tokens" else signature
 
 
-@functools.lru_cache(maxsize=64)
-def _weights(spec: OwnModelSpec, signature: Signature) -> int:
-    try:
-        with without_numbers():
-            net = spec.build(signature)
-    except (NotImplementedError, RuntimeError):  # a module that looks at its numbers
-        net = spec.build(signature)
-    return sum(weight.numel() for weight in net.parameters())
+@dataclass
+class _Counted:
+    """FLOPs of a spec's module, counted at some lengths."""
+
+    spec: OwnModelSpec
+    signature: Signature
+    counts: dict[int, float | None] = field(default_factory=dict)
+
+    def at(self, length: int) -> float:
+        """FLOPs at a length; 2 per weight and position where no forward can be counted."""
+        longest = max(self.signature.length, length)
+        knots = [*(2**power for power in range((longest - 1).bit_length())), longest]
+        known = [knot for knot in knots if self._count(knot) is not None]
+        if not known:
+            return 2.0 * length * sum(weight.numel() for weight in self._built(shapes=False).parameters())
+        each = [(self.counts[knot] or 0.0) / knot for knot in known]
+        return length * float(np.interp(length, known, each))
+
+    def _count(self, length: int) -> float | None:
+        """FLOPs of one forward, of shapes alone where the module takes them; None where it fails."""
+        for shapes in (True, False):
+            if length not in self.counts:
+                with suppress(Exception):  # a person's code may fail in any way
+                    self.counts[length] = self._forward(length, shapes)
+        return self.counts.setdefault(length, None)
+
+    def _forward(self, length: int, shapes: bool) -> float:
+        net, width = self._built(shapes).eval(), self.signature.width
+        with torch.device("meta" if shapes else "cpu"), generators_seeded(0):
+            tokens = self.signature.input == "tokens"
+            x = torch.zeros(1, length, dtype=torch.int64) if tokens else torch.zeros(1, length, width)
+            more = (torch.full((1,), length),) if takes_lengths(net) else ()
+            return counted_flops(lambda: net(x, *more))
+
+    def _built(self, shapes: bool) -> nn.Module:
+        with without_numbers() if shapes else nullcontext(), generators_seeded(0):
+            return self.spec.build(self.signature)
+
+
+_counts: dict[tuple[type, str, Signature], _Counted] = {}
+
+
+def _counted(spec: OwnModelSpec, signature: Signature) -> _Counted:
+    """What is known of a spec's FLOPs in this process."""
+    key = (type(spec), digest(spec.document()), signature)
+    return _counts.setdefault(key, _Counted(spec, signature))

@@ -242,6 +242,7 @@ class _Attempt:
             "budget": outcome.budget,
             "parameters": outcome.account,
             **{name: value for name in ("title", "model") if (value := getattr(outcome, name, None))},
+            **({"remarks": outcome.remarks} if job.plugins and outcome.remarks is not None else {}),
             "provenance": self._provenance(outcome),
         }
         references = _references(job, outcome, parent)

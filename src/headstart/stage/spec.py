@@ -234,7 +234,8 @@ class Outcome:
     frozen: names of tensors that no step has changed.
 
     title: what the model is called now that it has seen its data, and `model` what is known of it beside its tensors;
-    both only where the spec does not say it.
+    both only where the spec does not say it. remarks: what a reader must know of code of a person's own, sentences;
+    None where nobody looked.
     """
 
     status: Literal["complete", "diverged"]
@@ -249,6 +250,7 @@ class Outcome:
     how: str = ""
     title: str = ""
     model: dict[str, Any] = field(default_factory=dict)
+    remarks: list[str] | None = None
 
 
 @dataclass(frozen=True)

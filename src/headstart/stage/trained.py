@@ -27,6 +27,7 @@ from headstart.training.evaluate import Evaluation, evaluate
 from headstart.training.features import FeatureBatches, feature_batches
 from headstart.training.loop import Progress, StepInfo, TrainConfig, train, train_whole
 from headstart.training.optim import flat_parameters
+from headstart.training.rehearsal import Rehearsal
 from headstart.training.stack import Stack, common
 from headstart.training.step import check_repeats
 
@@ -66,6 +67,10 @@ class TrainedRun(StageRun):
         self.model.to(device=self.device)
         self.frozen = sorted({name for name, _ in self.model.named_parameters()} - set(names))
         self.feeds = {name: _feed(spec, task, name, self.device) for name in ("train", "val", "test")}
+        self.rehearsal = Rehearsal(
+            self.model, spec.model, self._again, spec.objective, task.signature, dict(self.feeds), spec.seed
+        )
+        self.remarks: list[str] | None = None
         if spec.task.validation and not len(self.feeds["val"].units):
             raise BadInput(
                 f"task.kind: {spec.task.kind!r} has no val example that {spec.objective.kind!r} can score, and the "
@@ -148,8 +153,21 @@ class TrainedRun(StageRun):
         self.setting = replace(self.setting, ranks=ranks)
         ranks.join(self.model)
 
+    def _again(self) -> Network:
+        """Another fresh network of the same seed."""
+        model = _fresh_model(self.spec, self.task)
+        return model.to(dtype=_dtype(self.spec), device=self.device)
+
     def steps(self) -> Iterator[StepInfo]:
-        """Train; one tick a step, and before the first step one for each batch of features."""
+        """Train; one tick a step, and before the first step one for each batch of features.
+
+        Raises: BadInput where code of a person's own would fail later, or its result would mean nothing.
+        """
+        self.remarks = self.rehearsal.remarks()
+        yield from self.timed_steps()
+
+    def timed_steps(self) -> Iterator[StepInfo]:
+        """The same without a look at code of a person's own."""
         yield from train_whole(self.setting, self.progress, train if self.stack is None else self.stack.ticks)
 
     def size(self) -> Size:
@@ -242,6 +260,13 @@ class TrainedRun(StageRun):
             best = _copies(self.model)
             scores["best"], predictions = self._scores(progress.best_step, keep=True)
         monitor = self.spec.objective.monitored(self.task.signature)
+        if len(self.feeds["val"].units) and not progress.diverged:
+            chosen = scores["best"]["val"]
+            if chosen.get("loss") is not None and chosen.get(monitor.name) is None:
+                raise BadInput(
+                    f"objective: {self.spec.objective.kind!r} gives no number for {monitor.name} on val at any "
+                    "evaluation, so that no weights could be chosen; let its scores give one, or monitor another"
+                )
         return Outcome(
             "diverged" if progress.diverged else "complete",
             best,
@@ -253,6 +278,7 @@ class TrainedRun(StageRun):
             self._account(),
             {"name": monitor.name, "greater": monitor.greater},
             progress.how,
+            remarks=self.remarks,
         )
 
     def _scores(self, step: int, keep: bool = False) -> tuple[dict[str, Any], Tensors]:
@@ -317,7 +343,7 @@ def seconds_together(runs: Sequence[TrainedRun]) -> float:
     for run in runs:
         for feed in run.progress.features.values():
             list(feed.fill())
-    live = [run.steps() for run in runs]
+    live = [run.timed_steps() for run in runs]
     begun = time.perf_counter()
     counts, took = (2 * WARM_STEPS + 1, 2 * TIMED_STEPS), 0.0
     for count in counts:

@@ -23,6 +23,9 @@ FEW_SEEDS, AS_WRITTEN = 3, ("stand-in", "scale", "parents", "benchmark", "data")
 """Seeds below which a row has few; kinds of caveats whose numbers belong to their words."""
 
 
+UNSEEN = "its own code was trained by a version that did not look for leaks, and may have some."
+
+
 def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
     """All caveats, the gravest first; what holds for several columns is said once."""
     parts = {
@@ -30,6 +33,7 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "scale": _scale(results),
         "diverged": _diverged(results),
         "failed": _failed(results),
+        "own code": _own_code(results, find),
         "partial": _partial(results),
         "at chance": _chance(results),
         "baseline": _baselines(results),
@@ -123,6 +127,21 @@ def _failed(results: Results) -> Texts:
         states = [run.status for point in row.points for run in point.runs]
         if failed := states.count("failed"):
             yield row.column, f"{row.arm}: {failed} of {words.many(len(states), 'run')} failed."
+
+
+def _own_code(results: Results, find: Find) -> Texts:
+    """What was seen of a person's own code before it was trained, or that nobody looked."""
+
+    def remarks(row: Row) -> list[str]:
+        texts: dict[str, None] = {}
+        for _, identity in (stage for run in row.runs for stage in run.stages):
+            result = find(identity) or {}
+            own = result.get("provenance", {}).get("plugins") and result.get("budget", {}).get("steps")
+            texts |= dict.fromkeys(result.get("remarks", [UNSEEN] if own else []))
+        return list(texts)
+
+    for column, text, rows in _grouped(results, remarks):
+        yield column, f"{_arms(results, rows)}: {text}"
 
 
 def _partial(results: Results) -> Texts:

@@ -20,6 +20,7 @@ from headstart.store import Damaged
 from headstart.study.results import Facts
 from headstart.study.rows import AMOUNTS, Match, Pace, Row, Run
 from headstart.study.statistics import mean
+from headstart.tasks.remarks import remarks
 from headstart.tasks.task import Task, open_task
 from headstart.text import LOWER
 
@@ -254,4 +255,4 @@ def of_task(kind: str, task: Task, scored: bool = True) -> Facts:
         chance = {"accuracy": 1 / task.signature.classes} if classed else {"r2": 0.0}
     target = task.test.target if task.test.per_position else None
     positions = 0 if target is None else int(has_target(target).sum())
-    return Facts(kind, sizes, chance, task.notes, task.labels, positions)
+    return Facts(kind, sizes, chance, (*task.notes, *remarks(task)), task.labels, positions)

@@ -16,10 +16,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from headstart.errors import BadInput, nearest
-from headstart.models.contract import LENGTH, LENGTHS, Broken
+from headstart.models.contract import CUTS, LENGTH, LENGTHS, LONG, LONG_CUTS, LONG_LENGTHS, Broken, flops_are_off
 from headstart.models.counting import counted_flops
 from headstart.models.norms import Tensors
-from headstart.models.own import OwnModel, OwnModelSpec
+from headstart.models.own import OwnModel, OwnModelSpec, own_signature
 from headstart.objectives import ClassifySpec, ObjectiveSpec, RegressSpec
 from headstart.parameters import LEAVES, leaves
 from headstart.plugins import place_of
@@ -44,6 +44,12 @@ class Case:
     spec: OwnModelSpec
     signature: Signature
     objective: ObjectiveSpec
+    lengths: tuple[int, ...] = LENGTHS
+
+    @property
+    def long(self) -> Case:
+        """The same on sequences in which chunks of up to 256 positions have borders."""
+        return replace(self, signature=replace(self.signature, length=LONG), lengths=LONG_LENGTHS)
 
     def __str__(self) -> str:
         where = "position" if self.signature.per_position else "sequence"
@@ -56,8 +62,8 @@ class Case:
 
     @property
     def examples(self) -> Examples:
-        """Sequences of 12, 7 and 1 positions in turn, with a target."""
-        lengths = [LENGTHS[i % len(LENGTHS)] for i in range(EXAMPLES)]
+        """Sequences of 12, 7 and 1 positions (or other lengths) in turn, with a target."""
+        lengths = [self.lengths[i % len(self.lengths)] for i in range(EXAMPLES)]
         at = np.arange(sum(lengths))
         tokens = self.signature.input == "tokens"
         values = below(0, "contract/x", WIDTH, at) if tokens else normal(0, "contract/x", at[:, None], np.arange(WIDTH))
@@ -142,21 +148,26 @@ def _replaced(batch: Batch, at: Tensor) -> Batch:
 
 
 def check_padding(case: Case) -> None:
-    """Neither what padding holds nor that it is there moves an answer."""
-    model, batch = case.build(), case.batch()
-    answer = _answers(model, batch)
-    _close("other values in the padding move an answer", answer, _answers(model, _replaced(batch, ~batch.valid)))
-    alone = torch.cat([_answers(model, case.batch([row])) for row in range(len(LENGTHS))])
-    _close("a sequence alone and one padded beside longer ones differ", answer, alone)
+    """Neither what padding holds nor that it is there moves an answer, at 12 positions and at 515."""
+    for each in (case, case.long):
+        model, batch, size = each.build(), each.batch(), f"at {each.lengths[0]} positions "
+        answer, moved = _answers(model, batch), _answers(model, _replaced(batch, ~batch.valid))
+        _close(f"{size}other values in the padding move an answer", answer, moved)
+        alone = torch.cat([_answers(model, each.batch([row])) for row in range(len(each.lengths))])
+        _close(f"{size}a sequence alone and one padded beside longer ones differ", answer, alone)
 
 
 def check_causality(case: Case) -> None:
-    """Where the spec says `causal = True`, no position sees a later one."""
-    if case.spec.causal and case.spec.head:
-        model, batch = case.build(), case.batch([0])
-        later = torch.arange(LENGTH)[None] >= LENGTH // 2
-        first, second = (_answers(model, x)[: LENGTH // 2] for x in (batch, _replaced(batch, later)))
-        _close("causal is True, and later positions move an earlier one", first, second)
+    """Where the spec says `causal = True`, no position sees a later one, of 12 and of 515."""
+    if not (case.spec.causal and case.spec.head):
+        return
+    for each, cuts in ((case, CUTS), (case.long, LONG_CUTS)):
+        model, batch = each.build(), each.batch([0])
+        first, positions = _answers(model, batch), torch.arange(each.lengths[0])[None]
+        for cut in cuts:
+            second = _answers(model, _replaced(batch, positions >= cut))
+            what = f"causal is True, and of {each.lengths[0]} positions those from {cut} on move an earlier one"
+            _close(what, first[:cut], second[:cut])
 
 
 def check_determinism(case: Case) -> None:
@@ -276,10 +287,17 @@ def check_parts(case: Case) -> None:
 
 
 def check_flops(case: Case) -> None:
-    """FLOPs are a finite number above 0 that grows with the length."""
-    short, whole = (case.spec.flops(case.signature, length) for length in (1, LENGTH))
+    """FLOPs are a finite number above 0 that grows with the length, and those counted in a forward."""
+    short, whole = (case.spec.flops(own_signature(case.signature), length) for length in (1, LENGTH))
     if not 0 <= short <= whole < float("inf"):
         raise Broken(f"flops says {short:g} for one position and {whole:g} for {LENGTH}; give a number that grows")
+    model, batch = case.build(), case.batch([0])
+    counted = counted_flops(lambda: model.embed(batch))
+    if flops_are_off(whole, counted, case.spec.uncounted):
+        raise Broken(
+            f"flops says {whole:.0f} for {LENGTH} positions, a count {counted:.0f}; leave flops out, correct it, or "
+            "say in `uncounted` what the count cannot see"
+        )
 
 
 CHECKS: dict[str, Callable[[Case], None]] = {
@@ -341,5 +359,6 @@ def _facts(case: Case) -> Iterator[str]:
     counts = Counter(of[name] for name in of if not name.startswith("head."))
     yield "parts: " + ", ".join(f"{leaf} ({many(counts[leaf], 'tensor')})" for leaf in LEAVES if counts[leaf])
     batch = case.batch([0])
-    counted, stated = counted_flops(lambda: model.embed(batch)), case.spec.flops(case.signature, LENGTH)
+    counted = counted_flops(lambda: model.embed(batch))
+    stated = case.spec.flops(own_signature(case.signature), LENGTH)
     yield f"FLOPs of a sequence of {LENGTH}: flops() says {stated:,.0f}, torch counts {counted:,.0f} in products"

@@ -323,7 +323,7 @@ def _record(config: TrainConfig, progress: Progress) -> dict[str, Any]:
         "examples": progress.examples,
         "tokens": progress.tokens,
         "rate": config.optim.lr * config.optim.factor(progress.step - 1, config.total),
-        "train": {"loss": None} if progress.diverged else progress.metrics.scores(config.objective),
+        "train": {"loss": None} if progress.diverged else _numbers(progress.metrics.scores(config.objective)),
     }
     progress.metrics.clear()
     # Where val trains too there is nothing to choose the best weights on: the last ones stay.
@@ -337,10 +337,11 @@ def _record(config: TrainConfig, progress: Progress) -> dict[str, Any]:
             ).scores
         )
     )
-    if not all(map(math.isfinite, scores.values())):
+    if not math.isfinite(scores.get("loss", 0.0)):
         progress.diverged = True
         return record
-    record["val"] = scores
+    # A score that is no number, of classes that are not there for one, is not a loss that has left the numbers.
+    record["val"] = _numbers(scores)
     monitor = config.objective.monitored(config.signature)
     if monitor.better(scores[monitor.name], progress.best_score):
         progress.best_score, progress.best_step, progress.bad_evaluations = scores[monitor.name], progress.step, 0
@@ -348,3 +349,8 @@ def _record(config: TrainConfig, progress: Progress) -> dict[str, Any]:
     else:
         progress.bad_evaluations += 1
     return record
+
+
+def _numbers(scores: Mapping[str, float]) -> dict[str, float]:
+    """The scores that are numbers."""
+    return {name: value for name, value in scores.items() if math.isfinite(value)}

@@ -104,7 +104,7 @@ def check_repeats(model: Network, objective: ObjectiveSpec, signature: Signature
     A state holds no random numbers of torch's own generator, and no stage switches a mixer to evaluation.
     Raises: BadInput naming the code and what to do.
     """
-    if (kind := _own(objective)) is not None:
+    if (kind := own_class(objective)) is not None:
         first, second = (objective.prepare(batch, signature, seed, 0) for _ in range(2))
         output = model(first)
         sums = [objective.measure(output, each, signature) for each in (first, first, second)]
@@ -113,7 +113,7 @@ def check_repeats(model: Network, objective: ObjectiveSpec, signature: Signature
                 f"objective: {kind} gives two values for one batch; make its random numbers from `seed`, `epoch` and "
                 "`batch.index` with headstart.seeds.uniform, so that a stage can be repeated and resumed"
             )
-    kinds = sorted({kind for module in model.modules() if (kind := _own(module)) is not None})
+    kinds = sorted({kind for module in model.modules() if (kind := own_class(module)) is not None})
     if not kinds or not model.recordable:  # a whole model of one's own, for which torch's generator is seeded
         return
     batch, mode, draw = objective.prepare(batch, signature, seed, 0), model.training, Draw(seed, 0, batch.index)
@@ -127,7 +127,7 @@ def check_repeats(model: Network, objective: ObjectiveSpec, signature: Signature
         )
 
 
-def _own(item: object) -> str | None:
+def own_class(item: object) -> str | None:
     """The name of its class, if that is neither headstart's nor torch's."""
     cls = type(item)
     return None if cls.__module__.startswith(("headstart.", "torch.")) else cls.__qualname__

@@ -18,6 +18,7 @@ from headstart.models import MODELS
 from headstart.models.checkpoints.known import KNOWN, KNOWN_SERIES
 from headstart.models.checkpoints.source import weights_folder
 from headstart.models.mixers import MIXERS
+from headstart.objectives import OBJECTIVES
 from headstart.plugins import Plugin, load_class, load_plugins, own_kinds
 from headstart.plugins.kinds import PluginEntry
 from headstart.runner.machine import SLOW_BFLOAT16, choose_device, has_bfloat16, slow_precision
@@ -120,7 +121,7 @@ def check_one(
     scale: str | None = None,
     plugins: Sequence[str] = (),
 ) -> None:
-    """`headstart check WHAT`: a study is planned and fitted; a task, a mixer or a model is held to its contract."""
+    """`headstart check WHAT`: a study is planned and fitted, a kind of anything is held to its contract."""
     from headstart.study.files import built_in_studies, is_built_in
 
     loaded = load_plugins(plugins)
@@ -131,7 +132,8 @@ def check_one(
         return
     if what is None:
         raise BadInput(
-            "check: name a study, a task, a mixer or a model of your own, or give --plugin FILE.py or module:Class"
+            "check: name a study, a task, a mixer, an objective or a model of your own, or give --plugin FILE.py or "
+            "module:Class"
         )
     if ":" in what:
         what = load_class(what, "check")
@@ -144,13 +146,22 @@ def check_one(
     if what in MODELS and isinstance(MODELS[what], PluginEntry):
         _check_model(what, overrides)
         return
+    if what in OBJECTIVES and not is_built_in(what):
+        _check_objective(what, overrides)
+        return
     if is_built_in(what) or what.endswith(".toml"):
         _check_study(what, overrides, data, mixer, scale, plugins)
         return
     file = what if what.endswith(".py") else f"{what}.py"
     if file == what or Path(file).is_file():
         raise BadInput(f"check: {file!r} is code; `headstart check --plugin {file}` checks the kinds that it registers")
-    known = [*TASKS, *MIXERS, *(k for k in MODELS if isinstance(MODELS[k], PluginEntry)), *built_in_studies()]
+    known = [
+        *TASKS,
+        *MIXERS,
+        *OBJECTIVES,
+        *(k for k in MODELS if isinstance(MODELS[k], PluginEntry)),
+        *built_in_studies(),
+    ]
     listed = "`headstart ls studies`, `ls tasks` and `ls mixers` list them"
     raise BadInput(f"check: {nearest(what, known, listed)} (a study file ends in .toml)")
 
@@ -162,6 +173,7 @@ def _check_plugins(plugins: Sequence[Plugin], overrides: Sequence[str], data: st
         "mixer": lambda kind: _check_mixer(kind, overrides),
         "task": lambda kind: _check_task(kind, overrides, data),
         "model": lambda kind: _check_model(kind, overrides),
+        "objective": lambda kind: _check_objective(kind, overrides),
     }
     for sort, check in checks.items():
         for kind in own_kinds(plugins, sort):
@@ -169,10 +181,6 @@ def _check_plugins(plugins: Sequence[Plugin], overrides: Sequence[str], data: st
                 check(kind)
             except BadInput as error:
                 problems.append(str(error))
-    for kind in own_kinds(plugins, "objective"):
-        console().print(
-            Text(f"objective {kind!r}: objectives have no contract; `headstart check STUDY` plans its stages")
-        )
     if problems:
         raise BadInput("\n".join(problems))
 
@@ -196,11 +204,21 @@ def _check_model(name: str, overrides: Sequence[str]) -> None:
     _print_checks(what, problems, notes)
 
 
+def _check_objective(name: str, overrides: Sequence[str]) -> None:
+    from headstart.training.objective_contract import check_objective
+
+    spec = _with_settings(OBJECTIVES[name].load(), name, overrides, "objective")
+    _print_checks(f"objective {name!r}", check_objective(spec))
+
+
 def _check_task(name: str, overrides: Sequence[str], data: str | None) -> None:
+    from headstart.tasks import open_task
     from headstart.tasks.contract import check_task
+    from headstart.tasks.remarks import hints
 
     prepare_task(name, overrides, data, None)
-    _print_checks(f"task {name!r}", check_task(task_spec(name, overrides), data_folder(data)))
+    spec, folder = task_spec(name, overrides), data_folder(data)
+    _print_checks(f"task {name!r}", check_task(spec, folder), hints(open_task(spec, folder)))
 
 
 def _print_checks(what: str, problems: Mapping[str, str | None], notes: Iterable[str] = ()) -> None:
