@@ -150,7 +150,7 @@ class Rehearsal:
         # Away from the start, where a layer that begins at zero may cut the others off.
         for number, parameter in enumerate(twin.parameters()):
             noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number))
-            parameter += 0.01 * noise.to(parameter)
+            parameter.add_(0.01 * noise.to(parameter))
         feed = max(self.feeds.values(), key=lambda feed: int(feed.lengths.max(initial=0)))
         longest = int(np.argmax(feed.lengths))
         if getattr(self.spec, "causal", False):
