@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
+from pydantic import Field
 from torch import Tensor, nn
 
 from headstart.models.own import OwnModelSpec
@@ -29,7 +30,7 @@ class NetSpec(OwnModelSpec):
     kind: Literal["counted"] = "counted"
     width: int = 8
     reads: bool = False
-    settings: dict[str, int] = {}
+    settings: dict[str, int] = Field(default_factory=dict)
 
     def build(self, signature: Signature) -> nn.Module:
         return Net(signature.width, self.width, self.reads)

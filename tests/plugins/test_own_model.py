@@ -134,8 +134,8 @@ def test_a_model_may_give_the_outputs_themselves_and_replace_its_buffers(folder:
     ("change", "message"),
     [
         (("    width: int = 32\n", ""), "'my_conv' says no width; write `width: int = 64`"),
-        (("return x.transpose(1, 2)", "return x"), "'my_conv' gives (8, 8, "),
-        (("return x.transpose(1, 2)", "return x.mean(2)"), "let it give (B, L, D) = (8, "),
+        (("return x.transpose(1, 2)", "return x"), "'my_conv' gives (1, 8, "),
+        (("return x.transpose(1, 2)", "return x.mean(2)"), "let it give (B, L, D) = (4, "),
         (('{"embed": "encoder"}', '{"embed": "encode"}'), "parts: no 'encode'; did you mean 'encoder'?"),
         (
             ('{"embed": "encoder"}', '["embed"]'),

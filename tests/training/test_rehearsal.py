@@ -195,7 +195,8 @@ def test_a_look_at_own_code_changes_no_bit() -> None:
     finished(looked)
     for _ in plain.timed_steps():
         pass
-    assert looked.remarks == [] and plain.remarks is None
+    assert looked.remarks == []
+    assert plain.remarks is None
     assert torch.equal(looked.progress.flat.weights, plain.progress.flat.weights)
 
 
@@ -239,8 +240,10 @@ def test_a_score_that_is_no_number_is_no_loss_that_left_the_numbers() -> None:
     }
     live = begun({"objective": {"kind": "unsure"}, **settings}, BASE)
     records = finished(live)
-    assert "accuracy" not in records[0]["val"] and "accuracy" in records[-1]["val"]
-    assert live.progress.step == 40 and not live.progress.diverged
+    assert "accuracy" not in records[0]["val"]
+    assert "accuracy" in records[-1]["val"]
+    assert live.progress.step == 40
+    assert not live.progress.diverged
     assert live.finish().status == "complete"
     live = begun({"objective": {"kind": "unsure", "always": True}, **settings}, BASE)
     finished(live)
