@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from headstart.cli import app
+from headstart.data import prepared as cache
 from headstart.data.prepared import PARTS, Builder, Writer, cache_entries, cache_folder, prepared, progress
 from headstart.errors import BadInput
 from headstart.sequence import Examples
@@ -28,8 +31,8 @@ def _build(builder: Builder) -> dict[str, int]:
     return {"draws": 9}
 
 
-def _never(builder: Builder) -> dict[str, int]:
-    raise AssertionError(f"{builder.name} is built again")
+def _never(builder: Any) -> Any:
+    raise AssertionError(f"{builder} is built again")
 
 
 def _folders(data: Path) -> list[str]:
@@ -37,8 +40,8 @@ def _folders(data: Path) -> list[str]:
 
 
 def test_what_was_built_is_opened_and_read_only(tmp_path: Path) -> None:
-    first = prepared(tmp_path, "made-up", DOCUMENT, _build)
-    again = prepared(tmp_path, "made-up", DOCUMENT, _never)
+    first = prepared("made-up", DOCUMENT, _build)
+    again = prepared("made-up", DOCUMENT, _never)
     assert again.arrays["whole"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert again.arrays["filled"].tolist() == [7] * 4
     assert again.facts == {"draws": 9}
@@ -48,8 +51,8 @@ def test_what_was_built_is_opened_and_read_only(tmp_path: Path) -> None:
 
 
 def test_another_document_is_another_folder(tmp_path: Path) -> None:
-    prepared(tmp_path, "made-up", DOCUMENT, _build)
-    prepared(tmp_path, "made-up", {**DOCUMENT, "version": 2}, _build)
+    prepared("made-up", DOCUMENT, _build)
+    prepared("made-up", {**DOCUMENT, "version": 2}, _build)
     assert len(_folders(tmp_path)) == 2
 
 
@@ -59,23 +62,23 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise KeyError("halfway")
 
     with pytest.raises(KeyError, match="halfway"):
-        prepared(tmp_path, "made-up", DOCUMENT, fails)
+        prepared("made-up", DOCUMENT, fails)
     assert _folders(tmp_path) == []
-    prepared(tmp_path, "made-up", DOCUMENT, _build)
+    prepared("made-up", DOCUMENT, _build)
 
 
 def test_what_a_killed_build_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    prepared(tmp_path, "made-up", DOCUMENT, _build)
+    prepared("made-up", DOCUMENT, _build)
     (name,) = _folders(tmp_path)
     folder = tmp_path / "own-cache" / "prepared"
     os.rename(folder / name, folder / f".{name}.1-abc.tmp")
-    prepared(tmp_path, "made-up", DOCUMENT, _build)
+    prepared("made-up", DOCUMENT, _build)
     assert _folders(tmp_path) == [name]
 
 
 @pytest.mark.parametrize("harm", ["cut", "gone", "unsealed", "scribbled"])
 def test_a_damaged_folder_is_built_again(tmp_path: Path, harm: str) -> None:
-    first = prepared(tmp_path, "made-up", DOCUMENT, _build).fingerprint
+    first = prepared("made-up", DOCUMENT, _build).fingerprint
     folder = next((tmp_path / "own-cache" / "prepared").glob("made-up-*"))
     if harm == "cut":
         os.truncate(folder / "whole.npy", 130)
@@ -85,7 +88,7 @@ def test_a_damaged_folder_is_built_again(tmp_path: Path, harm: str) -> None:
         (folder / "prepared.json").unlink()
     else:
         (folder / "prepared.json").write_text("{")
-    again = prepared(tmp_path, "made-up", DOCUMENT, _build)
+    again = prepared("made-up", DOCUMENT, _build)
     assert again.fingerprint == first
     assert again.arrays["whole"].shape == (2, 3)
 
@@ -99,7 +102,7 @@ def test_two_that_ask_at_once_build_once(tmp_path: Path) -> None:
         return _build(builder)
 
     def ask() -> None:
-        result.append(prepared(tmp_path, "made-up", DOCUMENT, slow).fingerprint)
+        result.append(prepared("made-up", DOCUMENT, slow).fingerprint)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
@@ -115,7 +118,7 @@ def test_whoever_watches_is_told_how_far_a_build_is(tmp_path: Path) -> None:
     message: list[tuple[str, int, int]] = []
     before = progress.set(lambda name, done, total: message.append((name, done, total)))
     try:
-        prepared(tmp_path, "made-up", DOCUMENT, _build)
+        prepared("made-up", DOCUMENT, _build)
     finally:
         progress.reset(before)
     assert message == [("made-up", 1, 2)]
@@ -126,31 +129,105 @@ def test_a_full_disk_is_said_with_a_way_out(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(BadInput, match=r"No space left on device\); make room "):
-        prepared(tmp_path, "made-up", DOCUMENT, full)
+        prepared("made-up", DOCUMENT, full)
 
 
-def test_nothing_is_written_into_the_data_folder(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    prepared(data, "made-up", DOCUMENT, _build)
-    assert list(data.iterdir()) == []
+def _own_folder(tmp_path: Path) -> Path:
+    return next((tmp_path / "own-cache" / "prepared").glob("made-up-*"))
 
 
-def test_arrays_that_an_older_version_left_in_the_data_folder_are_opened(tmp_path: Path) -> None:
-    first = prepared(tmp_path, "made-up", DOCUMENT, _build).fingerprint
-    (tmp_path / "data").mkdir()
-    os.rename(tmp_path / "own-cache", tmp_path / "data" / ".headstart")
-    assert prepared(tmp_path / "data", "made-up", DOCUMENT, _never).fingerprint == first
+def _changed(path: Path) -> None:
+    """Its last byte is another; size and time stay."""
+    stat, content = path.stat(), path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def test_changed_numbers_of_the_same_size_are_built_again(tmp_path: Path) -> None:
+    first = prepared("made-up", DOCUMENT, _build)
+    assert prepared("made-up", DOCUMENT, _never).fingerprint == first.fingerprint
+    for name in ("whole", "filled"):
+        _changed(_own_folder(tmp_path) / f"{name}.npy")
+        again = prepared("made-up", DOCUMENT, _build)
+        assert (again.arrays["whole"].tolist(), again.fingerprint) == ([[0, 1, 2], [3, 4, 5]], first.fingerprint)
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["plainly", "as another's"])
+def test_changed_facts_and_the_folder_of_another_document_are_built_again(tmp_path: Path, sealed: bool) -> None:
+    prepared("made-up", DOCUMENT, _build)
+    folder = _own_folder(tmp_path)
+    if sealed:
+        prepared("made-up", {**DOCUMENT, "version": 2}, lambda builder: {**_build(builder), "draws": 8})
+        other = next(path for path in folder.parent.glob("made-up-*") if path != folder)
+        shutil.rmtree(folder)
+        other.rename(folder)
+    else:
+        text = (folder / "prepared.json").read_text()
+        (folder / "prepared.json").write_text(text.replace('"draws": 9', '"draws": 8'))
+    assert prepared("made-up", DOCUMENT, _build).facts == {"draws": 9}
+
+
+def test_digests_are_taken_once_of_a_content_and_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared("made-up", DOCUMENT, _build)
+    monkeypatch.setattr(cache, "_fingerprint", _never)
+    prepared("made-up", DOCUMENT, _never)
+
+
+@pytest.mark.parametrize("content", ["[]", "[" * 100_000, '{"sizes": 3}', "null", '{"digest": {}}'])
+def test_a_seal_of_other_json_is_damage(content: str, tmp_path: Path) -> None:
+    prepared("made-up", DOCUMENT, _build)
+    (_own_folder(tmp_path) / "prepared.json").write_text(content)
+    assert prepared("made-up", DOCUMENT, _build).facts == {"draws": 9}
+
+
+@pytest.mark.parametrize("name", ["prepared.json", "whole.npy"])
+@pytest.mark.parametrize("what", ["pipe", "device", "link"])
+def test_a_pipe_a_device_or_a_link_in_the_cache_is_damage(name: str, what: str, tmp_path: Path) -> None:
+    first = prepared("made-up", DOCUMENT, _build)
+    path, aside = _own_folder(tmp_path) / name, tmp_path / "aside"
+    path.rename(aside)
+    if what == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if what == "device" else aside)
+    assert prepared("made-up", DOCUMENT, _build).fingerprint == first.fingerprint
+    assert path.is_file()
+    assert not path.is_symlink()
+    assert aside.is_file()
+
+
+@pytest.mark.parametrize("name", ["prepared", "prepared/made-up-{key}"])
+def test_a_folder_of_the_cache_that_is_a_link_is_refused(name: str, tmp_path: Path) -> None:
+    prepared("made-up", DOCUMENT, _build)
+    path, away = tmp_path / "own-cache" / name.format(key=_own_folder(tmp_path).name.rpartition("-")[2]), tmp_path / "a"
+    path.rename(away)
+    path.symlink_to(away)
+    before = sorted(away.rglob("*"))
+    with pytest.raises(BadInput, match=rf"{path}: is a link, and links are not followed there; remove it"):
+        prepared("made-up", DOCUMENT, _never)
+    assert sorted(away.rglob("*")) == before
+
+
+def test_a_note_of_a_digest_that_was_changed_or_moved_is_taken_again(tmp_path: Path) -> None:
+    assert cache.remembered({"a": 1}, lambda: "0" * 16) == "0" * 16
+    assert cache.remembered({"a": 1}, lambda: "1" * 16) == "0" * 16
+    (note,) = (tmp_path / "own-cache" / "fingerprints").iterdir()
+    note.write_text(note.read_text().replace("0" * 16, "2" * 16))
+    assert cache.remembered({"a": 1}, lambda: "1" * 16) == "1" * 16
+    assert cache.remembered({"a": 2}, lambda: "3" * 16) == "3" * 16
+    (other,) = (path for path in note.parent.iterdir() if path != note)
+    other.rename(note)
+    assert cache.remembered({"a": 1}, lambda: "1" * 16) == "1" * 16
 
 
 def test_the_cache_folder_is_told_when_it_is_first_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "new"))
-    prepared(tmp_path, "made-up", DOCUMENT, _build)
+    prepared("made-up", DOCUMENT, _build)
     assert f"Prepared data are cached in {tmp_path / 'new'}. Set HEADSTART_CACHE" in caplog.text
     caplog.clear()
-    prepared(tmp_path, "made-up", {**DOCUMENT, "version": 2}, _build)
+    prepared("made-up", {**DOCUMENT, "version": 2}, _build)
     assert caplog.text == ""
 
 
@@ -169,11 +246,11 @@ def test_a_cache_folder_that_cannot_be_made_is_named_with_a_way_out(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(BadInput, match=r"cannot be made .*name another cache folder with HEADSTART_CACHE"):
-        prepared(tmp_path, "made-up", DOCUMENT, _build)
+        prepared("made-up", DOCUMENT, _build)
 
 
 def test_the_cache_lists_what_it_holds_with_sizes_and_is_emptied(tmp_path: Path) -> None:
-    prepared(tmp_path, "made-up", DOCUMENT, _build)
+    prepared("made-up", DOCUMENT, _build)
     (tmp_path / "own-cache" / "else.txt").write_text("not ours")
     runner = CliRunner()
     message = runner.invoke(app, ["prepare", "--list"]).output
@@ -200,7 +277,7 @@ def test_a_split_comes_back_while_it_is_built_and_when_it_is_opened(tmp_path: Pa
         written.extend(builder.written().split(name) for name in ("train", "val", "test"))
         return {}
 
-    ready = prepared(tmp_path, "made-up", DOCUMENT, build)
+    ready = prepared("made-up", DOCUMENT, build)
     for before, name in zip(written, ("train", "val", "test"), strict=True):
         after = ready.split(name)
         for part in PARTS:
@@ -220,14 +297,14 @@ def test_a_disk_that_is_full_for_an_array_is_said_with_a_way_out(
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(BadInput, match=r"No space left on device\); make room "):
-        prepared(tmp_path, "made-up", DOCUMENT, lambda builder: builder.save("whole", np.arange(6)) or {})
+        prepared("made-up", DOCUMENT, lambda builder: builder.save("whole", np.arange(6)) or {})
 
 
 def test_a_copy_of_a_persons_own_data_is_theirs_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        prepared(tmp_path, "own", DOCUMENT, _build, private=True)
-        prepared(tmp_path, "made-up", DOCUMENT, _build)
+        prepared("own", DOCUMENT, _build, private=True)
+        prepared("made-up", DOCUMENT, _build)
     finally:
         os.umask(before)
     (own,) = (tmp_path / "own-cache" / "prepared").glob("own-????????????????")

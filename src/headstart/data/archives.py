@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from headstart.errors import BadInput, Mistakes
+from headstart.store.plain import leads_out
 
 MEMBERS = 300_000
 """Files that one folder or archive may hold: three times IMDb with its unlabelled reviews."""
@@ -149,11 +150,10 @@ class _Limited(io.RawIOBase):
 
 
 def _of_folder(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple[str, bytes]]:
-    inside = os.path.realpath(root) + os.sep
     for name in listed(root, wanted):
         path = root / name
         try:
-            if path.is_symlink() and not os.path.realpath(path).startswith(inside):
+            if path.is_symlink() and leads_out(path, [root]):
                 mistakes.add(str(path), "is a link that leads out of its folder; put the file itself there")
                 continue
             known = os.stat(path)

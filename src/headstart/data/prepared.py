@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,19 +22,24 @@ from headstart.errors import BadInput, DiskFull
 from headstart.sequence import Examples
 from headstart.spec import digest
 from headstart.store import publish
-from headstart.store.files import PRIVATE, PRIVATE_FOLDER, disk_full, sync_folder
+from headstart.store.files import PRIVATE, PRIVATE_FOLDER, disk_full, stamps, sync_folder
+from headstart.store.plain import Damaged, check_inside, inside, read_plain
 
 _LOG = logging.getLogger("headstart.cache")
 
-OLD = ".headstart"
-"""The folder in a data folder in which older versions kept prepared arrays; read, never written."""
 FINGERPRINTS = "fingerprints"
 """The folder in the cache with digests of files."""
-SEAL = "prepared.json"
-"""Written last: a folder without it is unfinished."""
+PREPARED, SEAL = "prepared", "prepared.json"
+"""The folder in the cache with folders of arrays; of each, the file that is written last."""
 
 PARTS = ("values", "offsets", "target", "index", "observed")
 """The arrays of a split, fields of `Examples`; `target` and `observed` are written where there are any."""
+
+_UNREADABLE = (
+    *(FileNotFoundError, NotADirectoryError, ValueError, LookupError, TypeError, AttributeError, RecursionError),
+    Damaged,
+)
+"""What opening a folder that is absent or damaged can raise."""
 
 AT_ONCE = 2**22
 """Bytes that are gathered before they are written."""
@@ -46,7 +52,7 @@ progress: ContextVar[Callable[[str, int, int], None] | None] = ContextVar("progr
 class Prepared:
     """What a folder of prepared arrays holds: `arrays` memory-mapped and read-only, `facts` as JSON.
 
-    `fingerprint` is the SHA-256 of the arrays' names, types, shapes and bytes, taken when they were built.
+    `fingerprint` is the SHA-256 of the arrays' names, types, shapes and bytes.
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -134,25 +140,27 @@ def cache_folder() -> Path:
     return folder
 
 
-def prepared(data: Path, name: str, document: Mapping[str, Any], build: Build, *, private: bool = False) -> Prepared:
+def prepared(name: str, document: Mapping[str, Any], build: Build, *, private: bool = False) -> Prepared:
     """The arrays that `document` stands for: opened where they are prepared, else built and published.
 
     `name` (letters, digits, - and _) begins the folder's name; `document` is everything that can change the
-    arrays, the version of the code that builds them among it. Arrays that an older version left in the `.headstart`
-    folder of `data` are opened too; nothing is written there. Two processes that ask at once build once: the second
-    waits for the first. A folder whose files do not have the sizes they were written with is built again.
+    arrays, the version of the code that builds them among it. Two processes that ask at once build once: the second
+    waits for the first. A folder in which a byte differs from what was written is built again; that is seen by their
+    digests, which each process takes once of a content.
     private: nobody else may read what is written.
-    Raises: what `build` raises, after removing what it left; BadInput where nothing can be written.
+    Raises: what `build` raises, after removing what it left; BadInput where nothing can be written, or the folder is a
+    link.
     """
     key = f"{name}-{digest(dict(document))}"
-    final = cache_folder() / "prepared" / key
+    final = cache_folder() / PREPARED / key
+    check_inside(cache_folder(), f"{PREPARED}/{key}", f"{PREPARED}/.{key}.lock")
     try:
-        result = _open(final) or _open(data / OLD / "prepared" / key)
+        result = _open(final, document)
         if result is not None:
             return result
         final.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(final.with_name(f".{key}.lock")):
-            return _open(final) or _build(final, name, document, build, private)
+            return _open(final, document) or _build(final, name, document, build, private)
     except OSError as error:
         if disk_full(error):
             raise DiskFull(final) from None
@@ -172,9 +180,10 @@ class CacheEntry(NamedTuple):
 
 def cache_entries() -> list[CacheEntry]:
     """What the cache holds, the largest first; unfinished builds are among it."""
-    folders = [path for path in (cache_folder() / "prepared").glob("*") if path.is_dir()]
+    check_inside(cache_folder(), PREPARED)
+    folders = [path for path in (cache_folder() / PREPARED).glob("*") if path.is_dir() and not path.is_symlink()]
     entries = [
-        CacheEntry(path.name, sum(f.stat().st_size for f in path.rglob("*") if f.is_file()), path.stat().st_mtime)
+        CacheEntry(path.name, sum(f.lstat().st_size for f in path.rglob("*") if f.is_file()), path.stat().st_mtime)
         for path in folders
     ]
     return sorted(entries, key=lambda entry: (-entry.size, entry.name))
@@ -183,24 +192,26 @@ def cache_entries() -> list[CacheEntry]:
 def clear_cache() -> list[CacheEntry]:
     """Remove everything prepared; gives what was removed. Other files of the folder stay."""
     entries = cache_entries()
-    for name in ("prepared", FINGERPRINTS):
+    for name in (PREPARED, FINGERPRINTS):
         shutil.rmtree(cache_folder() / name, ignore_errors=True)
     return entries
 
 
-def remembered(document: Mapping[str, Any], take: Callable[[], str], *older: Path) -> str:
+def remembered(document: Mapping[str, Any], take: Callable[[], str]) -> str:
     """A digest (16 or 64 hex digits) that takes long: what the cache holds of `document`, or `take` and noted there.
 
-    document: all that it follows from, with `stamps` of the files. older: further folders to look in.
+    document: all that it follows from, with `stamps` of the files. A note holds the digest of both, too.
     """
-    note = Path(FINGERPRINTS) / digest(dict(document))
-    for folder in (cache_folder(), *older):
-        if (folder / note).is_file() and len(known := (folder / note).read_text().strip()) in (16, 64):
+    key, folder = digest(dict(document)), cache_folder()
+    check_inside(folder, f"{FINGERPRINTS}/{key}")
+    path = folder / FINGERPRINTS / key
+    with suppress(OSError, ValueError, Damaged):
+        known, _, check = read_plain(path).decode("ascii").strip().partition(" ")
+        if len(known) in (16, 64) and check == digest({"key": key, "digest": known}):
             return known
     text = take()
-    path = cache_folder() / note
     path.parent.mkdir(exist_ok=True)
-    publish(path, text.encode())
+    publish(path, f"{text} {digest({'key': key, 'digest': text})}\n".encode())
     return text
 
 
@@ -215,7 +226,7 @@ def _build(final: Path, name: str, document: Mapping[str, Any], build: Build, pr
         for file in folder.iterdir() if private else ():  # the folder has been closed to others from the beginning
             file.chmod(PRIVATE)
         if final.exists():  # damaged, or published by a process that took no lock
-            result = _open(final)
+            result = _open(final, document)
             if result is not None:
                 return result
             shutil.rmtree(final)
@@ -223,44 +234,61 @@ def _build(final: Path, name: str, document: Mapping[str, Any], build: Build, pr
         sync_folder(final.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    result = _open(final)
+    result = _open(final, document)
     if result is None:
         raise BadInput(f"{final}: was written and cannot be read back; check the disk, then try again")
     return result
 
 
 def _seal(folder: Path, document: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    """Flush every array to disk and write the seal over them."""
-    total, sizes = hashlib.sha256(), {}
-    for file in sorted(folder.glob("*.npy")):
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
-        total.update(f"{file.stem}/{array.dtype.str}/{array.shape}".encode())
-        if array.size:
-            total.update(memoryview(array.reshape(-1)).cast("B"))
+    """Flush every array to disk and write the seal over them, with a digest of all else in it."""
+    arrays, sizes = {}, {}
+    for file in folder.glob("*.npy"):
+        arrays[file.stem] = np.load(file, mmap_mode="r", allow_pickle=False)
         sizes[file.stem] = file.stat().st_size
         sync_folder(file)
-    seal = {
-        "format": 1,
-        "document": dict(document),
-        "facts": dict(facts),
-        "sizes": sizes,
-        "fingerprint": total.hexdigest(),
-    }
-    publish(folder / SEAL, json.dumps(seal, indent=1, sort_keys=True).encode())
+    seal = {"document": dict(document), "facts": dict(facts), "sizes": sizes, "fingerprint": _fingerprint(arrays)}
+    seal = json.loads(json.dumps({"format": 2, **seal}))
+    publish(folder / SEAL, json.dumps({**seal, "digest": _digest(seal)}, indent=1, sort_keys=True).encode())
 
 
-def _open(folder: Path) -> Prepared | None:
-    """What a published folder holds, or None where it is absent or damaged."""
+def _digest(seal: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(seal, sort_keys=True).encode()).hexdigest()
+
+
+def _fingerprint(arrays: Mapping[str, np.ndarray]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(arrays, key=lambda name: f"{name}.npy"):
+        array: Any = arrays[name]
+        total.update(f"{name}/{array.dtype.str}/{array.shape}".encode())
+        if array.size:
+            total.update(memoryview(array.reshape(-1)).cast("B"))
+    return total.hexdigest()
+
+
+_verified: dict[str, list[tuple[str, int, int, int]]] = {}
+"""Fingerprint -> `stamps` of files that had it, by which this process knows them again."""
+
+
+def _open(folder: Path, document: Mapping[str, Any]) -> Prepared | None:
+    """What a published folder holds, or None where it is absent, damaged or of an older format."""
     try:
-        seal = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        seal = json.loads(read_plain(folder / SEAL))
         arrays = {}
-        for array, size in seal["sizes"].items():
-            file = folder / f"{array}.npy"
-            if file.stat().st_size != size:
+        if seal.pop("digest") != _digest(seal) or seal["document"] != json.loads(json.dumps(dict(document))):
+            return None
+        files = [inside(folder, f"{array}.npy") for array in seal["sizes"]]
+        for file, size in zip(files, seal["sizes"].values(), strict=True):
+            if file.lstat().st_size != size:
                 return None
-            arrays[array] = np.load(file, mmap_mode="r", allow_pickle=False)
-        return Prepared(arrays, seal["facts"], seal["fingerprint"])
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
+            arrays[file.stem] = np.load(file, mmap_mode="r", allow_pickle=False)
+        fingerprint, stand = seal["fingerprint"], stamps(files)
+        if _verified.get(fingerprint) != stand:
+            if _fingerprint(arrays) != fingerprint:
+                return None
+            _verified[fingerprint] = stand
+        return Prepared(arrays, seal["facts"], fingerprint)
+    except _UNREADABLE:
         return None
 
 

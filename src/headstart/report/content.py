@@ -18,6 +18,7 @@ from headstart.report.tables.model import Table, markdown, to_markdown
 from headstart.report.tables.paper import ABSENT, beside
 from headstart.report.tables.scores import make_table, more_tables, pivot_table
 from headstart.study import words
+from headstart.study.files import SOURCE
 from headstart.study.results import Results
 from headstart.study.snapshot import Snapshot
 from headstart.tasks import data_folder
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from headstart.study.spec import StudySpec
 
 Result = Mapping[str, Any]
-SOURCE = "source"
-"""Folder beside a page with the sources of plugins: a person may name them, nothing else imports them."""
 
 
 @dataclass(frozen=True)

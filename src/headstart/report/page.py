@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.report.answer import leader
-from headstart.report.content import SOURCE, Content, command, read_content, results_page
+from headstart.report.content import Content, command, read_content, results_page
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import FORMATS, Drawing
 from headstart.report.tables.model import Cell as TableCell
 from headstart.report.tables.model import Line, Table, to_csv, to_latex, to_markdown
 from headstart.store import Damaged, publish
 from headstart.study import words
-from headstart.study.files import publish_study
+from headstart.study.files import SOURCE, publish_study
 from headstart.study.results import Results
 from headstart.study.rows import AMOUNTS, Point, Row
 from headstart.study.snapshot import Snapshot
@@ -110,7 +110,7 @@ def _publish_figure(drawing: Drawing, folder: Path, width: float | None) -> Mapp
 def _remove_figures(folder: Path, drawings: Iterable[Drawing]) -> None:
     """Delete the figures that the last report of this folder named and this one does not have."""
     page = folder / "results.md"
-    names = re.findall(r"\]\(([\w-]+)\.png\)", page.read_text(encoding="utf-8")) if page.exists() else []
+    names = re.findall(r"\]\(([\w-]+)\.png\)", page.read_text(encoding="utf-8")) if page.is_file() else []
     for name in set(names) - {drawing.name for drawing in drawings}:
         for ending in FORMATS:
             (folder / f"{name}.{ending}").unlink(missing_ok=True)

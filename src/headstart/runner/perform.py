@@ -70,12 +70,13 @@ def perform(
     A stage that another process is at is waited for. probes: kind -> spec, of which steps are timed first, but not on
     a cluster, whose machines may differ. Where torchrun has started this process as another than rank 0, it takes part
     in what that one does, and yields nothing.
-    Raises: BadInput where the runtime cannot be had, or a stack does not fit into memory; Interrupted after Ctrl-C,
-    when all is saved.
+    Raises: BadInput where the runtime cannot be had, the store leads elsewhere (`Store.check`), or a stack does not fit
+    into memory; Interrupted after Ctrl-C, when all is saved.
     """
     devices = [] if runtime.on else gpus(runtime.device)
     engine = engine or training()
     jobs = _jobs(stages, engine, runtime.data)
+    store.check(job.identity for job in jobs)
     check_ranks(runtime, jobs)
     if follows(runtime):
         return take_part_as_launched(runtime)

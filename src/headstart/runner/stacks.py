@@ -121,7 +121,7 @@ def _read(file: Path | None) -> dict[str, dict[str, Any]]:
     if file is None:
         return {}
     try:
-        document: Mapping[str, Any] = optional_json(file) or {}
+        document: Mapping[str, Any] = optional_json(file, follow=True) or {}
     except Damaged:
         return {}  # it is timed and written anew
     return dict(document.get("stacks", {}))

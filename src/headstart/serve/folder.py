@@ -87,7 +87,7 @@ def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others
             header = {name: entry for name, entry in header.items() if name.partition(".")[0] not in idle}
         check_header(header, config, weights)
         with reading(weights):
-            arrays, meta = unseal_arrays(weights)
+            arrays, meta = unseal_arrays(weights, follow=True)
     except Damaged as error:
         raise BadInput(f"{error}; save or download the model again") from None
     if meta.get("config") != _digest(document):

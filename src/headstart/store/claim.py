@@ -39,6 +39,7 @@ from headstart.store.files import (
     write_all,
 )
 from headstart.store.locks import Lock
+from headstart.store.plain import check_inside, opened
 from headstart.store.transfer import check_files
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class ClaimedStage:
 
     def finished(self) -> dict[str, Any] | None:
         """The result if the stage is done and sound. A damaged one is set aside, and said; then None."""
-        if not (self.path / RESULT).exists():
+        if not os.path.lexists(self.path / RESULT):
             return None
         damage = problem(self.path)
         if damage is None:
@@ -171,6 +172,7 @@ class ClaimedStage:
         check_files(self.identity, files)
         # The records before the state that counts on them; the result when all that it names is there.
         for name in sorted(files, key=lambda name: (name == RESULT, name.startswith("state-"))):
+            check_inside(self.path, name)
             path = self.path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.parent.name == shared.FROZEN:
@@ -238,7 +240,7 @@ class ClaimedStage:
         if whole.get("identity") != self.identity:
             raise Damaged(f"{path}: is a state of stage {whole.get('identity')}")
         try:
-            with (self.path / RECORDS).open("rb") as file:
+            with opened(self.path / RECORDS) as file:
                 records = file.read(whole["records"]["bytes"])
         except FileNotFoundError:
             records = b""
@@ -256,7 +258,7 @@ class _Records:
 
     def open(self, path: Path, length: int) -> None:
         """Open, and cut to so many bytes."""
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
         os.ftruncate(self._file, length)
         self._length, self._hash = length, hashlib.sha256(path.read_bytes())
 

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from headstart.store import tensors as shared
 from headstart.store.files import DONE, RESULT, STAGE, Damaged, optional_json, sync_folder
-from headstart.store.packing import UNPACKED, UNPACKING
-from headstart.store.stages import Status, Store
+from headstart.store.packing import UNPACKING
+from headstart.store.plain import check_inside, inside
+from headstart.store.stages import UNPACKED, Status, Store
 
 DAY = 86_400.0
 """Seconds for which an unfinished stage that no study reaches is left, since its run may go on."""
@@ -136,10 +137,12 @@ class Contents:
 
 def read_contents(store: Store) -> Contents:
     """Read what a store holds, from names, sizes and JSON. Raises: BadInput where a format is newer; OSError."""
-    stages = {name: _stage(store, name) for name in store.names()}
+    store.check(names := store.names())
+    stages = {name: _stage(store, name) for name in names}
     leftovers = {}
     for path in sorted(store.root.iterdir()) if store.root.is_dir() else []:
         if _ASIDE.fullmatch(path.name) or path.name.startswith((REMOVED, UNPACKED)):
+            check_inside(store.root, path.name)
             leftovers[path.name] = _occupant(path)
     if store.busy(UNPACKING):
         leftovers.pop(UNPACKED, None)
@@ -151,7 +154,7 @@ def _stage(store: Store, name: str) -> Occupant:
     parents, damage = set[str](), ""
     for file in (RESULT, STAGE):
         try:
-            document = optional_json(folder / file) or {}
+            document = optional_json(inside(folder, file)) or {}
         except Damaged as error:
             damage = str(error)
             continue

@@ -18,11 +18,14 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headstart.documents import TABLE, from_json, misfits
 from headstart.errors import BadInput, DiskFull, lacks_memory
 from headstart.store.forms import STAGE_FORM, result_form
+from headstart.store.plain import Damaged as Damaged
+from headstart.store.plain import inside, opened, read_plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,11 +54,9 @@ _digests: dict[tuple[int, ...], str] = {}  # device, inode, time and size of a f
 _KEY = "headstart"  # the one key of a tensor file's metadata: with several, their order would vary by run
 _UNREADABLE = (ValueError, LookupError, TypeError, RuntimeError, OverflowError, AttributeError, MemoryError)
 """What reading bytes that were overwritten can raise (RecursionError is a RuntimeError)."""
+LARGEST_HEAD = 10**8
+"""Bytes that the head of a file of tensors may have, as safetensors itself says."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-
-class Damaged(Exception):
-    """A file is not what was written: the text names the file and what is wrong with it."""
 
 
 def disk_full(error: BaseException) -> bool:
@@ -195,12 +196,12 @@ def publish_json(path: Path, document: Mapping[str, Any], version: int = FORMAT)
     publish(path, (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode())
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a document of `publish_json`, without its digest.
+def read_json(path: Path, *, follow: bool = False) -> dict[str, Any]:
+    """Read a document of `publish_json`, without its digest. follow: the file may be a link, which a person named.
 
     Raises: FileNotFoundError; Damaged where it is not what was written; BadInput where its format is newer.
     """
-    return decode_json(path.read_bytes(), path)
+    return decode_json(read_plain(path, follow=follow), path)
 
 
 def decode_json(data: bytes, path: Path) -> dict[str, Any]:
@@ -228,8 +229,8 @@ def decode_json(data: bytes, path: Path) -> dict[str, Any]:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, 64 hex digits."""
-    with path.open("rb") as file:
+    """SHA-256 of a file's bytes, 64 hex digits. Raises: Damaged where it is no plain file."""
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -256,29 +257,43 @@ def unseal(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     return _unsealed(path, lambda data: {name: tensor.clone() for name, tensor in load(data).items()}, _bytes_of)
 
 
-def unseal_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """As `unseal`, as arrays of numpy, which has fewer types; without torch."""
+def unseal_arrays(path: Path, *, follow: bool = False) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """As `unseal`, as arrays of numpy, which has fewer types; without torch. follow: the file may be a link."""
     from safetensors.numpy import load
 
     def content(array: np.ndarray) -> Any:
         return array.reshape(-1).view("u1").data
 
-    return _unsealed(path, lambda data: {name: x.copy() for name, x in load(data).items()}, content, "torch.")
+    def own(data: bytes) -> dict[str, np.ndarray]:
+        return {name: x.copy() for name, x in load(data).items()}
+
+    return _unsealed(path, own, content, "torch.", follow=follow)
 
 
 def _unsealed(
-    path: Path, load: Callable[[bytes], dict[str, T]], content: Callable[[T], Any], types: str = ""
+    path: Path,
+    load: Callable[[bytes], dict[str, T]],
+    content: Callable[[T], Any],
+    types: str = "",
+    *,
+    follow: bool = False,
 ) -> tuple[dict[str, T], dict[str, Any]]:
     from safetensors import SafetensorError
 
-    data = path.read_bytes()  # what keeps it from being read, a disk or a network, is no damage
+    # What keeps it from being read, a disk or a network, is no damage.
+    with opened(path, follow=follow) as file:
+        length, data = os.fstat(file.fileno()).st_size, file.read(8)
+        data += file.read(min(int.from_bytes(data, "little"), LARGEST_HEAD))
+        if not _fits(data, length):
+            raise Damaged(f"{path}: cut short or overwritten (its head asks for other than its {length:,} bytes)")
+        data += file.read()
     try:
         size = int.from_bytes(data[:8], "little")
         note = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_KEY])
         meta, digest, written = note["meta"], note["digest"], note["format"]
         tensors = load(data)
     except (*_UNREADABLE, SafetensorError) as error:
-        if lacks_memory(error) and _fits(data):
+        if lacks_memory(error):
             raise
         raise Damaged(f"{path}: cut short or overwritten ({type(error).__name__})") from None
     if written != FORMAT or not isinstance(meta, dict) or digest != _digest(tensors, meta, content, types):
@@ -286,12 +301,12 @@ def _unsealed(
     return tensors, meta
 
 
-def _fits(data: bytes) -> bool:
-    """Whether the head of a file of tensors asks for as many bytes as there are: then memory is what lacks."""
+def _fits(data: bytes, length: int) -> bool:
+    """Whether the head of a file of tensors asks for as many bytes as there are: then memory is all that can lack."""
     with contextlib.suppress(*_UNREADABLE):
         size = int.from_bytes(data[:8], "little")
         head = {name: entry for name, entry in json.loads(data[8 : 8 + size]).items() if name != "__metadata__"}
-        return 8 + size + max((entry["data_offsets"][1] for entry in head.values()), default=0) == len(data)
+        return 8 + size + max((entry["data_offsets"][1] for entry in head.values()), default=0) == length
     return False
 
 
@@ -311,10 +326,10 @@ def _digest(tensors: Mapping[str, T], meta: Mapping[str, Any], content: Callable
     return total.hexdigest()
 
 
-def optional_json(path: Path) -> dict[str, Any] | None:
+def optional_json(path: Path, *, follow: bool = False) -> dict[str, Any] | None:
     """`read_json`, or None where there is no such file."""
     try:
-        return read_json(path)
+        return read_json(path, follow=follow)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -368,9 +383,11 @@ def _damaged_files(folder: Path) -> Iterator[str]:
         return
     for name, digest in result["files"].items():
         try:
-            if known_digest(folder / name) != digest:
+            if known_digest(inside(folder, name)) != digest:
                 yield f"{folder / name}: its digest does not fit"
-        except FileNotFoundError:
+        except Damaged as error:
+            yield str(error)
+        except (FileNotFoundError, NotADirectoryError):
             yield f"{folder / name}: is missing"
 
 
@@ -388,7 +405,7 @@ def lost_parents(result: Mapping[str, Any], name: str | Path, store: Path) -> It
     known = result.get("parents", {})
     for parent, which in sorted(sources):
         whose = f"{name}: its frozen weights are those of stage {parent}, which"
-        if not _is_done(store / parent):
+        if not IDENTITY.fullmatch(str(parent)) or not _is_done(store / parent):
             yield f"{whose} is not there"
         elif known.get(f"{parent}/{which}") not in (None, weights_digest(store / parent, which)):
             yield f"{whose} has been trained again and has other weights now"
@@ -405,15 +422,15 @@ def weights_digest(folder: Path, which: str) -> str:
 
 def _is_done(folder: Path) -> bool:
     try:
-        return (optional_json(folder / RESULT) or {}).get("status") in DONE
+        return (optional_json(inside(folder.parent, f"{folder.name}/{RESULT}")) or {}).get("status") in DONE
     except Damaged:
         return False
 
 
 def known_digest(path: Path) -> str:
     """`file_digest`; a file that several stages hold is hashed once a process, and again only if it looks changed."""
-    stat = path.stat()
-    if stat.st_nlink == 1:
+    stat = path.lstat()
+    if stat.st_nlink == 1 or not S_ISREG(stat.st_mode):
         return file_digest(path)
     key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
     if key not in _digests:
@@ -424,6 +441,6 @@ def known_digest(path: Path) -> str:
 def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
     stamps = []
     for top, _, names in os.walk(folder):
-        stats = [(os.path.join(top, name), os.stat(os.path.join(top, name))) for name in names]
+        stats = [(os.path.join(top, name), os.lstat(os.path.join(top, name))) for name in names]
         stamps += [(name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats]
     return sorted(stamps)

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headstart.store.files import DONE, RESULT, STAGE, publish
+from headstart.store.files import DONE, RESULT, STAGE, Damaged, publish
+from headstart.store.plain import read_plain
 from headstart.store.stages import StageEntry, Store
 
 INDEX = ".index"
@@ -68,12 +69,12 @@ def _key(folder: Path) -> list[int] | None:
 def read_derived(path: Path, form: str) -> Mapping[str, Any]:
     """What a derived file holds; nothing where it is absent, damaged or of another form."""
     try:
-        head, _, body = path.read_bytes().partition(b"\n")
+        head, _, body = read_plain(path, None).partition(b"\n")
         note = json.loads(head)
         if note == {"format": FORMAT, "form": form, "digest": hashlib.sha256(body).hexdigest()}:
             content: dict[str, Any] = json.loads(body)
             return content
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError, Damaged):
         pass
     return {}
 

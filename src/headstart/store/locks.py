@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headstart.store.plain import check_inside
+
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
@@ -64,6 +66,7 @@ class Locks:
         """The lock, or None while another holds it (ask again; a lease is found dead only by asking)."""
         from filelock import Timeout, UnixFileLock  # slow to import, and `headstart ls` takes no lock
 
+        check_inside(self.folder.parent, *(f"{self.folder.name}/{name}.{ending}" for ending in ("lock", "beat")))
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = UnixFileLock(self.folder / f"{name}.lock", thread_local=False, fallback_to_soft=False)
         try:
@@ -93,9 +96,13 @@ class Locks:
     def held(self, name: str) -> bool:
         """Whether someone holds it now. Where there is only a lease: whether its holder has shown a beat lately."""
         try:
-            file = os.open(self.folder / f"{name}.lock", os.O_RDONLY)
+            file = os.open(self.folder / f"{name}.lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a link; `acquire` refuses it
+                return False
+            raise
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

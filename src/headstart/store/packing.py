@@ -33,6 +33,7 @@ from headstart.store.files import (
     STAGE,
     Damaged,
     disk_full,
+    file_digest,
     lost_parents,
     publish,
     published,
@@ -40,13 +41,14 @@ from headstart.store.files import (
     sync_folder,
     write_all,
 )
-from headstart.store.stages import Store
+from headstart.store.plain import check_inside, inside, opened, read_plain
+from headstart.store.stages import UNPACKED, Store
 
 FORMAT = 1
 """Of the manifest. Raised when an older reader would misread a newer file."""
 MANIFEST = "manifest.json"
-UNPACKED, UNPACKING = ".unpacked", "unpacking"
-"""The folder of a store in which files are unpacked, and the lock of the process that does so."""
+UNPACKING = "unpacking"
+"""The lock of the process that unpacks files into a store."""
 LARGEST_TEXT = 2**24
 """Bytes of a JSON or TOML file in a packed one that is read into memory."""
 
@@ -86,10 +88,10 @@ def pack(store: Store, identities: Sequence[str], name: str, study: bytes, file:
     for identity in identities:
         folder = store.folder(identity)
         result = folder / RESULT
-        content = result.read_bytes()
-        members[f"{identity}/{RESULT}"] = content, len(content), hashlib.sha256(content).hexdigest()
+        text = read_plain(result)
+        members[f"{identity}/{RESULT}"] = text, len(text), hashlib.sha256(text).hexdigest()
         for inner, digest in read_json(result)["files"].items():
-            path = folder / inner
+            path = inside(folder, inner)
             if not path.is_file():
                 raise Damaged(f"{path}: is missing")
             outer = f"{shared.INDEX}/{path.name}" if inner.startswith(f"{shared.FROZEN}/") else f"{identity}/{inner}"
@@ -109,9 +111,9 @@ def pack(store: Store, identities: Sequence[str], name: str, study: bytes, file:
         packed.writestr(_info(MANIFEST), json.dumps(manifest, indent=1).encode(), zipfile.ZIP_STORED)
         for member, (source, size, digest) in members.items():
             with contextlib.ExitStack() as stack:
-                opened = io.BytesIO(source) if isinstance(source, bytes) else stack.enter_context(source.open("rb"))
+                content = io.BytesIO(source) if isinstance(source, bytes) else stack.enter_context(opened(source))
                 into = stack.enter_context(packed.open(_info(member), "w", force_zip64=size >= 2**31))
-                if _copy(opened, into.write) != digest:
+                if _copy(content, into.write) != digest:
                     raise Damaged(f"{source if isinstance(source, Path) else member}: its digest does not fit")
     return len(members), file.stat().st_size
 
@@ -152,6 +154,7 @@ def unpack(store: Store, file: Path, check: Callable[[Store], object] = Store.li
         ) from None
     with packed:
         manifest = _manifest(packed, file)
+        store.check()
         store.root.mkdir(parents=True, exist_ok=True)
         with store.lock(UNPACKING) as lock:
             if lock is None:
@@ -321,12 +324,14 @@ class _Unpacking:
     def _take_studies(self) -> None:
         """The studies' own files, so that the store knows to whom the stages belong."""
         for member, (_, digest) in self.files.items():
-            path = self.store.root / member
+            path, parts = self.store.root / member, PurePosixPath(member).parts
             if not _STUDY.fullmatch(member) or len(self.outcome.refused) == len(self.stages):
                 continue
-            if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            check_inside(self.store.root, member)
+            if path.exists() and file_digest(path) != digest:
                 # Another study of that name is at home here.
-                path = path.parent.with_name(f"{path.parent.name}-{digest[:8]}") / path.name
+                path = path.parent.with_name(f"{parts[1]}-{digest[:8]}") / path.name
+                check_inside(self.store.root, f"{parts[0]}/{path.parent.name}/{path.name}")
             self.outcome.report = path
             if path.exists():
                 continue

@@ -37,13 +37,19 @@ from headstart.store.files import (
 )
 from headstart.store.forms import RECORD_FORM
 from headstart.store.locks import Lock, Locks
-from headstart.store.tensors import read
+from headstart.store.plain import check_inside, check_tree, inside, read_plain
+from headstart.store.tensors import INDEX, read
 
 if TYPE_CHECKING:
     import torch
 
 Status = Literal["absent", "partial", "running", "complete", "diverged", "failed", "cut"]
 Which = Literal["best", "last"]
+
+REPORTS, UNPACKED = "reports", ".unpacked"
+"""Folders of a store beside its stages: of reports, and the one in which files are unpacked."""
+MOST_RECORDS = 2**30
+"""Bytes of records that are read."""
 
 
 def store_folder(option: str | os.PathLike[str] | None) -> Path:
@@ -103,8 +109,7 @@ class Store:
         """What the JSON of one stage says."""
         folder = self.folder(identity)
         try:
-            result = self.result(identity)
-            stage = optional_json(folder / STAGE)
+            result, stage = self.result(identity), self.stage(identity)
         except Damaged as damage:
             return StageEntry(identity, "failed", None, None, f"{damage}; run its study again: it is done anew")
         if result is not None:
@@ -115,14 +120,14 @@ class Store:
             return StageEntry(identity, "absent", None, None)
         for status in ("failed", "cut"):
             note = folder / NOTES[status]
-            if note.exists():
-                first = note.read_text("utf-8", errors="replace").partition("\n")[0]
+            with contextlib.suppress(FileNotFoundError, Damaged):
+                first = read_plain(note).decode("utf-8", errors="replace").partition("\n")[0]
                 return StageEntry(identity, status, stage, None, first)
         return StageEntry(identity, "partial", stage, None)
 
     def damaged(self, identities: Iterable[str]) -> list[str]:
         """What is wrong with those of these stages that are finished, but for a result which cannot be read."""
-        entries = (self.entry(name) for name in identities if (self.folder(name) / RESULT).exists())
+        entries = (self.entry(name) for name in identities if os.path.lexists(self.folder(name) / RESULT))
         return [entry.message for entry in entries if entry.result is None]
 
     def listing(self) -> list[StageEntry]:
@@ -133,7 +138,7 @@ class Store:
     def find(self, prefix: str) -> str:
         """The identity that starts with these digits.
 
-        Raises: BadInput if none or several do.
+        Raises: BadInput if none or several do, or one of them is a link.
         """
         names = self.names()
         matches = sorted(name for name in names if name.startswith(prefix))
@@ -148,14 +153,14 @@ class Store:
 
     def stage(self, identity: str) -> dict[str, Any] | None:
         """`stage.json`: `name`, `spec`, `parent` (identity or None), `attempts`, `started`; or None."""
-        return optional_json(self.folder(identity) / STAGE)
+        return optional_json(inside(self.root, f"{self.folder(identity).name}/{STAGE}"))
 
     def result(self, identity: str) -> dict[str, Any] | None:
         """`result.json`, or None while there is none.
 
         Raises: Damaged where it is not what was written, or is of another stage; BadInput where its format is newer.
         """
-        result = optional_json(self.folder(identity) / RESULT)
+        result = optional_json(inside(self.root, f"{self.folder(identity).name}/{RESULT}"))
         if result is not None and result.get("identity") != identity:
             raise Damaged(f"{self.folder(identity) / RESULT}: {foreign(result)}")
         return result
@@ -167,7 +172,7 @@ class Store:
         """
         path, result = self.folder(identity) / RECORDS, self.result(identity)
         try:
-            content = path.read_bytes()
+            content = read_plain(path, MOST_RECORDS)
         except FileNotFoundError:
             return []
         if result is not None and result["files"].get(RECORDS) not in (None, hashlib.sha256(content).hexdigest()):
@@ -218,6 +223,7 @@ class Store:
         `document` goes into `stage.json`: `name`, `spec` and `parent`.
         """
         path = self.folder(identity)
+        self.check([identity])
         self.root.mkdir(parents=True, exist_ok=True)
         with self.lock(identity) as lock:
             if lock is None:
@@ -244,10 +250,26 @@ class Store:
         return self._locks.held(name)
 
     def names(self) -> list[str]:
-        """Identities of the stages that have a folder, sorted."""
+        """Identities of the stages that have a folder, sorted. Raises: BadInput where one of these is a link."""
         if not self.root.is_dir():
             return []
-        return sorted(path.name for path in self.root.iterdir() if IDENTITY.fullmatch(path.name))
+        with os.scandir(self.root) as entries:
+            folders = {entry.name: entry.is_symlink() for entry in entries if IDENTITY.fullmatch(entry.name)}
+        check_inside(self.root, *(name for name, is_link in folders.items() if is_link))
+        return sorted(folders)
+
+    def check(self, identities: Iterable[str] = ()) -> None:
+        """Look at all that work on these stages writes to or deletes, which a store of somebody else's may have put
+        elsewhere.
+
+        Raises: BadInput where a part of the store, or something in the folder of one of these stages, is a link, or a
+        pipe or a device where no damaged stage is.
+        """
+        check_inside(self.root, REPORTS)
+        for name in (self._locks.folder.name, INDEX, UNPACKED):
+            check_tree(self.root, name)
+        for name in identities:
+            check_tree(self.root, name, links=os.path.lexists(self.folder(name) / RESULT))
 
     def _finished(self, identity: str) -> dict[str, Any]:
         result = self.result(identity)

@@ -11,12 +11,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headstart.store.files import Damaged, disk_full, known_digest, publish, seal, sync_folder, unseal
+from headstart.store.plain import check_inside, inside
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +29,7 @@ LARGE = 2**16
 LEAST = 2**14
 """Bytes of all frozen tensors of a stage, below which they stay in its own files."""
 _KEY = "tensor"
+_NAME = re.compile(r"[0-9a-f]{64}\.safetensors|\..*\.tmp")
 
 
 def shared_names(
@@ -48,6 +51,7 @@ def keep(folder: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     A large tensor has a file of its own; the small ones are together in one.
     Raises: OSError (a full disk, say).
     """
+    check_inside(folder, FROZEN)
     large = [name for name in sorted(tensors) if tensors[name].nbytes >= LARGE]
     groups = {(name,): {_KEY: tensors[name]} for name in large}
     small = {name: tensors[name] for name in sorted(tensors.keys() - set(large))}
@@ -70,8 +74,8 @@ def read(folder: Path, files: Mapping[str, str]) -> dict[str, torch.Tensor]:
     tensors: dict[str, torch.Tensor] = {}
     for file in dict.fromkeys(files.values()):
         try:
-            content = unseal(folder / file)[0]
-        except FileNotFoundError:
+            content = unseal(inside(folder, file))[0]
+        except (FileNotFoundError, NotADirectoryError):
             raise Damaged(f"{folder / file}: is missing") from None
         names = [name for name in files if files[name] == file]
         tensors |= {name: (content[name] if name in content else content[_KEY]).clone() for name in names}
@@ -83,6 +87,8 @@ def put(root: Path, path: Path, write: Callable[[Path], None]) -> None:
 
     write: makes a file of this content; called only where the index of the store `root` has none that is sound.
     """
+    check_inside(root, f"{INDEX}/{path.name}")
+    check_inside(path.parent.parent, FROZEN)
     source = root / INDEX / path.name
     for folder in (path.parent, source.parent):
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,16 +116,20 @@ def put(root: Path, path: Path, write: Callable[[Path], None]) -> None:
 def prune(root: Path) -> None:
     """Delete files of the index that no stage holds any more."""
     index = root / INDEX
+    check_inside(root, INDEX)
     if not index.is_dir():
         return
     for path in index.iterdir():
+        if not _NAME.fullmatch(path.name):  # it is not ours
+            continue
         with contextlib.suppress(FileNotFoundError):  # another process did it
-            if path.stat().st_nlink == 1:
+            if path.lstat().st_nlink == 1:
                 path.unlink()
 
 
 def damaged_files(root: Path) -> list[str]:
     """Files of the index that are not what was kept, a line for each."""
+    check_inside(root, INDEX)
     paths = sorted((root / INDEX).iterdir()) if (root / INDEX).is_dir() else []
     return [f"{path}: its digest does not fit" for path in paths if not _sound(path)]
 
@@ -130,3 +140,5 @@ def _sound(path: Path) -> bool:
         return known_digest(path) == path.stem or path.name.endswith(".tmp")
     except FileNotFoundError:
         return True
+    except Damaged:
+        return False

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from headstart.store.files import NOTES, RECORDS, RESULT, STAGE, Damaged, decode_json, read_json, states
+from headstart.store.plain import inside, read_plain
 
 Stamp = tuple[int, int, int]
 """Inode, time and size of a file."""
@@ -47,12 +48,12 @@ def partial_files(folder: Path) -> dict[str, bytes]:
     """What another machine needs to go on with a stage: its states, the records before them, its attempts."""
     paths = states(folder)
     names = [STAGE, *([RECORDS] if paths else []), *(path.name for path in paths)]
-    return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
+    return {name: read_plain(folder / name, None) for name in names if (folder / name).is_file()}
 
 
 def finished_files(folder: Path) -> dict[str, bytes]:
     """Every file of a finished stage."""
-    return {name: (folder / name).read_bytes() for name in (RESULT, *read_json(folder / RESULT)["files"])}
+    return {name: read_plain(inside(folder, name), None) for name in (RESULT, *read_json(folder / RESULT)["files"])}
 
 
 class News:

@@ -14,7 +14,11 @@ import tomli_w
 
 from headstart.errors import BadInput, nearest
 from headstart.store.files import publish
+from headstart.store.plain import check_inside, check_tree
+from headstart.store.stages import REPORTS
 
+SOURCE = "source"
+"""Folder beside a page with the sources of plugins: a person may name them, nothing else imports them."""
 _ORIGIN = "# the report of "
 
 
@@ -146,9 +150,19 @@ def publish_study(document: Mapping[str, Any], folder: Path, origin: str) -> Non
 
     origin: which study it is, as a comment above it; empty for none.
     """
+    check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     head = f"{_ORIGIN}{json.dumps(origin)}\n" if origin else ""
     publish(folder / "study.toml", (head + to_toml(document)).encode())
+
+
+def check_folder(folder: Path) -> None:
+    """Raises: BadInput where a report of a store, or the code in another folder of a report, leads elsewhere."""
+    if folder.parent.name == REPORTS:
+        check_inside(folder.parent.parent, REPORTS)
+        check_tree(folder.parent, folder.name)
+    else:
+        check_tree(folder, SOURCE)
 
 
 def origin_of(folder: Path, root: Path | None = None) -> str | None:

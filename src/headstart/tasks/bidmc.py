@@ -99,7 +99,7 @@ class BidmcSpec(TaskSpec):
         include = {"vital", "length", "scale_target", "standardise", "val_share"}
         settings = self.model_dump(include=include | ({"stride", "test_share"} if self.source == "records" else set()))
         document = {"reader": self.reader, "files": stamps(self.files(data)), "seed": self.split_seed, **settings}
-        ready = prepared(data, f"bidmc-{self.source}", document, lambda builder: self._build(builder, data))
+        ready = prepared(f"bidmc-{self.source}", document, lambda builder: self._build(builder, data))
         return prepared_task(ready, "floats", width=2)
 
     def _names(self) -> tuple[str, str]:

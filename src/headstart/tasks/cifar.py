@@ -103,7 +103,7 @@ class CifarSpec(TaskSpec):
         if self.split == "drawn":
             document |= {"val": self.val, "seed": self.split_seed}
         name = "cifar10-grey" if features == 1 else "cifar10-colours"
-        return prepared(data, name, document, lambda builder: _write_splits(builder, self, base))
+        return prepared(name, document, lambda builder: _write_splits(builder, self, base))
 
 
 class ImageSpec(CifarSpec):
@@ -205,7 +205,7 @@ def colours(data: Path, task: str) -> Prepared:
     """
     root, files = find(data, task)
     document = {"reader": _READER, "files": stamps(files)}
-    return prepared(data, "cifar10", document, lambda builder: _write_images(builder, root, files))
+    return prepared("cifar10", document, lambda builder: _write_images(builder, root, files))
 
 
 def grey(pixels: np.ndarray) -> np.ndarray:

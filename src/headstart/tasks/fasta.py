@@ -99,7 +99,7 @@ class FastaSpec(TaskSpec):
         }
         if self.source in ("promoters", "files"):
             document |= self.model_dump(include={"organism" if self.source == "promoters" else "label_word"})
-        ready = prepared(data, f"fasta-{self.source}", document, lambda builder: self._build(builder, named))
+        ready = prepared(f"fasta-{self.source}", document, lambda builder: self._build(builder, named))
         return prepared_task(ready, "tokens", len(ALPHABETS[letters]), text=spoken(letters))
 
     def _letters(self) -> str:
@@ -241,7 +241,7 @@ class HomologySpec(TaskSpec):
     def load(self, data: Path) -> Task:
         named = self._named(data)
         document = {"reader": self.reader, "files": stamps(named.files), "length": self.length, "test": self.test}
-        ready = prepared(data, "homology", document, lambda builder: self._build(builder, named))
+        ready = prepared("homology", document, lambda builder: self._build(builder, named))
         return prepared_task(ready, "tokens", len(ALPHABETS["protein"]), text=spoken("protein"))
 
     def _names(self) -> dict[str, str]:

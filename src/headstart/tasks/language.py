@@ -65,7 +65,7 @@ class LanguageSpec(TaskSpec):
         files = self.files(data)
         settings = self.model_dump(include={"length", "val_share", "test_share"})
         document = {"reader": self.reader, "files": stamps(files), **settings}
-        ready = prepared(data, "language", document, lambda builder: self._build(builder, files))
+        ready = prepared("language", document, lambda builder: self._build(builder, files))
         return prepared_task(ready, "tokens", 256, labels=(), text=decoder(None))
 
     def _build(self, builder: Builder, files: tuple[Path, ...]) -> dict[str, Any]:

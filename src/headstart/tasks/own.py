@@ -202,7 +202,7 @@ class OwnSpec(TaskSpec):
             "files": stamps(self.files(data)),
             "given": sorted(self._paths(data)),
         }
-        return prepared(data, "own", document, lambda builder: self._build(builder, data), private=True)
+        return prepared("own", document, lambda builder: self._build(builder, data), private=True)
 
     def _build(self, builder: Builder, data: Path) -> dict[str, Any]:
         paths = self._paths(data)

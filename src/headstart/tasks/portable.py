@@ -62,7 +62,7 @@ def unpacked(facts: dict[str, Any], fetch: Callable[[], bytes]) -> Task:
             builder.save(name, array)
         return facts
 
-    ready = prepared(Path(), "received", {"content": facts["digest"]}, build, private=True)
+    ready = prepared("received", {"content": facts["digest"]}, build, private=True)
     return Task(
         Signature(**ready.facts["signature"]),
         **each_split(lambda name: ready.split(name, **ready.facts["splits"][name])),

@@ -104,16 +104,14 @@ class RetrievalSpec(TaskSpec):
         if self.source == "imdb_films":
             base, (root, read) = reviews(data, self.kind), find_addresses(data, self.kind)
             document |= {"reviews": base.fingerprint, "files": stamps(read), **drawn}
-            return prepared(data, "imdb-films", document, lambda builder: _pair_films(builder, self, base, root))
+            return prepared("imdb-films", document, lambda builder: _pair_films(builder, self, base, root))
         files = self._find(data)
         document["files"] = stamps(files.values())
         if "val" in files:
-            return prepared(data, "pairs", document, lambda builder: _build(builder, files, self.length))
+            return prepared("pairs", document, lambda builder: _build(builder, files, self.length))
         document |= drawn
-        whole = prepared(
-            data, "pairs", {**document, "drawn": None}, lambda builder: _build(builder, files, self.length)
-        )
-        return prepared(data, "pairs", document, lambda builder: _hold_out(builder, whole, self))
+        whole = prepared("pairs", {**document, "drawn": None}, lambda builder: _build(builder, files, self.length))
+        return prepared("pairs", document, lambda builder: _hold_out(builder, whole, self))
 
     def _find(self, data: Path) -> dict[str, Path]:
         if self.source == "files":

@@ -51,7 +51,7 @@ class SeriesSpec(TaskSpec):
         settings = self.model_dump(include={"name", "val_share", "standardise"})
         document = {"reader": self.reader, "files": stamps(named.files), "seed": self.split_seed, **settings}
         name = f"{self.kind}-{self.name}"
-        ready = prepared(data, name, document, lambda builder: self._build(builder, named))
+        ready = prepared(name, document, lambda builder: self._build(builder, named))
         return prepared_task(ready, "floats", ready.facts["width"])
 
     def _names(self) -> tuple[str, str]:

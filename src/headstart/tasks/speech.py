@@ -107,7 +107,7 @@ class SpeechSpec(TaskSpec):
         root, files = self._find(data)
         settings = self.model_dump(include={"source", "length", "pad", "resample", "val_share", "test_share"})
         document = {"reader": self.reader, "files": stamps(files), "seed": self.split_seed, **settings}
-        ready = prepared(data, f"speech-{self.source}", document, lambda builder: self._build(builder, root))
+        ready = prepared(f"speech-{self.source}", document, lambda builder: self._build(builder, root))
         mean, deviation = ready.facts["mean"], ready.facts["deviation"]
         return prepared_task(ready, "floats", width=1, scale=1 / deviation, shift=-mean / deviation)
 

@@ -12,8 +12,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from headstart.data.prepared import OLD, remembered
 from headstart.data.prepared import progress as watcher
+from headstart.data.prepared import remembered
 from headstart.data.splits import in_fold, stratified_order
 from headstart.errors import BadInput, OwnCall
 from headstart.sequence import IGNORE, Examples, Signature
@@ -391,7 +391,7 @@ def content(spec: TaskSpec, data: Path) -> str | None:
     if not stands:
         return digest({"fingerprint": fingerprint(whole.load(data))})
     key = {"spec": whole.document(), "files": stands, **({"reader": spec.reader} if spec.reader > 1 else {})}
-    return remembered(key, lambda: digest({"fingerprint": fingerprint(whole.load(data))}), data / OLD)
+    return remembered(key, lambda: digest({"fingerprint": fingerprint(whole.load(data))}))
 
 
 def data_folder(folder: str | os.PathLike[str] | None) -> Path:

@@ -95,7 +95,7 @@ class TextSpec(TaskSpec):
             document["least"] = self.least
         if self.split == "described":
             document |= {"val_share": self.val_share, "seed": self.split_seed}
-        return prepared(data, "text", document, lambda builder: _write_splits(builder, self, base))
+        return prepared("text", document, lambda builder: _write_splits(builder, self, base))
 
 
 def decoder(characters: str | None) -> Callable[[np.ndarray], str]:
@@ -212,7 +212,7 @@ def reviews(data: Path, task: str) -> Prepared:
     """
     root, files = find(data, task)
     document = {"reader": _READER, "files": stamps(files)}
-    return prepared(data, "imdb", document, lambda builder: _write_reviews(builder, root, files))
+    return prepared("imdb", document, lambda builder: _write_reviews(builder, root, files))
 
 
 def _write_reviews(builder: Builder, root: Path | None, files: tuple[Path, ...]) -> dict[str, Any]:

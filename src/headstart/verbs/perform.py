@@ -195,6 +195,7 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
         f"study {study.spec.name}: {many(len(study.plan.cells), 'run')} of {many(display.total, 'stage')}, "
         f"{display.done} done before"
     )
+    study.store.check(study.plan.every_stage)
     writable_folder("--store", study.store.root)
     outputs.check_apart(study)
     begin_report(study)

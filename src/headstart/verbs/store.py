@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -58,7 +59,7 @@ def verify_store(words: Sequence[str], folder: str | None) -> int:
 
 def _problems(store: Store, name: str) -> Iterator[str]:
     """What is wrong with a stage that is, or was, finished."""
-    if not (store.folder(name) / "result.json").exists():
+    if not os.path.lexists(store.folder(name) / "result.json"):
         return
     try:
         yield from damages(store.folder(name))
@@ -180,15 +181,15 @@ def _reached(contents: Contents, studies: Sequence[str], settings: dict[str, Any
         yield word, set().union(*(_planned(contents, word, scale, settings) for scale in _scales(word)))
     for folder in sorted(path for path in (contents.store.root / "reports").glob("*") if path.is_dir()):
         page, study = folder / "page.html", folder / "study.toml"
-        known = set[str](_ANCHOR.findall(page.read_text("utf-8", errors="replace"))) if page.exists() else set[str]()
+        known = set[str](_ANCHOR.findall(page.read_text("utf-8", errors="replace"))) if page.is_file() else set[str]()
         # A study that is newer than its page is running, or was broken off.
-        if page.exists() and (not study.exists() or study.stat().st_mtime_ns <= page.stat().st_mtime_ns):
+        if page.is_file() and (not study.is_file() or study.stat().st_mtime_ns <= page.stat().st_mtime_ns):
             yield f"reports/{folder.name}", known
-        elif study.exists():
+        elif study.is_file():
             try:
                 yield f"reports/{folder.name}", known | _planned(contents, str(study), None, settings)
             except BadInput as error:
-                if page.exists():
+                if page.is_file():
                     yield f"reports/{folder.name}", known
                     continue
                 way = "name what it needs (--plugin, --data), or delete the folder"

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from headstart.data.archives import reading
 from headstart.errors import BadInput
+from headstart.store.plain import leads_out
 
 Header = dict[str, tuple[str, tuple[int, ...]]]
 """Name of a tensor -> its type, in the words of the format, and its shape."""
@@ -73,13 +74,12 @@ class Folder:
         """The path of a file of the folder, or None where it is absent."""
         path = self.path / name
         try:
-            # Not `resolve`, which a link to itself stops with another error.
-            target, there = Path(os.path.realpath(path)), path.is_file()
+            target, there = leads_out(path, self._roots), path.is_file()
         except (OSError, ValueError) as error:  # a NUL, half a character, a name that is too long
             raise BadInput(
                 f"{self.path}: no file can be called {name[:80]!r} ({error}); download its index again"
             ) from None
-        if not any(target.is_relative_to(root) for root in self._roots):
+        if target is not None:
             raise BadInput(f"{path}: leads out of its folder, to {target}; put a copy of the file in its place")
         return path if there else None
 

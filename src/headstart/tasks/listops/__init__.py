@@ -87,11 +87,11 @@ class ListOpsSpec(GeneratedSpec):
         return Rules(self.data_seed, self.min_length, self.max_length, self.depth, self.arguments)
 
     def prepare(self, data: Path, workers: int = 1) -> None:
-        self._prepared(data, workers)
+        self._prepared(workers)
 
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput where the range holds too few expressions."""
-        ready = self._prepared(data, workers=1)
+        ready = self._prepared(workers=1)
         arrays = {name: np.asarray(array) for name, array in ready.arrays.items()}  # plain views of mapped files
         rows = {name: slice(first, first + getattr(self, name)) for name, first in self.firsts.items()}
         longest, shortest = int(np.diff(arrays["offsets"]).max()), int(np.diff(arrays["offsets"]).min())
@@ -111,13 +111,13 @@ class ListOpsSpec(GeneratedSpec):
             fingerprint=ready.fingerprint,
         )
 
-    def _prepared(self, data: Path, workers: int) -> Prepared:
+    def _prepared(self, workers: int) -> Prepared:
         rules = self.rules
         # `lra` and `rothermel` are the same symbols, so they share what is prepared.
         cut = self.variant == "fpt"
         sizes = {name: getattr(self, name) for name in SPLITS}
         document = {"generator": self.version, "rules": vars(rules), "sizes": sizes, "cut": cut}
-        return prepared(data, "listops", document, lambda b: _build(b, rules, sum(sizes.values()), cut, workers))
+        return prepared("listops", document, lambda b: _build(b, rules, sum(sizes.values()), cut, workers))
 
 
 def _build(builder: Builder, rules: Rules, total: int, cut: bool, workers: int) -> dict[str, Any]:
@@ -229,7 +229,7 @@ class ListOpsFilesSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         files = self.files(data)
         document = {"reader": self.version, "files": stamps(files)}
-        ready = prepared(data, "listops-files", document, lambda builder: _write_files(builder, files))
+        ready = prepared("listops-files", document, lambda builder: _write_files(builder, files))
         return prepared_task(ready, "tokens", len(SYMBOLS), labels=DIGITS, text=decode)
 
 

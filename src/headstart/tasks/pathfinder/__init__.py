@@ -82,17 +82,17 @@ class PathfinderSpec(GeneratedSpec):
         return Outline(signature, self.train, self.val, self.test, positions)
 
     def prepare(self, data: Path, workers: int = 1) -> None:
-        self._prepared(data, workers)
+        self._prepared(workers)
 
     def load(self, data: Path) -> Task:
-        ready = self._prepared(data, workers=1)
+        ready = self._prepared(workers=1)
         numbers = {name: first + np.arange(getattr(self, name)) for name, first in self.firsts.items()}
         task = grey_task(self.size, ready, numbers)
         note = "16 x 16 pixels are a size of our own, none of Long Range Arena's"
         baselines = tuple(Baseline(**line) for line in ready.facts["baselines"])
         return replace(task, baselines=baselines, notes=(note,) if self.size == 16 else ())
 
-    def _prepared(self, data: Path, workers: int) -> Prepared:
+    def _prepared(self, workers: int) -> Prepared:
         document = {
             "generator": self.version,
             "size": self.size,
@@ -100,7 +100,7 @@ class PathfinderSpec(GeneratedSpec):
             "sizes": {name: getattr(self, name) for name in SPLITS},
             "seed": self.data_seed,
         }
-        return prepared(data, "pathfinder", document, lambda builder: _build(self, builder, workers))
+        return prepared("pathfinder", document, lambda builder: _build(self, builder, workers))
 
 
 def grey_task(size: int, ready: Prepared, index: Mapping[str, np.ndarray]) -> Task:
@@ -196,7 +196,7 @@ class PathfinderFilesSpec(TaskSpec):
         files, folder = stamps(self.files(data)), self.folder(data)
         document = {"reader": self.version, "size": self.size, "skip": list(self.skip), "seed": self.split_seed}
         build = partial(_write_files, self, folder)
-        ready = prepared(data, "pathfinder-files", {**document, "files": files}, build)
+        ready = prepared("pathfinder-files", {**document, "files": files}, build)
         task = grey_task(self.size, ready, {name: np.asarray(ready.arrays[f"{name}_index"]) for name in SPLITS})
         repeated = ready.facts["repeated"]
         return replace(task, notes=(f"{repeated} images that repeat an earlier one are left out",) * (repeated > 0))
