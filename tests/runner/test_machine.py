@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +13,7 @@ import pytest
 import torch
 from support import stand_ins
 
+from headstart import __version__
 from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.limits import FreeMemory, cores
@@ -172,3 +176,40 @@ def test_run_says_before_it_trains_that_bfloat16_is_slow_here(
     with pytest.raises(pytest.fail.Exception, match="reached the models"):
         perform.run_study(study, study.runtime(device="cpu"))
     assert "no bfloat16 instructions" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the source, as of a checkout, that nothing has installed."""
+    folder = tmp_path / "src" / "headstart"
+    (folder / "runner").mkdir(parents=True)
+    monkeypatch.setattr(machine, "__file__", str(folder / "runner" / "machine.py"))
+    monkeypatch.delenv("HEADSTART_COMMIT", raising=False)
+    machine.release.cache_clear()
+    yield tmp_path
+    machine.release.cache_clear()
+
+
+def test_the_version_is_known_where_nothing_was_installed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> Any:
+        raise machine.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(machine.metadata, "distribution", absent)
+    assert machine.version("headstart") == __version__
+    assert machine.release() == f"{__version__} (commit not known: HEADSTART_COMMIT may name it)"
+    machine.release.cache_clear()
+    monkeypatch.setenv("HEADSTART_COMMIT", "1234abcd")
+    assert machine.release() == f"{__version__} (commit 1234abcd)"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_commit_of_a_checkout_is_recorded_and_that_files_differ_from_it(checkout: Path) -> None:
+    (checkout / "README.md").write_text("first")
+    (checkout / "src" / "headstart" / "a.py").write_text("")
+    for words in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -q -m first"):
+        subprocess.run(["git", "-C", str(checkout), *words.split()], check=True)
+    head = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    assert machine.release() == f"{__version__} (commit {head.stdout[:12]})"
+    machine.release.cache_clear()
+    (checkout / "README.md").write_text("second")
+    assert machine.release() == f"{__version__} (commit {head.stdout[:12]}-dirty)"

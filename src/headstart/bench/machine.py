@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from headstart.limits import memory
-from headstart.runner.machine import machine, version
+from headstart.runner.machine import machine, release, version
 
 BUSY = 0.25
 """Load per core above which other work is said aloud to have shared the machine."""
@@ -37,7 +37,7 @@ def setting(device: str, threads: int) -> dict[str, Any]:
         "threads": threads,
         "cores": cores,
         "torch": version("torch"),
-        "headstart": version("headstart"),
+        "headstart": release(),
         "date": date.today().isoformat(),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
     }

@@ -15,7 +15,7 @@ from headstart.data.card import Card
 from headstart.fit.occlusion import Occlusion
 from headstart.fit.settings import EMBEDDING, NETWORKS, PRETRAINED
 from headstart.plugins import plugins_of
-from headstart.runner.machine import version
+from headstart.runner.machine import release
 from headstart.sequence import IGNORE
 from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig, Preparation, Profile
 from headstart.serve.model import Served, in_own_unit
@@ -289,7 +289,7 @@ def served_model(
         missing=stage is not None and stage.task.signature.missing,
     )
     config = ModelConfig(
-        made_by=f"headstart {version('headstart')}",
+        made_by=f"headstart {release()}",
         layout=layout,
         preparation=preparation,
         network=None if stage is None or network is None else _network_config(stage, network.name, best[network.name]),

@@ -33,7 +33,7 @@ from headstart.fit.wording import answer, notes, split_in_words, title
 from headstart.limits import check_memory
 from headstart.runner.events import Event, Failed, Started
 from headstart.runner.job import Runtime, close_tasks
-from headstart.runner.machine import choose_device, default_workers, version
+from headstart.runner.machine import choose_device, default_workers, release, version
 from headstart.runner.perform import perform
 from headstart.sequence import IGNORE
 from headstart.serve.config import ENSEMBLE, NETWORK, Profile
@@ -304,7 +304,7 @@ class Fit:
                 partial(of_examples, served), split, answers.target, bool(labels), most=looked_at, seconds=seconds
             ),
             records={identity: list(self.store.records(identity)) for identity in stages},
-            versions={name: version(name) for name in ("headstart", "torch", "numpy")},
+            versions={"headstart": release(), **{name: version(name) for name in ("torch", "numpy")}},
             seeds=tuple(sorted({cell.seed for cell in self.study.cells})),
             again=self.again is not None,
         )

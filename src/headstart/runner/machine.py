@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import platform
 import re
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -27,6 +29,9 @@ SLOW_BFLOAT16 = (
 
 WORKER = 4 * 10**8
 """Bytes that a worker takes with its libraries, and a small network."""
+
+NO_COMMIT = "commit not known: HEADSTART_COMMIT may name it"
+_GIT = 5.0  # seconds that git may take
 
 # Names of glibc's malloc.h
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
@@ -122,15 +127,62 @@ def slow_precision(precisions: Iterable[str], device: str) -> str | None:
 
 @cache
 def version(package: str) -> str:
-    """The installed version of a package; of torch with its build."""
+    """The installed version of a package; of torch with its build. That of headstart is the code's own, which is known
+    where nothing has installed it, too.
+    """
     if package == "torch":
         import torch
 
         return str(torch.__version__)
+    if package == "headstart":
+        return str(vars(sys.modules["headstart"])["__version__"])
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+@cache
+def release() -> str:
+    """What results are made by: the version of headstart, with the commit unless it is installed as that version.
+
+    The commit is that of the checkout (`-dirty` where files differ from it), of what pip installed out of a repository,
+    or HEADSTART_COMMIT, for copies of the source that have neither.
+    """
+    number, package = version("headstart"), Path(__file__).parents[1]
+    try:
+        installed = metadata.distribution("headstart")
+        origin = json.loads(installed.read_text("direct_url.json") or "{}")
+        alone = Path(str(installed.locate_file("headstart"))).resolve() == package
+    except (metadata.PackageNotFoundError, ValueError):
+        alone, origin = False, {}
+    commit = _checked_out(package.parents[1]) or os.environ.get("HEADSTART_COMMIT", "")
+    commit = commit or str(origin.get("vcs_info", {}).get("commit_id", ""))[:12]
+    if commit:
+        return f"{number} (commit {commit})"
+    return number if alone else f"{number} ({NO_COMMIT})"
+
+
+def _checked_out(folder: Path) -> str:
+    """The commit of headstart's own checkout in this folder; empty where it is none, or git does not answer."""
+    if not (folder / ".git").exists() or not (folder / "src" / "headstart").is_dir():
+        return ""
+    words = [
+        "git",
+        "--no-optional-locks",
+        "-C",
+        str(folder),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=12",
+        "--exclude=*",
+    ]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(words, env=own, capture_output=True, text=True, timeout=_GIT, check=True)
+        return done.stdout.strip()
+    return ""
 
 
 @cache

@@ -17,7 +17,7 @@ from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Engine, Job, Probe, Runtime, loaded_task
 from headstart.runner.local import Stop
-from headstart.runner.machine import choose_device, machine, torch_settings, use_device, version
+from headstart.runner.machine import choose_device, machine, release, torch_settings, use_device, version
 from headstart.store import ClaimedStage, Damaged, LostLock, SaveTimes, Store, disk_full
 from headstart.store.saving import SHARE
 from headstart.training.distributed import ALONE, LostRank, RankFailed, Ranks, joined, own_device
@@ -335,7 +335,7 @@ class _Attempt:
         names = ("headstart", "torch", "numpy", "safetensors")
         versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
         ran = self.ran
-        versions["torch"] = ran["torch"]
+        versions |= {"headstart": release(), "torch": ran["torch"]}
         return {
             "versions": versions,
             "machine": machine(self.device),

@@ -22,7 +22,7 @@ from headstart.report.content import Content, read_content
 from headstart.report.tables.model import to_rich
 from headstart.report.tables.scores import PAGE_ONLY, check_pivot, make_table
 from headstart.runner.job import Runtime
-from headstart.runner.machine import choose_device, keep_freed_memory
+from headstart.runner.machine import NO_COMMIT, choose_device, keep_freed_memory, release
 from headstart.runner.perform import perform
 from headstart.runner.ranks import check_ranks, follows
 from headstart.spec import digest
@@ -181,6 +181,8 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
     slots, out = _slots(runtime), console()
     keep_freed_memory()
     out.print(f"store {study.store.root}")
+    if NO_COMMIT in release():
+        out.print(f"headstart {release()}")
     print_scale(study)
     if not runtime.on:
         print_precision(study.plan, choose_device(runtime.device))

@@ -203,6 +203,6 @@ def _message(error: Exception) -> str | None:
         name = re.sub(
             r"\.([^/]+)\.[0-9a-f]{16}\.tmp$", r"\1", str(error.filename)
         )  # a file is written beside its place first
-        return f"{name}: {error.strerror}; make room or give access there, or name another folder"
+        return f"{name}: {error.strerror}; give access there, or name another folder"
     # A word of the command line is off: typer's own message says which.
     return error.format_message() if hasattr(error, "format_message") else None
