@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import platform
-import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from harness import PAGES, with_section, write
 
 from headstart.sequence import Examples, Signature
 from headstart.spec import merge, read
@@ -33,7 +33,7 @@ from headstart.tasks import Task
 from headstart.tasks.text import TextSpec
 from headstart.training import features
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "backbones.md"
+PAGE = PAGES / "backbones.md"
 TITLE = "# Backbones: what they cost\n"
 POSITIONS, FEATURES = 64, 16
 SIZES = {
@@ -179,15 +179,6 @@ SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
 }
 
 
-def write(heading: str, text: str) -> None:
-    """Put a section into the page, in place of the one of its heading."""
-    page = PAGE.read_text("utf-8") if PAGE.exists() else TITLE
-    section = f"## {heading}\n\n{text}\n"
-    pattern = re.compile(rf"^## {re.escape(heading)}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-    page = pattern.sub(lambda _: section + "\n", page) if pattern.search(page) else f"{page.rstrip()}\n\n{section}"
-    PAGE.write_text(page.rstrip() + "\n", "utf-8")
-
-
 def main() -> None:
     """Measure the sections that are asked for."""
     parser = argparse.ArgumentParser()
@@ -201,7 +192,8 @@ def main() -> None:
         text = f"{measure()}\n\n{settings.machine}, torch {torch.__version__}, {datetime.now(UTC).date()}; `python benchmarks/backbones.py {name}`."
         print(f"## {heading}\n\n{text}\n")
         if settings.write:
-            write(heading, text)
+            page = PAGE.read_text("utf-8") if PAGE.exists() else TITLE
+            write(PAGE, with_section(page, heading, text))
 
 
 if __name__ == "__main__":

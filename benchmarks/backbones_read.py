@@ -10,10 +10,8 @@ command's is, imports apart. Processor time stands beside the clock's, which on 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -24,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from harness import markdown, parser_of, with_section, write
 from safetensors.torch import save_file
 
 from headstart.bench.machine import sentence, setting
@@ -35,7 +34,7 @@ from headstart.models.checkpoints.read import fields_of
 NAME = "gpt2"
 GOAL_READ, GOAL_PLAN = 5.0, 0.3
 ROUNDS = 3
-TITLE, HEADING = "# Backbones: what they cost", "## Reading pretrained weights"
+TITLE, HEADING = "# Backbones: what they cost", "Reading pretrained weights"
 STUDY = """
 name = "backbone"
 [stages.gpt2]
@@ -135,34 +134,23 @@ def reading() -> str:
         ("a plan of six runs with it, from then on", plans["with"], ""),
         ("the same plan without it", plans["without"], ""),
     ]
-    lines = [f"| {text} | {clock:.2f} s | {processor:.2f} s | {goal} |" for text, (clock, processor), goal in rows]
-    return "\n".join(
-        [
-            f"Random weights of GPT-2's size, {size / 1e6:,.0f} MB; {stored / 1e6:,.0f} MB in the store. A later plan is "
-            f"{slower:.2f} s slower with them (goal: {GOAL_PLAN:g} s).",
-            "",
-            "| | clock | processor | goal |",
-            "|---|---:|---:|---:|",
-            *lines,
-        ]
+    lines = [[text, f"{clock:.2f} s", f"{processor:.2f} s", goal] for text, (clock, processor), goal in rows]
+    return (
+        f"Random weights of GPT-2's size, {size / 1e6:,.0f} MB; {stored / 1e6:,.0f} MB in the store. A later plan is "
+        f"{slower:.2f} s slower with them (goal: {GOAL_PLAN:g} s).\n\n"
+        + "\n".join(markdown(["", "clock", "processor", "goal"], lines))
     )
 
 
 def main() -> None:
     """Measure, and print or write the section."""
-    parser = argparse.ArgumentParser()
+    parser = parser_of(__doc__)
     parser.add_argument("--write", type=Path)
     page = parser.parse_args().write
-    made = sentence(setting("cpu", 1))
-    section = (
-        f"{HEADING}\n\n{reading()}\n\nMeasured {made}. `python benchmarks/backbones_read.py` makes this section.\n"
-    )
-    if page is None:
-        print(section)
-        return
-    text = page.read_text("utf-8") if page.is_file() else TITLE
-    parts = [part for part in re.split(r"(?m)^(?=## )", text) if not part.startswith(f"{HEADING}\n")]
-    page.write_text("\n\n".join(part.strip() for part in [*parts, section]) + "\n", "utf-8")
+    section = f"{reading()}\n\nMeasured {sentence(setting('cpu', 1))}. `python benchmarks/backbones_read.py` makes this section."
+    print(section)
+    if page is not None:
+        write(page, with_section(page.read_text("utf-8") if page.is_file() else TITLE, HEADING, section))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ reporting sets, docs/benchmarks/fit.md, and all rows beside it as JSON.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import os
@@ -22,12 +21,11 @@ import resource
 import subprocess
 import sys
 import time
-import tomllib
 import venv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import mean
@@ -35,19 +33,35 @@ from typing import Any
 
 import numpy as np
 from fit_rivals import GIVEN_UP
-from own_results import CHARACTERS, RESIDUES, Set, all_sets, other_sets
+from harness import (
+    CHARACTERS,
+    HERE,
+    NONE,
+    PAGES,
+    RESIDUES,
+    Set,
+    all_sets,
+    days_of,
+    files_of,
+    filled,
+    markdown,
+    once,
+    other_sets,
+    parser_of,
+    plain_name,
+    sets_of,
+    write,
+)
 from scipy import stats
 
 from headstart.data import read_sequences
 from headstart.data.sequences import Sequences
-from headstart.data.splits import dealt
 from headstart.errors import BadInput
 from headstart.models.checkpoints.read import read_checkpoint
 from headstart.runner.machine import machine, version
 from headstart.study.words import listed
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "benchmarks" / "fit.md"
+PAGE = PAGES / "fit.md"
 OURS = "fit"
 RIVALS = ("minirocket", "multirocket_hydra", "quant", "boosting", "inception")
 MANTIS, NGRAMS = "mantis", "ngrams"
@@ -87,12 +101,6 @@ PARTS = ("choosing", "reporting", "other")
 """Of fit_against.toml."""
 LETTERS = ("DNA", "proteins", "text")
 """Families of sets that n-grams can be counted of."""
-
-
-def sets_of(part: str | None) -> list[str]:
-    """Names of the sets of a part (None: of all), in the order of the list."""
-    table = tomllib.loads((HERE / "fit_against.toml").read_text("utf-8"))
-    return [name for names in table.values() for name in names] if part is None else list(table[part])
 
 
 @dataclass(frozen=True)
@@ -146,24 +154,6 @@ def environment(folder: Path, packages: Path) -> Path:
     return python
 
 
-def files_of(dataset: Set, work: Path) -> tuple[Path, Path]:
-    """The train and the test file; without an official test split a fifth of the rows, each class in proportion."""
-    folder = work / "files" / _plain(dataset.name)
-    train, test, _ = dataset.files(folder)
-    if test is not None:
-        return train, test
-    both = folder / f"kept{train.suffix}", folder / f"held{train.suffix}"
-    if not all(path.exists() for path in both):
-        rows = read_sequences(train, dataset.layout)
-        sides = dealt(rows.codes(rows.classes), rows.copies(), {"test": 0.2}, 0)
-        lines = train.read_text("utf-8").splitlines(keepends=True)
-        head, body = (lines[:0], lines) if dataset.layout.header is False else (lines[:1], lines[1:])
-        for path, side in zip(both, ("train", "test"), strict=True):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join([*head, *(body[row] for row in sides[side].tolist())]), "utf-8")
-    return both
-
-
 def arrays_of(dataset: Set, work: Path) -> tuple[Path, Sequences]:
     """The file of (n, F, L) arrays that rivals read, and the test rows.
 
@@ -173,7 +163,7 @@ def arrays_of(dataset: Set, work: Path) -> tuple[Path, Sequences]:
     paths = files_of(dataset, work)
     train = read_sequences(paths[0], dataset.layout)
     test = read_sequences(paths[1], train.layout.fixed())
-    out = work / "files" / f"{_plain(dataset.name)}.npz"
+    out = work / "files" / f"{plain_name(dataset.name)}.npz"
     if not out.exists():
         longest = int(max(train.lengths.max(), test.lengths.max()))
         longest = min(longest, POSITIONS) if _is_text(train) else longest
@@ -222,12 +212,7 @@ def _dense(rows: Sequences, longest: int) -> np.ndarray:
 
 
 def measure(dataset: Set, method: str, seed: int, work: Path, methods: Methods) -> dict[str, Any]:
-    """One method on one set, as JSON material; read again where it is finished."""
-    name = f"{_plain(dataset.name)}-{method}{methods.variant(method)}-{seed}"
-    path = work / "results" / f"{name}.json"
-    if path.exists():
-        known: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        return known
+    """One method on one set, as JSON material."""
     arrays, test = arrays_of(dataset, work)
     command = [] if method == OURS else methods.command(method, seed, arrays, work / "rival.json")
     begun, used = time.monotonic(), _processor_seconds()
@@ -247,7 +232,7 @@ def measure(dataset: Set, method: str, seed: int, work: Path, methods: Methods) 
     took, used = time.monotonic() - begun, _processor_seconds() - used
     right = [a == b for a, b in zip(predicted, test.labels, strict=bool(predicted))]
     sizes = {"test": len(test), "length": int(test.lengths.max()), "classes": len(test.classes)}
-    row = {
+    return {
         "set": dataset.name,
         "method": method,
         "seed": seed,
@@ -262,15 +247,12 @@ def measure(dataset: Set, method: str, seed: int, work: Path, methods: Methods) 
         **sizes,
         **more,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(row, indent=1), "utf-8")
-    return row
 
 
 def _fit(dataset: Set, seed: int, work: Path, seconds: float) -> tuple[list[str], dict[str, Any]]:
     """`headstart fit` on train alone, in a folder of its own, and `headstart predict` on test."""
     train, test = files_of(dataset, work)
-    folder = work / "fits" / f"{_plain(dataset.name)}-{seconds:g}s-{seed}"
+    folder = work / "fits" / f"{plain_name(dataset.name)}-{seconds:g}s-{seed}"
     words = [f"{name}={json.dumps(value)}" for name, value in dataset.layout.model_dump(exclude_unset=True).items()]
     command = [sys.executable, "-m", "headstart"]
     options = ["--test-share", "0", "--time", f"{seconds:g}s", "--workers", "0", "--device", "cpu"]
@@ -299,10 +281,6 @@ def _rival(command: Sequence[str], work: Path, train: Sequences) -> tuple[list[s
     subprocess.run(command, check=True, capture_output=True, timeout=LIMIT, env=variables)
     answer = json.loads((work / "rival.json").read_text("utf-8"))
     return [train.classes[code] for code in answer.pop("predicted")], answer
-
-
-def _plain(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name)
 
 
 def averaged(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, tuple[float, float, int]]]:
@@ -359,16 +337,10 @@ def lines_of(
         best = max(row[m][0] for m in methods if m in row)
         cells = []
         for m in methods:
-            text = f"{row[m][0]:.3f} ({row[m][1]:.0f} s)" if m in row else "\N{EM DASH}"
+            text = f"{row[m][0]:.3f} ({row[m][1]:.0f} s)" if m in row else NONE
             cells.append(f"**{text}**" if m in row and row[m][0] == best else text)
-        text = f"{gap(name):+.3f}".replace("-", "\N{MINUS SIGN}") if OURS in row and len(row) > 1 else "\N{EM DASH}"
+        text = f"{gap(name):+.3f}".replace("-", "\N{MINUS SIGN}") if OURS in row and len(row) > 1 else NONE
         yield [name, text, *cells]
-
-
-def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]], names: int = 1) -> list[str]:
-    """A table in Markdown, its first `names` columns of text."""
-    rule = ["---"] * names + ["---:"] * (len(heads) - names)
-    return ["| " + " | ".join(line) + " |" for line in (heads, rule, *lines)]
 
 
 def against_each(
@@ -402,14 +374,6 @@ SUMMARY = ("method", "mean rank", "mean accuracy", "median processor seconds", "
 AGAINST = ("rival", "sets", "wins / ties / losses", "difference", "p", "more seconds")
 
 
-GAINS = """## What each change gained on validation
-
-What competing kernels and quantiles beside random kernels gain on train rows of choosing sets stands in
-[fit-features.md](fit-features.md), what the choice on folds and the second fit gain in [fit-choice.md](fit-choice.md) and
-[fit-again.md](fit-again.md), and every default with its gain in [own.md](../results/own.md#defaults-and-what-they-gained-on-validation).
-"""
-
-
 def page(
     parts: Mapping[str, Mapping[str, Any]],
     methods: Sequence[str],
@@ -420,130 +384,93 @@ def page(
     """The page: the reporting sets first, losses first, then the choosing sets and the others. measured: a row per result."""
     everywhere, methods = methods, [method for method in methods if method != NGRAMS]
     failed = _lacking({name: parts[name] for name in ("choosing", "reporting")}, methods, measured)
-    text = [
-        "# What `fit` serves, against the classifiers that you could have run",
-        "",
-        f"`headstart fit` at `--time {fit_time:g}s` a set. Its default, 300 s, is not compared with the rivals on this page; "
-        "[own.md](../results/own.md) has what it serves then.",
-        "",
-    ]
-    for part, title in (("reporting", "Sets for reporting"), ("choosing", "Sets that defaults were chosen on")):
-        table = parts[part]
-        if not table:
-            text += [f"## {title}", "", "Not measured yet.", ""]
-            continue
-        letters = [name for name in table if name.startswith(("promoters", "splice"))]
-        numbers = {name: row for name, row in table.items() if name not in letters}
-        whole = [name for name, row in table.items() if all(m in row for m in methods)]
-        lost = sum(
-            row[OURS][0] < max(v[0] for m, v in row.items() if m != OURS and m in methods)
-            for name, row in table.items()
-            if name in whole
-        )
-        text += [
-            f"## {title}",
-            "",
-            f"{len(table)} of {len(sets_of(part))} sets are measured with some method, {len(whole)} with all of them; on {lost} of "
-            "those a rival is more accurate than `fit`.",
-            "",
-            *markdown(SUMMARY, summary(table, methods)),
-            "",
-            *(_without(SEEN, table, methods) if SEEN in table else []),
-            "`fit` against each rival over the sets that both have: the mean difference in test accuracy with its 95 % "
-            "t-interval over sets, p of Wilcoxon's signed-rank test (not corrected for the number of rivals), and how many "
-            "more processor seconds `fit` took on the middle set.",
-            "",
-            *markdown(AGAINST, against_each(table, methods)),
-            "",
-            "The rivals read series of numbers, so that DNA, of which `fit` counts n-grams, may not suit them. Without the "
-            f"{len(letters)} sets of DNA:",
-            "",
-            *markdown(SUMMARY, summary(numbers, methods)),
-            "",
-            *markdown(AGAINST, against_each(numbers, methods)),
-            "",
-            *([f"Not measured: {'; '.join(failed)}.", ""] if failed and part == "reporting" else []),
-            "Test accuracy, with the processor seconds of the whole process. The gap is that of `fit` to the best rival on the test "
-            "set, which nobody can choose in advance; the largest losses come first.",
-            "",
-            *markdown(["set", "gap", *(TITLES[m] for m in methods)], list(lines_of(table, methods))),
-            "",
-        ]
-    text += _others(parts, everywhere, measured)
-    return "\n".join(
-        [
-            *text,
-            GAINS,
-            "## How it was measured",
-            "",
-            f"`python benchmarks/fit_against.py --data DIR --fit-time {fit_time:g} --seeds {seeds}`, {_of_days(measured)}, "
-            f"headstart {version('headstart')}, one thread each. Seconds are processor time, because other "
-            "work ran on the machine. `headstart fit` read the train rows alone, with `--test-share 0` and the time above; the "
-            "rivals ran in an environment of their own (benchmarks/fit_against.txt). Which sets are for reporting was decided before "
-            "the first run (benchmarks/fit_against.toml says how). For the rivals, short sequences are padded with their last value, "
-            "and DNA is four channels of 0 and 1. InceptionTime is one network instead of an ensemble of five, trained with one cycle of "
-            f"its learning rate for at most two minutes{_of_epochs(measured)}. {_of_mantis(methods)} {_of_splits(measured)}"
-            "One default changed after "
-            "a first look at these rows: with 20 s, `fit` had chosen on one fold of Worms and served the worse of two models (0.558); the choice over folds now comes before a "
-            "network, and every set was fitted again. Earlier pages of this project printed test scores of most of these sets, so "
-            "that the authors of its defaults had seen them.",
-            "",
-        ]
+    return filled(
+        "fit",
+        fit_time=fit_time,
+        reporting=_part("reporting", "Sets for reporting", parts["reporting"], methods, failed),
+        choosing=_part("choosing", "Sets that defaults were chosen on", parts["choosing"], methods, []),
+        other=_others(parts, everywhere, measured),
+        seeds=seeds,
+        days=_of_days(measured),
+        version=version("headstart"),
+        epochs=_of_epochs(measured),
+        mantis=_of_mantis(methods),
+        splits=_of_splits(measured),
     )
 
 
-def _without(
-    seen: str, table: Mapping[str, Mapping[str, tuple[float, float, int]]], methods: Sequence[str]
-) -> list[str]:
+def _part(
+    part: str,
+    title: str,
+    table: Mapping[str, Mapping[str, tuple[float, float, int]]],
+    methods: Sequence[str],
+    failed: Sequence[str],
+) -> str:
+    """A section of sets for one purpose. failed: what was not measured."""
+    if not table:
+        return f"## {title}\n\nNot measured yet."
+    letters = [name for name in table if name.startswith(("promoters", "splice"))]
+    numbers = {name: row for name, row in table.items() if name not in letters}
+    whole = [row for row in table.values() if all(m in row for m in methods)]
+    return filled(
+        "fit-part",
+        title=title,
+        measured=len(table),
+        sets=len(sets_of(part)),
+        whole=len(whole),
+        lost=sum(row[OURS][0] < max(v[0] for m, v in row.items() if m != OURS and m in methods) for row in whole),
+        summary=markdown(SUMMARY, summary(table, methods)),
+        without=_without(SEEN, table, methods) if SEEN in table else "",
+        against=markdown(AGAINST, against_each(table, methods)),
+        letters=len(letters),
+        summary_of_numbers=markdown(SUMMARY, summary(numbers, methods)),
+        against_on_numbers=markdown(AGAINST, against_each(numbers, methods)),
+        lacking=f"Not measured: {'; '.join(failed)}." if failed else "",
+        lines=_lines(table, methods),
+    )
+
+
+def _lines(table: Mapping[str, Mapping[str, tuple[float, float, int]]], methods: Sequence[str]) -> list[str]:
+    return markdown(["set", "gap", *(TITLES[m] for m in methods)], list(lines_of(table, methods)))
+
+
+def _without(seen: str, table: Mapping[str, Mapping[str, tuple[float, float, int]]], methods: Sequence[str]) -> str:
     """A sentence: the first two methods by mean rank on the other sets."""
+    others = {name: row for name, row in table.items() if name != seen}
     first = [
         f"{title} has a mean rank of {rank} and a mean accuracy of {accuracy}"
-        for title, rank, accuracy, *_ in summary({name: row for name, row in table.items() if name != seen}, methods)[
-            :2
-        ]
+        for title, rank, accuracy, *_ in summary(others, methods)[:2]
     ]
-    return [f"Without {seen}, after a look at whose test rows a default was changed (below): {', '.join(first)}.", ""]
+    return f"Without {seen}, after a look at whose test rows a default was changed (below): {', '.join(first)}."
 
 
 def _others(
     parts: Mapping[str, Mapping[str, Any]], methods: Sequence[str], measured: Sequence[Mapping[str, Any]]
-) -> list[str]:
+) -> str:
     """Images, texts, proteins and lists, with n-grams as a rival of all sets of letters."""
     table = parts["other"]
     if not table:
-        return []
+        return ""
     failed = _lacking({"other": table}, [m for m in methods if m != NGRAMS], measured)
     letters = {name: row for part in parts.values() for name, row in part.items() if NGRAMS in row}
     dna = {name: row for name, row in letters.items() if name not in table}
-    return [
-        "## Images, texts, proteins and nested lists",
-        "",
-        "No series, and in no list above: 1,000 train and 1,000 test rows of images row by row (784 and 1,024 grey values), "
-        f"film reviews (2,084 test rows), proteins of at most {RESIDUES} residues and short ListOps of at most {CHARACTERS:,} characters. "
-        f"The rivals above read proteins as channels of 0 and 1 and texts as the codes of their first {POSITIONS:,} characters. "
-        "TF-IDF, words or runs of letters with logistic regression, both chosen on three folds (scikit-learn), reads letters alone.",
-        "",
-        *markdown(["set", "gap", *(TITLES[m] for m in methods)], list(lines_of(table, methods))),
-        "",
-        *markdown(AGAINST, against_each(table, methods)),
-        "",
-        *([f"Not measured: {'; '.join(failed)}.", ""] if failed else []),
-        *(["TF-IDF on the sets of DNA of the two lists above:", ""] if dna else []),
-        *(
-            markdown(["set", "gap", *(TITLES[m] for m in (OURS, NGRAMS))], list(lines_of(dna, (OURS, NGRAMS))))
-            if dna
-            else []
-        ),
-        "",
-    ]
+    return filled(
+        "fit-other",
+        residues=RESIDUES,
+        characters=CHARACTERS,
+        positions=POSITIONS,
+        lines=_lines(table, methods),
+        against=markdown(AGAINST, against_each(table, methods)),
+        lacking=f"Not measured: {'; '.join(failed)}." if failed else "",
+        dna_title="TF-IDF on the sets of DNA of the two lists above:" if dna else "",
+        dna=_lines(dna, (OURS, NGRAMS)) if dna else "",
+    )
 
 
 def _of_days(measured: Sequence[Mapping[str, Any]]) -> str:
     """When and where the rows were measured."""
-    dates = sorted({row["date"] for row in measured})
-    return (
-        f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {listed(sorted({row['machine'] for row in measured}))}"
-    )
+    machines = listed(sorted({row["machine"] for row in measured}))
+    return f"{days_of([row['date'] for row in measured])}, {machines}"
 
 
 def _lacking(
@@ -597,7 +524,7 @@ def _of_mantis(methods: Sequence[str]) -> str:
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description="What `headstart fit` serves against other classifiers.")
+    words = parser_of(__doc__)
     words.add_argument("--data", type=Path, required=True)
     words.add_argument("--work", type=Path, default=Path("runs/fit-against"))
     words.add_argument(
@@ -628,7 +555,8 @@ def main() -> None:
             asked = part == options.part or (options.part is None and not options.sets) or name in options.sets
             for method in options.methods if asked and not options.write else []:
                 for seed in range(options.seeds if method != NGRAMS or known[name].family in LETTERS else 0):
-                    row = measure(known[name], method, seed, work, methods)
+                    path = work / "results" / f"{plain_name(name)}-{method}{variants[method]}-{seed}.json"
+                    row = once(path, partial(measure, known[name], method, seed, work, methods))
                     shown = "failed" if row["accuracy"] is None else f"{row['accuracy']:.4f}"
                     print(
                         f"{name:28} {method:18} {seed} {shown} {row['seconds']:8.1f} s",
@@ -636,7 +564,9 @@ def main() -> None:
                         flush=True,
                     )
             for method in options.methods:
-                for path in sorted((work / "results").glob(f"{_plain(name)}-{method}{variants[method]}-[0-9]*.json")):
+                for path in sorted(
+                    (work / "results").glob(f"{plain_name(name)}-{method}{variants[method]}-[0-9]*.json")
+                ):
                     rows.append(json.loads(path.read_text("utf-8")))
         parts[part] = averaged(rows)
         measured += rows
@@ -644,9 +574,8 @@ def main() -> None:
         for line in summary(parts[part], [m for m in options.methods if m != NGRAMS]):
             print("  ", "  ".join(line))
     if options.write:
-        PAGE.write_text(page(parts, options.methods, options.fit_time, options.seeds, measured), "utf-8")
         PAGE.with_suffix(".json").write_text(json.dumps(measured, indent=1) + "\n", "utf-8")
-        print(PAGE)
+        write(PAGE, page(parts, options.methods, options.fit_time, options.seeds, measured))
 
 
 if __name__ == "__main__":

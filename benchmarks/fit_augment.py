@@ -10,15 +10,11 @@ fold that is left out: at the rate with the best mean, as `fit` chooses it.
 
 from __future__ import annotations
 
-import argparse
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fit_against import files_of, markdown, sets_of
-from fit_choice import gain
-from own_results import Set, all_sets
+from harness import PAGES, Set, all_sets, files_of, filled, gain_text, made_here, markdown, parser_of, sets_of, write
 
 from headstart.fit.budget import whole_amount
 from headstart.fit.defaults import FEW_ROWS, FOLDS, shape_of
@@ -27,13 +23,11 @@ from headstart.fit.plan import study_table, with_places
 from headstart.fit.settings import FitSettings
 from headstart.fit.source import read_source
 from headstart.runner.job import Runtime
-from headstart.runner.machine import machine, version
 from headstart.runner.perform import perform
 from headstart.store import Store
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "fit-augment.md"
 WAYS = {
     "none": [],
     "jitter": ["jitter"],
@@ -75,7 +69,7 @@ def measured(dataset: Set, work: Path, folds: int) -> tuple[int, dict[str, np.nd
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description="What changed train sequences gain.")
+    words = parser_of(__doc__)
     words.add_argument("--data", type=Path, required=True)
     words.add_argument("--work", type=Path, default=Path("runs/fit-augment"))
     words.add_argument("--folds", type=int, default=FOLDS, help="how many of the five folds are validated on")
@@ -93,28 +87,21 @@ def main() -> None:
         lines.append([name, f"{rows:,}", *(f"{x:.3f} ({y:.3f})" for x, y in zip(accuracy[-1], loss[-1], strict=True))])
         print("  ".join(lines[-1]), flush=True)
     table, losses = np.array(accuracy), np.array(loss)
-    gains = [f"{way} {gain(table[:, i] - table[:, 0])}" for i, way in enumerate(WAYS) if i]
-    less = [f"{way} {gain(losses[:, i] - losses[:, 0])}" for i, way in enumerate(WAYS) if i]
-    page = [
-        "# What changed train sequences gain",
-        "",
-        *markdown(["set", "rows", *WAYS], lines),
-        "",
-        f"Validation accuracy (loss) of the network that `fit` trains from random weights, on average over {options.folds} "
-        f"of {FOLDS} folds of the train rows, at the better of its two rates; no test row was read. Over the {len(lines)} "
-        f"sets accuracy gains (mean over sets with its 95 % interval): {', '.join(gains)}; the loss changes by "
-        f"{', '.join(less)}.",
-        "",
-        "No way gains 0.01 of accuracy on average, so that `fit` augments nothing unless `--augment` asks for it. One validation "
-        "row more or less is 0.017 of the accuracy on ECG200, 0.043 on ArrowHead and 0.008 on OSULeaf.",
-        "",
-        f"`python benchmarks/fit_augment.py --data DIR --folds {options.folds} --write`, {date.today().isoformat()}, "
-        f"{machine()}, headstart {version('headstart')}. Small UCR sets of those that defaults are chosen on "
-        "(benchmarks/fit_against.toml). The loss is that of the weights with the best accuracy.",
-    ]
-    print("\n".join(page))
+    gains = [f"{way} {gain_text(table[:, i] - table[:, 0])}" for i, way in enumerate(WAYS) if i]
+    less = [f"{way} {gain_text(losses[:, i] - losses[:, 0])}" for i, way in enumerate(WAYS) if i]
+    text = filled(
+        "fit-augment",
+        table=markdown(["set", "rows", *WAYS], lines),
+        folds=options.folds,
+        of=FOLDS,
+        sets=len(lines),
+        gains=", ".join(gains),
+        less=", ".join(less),
+        made=made_here("headstart"),
+    )
+    print(text)
     if options.write:
-        PAGE.write_text("\n".join(page) + "\n", "utf-8")
+        write(PAGES / "fit-augment.md", text)
 
 
 if __name__ == "__main__":

@@ -24,19 +24,28 @@ whatever is best there; whole fits of a minute, on two outer folds of the train 
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from collections.abc import Iterator, Mapping
-from datetime import date
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 import numpy as np
-from fit_against import files_of, markdown, sets_of
-from own_results import Set, all_sets
-from scipy import stats
+from harness import (
+    PAGES,
+    Set,
+    all_sets,
+    files_of,
+    filled,
+    gain_text,
+    made_here,
+    markdown,
+    once,
+    parser_of,
+    sets_of,
+    write,
+)
 from sklearn.model_selection import StratifiedKFold
 
 import headstart
@@ -49,7 +58,7 @@ from headstart.fit.perform import Fit, fit_sequences
 from headstart.fit.plan import study_table, with_places
 from headstart.fit.settings import FitSettings
 from headstart.fit.source import read_source
-from headstart.runner.machine import machine, torch_settings, version
+from headstart.runner.machine import torch_settings
 from headstart.stage import StageSpec
 from headstart.stage.trained import TrainedRun, outputs_of
 from headstart.study.plan import make_plan
@@ -57,10 +66,6 @@ from headstart.study.scales import overlay
 from headstart.study.spec import read_study
 from headstart.tasks import open_task
 
-PAGES = Path(__file__).parent.parent / "docs" / "benchmarks"
-PAGE, NETWORKS_PAGE, FEATURES_PAGE, SERVING_PAGE = (
-    PAGES / f"fit-{name}.md" for name in ("choice", "again", "features", "serving")
-)
 OUTER = 5
 RUNS = 3
 """Of each network, on so many of the inner folds, or seeds."""
@@ -77,12 +82,6 @@ BESIDE: dict[str, list[str]] = {
     "with both": ["hydra", "quant"],
 }
 """Of --features: what stands beside random kernels."""
-EARLIER = (
-    "An earlier measurement of seven of these sets, with one seed in all folds, had made competing kernels the default: +0.029 on "
-    "ArrowHead, +0.015 on OSULeaf, +0.010 on ECG200, +0.004 on PigCVP and 0 on Coffee, SyntheticControl and Trace. With another seed "
-    "in each fold, as `fit` draws kernels, the mean gain is smaller than what other sets would change."
-)
-"""What the default was chosen by."""
 WAYS = ("one fold", "one round", "one round, fitted again", "all rounds, fitted again")
 WHICH = ("runs", "short", "whole")
 NETWORK_SETS = {
@@ -186,19 +185,15 @@ def _lines(dataset: Set, source: Path) -> tuple[list[str], list[str]]:
 def measured(dataset: Set, work: Path) -> Iterator[dict[str, float]]:
     """What each way serves, by outer fold."""
     layout = dataset.layout.model_dump(exclude_unset=True)
+
+    def measure(train: Path, test: Path) -> dict[str, float]:
+        study = headstart.Study(study_of(train, test, layout), store=train.parent / "runs", data=train.parent)
+        list(study.perform(workers=0))
+        return served(scores_of(study))
+
     with tempfile.TemporaryDirectory() as name:
-        for number, (train, test) in enumerate(outer_folds(dataset, work, Path(name))):
-            cached = work / "choice" / f"{dataset.name}-{number}.json"
-            if not cached.exists():
-                study = headstart.Study(study_of(train, test, layout), store=train.parent / "runs", data=train.parent)
-                list(study.perform(workers=0))
-                _keep(cached, served(scores_of(study)))
-            yield json.loads(cached.read_text("utf-8"))
-
-
-def _keep(path: Path, numbers: Mapping[str, float | str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(numbers), "utf-8")
+        for number, files in enumerate(outer_folds(dataset, work, Path(name))):
+            yield once(work / "choice" / f"{dataset.name}-{number}.json", partial(measure, *files))
 
 
 def networks_in(dataset: Set, train: Path, test: Path, root: Path) -> tuple[dict[str, list[StageSpec]], Path]:
@@ -272,26 +267,17 @@ def loss(outputs: Mapping[str, np.ndarray], hot: float) -> float:
     return float(-np.log(np.maximum(shares[np.arange(len(target)), target], 1e-12)).mean())
 
 
-def gain(values: np.ndarray) -> str:
-    """A mean over sets with its 95 % t-interval."""
-    half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    text = f"{values.mean():+.3f} [{values.mean() - half:+.3f}, {values.mean() + half:+.3f}]"
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
 def second_fits_of(dataset: Set, work: Path, outer: int) -> Iterator[dict[str, float]]:
     """`second_fits` of each network in so many outer folds, the seed of the second fit that of the fold."""
     with tempfile.TemporaryDirectory() as name, torch_settings(1):
         for number, (train, test) in zip(range(outer), outer_folds(dataset, work, Path(name)), strict=False):
             specs, data = networks_in(dataset, train, test, train.parent / "runs")
             for arm in list(specs) if specs["scratch"][0].task.folds else ["scratch"]:
-                cached = work / "again" / f"{dataset.name}-{number}-{arm}.json"
-                if not cached.exists():
-                    _keep(cached, second_fits(specs[arm], data, number))
-                yield json.loads(cached.read_text("utf-8"))
+                path = work / "again" / f"{dataset.name}-{number}-{arm}.json"
+                yield once(path, partial(second_fits, specs[arm], data, number))
 
 
-def networks_page(known: Mapping[str, Set], work: Path) -> list[str]:
+def networks_page(known: Mapping[str, Set], work: Path) -> str:
     """The page of --networks."""
     rows, lines, number = [], [], 0
     for name, outer in NETWORK_SETS.items():
@@ -304,42 +290,27 @@ def networks_page(known: Mapping[str, Set], work: Path) -> list[str]:
         lines.append([name, str(len(fits)), steps, *shares, *losses, f"{row['whole loss, best']:.3f}"])
         print("  ".join(lines[-1]), flush=True)
     table = {key: np.array([row[key] for row in rows]) for key in rows[0]}
-    gains = {key: gain(table[key] - table["runs"]) for key in ("short", "whole")}
-    less = {key: gain(table[key] - table["runs loss"]) for key in ("short loss", "whole loss", "whole loss, best")}
-    columns = [
-        "set",
-        "fits",
-        "best after",
-        "runs",
-        "short",
-        "whole",
-        "runs: log loss",
-        "short",
-        "whole",
-        "whole, T of best",
-    ]
-    return [
-        "# What the second fit of a network gains",
-        "",
-        *markdown(columns, lines),
-        "",
-        f"Accuracy and log loss on an outer fifth of the train rows of sets that defaults are chosen on; no test row was read. "
-        f"*Runs*: {RUNS} networks that keep their best weights by validation (inner folds, or seeds from {FEW_ROWS} rows on), on "
-        "average. *Short*: one network trained on all their rows for as many steps as those weights had taken (*best after*: the "
-        "median), its rate falling to 0 by then. *Whole*: for all steps of the plan, to the last weights. Each *fit* is one network "
-        f"(from random weights; of S4D or of convolutions) in one outer fold. Over {len(rows)} sets the short training gains "
-        f"{gains['short']} of accuracy and the whole {gains['whole']} (mean over sets with its 95 % interval); log loss changes by "
-        f"{less['short loss']} and {less['whole loss']}. The whole training is calibrated by a temperature that fits the *last* "
-        "weights of a run on validation; with that of the best weights (*T of best*), which come earlier and are less sure, log loss "
-        f"changes by {less['whole loss, best']}. So `fit` trains a network that serves again for all steps, and calibrates it by "
-        "last weights.",
-        "",
-        f"`python benchmarks/fit_choice.py --data DIR --networks --write`, {date.today().isoformat()}, {machine()}, headstart "
-        f"{version('headstart')}. One rate ({defaults.ONE_RATE[0]:g}), without self-pretraining.",
-    ]
+    gains = {key: gain_text(table[key] - table["runs"]) for key in ("short", "whole")}
+    less = {key: gain_text(table[key] - table["runs loss"]) for key in ("short loss", "whole loss", "whole loss, best")}
+    heads = ["set", "fits", "best after", "runs", "short", "whole"]
+    heads += ["runs: log loss", "short", "whole", "whole, T of best"]
+    return filled(
+        "fit-again",
+        table=markdown(heads, lines),
+        runs=RUNS,
+        few_rows=FEW_ROWS,
+        sets=len(rows),
+        short=gains["short"],
+        whole=gains["whole"],
+        short_loss=less["short loss"],
+        whole_loss=less["whole loss"],
+        best_loss=less["whole loss, best"],
+        rate=defaults.ONE_RATE[0],
+        made=made_here("headstart"),
+    )
 
 
-def choice_page(known: Mapping[str, Set], work: Path) -> list[str]:
+def choice_page(known: Mapping[str, Set], work: Path) -> str:
     """The page of what needs no network."""
     rows, lines = [], []
     for name in sets_of("choosing"):
@@ -357,22 +328,19 @@ def choice_page(known: Mapping[str, Set], work: Path) -> list[str]:
         print("  ".join(lines[-1]), flush=True)
     table = np.array(rows)
     other = [line[0] for line, row in zip(lines, rows, strict=True) if row[3] != row[2]]
-    return [
-        "# What the choice over folds and the second fit gain",
-        "",
-        *markdown(["set", "rows", *WAYS], lines),
-        "",
-        f"Accuracy on an outer fold of the train rows, on average over {OUTER} outer folds; no test row was read. Over the "
-        f"{len(rows)} sets, choosing on all five folds instead of one gains {gain(table[:, 1] - table[:, 0])}, fitting the winner "
-        f"again on all rows {gain(table[:, 2] - table[:, 1])}, and both together {gain(table[:, 2] - table[:, 0])}; choosing on "
-        f"{MOST_ROUNDS} rounds of five folds, each dealt anew, instead of one gains {gain(table[:, 3] - table[:, 2])} (mean over "
-        f"sets with its 95 % interval). More rounds chose otherwise on: {', '.join(other) or 'no set'}. *One fold* and *one round* are averages "
-        "over what a fit might have used.",
-        "",
-        f"`python benchmarks/fit_choice.py --data DIR --write`, {date.today().isoformat()}, {machine()}, headstart "
-        f"{version('headstart')}. Small UCR sets of those that defaults are chosen on (benchmarks/fit_against.toml); the models are "
-        "those of `fit` without a network.",
-    ]
+    return filled(
+        "fit-choice",
+        table=markdown(["set", "rows", *WAYS], lines),
+        outer=OUTER,
+        sets=len(rows),
+        folds=gain_text(table[:, 1] - table[:, 0]),
+        second_fit=gain_text(table[:, 2] - table[:, 1]),
+        both=gain_text(table[:, 2] - table[:, 0]),
+        rounds=MOST_ROUNDS,
+        more_rounds=gain_text(table[:, 3] - table[:, 2]),
+        other=", ".join(other) or "no set",
+        made=made_here("headstart"),
+    )
 
 
 def on_validation(table: Mapping[str, Any], root: Path, data: Path, workers: int) -> dict[str, list[float]]:
@@ -387,72 +355,61 @@ def on_validation(table: Mapping[str, Any], root: Path, data: Path, workers: int
 
 def features_of(dataset: Set, work: Path) -> dict[str, float]:
     """Accuracy of each of `BESIDE` on validation, on average over the folds of the train rows; no test row is read."""
-    cached = work / "features" / f"{dataset.name}.json"
-    if not cached.exists():
-        train = files_of(dataset, work)[0].absolute()
-        task = {"kind": "own", "file": str(train), "layout": dataset.layout.model_dump(exclude_unset=True)}
-        study = {
-            "name": "features",
-            "stages": {"finetune": {"objective": {"kind": "classify"}}},
-            "columns": {"data": {"task": {**task, "test_share": 0, "folds": FOLDS, "fold": "seed"}}},
-            "arms": {str(i): {"model": {"kind": "kernels", "also": also}} for i, also in enumerate(BESIDE.values())},
-            "axes": {"seed": list(range(FOLDS))},
-            "report": {"baselines": False},
-        }
-        with tempfile.TemporaryDirectory() as name:
-            scores = on_validation(study, Path(name), Path(name), workers=0)
-        _keep(cached, {name: mean(scores[str(i)]) for i, name in enumerate(BESIDE)})
-    read: dict[str, float] = json.loads(cached.read_text("utf-8"))
-    return read
+    train = files_of(dataset, work)[0].absolute()
+    task = {"kind": "own", "file": str(train), "layout": dataset.layout.model_dump(exclude_unset=True)}
+    study = {
+        "name": "features",
+        "stages": {"finetune": {"objective": {"kind": "classify"}}},
+        "columns": {"data": {"task": {**task, "test_share": 0, "folds": FOLDS, "fold": "seed"}}},
+        "arms": {str(i): {"model": {"kind": "kernels", "also": also}} for i, also in enumerate(BESIDE.values())},
+        "axes": {"seed": list(range(FOLDS))},
+        "report": {"baselines": False},
+    }
+    with tempfile.TemporaryDirectory() as name:
+        scores = on_validation(study, Path(name), Path(name), workers=0)
+    return {name: mean(scores[str(i)]) for i, name in enumerate(BESIDE)}
 
 
-def features_page(known: Mapping[str, Set], work: Path) -> list[str]:
+def features_page(known: Mapping[str, Set], work: Path) -> str:
     """The page of --features."""
     rows, lines = [], []
     for name in sets_of("choosing"):
         if known[name].family not in ("UCR", "UEA"):  # letters, which have no kernels
             continue
-        scores = features_of(known[name], work)
+        scores = once(work / "features" / f"{name}.json", partial(features_of, known[name], work))
         rows.append([scores[way] for way in BESIDE])
         count = len(files_of(known[name], work)[0].read_text("utf-8").splitlines())
         lines.append([name, f"{count:,}", *(f"{value:.3f}" for value in rows[-1])])
         print("  ".join(lines[-1]), flush=True)
     table = np.array(rows)
-    gains = [f"{name} {gain(table[:, i] - table[:, 0])}" for i, name in enumerate(BESIDE) if i]
-    return [
-        "# What competing kernels and quantiles gain",
-        "",
-        *markdown(["set", "rows", *BESIDE], lines),
-        "",
-        f"Validation accuracy on average over {FOLDS} folds of the train rows of the {len(rows)} sets of numbers that defaults are "
-        "chosen on (benchmarks/fit_against.toml); no test row was read. *Random kernels* with ridge regression were what `fit` had "
-        "first; its default are now those *with competing kernels*. Over the sets, against random kernels alone (mean over sets "
-        f"with its 95 % interval): {', '.join(gains)}.",
-        "",
-        EARLIER,
-        "",
-        f"`python benchmarks/fit_choice.py --data DIR --features --write`, {date.today().isoformat()}, {machine()}, headstart "
-        f"{version('headstart')}.",
-    ]
+    gains = [f"{name} {gain_text(table[:, i] - table[:, 0])}" for i, name in enumerate(BESIDE) if i]
+    return filled(
+        "fit-features",
+        table=markdown(["set", "rows", *BESIDE], lines),
+        folds=FOLDS,
+        sets=len(rows),
+        gains=", ".join(gains),
+        made=made_here("headstart"),
+    )
 
 
 def servings_of(dataset: Set, work: Path) -> Iterator[dict[str, Any]]:
     """What both rules serve in each outer fold, and how accurate it is there, on average over its runs."""
+
+    def measure(train: Path, test: Path) -> dict[str, Any]:
+        settings = FitSettings(layout=dataset.layout, test=test, time=SERVING_TIME)
+        out, store = train.parent / "model", train.parent / "runs"
+        outcome = fit_sequences(train, settings, out=out, store=store, workers=2)
+        chosen = {"best": best_of(outcome.candidates), "clear": winner(outcome.candidates)}
+        tests = {rule: item.row.test.mean for rule, item in chosen.items() if item.row.test is not None}
+        return tests | {f"{rule} serves": item.name for rule, item in chosen.items()}
+
     with tempfile.TemporaryDirectory() as name:
-        for number, (train, test) in zip(range(SERVING_FOLDS), outer_folds(dataset, work, Path(name)), strict=False):
-            cached = work / "serving" / f"{dataset.name}-{number}.json"
-            if not cached.exists():
-                settings = FitSettings(layout=dataset.layout, test=test, time=SERVING_TIME)
-                out, store = train.parent / "model", train.parent / "runs"
-                outcome = fit_sequences(train, settings, out=out, store=store, workers=2)
-                chosen = {"best": best_of(outcome.candidates), "clear": winner(outcome.candidates)}
-                tests = {rule: item.row.test.mean for rule, item in chosen.items() if item.row.test is not None}
-                names = {f"{rule} serves": item.name for rule, item in chosen.items()}
-                _keep(cached, {**tests, **names})
-            yield json.loads(cached.read_text("utf-8"))
+        for number, files in zip(range(SERVING_FOLDS), outer_folds(dataset, work, Path(name)), strict=False):
+            yield once(work / "serving" / f"{dataset.name}-{number}.json", partial(measure, *files))
 
 
-def serving_page(known: Mapping[str, Set], work: Path) -> list[str]:
+def serving_page(known: Mapping[str, Set], work: Path) -> str:
     """The page of --serving."""
     rows, lines = [], []
     for name in SERVING_SETS:
@@ -462,20 +419,15 @@ def serving_page(known: Mapping[str, Set], work: Path) -> list[str]:
         lines.append([name, f"{rows[-1][0]:.3f} ({both[0]})", f"{rows[-1][1]:.3f} ({both[1]})"])
         print("  ".join(lines[-1]), flush=True)
     table = np.array(rows)
-    return [
-        "# What it gains to serve a network only where its lead is clear",
-        "",
-        *markdown(["set", "best on validation", "clearly best, else the best without a network"], lines),
-        "",
-        f"Accuracy on an outer fifth of the train rows, on average over {SERVING_FOLDS} outer folds, and what is served in each; no "
-        f"test row was read. Both rules choose among the candidates of the same fit of {SERVING_TIME:g} s, by validation alone; a "
-        "lead is clear where its 95 % interval over seeds or folds lies above 0. Scores are means over the runs of what is served, "
-        f"before the second fit. Over the {len(rows)} sets the clear lead changes accuracy by {gain(table[:, 1] - table[:, 0])} (mean "
-        "over sets with its 95 % interval). The rule itself was made before this was measured, after losses on test rows.",
-        "",
-        f"`python benchmarks/fit_choice.py --data DIR --serving --write`, {date.today().isoformat()}, {machine()}, headstart "
-        f"{version('headstart')}; other work ran beside it.",
-    ]
+    return filled(
+        "fit-serving",
+        table=markdown(["set", "best on validation", "clearly best, else the best without a network"], lines),
+        folds=SERVING_FOLDS,
+        time=SERVING_TIME,
+        sets=len(rows),
+        gain=gain_text(table[:, 1] - table[:, 0]),
+        made=made_here("headstart"),
+    )
 
 
 def letters(known: Mapping[str, Set], work: Path) -> list[str]:
@@ -503,29 +455,29 @@ def letters(known: Mapping[str, Set], work: Path) -> list[str]:
     return lines
 
 
+PARTS = {"choice": choice_page, "again": networks_page, "features": features_page, "serving": serving_page}
+"""Name of a page -> what makes it."""
+
+
 def main() -> None:
-    words = argparse.ArgumentParser(description="What folds and the second fit gain.")
+    words = parser_of(__doc__)
     words.add_argument("--data", type=Path, required=True)
     words.add_argument("--work", type=Path, default=Path("runs/fit-choice"))
     part = words.add_mutually_exclusive_group()
-    part.add_argument("--networks", action="store_true")
-    part.add_argument("--features", action="store_true")
-    part.add_argument("--serving", action="store_true")
-    part.add_argument("--letters", action="store_true")
+    part.add_argument("--networks", dest="part", action="store_const", const="again", default="choice")
+    for name in ("features", "serving", "letters"):
+        part.add_argument(f"--{name}", dest="part", action="store_const", const=name)
     words.add_argument("--write", action="store_true")
     options = words.parse_args()
     work = options.work.absolute()
     known = {dataset.name: dataset for dataset in all_sets(options.data, work)}
-    page, path = (networks_page, NETWORKS_PAGE) if options.networks else (choice_page, PAGE)
-    page, path = (features_page, FEATURES_PAGE) if options.features else (page, path)
-    page, path = (serving_page, SERVING_PAGE) if options.serving else (page, path)
-    if options.letters:
+    if options.part == "letters":
         letters(known, work)
         return
-    text = "\n".join(page(known, work)) + "\n"
+    text = PARTS[options.part](known, work)
     print(text)
     if options.write:
-        path.write_text(text, "utf-8")
+        write(PAGES / f"fit-{options.part}.md", text)
 
 
 if __name__ == "__main__":

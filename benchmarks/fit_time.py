@@ -19,16 +19,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
 
 import numpy as np
+from harness import PAGES, filled, made_here, markdown, parser_of, with_head, with_section, write
 
-from headstart.runner.machine import machine, version
-
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "fit-time.md"
-WORKERS = "## Is a fit faster with more workers?"
-"""Head of the second table of the page."""
+PAGE = PAGES / "fit-time.md"
+WORKERS = "Is a fit faster with more workers?"
+"""Head of the second section of the page."""
 
 
 def write_rows(path: Path, count: int = 500, seed: int = 0) -> None:
@@ -71,16 +69,15 @@ def fitted(*words: str) -> tuple[float, str]:
         return time.perf_counter() - begun, done.stdout
 
 
-def measure_workers(counts: list[int], steps: int) -> list[list[str]]:
+def measure_workers(counts: list[int], steps: int) -> list[str]:
     """Lines of the second table: the same fit with each number of workers, and how many times as fast as the first."""
     budgets = (f"finetune.budget.steps={steps}", f"pretrain.budget.steps={steps}")
     walls = []
     for count in counts:
         walls.append(fitted("--time", "10h", "--pretrain", "--workers", str(count), *budgets)[0])
         print(f"{count} workers: {walls[-1]:.1f} s", flush=True)
-    heads = ["--workers", "took", "times as fast"]
     rows = [[str(n), f"{wall:.1f} s", f"{walls[0] / wall:.2f}"] for n, wall in zip(counts, walls, strict=True)]
-    return [heads, ["---:"] * len(heads), *rows]
+    return markdown(["--workers", "took", "times as fast"], rows, names=0)
 
 
 def measure(seconds: int) -> list[str]:
@@ -99,62 +96,24 @@ def measure(seconds: int) -> list[str]:
     ]
 
 
-def in_lines(table: list[list[str]]) -> list[str]:
-    """A table in Markdown."""
-    return ["| " + " | ".join(line) + " |" for line in table]
-
-
 def times_section(options: argparse.Namespace, made: str) -> str:
     """The table of `--times`, measured."""
-    heads = [
-        "--time",
-        "took",
-        "self-pretraining + training steps",
-        "stages left",
-        "gain of self-pretraining",
-        "underpowered said",
-    ]
+    heads = ["--time", "took", "self-pretraining + training steps", "stages left", "gain of self-pretraining"]
     rows = []
     for seconds in options.times:
         rows.append(measure(seconds))
         print(rows[-1], flush=True)
-    lines = [
-        "# Does a fit end within its time?",
-        "",
-        "`headstart fit train.csv --target label --time T` on 500 rows of length 100 in three classes: seconds from "
-        "the start of the process to its end, report page included.",
-        "",
-        *in_lines([heads, ["---:"] * len(heads), *rows]),
-        "",
-        f"`python benchmarks/fit_time.py`, {made}",
-        "",
-        "The plan takes 0.7 of what is left after reading and the models without a network, from a few timed steps; "
-        "whatever it promised, training stops in time for the report, and the same command goes on with what is left.",
-        "",
-    ]
-    return "\n".join(lines)
+    return filled("fit-time", table=markdown([*heads, "underpowered said"], rows, names=0), made=made)
 
 
 def workers_section(options: argparse.Namespace, made: str) -> str:
     """The table of `--workers`, measured."""
-    counts = " ".join(map(str, options.workers))
-    lines = [
-        WORKERS,
-        "",
-        f"The same rows with time for all stages, {options.steps:,} steps in each training, three seeds and two rates, from "
-        "scratch and self-pretrained: seconds from the start of the process to its end. Reading, models without a network "
-        "and the report are in it, and are done by one process whatever the workers.",
-        "",
-        *in_lines(measure_workers(options.workers, options.steps)),
-        "",
-        f"`python benchmarks/fit_time.py --times --workers {counts} --steps {options.steps}`, {made}",
-        "",
-    ]
-    return "\n".join(lines)
+    counts, table = " ".join(map(str, options.workers)), measure_workers(options.workers, options.steps)
+    return filled("fit-time-workers", table=table, counts=counts, steps=options.steps, made=made)
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description="Whether a fit ends within its time, and what workers are worth.")
+    words = parser_of(__doc__)
     words.add_argument("--times", type=int, nargs="*", default=[30, 60, 120])
     words.add_argument("--workers", type=int, nargs="*", default=[])
     words.add_argument("--steps", type=int, default=600)
@@ -163,17 +122,14 @@ def main() -> None:
     options = words.parse_args()
     count = options.threads_of_others
     shared = f"{count} other processes wanted a core meanwhile" if count else "the machine did nothing else"
-    made = f"{date.today().isoformat()}, {machine()}, torch {version('torch')}; {shared}."
-    written = options.page.read_text("utf-8") if options.page.exists() else ""
-    times, rule, workers = written.partition(WORKERS)
-    sections = [times.rstrip("\n") + "\n", rule + workers]
+    made = f"{made_here('torch')}; {shared}."
+    page = options.page.read_text("utf-8") if options.page.exists() else ""
     with others(count):
         if options.times:
-            sections[0] = times_section(options, made)
+            page = with_head(page, times_section(options, made))
         if options.workers:
-            sections[1] = workers_section(options, made)
-    options.page.write_text("\n".join(filter(None, sections)), "utf-8")
-    print(options.page)
+            page = with_section(page, WORKERS, workers_section(options, made))
+    write(options.page, page)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ test file, which nothing else has used. What is finished in the work folder is n
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import os
@@ -19,17 +18,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import date
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from fit_against import files_of, sets_of
-from own_results import all_sets, other_sets
+from harness import PAGES, all_sets, days_of, files_of, filled, markdown, once, other_sets, parser_of, sets_of, write
 
 from headstart.data import LayoutSpec, read_sequences
 from headstart.runner.machine import machine, version
 from headstart.study.words import listed
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "coverage.md"
+PAGE = PAGES / "coverage.md"
 LEVELS = (0.8, 0.9)
 HEADS = ("set", "train rows", "test rows", "asked", "coverage", "mean size", "judged by")
 WAVES = "waves (made)"
@@ -106,49 +106,36 @@ def measured(name: str, files: tuple[Path, Path], layout: LayoutSpec, work: Path
         ]
 
 
+def fitted(name: str, files: tuple[Path, Path], layout: LayoutSpec, work: Path, seconds: str) -> dict[str, Any]:
+    """The lines of one fit, the load of the machine before it, and the day."""
+    shutil.rmtree(work / f"{name}-model", ignore_errors=True)
+    load = os.getloadavg()[0]
+    lines = list(measured(name, files, layout, work, seconds))
+    return {"rows": lines, "load": load, "date": date.today().isoformat()}
+
+
 def page(rows: list[list[str]], sets: list[str], seconds: str, busy: bool, dates: list[str]) -> str:
     """The page of these rows. busy: other work had the processors, too. dates: when they were measured."""
-    lines = [list(HEADS), ["---"] + ["---:"] * (len(HEADS) - 2) + ["---"], *rows]
-    table = ["| " + " | ".join(line) + " |" for line in lines]
     answered = [row for row in rows if row[4] != REFUSED]
     shares = {level: sorted(float(row[4].split()[0]) for row in answered if row[3] == str(level)) for level in LEVELS}
     spans = " and ".join(f"{some[0]:.3f} to {some[-1]:.3f} where {level} was asked" for level, some in shares.items())
     low = [row[0] for row in answered if _least(row) < float(row[3])]
-    where = f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {machine()}, torch {version('torch')}"
-    text = [
-        "# Do the sets and intervals of --confidence hold the truth?",
-        "",
-        f"`headstart fit TRAIN --time {seconds} --workers 0`, then `headstart predict model TEST --confidence A` on test files that "
-        "the fit never saw: those of the sets of [fit.md](fit.md), official ones where there are any, and "
-        f"`{WAVES}`, whose target is the rate of a noisy wave in Hz. Coverage is the share of test rows whose true class is in the set, or whose true number is in the interval; "
-        "± is its standard error from the number of test rows. The last column says which held-out rows of the train file "
-        "set the threshold.",
-        "",
-        *table,
-        "",
-        f"Coverage was {spans}."
-        + (
-            f" `{REFUSED}`: so few sequences were held out that no threshold reaches that level, and `predict` says so."
-            if len(answered) < len(rows)
-            else ""
-        ),
-        "",
-        *([_of_low(list(dict.fromkeys(low))), ""] if low else []),
-        f"`{' '.join(['python benchmarks/interval_coverage.py --data DIR --time', seconds, *sets])}`, {where}"
-        + (
-            "; other work had the processors, too, so that networks took fewer steps than they would alone."
-            if busy
-            else "; the machine did nothing else."
-        ),
-        "",
-        "Each line is one fit. A threshold from n held-out rows leaves coverage with a standard deviation of about "
-        "√(A (1 − A) / (n + 2)) over fits, which is 0.04 at 0.9 with 60 rows: on average over fits it is A or a little more, "
-        "in one fit it may be that far below. Of folds there is no guarantee: errors of models of four fifths of the rows "
-        "stand for those of the model that is served, which is fitted on all of them and errs somewhat less. A set holds "
-        "the predicted class at least: where the model is right more often than was asked, coverage is its accuracy.",
-        "",
-    ]
-    return "\n".join(text)
+    refused = (
+        f" `{REFUSED}`: so few sequences were held out that no threshold reaches that level, and `predict` says so."
+    )
+    shared = "other work had the processors, too, so that networks took fewer steps than they would alone"
+    return filled(
+        "coverage",
+        seconds=seconds,
+        waves=WAVES,
+        table=markdown(HEADS, rows, rule=["---", *["---:"] * (len(HEADS) - 2), "---"]),
+        spans=spans,
+        refused=refused if len(answered) < len(rows) else "",
+        low=_of_low(list(dict.fromkeys(low))) if low else "",
+        command=" ".join(["python benchmarks/interval_coverage.py --data DIR --time", seconds, *sets]),
+        where=f"{days_of(dates)}, {machine()}, torch {version('torch')}",
+        beside=f"; {shared}." if busy else "; the machine did nothing else.",
+    )
 
 
 def _least(row: list[str]) -> float:
@@ -172,7 +159,7 @@ def _of_low(names: list[str]) -> str:
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = parser_of(__doc__)
     words.add_argument("sets", nargs="*", metavar="SET")
     words.add_argument("--data", type=Path, required=True)
     words.add_argument("--work", type=Path, default=Path("coverage"))
@@ -189,19 +176,13 @@ def main() -> None:
     rows: list[list[str]] = []
     busy, dates = False, set[str]()
     for name, (train, test) in files.items():
-        cached = options.work / f"{name}-{options.time}.json"
-        if not cached.exists():
-            shutil.rmtree(options.work / f"{name}-model", ignore_errors=True)
-            load = os.getloadavg()[0]
-            lines = list(measured(name, (train, test), layouts[name], options.work, options.time))
-            cached.write_text(json.dumps({"rows": lines, "load": load, "date": date.today().isoformat()}), "utf-8")
-        result = json.loads(cached.read_text("utf-8"))
+        measure = partial(fitted, name, (train, test), layouts[name], options.work, options.time)
+        result = once(options.work / f"{name}-{options.time}.json", measure)
         busy |= result["load"] > 1.5  # of this benchmark itself it is 1
         rows += result["rows"]
         dates.add(result["date"])
         print("\n".join(" | ".join(row) for row in result["rows"]), flush=True)
-    options.page.write_text(page(rows, options.sets, options.time, busy, sorted(dates)), "utf-8")
-    print(options.page)
+    write(options.page, page(rows, options.sets, options.time, busy, sorted(dates)))
 
 
 if __name__ == "__main__":

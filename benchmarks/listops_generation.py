@@ -8,7 +8,6 @@ end), timed in the same run on fewer expressions, as its time is proportional to
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import random
@@ -20,6 +19,7 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+from harness import filled, parser_of, write
 
 from headstart.tasks.listops import ListOpsSpec
 from headstart.tasks.listops.generate import SYMBOLS, encode
@@ -85,7 +85,7 @@ def ours(count: int, workers: int, folder: Path) -> tuple[float, float, np.ndarr
 
 def main() -> None:
     """Time both, print a table, and write it where a file is named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--plain", type=int, default=5_000)
     parser.add_argument("--workers", type=int, default=2)
@@ -97,26 +97,27 @@ def main() -> None:
         alone, _, _ = ours(options.count, 1, Path(folder) / "alone")
         both, opening, lengths = ours(options.count, options.workers, Path(folder) / "together")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    lines = [
-        "# Generating ListOps",
-        "",
-        f"{options.count:,} expressions of LRA's sizes, {platform.machine()}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}, numpy {np.__version__}, {date.today()}.",
-        "",
-        "| generator | seconds | mean length |",
-        "|---|---|---|",
-        f"| plain Python, 1 core ({options.plain:,} timed, scaled) | {scaled:.1f} | {slow_lengths.mean():.0f} |",
-        f"| level by level, 1 thread | {alone:.1f} | {lengths.mean():.0f} |",
-        f"| level by level, {options.workers} threads | {both:.1f} | {lengths.mean():.0f} |",
-        "",
-        f"Goal: under 15 s on 2 cores. Opening the prepared set: {opening:.3f} s (goal: under 1 s). Largest "
-        f"memory of the whole run: {memory:.0f} MiB.",
-        "",
-        "`python benchmarks/listops_generation.py --write docs/benchmarks/listops-generation.md` makes this page.",
-    ]
-    print("\n".join(lines))
+    page = filled(
+        "listops-generation",
+        count=options.count,
+        machine=platform.machine(),
+        cores=os.cpu_count(),
+        python=platform.python_version(),
+        numpy=np.__version__,
+        day=date.today(),
+        plain=options.plain,
+        scaled=scaled,
+        plain_length=slow_lengths.mean(),
+        alone=alone,
+        length=lengths.mean(),
+        workers=options.workers,
+        both=both,
+        opening=opening,
+        memory=memory,
+    )
+    print(page)
     if options.write:
-        options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write(options.write, page)
 
 
 if __name__ == "__main__":

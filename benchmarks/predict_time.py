@@ -15,19 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from fit_time import in_lines, write_rows
+from fit_time import write_rows
+from harness import PAGES, filled, made_here, markdown, parser_of, with_head, write
 
-from headstart.runner.machine import machine, version
-
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "predict.md"
-EARLIER = "## Earlier figures"
-"""Head of what is left as it is."""
+PAGE = PAGES / "predict.md"
 AIMS = {
     ("2", "kernels"): 0.5,
     ("2", "n-grams"): 0.5,
@@ -118,7 +114,7 @@ def measure(folder: Path, options: argparse.Namespace) -> list[list[str]]:
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description="What `headstart predict` takes.")
+    words = parser_of(__doc__)
     words.add_argument("--before", type=Path)
     words.add_argument("--times", type=int, default=5)
     words.add_argument("--rows", type=int, nargs="+", default=[2, 10_000, 100_000])
@@ -132,23 +128,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         lines = measure(Path(folder), options)
     others = "other work had the cores, too" if options.shared else "the machine did nothing else"
-    written = options.page.read_text("utf-8") if options.page.exists() else ""
-    page = [
-        "# What does `headstart predict` take?",
-        "",
-        "`headstart predict MODEL FILE -o OUT.csv` of rows of 100 numbers in three classes, or of 100 letters in two, by "
-        "models of 500 rows: kernels (random and competing convolution kernels), a network of two blocks of S4D, and "
-        f"n-grams. Of the whole process, its start included; the least of {options.times} runs (their median), of 100,000 rows of one.",
-        "",
-        *in_lines([heads, ["---:", "---", *["---:"] * (len(heads) - 2)], *lines]),
-        "",
-        *([text, ""] if (text := aims(lines)) else []),
-        f"`python benchmarks/predict_time.py`, {date.today().isoformat()}, {machine()}, torch {version('torch')}; {others}.",
-        "",
-        "",
-    ]
-    options.page.write_text("\n".join(page) + "".join(written.partition(EARLIER)[1:]), "utf-8")
-    print(options.page)
+    text = filled(
+        "predict",
+        times=options.times,
+        table=markdown(heads, lines, rule=["---:", "---", *["---:"] * (len(heads) - 2)]),
+        aims=aims(lines),
+        made=made_here("torch"),
+        others=others,
+    )
+    page = options.page.read_text("utf-8") if options.page.exists() else ""
+    write(options.page, with_head(page, text))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ of letters) get the same labels. Where the time is short the last sets of `ORDER
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from own_results import FILMS_MORE, NUMBERS, all_sets
+from harness import FILMS_MORE, all_sets, filled, parser_of, plain_name
+from own_results import NUMBERS
 from sklearn.linear_model import LogisticRegression
 
 from headstart.fit import defaults
@@ -93,21 +93,6 @@ NOTE = (
     "rows. without label: train sequences that serve self-pretraining alone. Pretraining ends after 3,000 steps of 16 sequences at "
     "most, so that epochs are few where sequences are many."
 )
-RULES = (
-    "Each rule is fitted to the other sets and asked about the one left out (promoters are one set, and so are reviews of films). "
-    "The right column adds the sets of [own.md](own.md) that had time to train, nearly all of whose sequences have a label."
-)
-SOURCES = (
-    "ECG5000 is left out, as one of its classes has two rows, and for want of time reviews of films and CIFAR-10 as pixels. "
-    "The results of each seed are `seeds/pretraining-pays-SEED.json`; `headstart report --from` makes a page with the curves of "
-    "all columns of them. Sources of the sets: [own.md](own.md), MNIST (LeCun et al. 1998), CIFAR-10 (Krizhevsky 2009)."
-)
-
-
-LESS = (
-    "less than one pass over the images, so that these rows do not say what longer pretraining gains: [labels.md](labels.md), "
-    "[positive-control.md](positive-control.md) and [coser-1.md](coser-1.md) pretrain on CIFAR-10 for 10 epochs and more, and gain"
-)
 
 
 def tasks_of(data: Path, work: Path) -> dict[str, dict[str, Any]]:
@@ -118,7 +103,7 @@ def tasks_of(data: Path, work: Path) -> dict[str, dict[str, Any]]:
     tables = dict(IMAGES)
     for dataset in all_sets(data, work):
         if dataset.name in ORDER:
-            name = "".join(c if c.isalnum() else "-" for c in dataset.name)
+            name = plain_name(dataset.name)
             train, test, _ = dataset.files(work / "files" / name)
             table = {"kind": "own", "file": str(train.relative_to(work)), "folds": FOLDS, "fold": "seed"}
             table |= {"test": str(test.relative_to(work))} if test is not None else {}
@@ -326,47 +311,46 @@ def page_of(results: Results) -> str:
     assert gained is not None
     gained = replace(gained, lines=tuple(line for line in gained.lines if line.cells["arm"].text == OWN))
     rules = text_table(["rule", "few labels", "with the sets of own.md"], _rules(points, every), names=1)
-    return (
-        "\n\n".join(
-            [
-                "# When self-pretraining pays",
-                _summary(results, points, p_values),
-                "## Table",
-                to_markdown(table).strip(),
-                f"![Test accuracy against number of labels]({FIGURE})",
-                "Test accuracy against the number of labels, mean and standard error over seeds.",
-                "## What tells where it pays",
-                RULES,
-                to_markdown(rules).strip(),
-                _counts(every, of_own) + " " + _by_validation(results),
-                "## Differences to training from scratch",
-                to_markdown(gained).strip(),
-                "## What was done",
-                _method(results),
-                "```\npython benchmarks/pretraining_pays.py --data DIR --work WORK --write FILE\nheadstart run FILE --data WORK\n```",
-                SOURCES,
-            ]
-        )
-        + "\n"
+    return filled(
+        NAME,
+        table=to_markdown(table).strip(),
+        figure=FIGURE,
+        rules=to_markdown(rules).strip(),
+        differences=to_markdown(gained).strip(),
+        measured=MEASURED,
+        least=defaults.LEAST_GAIN,
+        order=", ".join(ORDER),
+        mnist_epochs=epochs_of(results, "MNIST"),
+        cifar_epochs=epochs_of(results, "CIFAR-10 patches"),
+        **_summary(results, points, p_values),
+        **_counts(every, of_own),
+        **_by_validation(results),
+        **_method(results),
     )
 
 
-def _summary(results: Results, points: Sequence[Point], p_values: Mapping[str, float]) -> str:
+def _summary(results: Results, points: Sequence[Point], p_values: Mapping[str, float]) -> dict[str, Any]:
     seeds = len({run.seed for row in results.table for run in row.runs})
     other, mnist = ([p.gain for p in points if (p.name == "MNIST") == side] for side in (False, True))
     clear = [c for c, p in p_values.items() if p < 1 - LEVEL]
     gaps = [row.difference for c in clear if (row := results.row(OWN, c)) and row.difference]
     up = sum(gap.mean > 0 for gap in gaps)
     ahead = [sum(_ahead(results, arm, column) for column in results.columns) for arm in (OWN, "scratch")]
-    return (
-        f"The networks of `headstart fit` (as of {MEASURED}) with few labels and all other train sequences at hand without one: {len(points)} "
-        f"columns of {len({p.name for p in points})} sets, {words.many(seeds, 'seed')}. Self-pretraining gains more than "
-        f"{defaults.LEAST_GAIN} of test accuracy on {sum(p.pays for p in points)} of {len(points)} columns. Over the sets, the mean of "
-        f"each counted once, the gain is {words.difference(over_sets(points))}: {words.signed(mean(mnist))} on MNIST, "
-        f"whose pretraining of {epochs_of(results, 'MNIST'):.2g} epochs is {LESS}; {words.signed(mean(other))} on the columns of the other sets, {sum(gain > 0 for gain in other)} of {len(other)} above "
-        f"0. After Holm's correction the gain is clear on {up} columns and the loss on {len(gaps) - up}. The self-pretrained "
-        f"network is ahead of random kernels (n-grams) with the same labels on {ahead[0]} columns, the network from random weights on {ahead[1]}."
-    )
+    return {
+        "columns": len(points),
+        "sets": len({p.name for p in points}),
+        "seeds": words.many(seeds, "seed"),
+        "paying": sum(p.pays for p in points),
+        "gain": words.difference(over_sets(points)),
+        "mnist": words.signed(mean(mnist)),
+        "other": words.signed(mean(other)),
+        "other_above": sum(gain > 0 for gain in other),
+        "others": len(other),
+        "up": up,
+        "down": len(gaps) - up,
+        "ahead": ahead[0],
+        "ahead_scratch": ahead[1],
+    }
 
 
 def pretraining_of(row: Row) -> tuple[float, float]:
@@ -436,58 +420,47 @@ def groups(points: Sequence[Point]) -> dict[bool, tuple[int, int]]:
     return {side: (sum(point.pays for point in group), len(group)) for side, group in sides.items()}
 
 
-def _counts(points: Sequence[Point], of_own: Sequence[Point]) -> str:
+def _counts(points: Sequence[Point], of_own: Sequence[Point]) -> dict[str, Any]:
     sides, here = groups(points), sum(point.unlabelled for point in points) - sum(point.unlabelled for point in of_own)
     best = sorted((point for point in of_own if not point.unlabelled), key=lambda point: -point.gain)[:2]
     texts = {side: f"{gained} of {number}" for side, (gained, number) in sides.items()}
-    return (
-        f"Where some train sequences have no label, self-pretraining gains more than {defaults.LEAST_GAIN} in {texts[True]} comparisons, "
-        f"where all have one in {texts[False]}. `headstart fit` says this before it trains, with how often the rule was right, "
-        "and where all have a label it leaves self-pretraining out when the time allows less than half of the usual steps. Whether some "
-        f"have no label nearly coincides with which study a comparison is from ({here} of the {sides[True][1]} with unlabelled sequences "
-        "are of this page, those where all have a label of own.md), so that what differs between the studies may be the reason. The "
-        "rule was taken because its hit rate is the best of the three in the table. Where it expects nothing and the time suffices, "
-        f"self-pretraining is tried all the same, since it can gain there, too: {words.listed([f'{p.name} {words.signed(p.gain)}' for p in best])}. With an "
-        "earlier state of own.md, which had gains in 13 of 26 comparisons where all have a label, this rule was right in 30 of 66 and "
-        "the commoner answer in 40: such a rule is worth what its hit rate says, no more. The logarithm of the length as a third "
-        "feature of the regression made it right less often there (37 of 66)."
-    )
+    return {
+        "unlabelled": texts[True],
+        "labelled": texts[False],
+        "here": here,
+        "unlabelled_of": sides[True][1],
+        "best": words.listed([f"{p.name} {words.signed(p.gain)}" for p in best]),
+    }
 
 
-def _by_validation(results: Results) -> str:
+def _by_validation(results: Results) -> dict[str, Any]:
     """The same rule, of gains on validation rows: no row that decides it is then one that a page scores."""
     points = [*points_of(results, "val"), *points_of_own(split="val")]
-    sides = {side: f"{gained} of {number}" for side, (gained, number) in groups(points).items()}
-    same = {side: 2 * gained > number for side, (gained, number) in groups(points).items()} == {
-        True: True,
-        False: False,
+    sides = groups(points)
+    texts = {side: f"{gained} of {number}" for side, (gained, number) in sides.items()}
+    pays = {side: 2 * gained > number for side, (gained, number) in sides.items()}
+    return {
+        "same": "the same" if pays == {True: True, False: False} else "another",
+        "val_unlabelled": texts[True],
+        "val_labelled": texts[False],
+        "val_right": hits(points, by_unlabelled),
+        "val_of": len(points),
     }
-    return (
-        f"Gains on validation rows, none of which a page scores, give {'the same' if same else 'another'} rule: more than "
-        f"{defaults.LEAST_GAIN} in {sides[True]} where some have no label and in {sides[False]} where all have one, right in "
-        f"{hits(points, by_unlabelled)} of {len(points)}."
-    )
 
 
-def _method(results: Results) -> str:
+def _method(results: Results) -> dict[str, Any]:
     rows = {arm: [row for c in results.columns if (row := results.row(arm, c))] for arm in ARMS}
     fits = [mean([run.more["last_train"] for run in row.runs]) for row in rows["scratch"]]
     ratios = [a.budget["flops"] / b.budget["flops"] for a, b in zip(rows[OWN], rows["scratch"], strict=True)]
-    return (
-        f"Two blocks of S4D, width 32 (letters 64), as `fit` took them on {MEASURED}: with layer norm, and beside them random kernels "
-        "alone. For numbers `fit` has since got batch norm, a second mixer and competing kernels. Two rates (0.001 and 0.003), chosen on validation. "
-        "Self-pretraining hides a quarter of the positions (letters 15 %) of all train sequences, for the epochs that give at most 3,000 steps of 16 sequences: "
-        f"{epochs_of(results, 'MNIST'):.2g} of MNIST and {epochs_of(results, 'CIFAR-10 patches'):.2g} of CIFAR-10, which is {LESS}; "
-        "its FLOPs are not given to "
-        "training from scratch, which trains to its end: at its last step the train accuracy is at least 0.99 on "
-        f"{sum(value >= 0.99 for value in fits)} of {len(fits)} columns, {min(fits):.2f} at least. With its pretraining the "
-        f"self-pretrained network takes {min(ratios):.1f} to {max(ratios):.0f} times the FLOPs. A fifth of the train rows, "
-        "another in each seed, chooses rates and weights; it is larger than the labelled rows in some columns, so that a person "
-        "with so few labels would choose worse. The labels of a column are drawn anew in each seed, the same for all models. "
-        f"The sets, the most wanted first: {', '.join(ORDER)}; for want of time those after them were dropped, pixels of CIFAR-10 and "
-        "film reviews, and ECG5000, of whose classes one has two rows. The stages of all seeds took 10.8 core-hours. "
-        f"What ran: {', '.join(dict.fromkeys(run.machine for row in rows[OWN] for run in row.runs if run.machine)) or 'CPU'}."
-    )
+    machines = dict.fromkeys(run.machine for row in rows[OWN] for run in row.runs if run.machine)
+    return {
+        "fitted": sum(value >= 0.99 for value in fits),
+        "rows": len(fits),
+        "worst": min(fits),
+        "least_flops": min(ratios),
+        "most_flops": max(ratios),
+        "machines": ", ".join(machines) or "CPU",
+    }
 
 
 def plot(results: Results) -> Any:
@@ -522,7 +495,7 @@ def plot(results: Results) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write the study of when self-pretraining pays.")
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("runs/pretraining-pays"))
     parser.add_argument("--sets", default=",".join(ORDER), help="names with commas between them")

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import own_results
 import pretraining_pays
+from harness import HERE, RESULTS, filled
+from harness import markdown as markdown_table
 
 from headstart.report.answer import answer
 from headstart.report.claims import OUTCOMES, Part, Verdict, difference_text, verdicts
@@ -34,8 +36,7 @@ from headstart.study.snapshot import read_snapshot
 from headstart.text import sentence
 from headstart.verbs.compare import print_pooled
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "docs" / "results"
+ROOT = HERE.parent
 PAYS = pretraining_pays.NAME
 SEEDS = f"seeds/{PAYS}-[0-9].json"
 """A page made of the files of its seeds, which would be large if joined."""
@@ -51,11 +52,6 @@ NAMES = {
     "own: spoken-digits/train": "spoken digits",
 }
 FEW_STEPS = 1_000
-EARLIER = (
-    "That self-pretraining gains where training from scratch takes few steps was first seen on digits of 8 x 8 pixels (in batches "
-    "of 32 all of 37 comparisons were above 0, +0.10 on average, in batches of 8 11 of 13, +0.03); the results behind these counts "
-    "are gone, and the rows here, on other data, lean the other way without deciding it."
-)
 INDEX = "README.md"
 MOST = 12 + 5
 """Pages, at most: few that are worth reading; five are of pretrained backbones (`lu-`)."""
@@ -65,24 +61,6 @@ LISTED = 3
 """Columns whose differences are listed; of more, the span is given."""
 OURS = ", our question"
 HEADS = ["verdict", "claim: columns, differences and seeds", "page"]
-HEAD = """# Results, as measured here
-
-Each claim with its verdict after Holm's correction for its page, each column's difference with its 95 % interval, and the smallest \
-difference that n seeds could have detected.
-*The other way round* and *does not hold* (two called equal differ by more than the margin) contradict a claim; *undecided*: the \
-interval contains both answers, or the difference does not survive the correction. What it comes to: [README](../../README.md).
-"""
-REMOVED = """## What is not here
-
-Pages of scale `tiny` were removed: they are smoke tests of minutes, mostly on data that stand in for the papers' own, and
-their numbers decide little. They were 36 pages of the papers' tables (as described and as the released code trains) and
-`matched`, `short-range`, `tied-start` and `which-part` on digits; `headstart run NAME --scale tiny` makes each again, in
-the store. `own`, `gains` and `pretraining-pays` are no results of one study: `make results` makes them of [own.json](own.json), of the
-other pages' files and of the [seeds](seeds/README.md), all other pages of the `.json` beside them. Three pages of scale `small`, with three and five seeds, went because the results that they were made of are
-gone, so that they could not be made again: `coser-1-small` and `coser-4-small` (4,000 images of CIFAR-10, one block:
-nothing was decided) and `tied-start-small` (digits, MNIST and ListOps: nothing was decided). The history of the repository
-has all of them.
-"""
 
 
 def remake(folder: Path) -> list[Path]:
@@ -115,12 +93,17 @@ def gains_page() -> str:
         values = [gain["gain"] for gain in comparisons if (gain["steps"] <= FEW_STEPS) == few]
         above, mean = sum(value > 0 for value in values), words.signed(sum(values) / len(values))
         sides.append(f"{above} of {len(values)} are above 0 ({mean} on average)")
-    return (
-        "# What self-pretraining gained, all results together\n\nTest accuracy of whole self-pretrained networks less that of "
-        f"networks from random weights, trained in the same batches: {words.listed(parts)}. A comparison has {seeds[0]} to "
-        f"{seeds[-1]} seeds; the interval of {clear} of {len(comparisons)} lies above 0, and the table says how many still count after Holm's "
-        f"correction.\n\nWhere training from scratch takes at most {FEW_STEPS:,} "
-        f"steps, {sides[0]}; where it takes more, {sides[1]}. {EARLIER}\n\n{table}"
+    return filled(
+        "gains",
+        parts=words.listed(parts),
+        fewest=seeds[0],
+        most=seeds[-1],
+        clear=clear,
+        comparisons=len(comparisons),
+        steps=FEW_STEPS,
+        few=sides[0],
+        many=sides[1],
+        table=table,
     )
 
 
@@ -143,8 +126,8 @@ def index(folder: Path) -> str:
         for file in sorted(folder.glob("*.md"))
         if file.name != INDEX
     ]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in [HEADS, ["---"] * len(HEADS), *_together(ordered)])
-    return "\n\n".join([HEAD.strip(), *[table] * bool(ordered), "## Pages", "\n".join(about), REMOVED.strip()]) + "\n"
+    table = markdown_table(HEADS, _together(ordered), rule=["---"] * len(HEADS))
+    return filled("results", table=table if ordered else "", pages=about)
 
 
 def _claims(page: str, ours: bool, checked: Iterable[Verdict]) -> list[list[str]]:

@@ -11,21 +11,18 @@ rounding alone, which AdamW divides by its own size.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import torch
+from harness import PAGES, filled, made_here, markdown, parser_of, write
 
 import headstart
-from headstart.runner.machine import machine, version
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "ranks.md"
 MODELS: dict[str, dict[str, Any]] = {
     "digits": {
         "task": {"kind": "digits"},
@@ -74,7 +71,7 @@ def scoring(name: str) -> tuple[float, float, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--ranks", default="1,2")
     words = parser.parse_args()
@@ -95,35 +92,11 @@ def main() -> None:
                 f"{far:.0e}",
                 f"{share:.1%}",
             ]
-            lines.append(f"| {' | '.join(cells)} |")
-            print(lines[-1], flush=True)
+            lines.append(cells)
+            print(" | ".join(cells), flush=True)
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
-    PAGE.write_text(
-        "\n".join(
-            [
-                "# One stage on several ranks of a CPU",
-                "",
-                f"{words.steps} steps of batches of 32 in float32, one thread per rank, gloo over 127.0.0.1. Speed: the time of a step",
-                "on one rank over that of this row, so that less than 1 is slower. Difference: the largest one between the test outputs of",
-                "this model and of the one trained on one rank, as a share of the largest output. Validation: the share of an epoch that",
-                "scoring the validation set once takes, which rank 0 does alone.",
-                "",
-                "| model | ranks | step | speed | difference | validation |",
-                "| --- | ---: | ---: | ---: | ---: | ---: |",
-                *lines,
-                "",
-                f"`python benchmarks/ranks.py`, {date.today()}, {machine()}, torch {version('torch')}. Other work ran on the machine and",
-                f"changed between rows (load {load}): a free machine would give other times.",
-                "GPUs have not been measured: compare the seconds in `result.json` of a stage with `--ranks N --device cuda` and with",
-                "`--ranks 1 --device cuda`.",
-                "",
-                "With batch norm, most biases do not change the output in training, so that their gradients are rounding errors, which AdamW",
-                "scales up to whole steps. The running means follow these biases late, and the outputs differ by that. In float64 the",
-                "difference is below 1e-10 (tests).",
-                "",
-            ]
-        )
-    )
+    table = markdown(["model", "ranks", "step", "speed", "difference", "validation"], lines)
+    write(PAGES / "ranks.md", filled("ranks", steps=words.steps, table=table, made=made_here("torch"), load=load))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from harness import filled
 from torch import Tensor, nn
 
 from headstart.models.mixers.lstm import LSTMSpec
@@ -248,30 +249,7 @@ def main() -> None:
 def page(where: str, day: str, apart: dict[str, float], rows: list[str]) -> str:
     """The page of figures."""
     agreement = ", ".join(f"{kind} {value:.0e}" for kind, value in apart.items())
-    return "\n".join(
-        [
-            "# State-space mixers: time and memory",
-            "",
-            f"Measured {day} on a {where}, by `python benchmarks/state_space.py`.",
-            "",
-            f"Forward + backward of one layer in float32: D {WIDTH}, both directions, N 64 (`dlr-1024`: N 1,024; `lstm`: "
-            "64 per direction), the published output layer included. Time: the smallest over processes of at least 3 runs "
-            "each, which went through all cases in turn: the one least disturbed by the machine's other work. Memory: "
-            "the largest resident size of the whole process, of which Python and torch take about 0.25 GB. "
-            "Plain PyTorch holds the complex table over D, N and L (DLR: N and "
-            "L) and takes autograd's gradients; the LSTM's comparison is `torch.nn.LSTM`, whose kernels cannot stack.",
-            "Both layers hold the same parameters; their outputs at L 256 differ, as a share of the largest, by: "
-            f"{agreement}.",
-            "",
-            *rows,
-            "",
-            "How: a diagonal kernel is a product of two tables of powers, l = a S + b with S near sqrt(L), in one "
-            "batched real matrix product (`models/scan.py`). S4's Cauchy sums are real matrix products with 1 MB tables, "
-            "made channel by channel and made again for gradients (`models/mixers/s4.py`). The convolution's gradient is "
-            "written out, since autograd's own takes a full complex FFT where a real one does.",
-            "",
-        ]
-    )
+    return filled("state-space", day=day, where=where, width=WIDTH, agreement=agreement, table=rows)
 
 
 if __name__ == "__main__":

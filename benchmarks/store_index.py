@@ -10,7 +10,6 @@ written). Python keeps its bytecode, as it does unless it is told otherwise.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -23,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from harness import filled, markdown, parser_of, write
 
 import headstart
 from headstart.bench.machine import sentence, setting
@@ -104,7 +105,7 @@ def asked(study: headstart.Study, rounds: int, index: bool) -> tuple[float, floa
 
 def main() -> None:
     """Time each with and without the index, print a table, and write it where a file is named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--stages", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", type=Path)
@@ -130,33 +131,22 @@ def main() -> None:
                 ["-c", "import torch"], folder, words.rounds, True
             ),
         }
-        lines = []
+        lines: list[list[str]] = []
         for case, measured in cases.items():
             cells = []
             for index in (False, True):
                 measured(True) if index else None  # the index is there
                 wall, work = measured(index)
                 cells.append(f"{wall:.2f} ({work:.2f})")
-            lines.append(f"| {case} | {' | '.join(cells)} |")
+            lines.append([case, *cells])
         size = os.path.getsize(folder / "runs" / INDEX)
-    page = [
-        "# Listing many finished stages",
-        "",
-        f"{words.stages:,} finished stages; {sentence(where)}. Wall seconds, and those of the processor in parentheses,",
-        f"medians of {words.rounds} runs. The index has {size / 1e6:.1f} MB.",
-        "",
-        "| | without the index | with it |",
-        "|---|---|---|",
-        *lines,
-        "",
-        "Goal of `ls`: 2 s by the clock; where other work shares the machine, seconds of the processor are what a command takes itself.",
-        "A dry run imports torch, builds a model of each kind without numbers to count its work, and plans every stage.",
-        "",
-        "`python benchmarks/store_index.py --write docs/benchmarks/store-index.md` makes this page.",
-    ]
-    print("\n".join(page))
+    table = markdown(["", "without the index", "with it"], lines, rule=["---"] * 3)
+    page = filled(
+        "store-index", stages=words.stages, where=sentence(where), rounds=words.rounds, size=size / 1e6, table=table
+    )
+    print(page)
     if words.write:
-        words.write.write_text("\n".join(page) + "\n", encoding="utf-8")
+        write(words.write, page)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import fit_against
 import fit_rivals
-import own_results
-from own_results import Set
+import harness
+from harness import Set
 
 from headstart.baselines.embedding import Embedding, EmbeddingSpec
 from headstart.data import read_sequences
@@ -250,7 +250,7 @@ def test_the_network_among_the_rivals_learns_within_its_epochs_and_says_how_many
 def test_images_proteins_and_lists_become_tables_of_so_many_rows_of_every_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_results, "OTHERS", 4)
+    monkeypatch.setattr(harness, "OTHERS", 4)
     data = tmp_path / "data"
     for folder in ("mnist", "cifar10", "biology", "listops"):
         (data / folder).mkdir(parents=True)
@@ -270,7 +270,7 @@ def test_images_proteins_and_lists_become_tables_of_so_many_rows_of_every_class(
             _add(archive, f"./deeploc/{name}.fasta", "".join([*records, f">P Nucleus-M\n{'A' * 501}\n"]).encode())
     with lzma.open(data / "listops" / "test_d20s.tsv.xz", "wt") as file:
         file.write("".join(f"{i % 10}\t( [MAX {i} ] )\n" for i in range(9)))
-    for dataset in own_results.other_sets(data):
+    for dataset in harness.other_sets(data):
         train, test, _ = dataset.files(tmp_path / dataset.name)
         rows = read_sequences(train, dataset.layout)
         asked = read_sequences(test, rows.layout.fixed())

@@ -27,7 +27,7 @@ def test_workers_are_timed_on_the_same_fit_and_leave_the_other_table_as_it_stand
         fit_time.main()
     text = page.read_text()
     assert text.startswith("# Times\n\nas they stand\n\n## Is a fit faster with more workers?\n")
-    assert text.count(fit_time.WORKERS) == 1
+    assert text.count(f"## {fit_time.WORKERS}") == 1
     assert "| 1 | 60.0 s | 1.00 |\n| 2 | 37.5 s | 1.60 |\n" in text
     assert "--times --workers 1 2 --steps 30`" in text
     assert {command.replace("--workers 1 ", "").replace("--workers 2 ", "") for command in commands[2:]} == {
@@ -37,7 +37,7 @@ def test_workers_are_timed_on_the_same_fit_and_leave_the_other_table_as_it_stand
 
 def test_times_are_measured_anew_above_the_table_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"# Times\n\nold\n\n{fit_time.WORKERS}\n\nas they stand\n")
+    page.write_text(f"# Times\n\nold\n\n## {fit_time.WORKERS}\n\nas they stand\n")
     monkeypatch.setattr(
         fit_time, "fitted", lambda *_: (23.0, "  - training: 173 steps of 16\nself-training: 288 steps")
     )
@@ -46,4 +46,4 @@ def test_times_are_measured_anew_above_the_table_of_workers(tmp_path: Path, monk
     text = page.read_text()
     assert "old" not in text
     assert "| 30 s | 23.0 s | 288 + 173 | 0 |  | no |" in text
-    assert text.endswith(f"\n\n{fit_time.WORKERS}\n\nas they stand\n")
+    assert text.endswith(f"\n\n## {fit_time.WORKERS}\n\nas they stand\n")

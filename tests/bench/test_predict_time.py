@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import predict_time
 from predict_time import HERE, Took
 
+EARLIER = "## Earlier figures"
+
 
 def test_versions_are_measured_in_turn_and_the_least_of_each_figure_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -25,7 +27,7 @@ def test_versions_are_measured_in_turn_and_the_least_of_each_figure_is_told(
         sources.append(source)
         return Took(9.0 + len(sources), 8.0 - len(sources), 100.0)
 
-    page.write_text(f"# Old\n\nold\n\n{predict_time.EARLIER}\n\nas they stand\n")
+    page.write_text(f"# Old\n\nold\n\n{EARLIER}\n\nas they stand\n")
     monkeypatch.setattr(predict_time, "headstart", headstart)
     words = ["predict_time.py", "--before", str(tmp_path), "--times", "2", "--rows", "3", "--page", str(page)]
     monkeypatch.setattr(sys, "argv", words)
@@ -34,7 +36,7 @@ def test_versions_are_measured_in_turn_and_the_least_of_each_figure_is_told(
     text = page.read_text()
     assert "old" not in text.lower().partition("earlier")[0]
     assert "| 3 | kernels | 10.00 s (11.00) | 5.00 s | 100 MiB | 11.00 s (12.00) | 4.00 s | 100 MiB |\n" in text
-    assert text.endswith(f"\n\n{predict_time.EARLIER}\n\nas they stand\n")
+    assert text.endswith(f"\n\n{EARLIER}\n\nas they stand\n")
 
 
 def test_an_aim_is_missed_by_what_the_least_run_took_longer() -> None:
