@@ -72,6 +72,10 @@ def _shallow(read: Callable[[Any], Any], text: str | bytes) -> Any:
         document = read(text)
     except RecursionError:
         raise ValueError(_DEEP) from None
+    except ValueError as error:
+        if "integer string conversion" in str(error):
+            raise ValueError("a number in it has too many digits") from None
+        raise
     level = [document]
     for _ in range(DEEPEST):
         level = [inner for value in level if isinstance(value, (dict, list)) for inner in _inner(value)]

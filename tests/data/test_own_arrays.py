@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 from support.made_tables import numbers, read, why, write
 
-from headstart.data import LayoutSpec, arrays, read_sequences, rows
+from headstart.data import LayoutSpec, archives, read_sequences
 
 LABELS = ["a", "b"] * 6
 
@@ -151,7 +151,7 @@ def test_an_npy_file_that_says_more_than_it_holds_is_refused_before_anything_is_
 
 
 def test_a_zip_bomb_is_refused_by_its_directory(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrays, "TOTAL", 1_000)
+    monkeypatch.setattr(archives, "TOTAL", 1_000)
     np.savez_compressed(tmp_path / "f.npz", X=np.zeros((100, 100)))
     assert why(tmp_path / "f.npz").startswith(
         "f.npz: unpacks to 1 arrays of 80,128 bytes, at most 10,000 of 1,000 are read"
@@ -279,7 +279,7 @@ def test_a_series_is_a_list():
 
 
 def test_a_parquet_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "TOTAL", 1_000)
+    monkeypatch.setattr(archives, "TOTAL", 1_000)
     table = pa.table({"x": np.zeros(1_000)})
     pa.parquet.write_table(table, tmp_path / "f.parquet")
     pa.feather.write_feather(table, tmp_path / "f.feather")

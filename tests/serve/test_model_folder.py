@@ -195,10 +195,28 @@ CHANGED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "state": (
         lambda d: d["network"]["model"].update(mixer={"kind": "s4", "state": 2**16}),
-        "network.model.mixer.state: 65,536 is more than is read, at most 4,096",
+        "network.model.mixer.state: 65,536 is more than is read, at most 1,024",
+    ),
+    "solved states": (
+        lambda d: d["network"]["model"].update(mixer={"kind": "s4", "state": 4096}),
+        "network.model.mixer.state: 4,096 is more than is read, at most 1,024",
+    ),
+    "many features": (
+        lambda d: d["network"]["model"].update(mixer={"kind": "performer", "features": 65_536}),
+        "network.model.mixer: performer (4 heads, features 65536) takes",
+    ),
+    "many hashes": (
+        lambda d: d["network"]["model"].update(mixer={"kind": "reformer", "hashes": 65_536}),
+        "more than is read of a model of this size; lower its numbers",
+    ),
+    "wide windows": (
+        lambda d: d["network"]["model"].update(
+            mixer={"kind": "bigbird", "random": 0, "block": 1, "window": 65_535, "global_blocks": 65_536}
+        ),
+        "more than is read of a model of this size; lower its numbers",
     ),
     "hashes": (
-        lambda d: d["network"]["model"].update(mixer={"kind": "reformer", "hashes": 60_000, "chunk": 1}),
+        lambda d: d["network"]["model"].update(mixer={"kind": "reformer", "hashes": 60, "chunk": 1}),
         "holds 'network.blocks.0.mixer.key.bias', the model of config.json does not",
     ),
     "feed-forward": (

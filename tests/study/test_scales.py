@@ -326,12 +326,49 @@ def test_arms_of_a_file_replace_those_of_its_base(tmp_path: Path) -> None:
         ('"digitz"', "extends: no 'digitz'; did you mean 'digits'?"),
         ('"own.toml"', "extends: 'own.toml' extends itself"),
         ("3", "extends: 3 is neither a name nor a list of names"),
+        ('["base.toml", "base.toml"]', "has a name twice; keep one of them"),
     ],
 )
 def test_a_base_that_cannot_be_is_refused(tmp_path: Path, extends: str, message: str) -> None:
     path = write(tmp_path, "own.toml", f'name = "own"\nextends = {extends}\n[arms.a]\n')
     with pytest.raises(BadInput, match=message.replace("?", r"\?")):
         read_study(path)
+
+
+def test_files_that_extend_others_in_depth_or_by_doubling_end_at_once(tmp_path: Path) -> None:
+    for number in range(12):
+        for name in "ab":
+            base = f'extends = ["a{number + 1}.toml", "b{number + 1}.toml"]\n'
+            write(tmp_path, f"{name}{number}.toml", base if number < 11 else STUDY)
+    assert list(read_study(tmp_path / "a0.toml", scale="paper").columns)
+    for number in range(30):
+        write(tmp_path, f"c{number}.toml", f'extends = "c{number + 1}.toml"\n')
+    with pytest.raises(BadInput, match="is one of more than 16 studies in a row"):
+        read_study(tmp_path / "c0.toml")
+    names = [f"d{number}.toml" for number in range(150)]
+    for name in names:
+        write(tmp_path, name, 'title = "T"\n')
+    path = write(tmp_path, "wide.toml", f"extends = {names}\n")
+    with pytest.raises(BadInput, match="or of 100 in all; write what they say into fewer files"):
+        read_study(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = " + "[" * 1_000 + "]" * 1_000, "nested more than 100 deep"),
+        ("x = " + "[" * 150 + "]" * 150, "nested more than 100 deep"),
+        ("[" + ".".join("a" * 200) + "]", "nested more than 100 deep"),
+        ("x = " + "9" * 5_000, "a number in it has too many digits"),
+    ],
+)
+def test_brackets_and_digits_without_end_are_no_study(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadInput, match=rf"own\.toml: this is not valid TOML: .*{message}"):
+        read_study(write(tmp_path, "own.toml", f"{text}\n"))
+    with pytest.raises(BadInput, match=r"override: stages\.x: .* is not a TOML value"):
+        read_study(
+            write(tmp_path, "own.toml", STUDY), [f"stages.x={text.partition(' = ')[2] or '[' * 200 + ']' * 200}"]
+        )
 
 
 def test_files_that_extend_each_other_are_refused(tmp_path: Path) -> None:

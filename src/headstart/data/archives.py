@@ -29,6 +29,9 @@ FILE = 2**26
 TOTAL = 2**32
 """Bytes that one compressed file may unpack to: three times the largest of LRA's."""
 
+SMALL, RATIO = 2**28, 200
+"""Bytes that every file may unpack to, and those for each byte of a larger one: data are packed less tightly."""
+
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 """What the standard library raises for archives that are cut short or damaged (besides OSError)."""
 
@@ -64,10 +67,15 @@ def files_of(path: Path) -> list[Path]:
     return [path / name for name in listed(path, lambda name: not any(p.startswith(".") for p in name.split("/")))]
 
 
+def most_unpacked(path: Path, small: int) -> int:
+    """Bytes that a file may unpack to. small: what every one may."""
+    return min(TOTAL, max(small, RATIO * path.stat().st_size))
+
+
 def unpacked(path: Path) -> io.BufferedReader:
     """The content of a file, unpacked where it begins like gzip, xz or bzip2, whatever its name says.
 
-    Reading on past 4 GiB raises BadInput.
+    Reading on past what such a file may unpack to, 4 GiB at most, raises BadInput.
     """
     with path.open("rb") as file:
         start = file.read(6)
@@ -130,7 +138,8 @@ class _Limited(io.RawIOBase):
 
     def __init__(self, path: Path, file: Any) -> None:
         super().__init__()
-        self._path, self._file, self._left = path, file, TOTAL
+        self._path, self._file = path, file
+        self._most = self._left = most_unpacked(path, SMALL)
 
     def readable(self) -> bool:
         return True
@@ -140,7 +149,7 @@ class _Limited(io.RawIOBase):
         content = self._file.read(len(view))
         self._left -= len(content)
         if self._left < 0:
-            raise BadInput(f"{self._path}: unpacks to more than {TOTAL} bytes; give the official file")
+            raise BadInput(f"{self._path}: unpacks to more than {self._most} bytes; give the official file")
         view[: len(content)] = content
         return len(content)
 

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from headstart.data.archives import TOTAL, reading
+from headstart.data.archives import SMALL, most_unpacked, reading
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import array_of, column_of, list_column
 from headstart.data.table import Column, Table, arrow_lists, other_way
@@ -47,10 +47,10 @@ def read_npz(path: Path, spec: LayoutSpec) -> Table:
             with zipfile.ZipFile(path) as archive:
                 infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
                 total = sum(info.file_size for info in infos)
-                if len(infos) > MOST_ARRAYS or total > TOTAL:
+                if len(infos) > MOST_ARRAYS or total > (most := most_unpacked(path, SMALL)):
                     raise BadInput(
                         f"{path}: unpacks to {len(infos):,} arrays of {total:,} bytes, at most "
-                        f"{MOST_ARRAYS:,} of {TOTAL:,} are read; give it in parts"
+                        f"{MOST_ARRAYS:,} of {most:,} are read; give it in parts"
                     )
                 for info in infos:
                     with archive.open(info) as file:
@@ -95,7 +95,7 @@ def check_dtype(dtype: np.dtype[Any], source: str) -> None:
     """Raises: BadInput where an array holds anything but numbers or texts."""
     if dtype.hasobject:
         raise BadInput(f"{source}: {PICKLED}")
-    if dtype.kind not in "biufUS":
+    if dtype.kind not in "biufUS" or not dtype.itemsize:
         raise BadInput(f"{source}: holds values of type {dtype}; give numbers or texts")
 
 

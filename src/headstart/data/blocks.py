@@ -14,6 +14,7 @@ from headstart.data.archives import reading, unpacked
 from headstart.data.csv import column_types, of_lines, recognised, typed
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import arrow_table, cell_of, column_of, json_row, whole_file
+from headstart.data.sizes import check_parquet, check_sparse
 from headstart.data.table import Table, is_list
 from headstart.data.text import text_lines
 from headstart.errors import BadInput, Mistakes, Places
@@ -55,7 +56,7 @@ def _json_tables(path: Path, spec: LayoutSpec, mistakes: Mistakes, size: int) ->
     """The objects in parts of about `size` characters. Raises: BadInput with the mistakes of a part, or for no row."""
     columns: dict[str, list[Any]] = {}
     begins: list[int] = []
-    length = parts = 0
+    length = parts = present = 0
     for number, line in enumerate(text_lines(path, spec.encoding, mistakes), 1):
         if not line.strip():
             continue
@@ -69,10 +70,12 @@ def _json_tables(path: Path, spec: LayoutSpec, mistakes: Mistakes, size: int) ->
             cells.extend([None] * (len(begins) - len(cells)))
             cells.append(cell_of(value, f"{path}:{number} column {key!r}", mistakes))
         begins.append(number)
+        present += len(row)
+        check_sparse(path, len(columns), len(begins), present)
         length += len(line)
         if length >= size:
             yield _json_table(path, columns, begins, mistakes)
-            columns, begins, length, parts = {}, [], 0, parts + 1
+            columns, begins, length, present, parts = {}, [], 0, 0, parts + 1
     if begins or not parts:
         yield _json_table(path, columns, begins, mistakes)
     mistakes.check()
@@ -103,6 +106,7 @@ def _parquet_tables(path: Path, size: int) -> Iterator[Table]:
     import pyarrow.parquet
 
     with whole_file(path, "Parquet"), pyarrow.parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False) as file:
+        check_parquet(file, path)
         meta, first = file.metadata, 0
         total = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
         wide = max(total / max(meta.num_rows, 1), 8 * meta.num_columns)  # a value that repeats may be written once

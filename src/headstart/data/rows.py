@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.archives import TOTAL, reading
+from headstart.data.archives import reading
 from headstart.data.layout import TIME, check_names, plain
+from headstart.data.sizes import check_parquet, limited
 from headstart.data.table import Column, Table, Type, arrow_lists, arrow_numbers, arrow_texts, is_list, is_text
 from headstart.data.text import is_number, lines, number_name
 from headstart.errors import BadInput, Mistakes, Places, one_line
@@ -87,13 +88,14 @@ def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator
     import pyarrow.parquet
 
     with whole_file(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
+        check_parquet(file, path)
         names, count = file.schema_arrow.names, 0
         if lost := [column for column in columns if column not in names]:
             known = ", ".join(map(repr, names[:8]))
             mistakes.add(str(path), f"has no column {' and no '.join(map(repr, lost))} (it has {known})")
             return
         wanted = [*columns, *(name for name in ("id",) if name in names)]
-        for batch in _limited(file.iter_batches(batch_size=1024, columns=wanted), path):
+        for batch in limited(file.iter_batches(batch_size=1024, columns=wanted), path):
             # Strings as bytes, as Parquet does not promise that they are UTF-8.
             texts = (pyarrow.string(), pyarrow.large_string())
             parts = [part.cast(pyarrow.large_binary()) if part.type in texts else part for part in batch.columns]
@@ -229,18 +231,19 @@ def _word(value: Any) -> str | None:
 
 
 def read_parquet(path: Path) -> Table:
-    """A Parquet file. Raises: BadInput where it is damaged or unpacks to more than 4 GiB."""
+    """A Parquet file. Raises: BadInput where it is damaged or unpacks to more than such a file may."""
     import pyarrow.parquet
 
     with whole_file(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
+        check_parquet(file, path)
         # What the file says of its size counts repeated values once: the batches tell.
-        table = pyarrow.Table.from_batches(_limited(file.iter_batches(batch_size=1024), path), file.schema_arrow)
+        table = pyarrow.Table.from_batches(limited(file.iter_batches(batch_size=1024), path), file.schema_arrow)
         table.validate(full=True)
     return arrow_table(table, str(path), "a Parquet table")
 
 
 def read_arrow(path: Path) -> Table:
-    """A file of Arrow's own format (Feather), or its stream. Raises: BadInput where it is damaged or over 4 GiB."""
+    """A file of Arrow's own format (Feather), or its stream. Raises: BadInput where it is damaged or too large."""
     import pyarrow
 
     with whole_file(path, "Arrow"), pyarrow.OSFile(str(path)) as file:
@@ -248,19 +251,9 @@ def read_arrow(path: Path) -> Table:
         file.seek(0)
         reader = pyarrow.ipc.open_file(file) if magic == b"ARROW1" else pyarrow.ipc.open_stream(file)
         batches = map(reader.get_batch, range(reader.num_record_batches)) if magic == b"ARROW1" else reader
-        table = pyarrow.Table.from_batches(_limited(batches, path), reader.schema)
+        table = pyarrow.Table.from_batches(limited(batches, path), reader.schema)
         table.validate(full=True)
     return arrow_table(table, str(path), "an Arrow table")
-
-
-def _limited(batches: Iterable[Any], path: Path) -> Iterator[Any]:
-    """The batches. Raises: BadInput once they hold more than 4 GiB."""
-    size = 0
-    for batch in batches:
-        size += batch.nbytes
-        if size > TOTAL:
-            raise BadInput(f"{path}: unpacks to more than {TOTAL:,} bytes; give it in parts")
-        yield batch
 
 
 @contextmanager

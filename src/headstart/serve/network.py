@@ -30,7 +30,12 @@ MOST_BESIDE = 2**28
 MOST_SIZE = 2**28
 """Of every whole number of a network's config; those of its mixers are smaller."""
 MOST_STATE = 4_096
-"""States of a channel: some mixers solve for the eigenvectors of a matrix of this size."""
+"""States of a channel."""
+MOST_SOLVED, SOLVED = 1_024, ("s4", "s4d")
+"""The same of mixers that solve for the eigenvectors of a matrix of this size."""
+LEAST_WORK, MOST_WORK, MOST_TIMES = 1e7, 100, 8
+"""FLOPs that every mixer may take of a sequence, and how often those of full attention, or of a mixer of its kind with
+its defaults, where that is more."""
 MOST_OTHER = 65_536
 """Of every other whole number of a mixer's spec."""
 
@@ -84,6 +89,7 @@ def _check_small(header: Header, config: ModelConfig, path: Path) -> None:
     model, source = config.network.model, path.with_name("config.json")
     if isinstance(model, ModelSpec):
         _check_blocks(header, model, path)
+        _check_states(model, source)
     sizes = {"length": config.network.length, "patch": config.preparation.patch, "model": model.model_dump()}
     for where, value in _whole_numbers(sizes):
         most = MOST_SIZE
@@ -91,6 +97,35 @@ def _check_small(header: Header, config: ModelConfig, path: Path) -> None:
             most = MOST_STATE if where.endswith(".state") else MOST_OTHER
         if not where.endswith("seed") and value > most:
             raise BadInput(f"{source}: network.{where}: {value:,} is more than is read, at most {most:,}; lower it")
+    if isinstance(model, ModelSpec):
+        for mixer in model.mixers:
+            if not type(mixer).__module__.startswith("headstart."):
+                continue  # of a person's own
+            work, usual = (
+                each.flops(model.width, config.network.length, model.causal)
+                for each in (mixer, type(mixer)(kind=mixer.kind))
+            )
+            if work > max(LEAST_WORK, MOST_TIMES * usual, _much(model.width, config.network.length)):
+                raise BadInput(
+                    f"{source}: network.model.mixer: {mixer.describe()} takes {work:.1e} FLOPs of a sequence of "
+                    f"{config.network.length:,} positions, which is more than is read of a model of this size; lower "
+                    "its numbers"
+                )
+
+
+def _much(width: int, length: int) -> float:
+    """FLOPs that are many for a mixer: of what it makes on the way no weight says how large it is."""
+    return MOST_WORK * (8.0 * length * width**2 + 4.0 * length**2 * width)
+
+
+def _check_states(model: ModelSpec, source: Path) -> None:
+    for mixer in model.mixers:
+        for part in (mixer, *getattr(mixer, "mixers", ())):
+            if part.kind in SOLVED and part.state > MOST_SOLVED:
+                raise BadInput(
+                    f"{source}: network.model.mixer.state: {part.state:,} is more than is read, at most "
+                    f"{MOST_SOLVED:,}; lower it"
+                )
 
 
 def _check_blocks(header: Header, model: ModelSpec, path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import tomli_w
 
+from headstart.documents import from_toml
 from headstart.errors import BadInput, nearest
 from headstart.store.files import publish
 from headstart.store.plain import check_inside, check_tree
@@ -19,6 +19,8 @@ from headstart.store.stages import REPORTS
 
 SOURCE = "source"
 """Folder beside a page with the sources of plugins: a person may name them, nothing else imports them."""
+LARGEST = 2**24
+"""Bytes of a study file that is read."""
 _ORIGIN = "# the report of "
 
 
@@ -89,15 +91,18 @@ def title_of(path: Path) -> str:
 
 def table_of(path: Path) -> dict[str, Any]:
     """A study file as a table. Raises: BadInput where it is not TOML."""
+    text = study_text(path)
     try:
-        return tomllib.loads(study_text(path))
-    except tomllib.TOMLDecodeError as error:
+        return from_toml(text)
+    except ValueError as error:
         raise BadInput(f"{path}: this is not valid TOML: {error}") from None
 
 
 def study_text(path: Path) -> str:
     """What a study file says. Raises: BadInput where it cannot be read, or is not text."""
     try:
+        if (size := path.stat().st_size) > LARGEST:
+            raise BadInput(f"{path}: has {size:,} bytes, more than {LARGEST:,}; name a study file")
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(

@@ -7,11 +7,11 @@ granted, and a mistake in a scale that is not run is found too.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headstart.documents import from_toml
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, merge, other_kind, set_path
 from headstart.study import words
@@ -112,6 +112,8 @@ def names_of(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
+DEEPEST, MOST_BASES = 16, 100
+"""Studies that extend each other in a row, and in all."""
 DEFAULT_SCALE = "tiny"
 """The scale of a study that has scales, where none is asked for: one that ends in minutes."""
 MEASURES = ("epochs", "steps", "tokens", "flops", "flops_of")
@@ -217,8 +219,8 @@ def parse_override(word: str) -> tuple[str, Any]:
         wrong = "lacks a name beside a dot" if equals and path else "is not name=value"
         raise BadInput(f"override: {word!r} {wrong} (for example finetune.optim.lr=[1e-4,3e-4])")
     try:
-        return path, tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return path, from_toml(f"value = {text}")["value"]
+    except ValueError:
         if re.fullmatch(r"\.{0,2}/?[A-Za-z_][A-Za-z0-9_+\-()./]*", text):
             return path, text
         raise BadInput(f"override: {path}: {text!r} is not a TOML value; text needs quotes, a list brackets") from None
@@ -230,19 +232,38 @@ def with_bases(table: Mapping[str, Any], file: Path | None = None) -> dict[str, 
     Arms, where a file has some, replace those of its bases; all else is merged.
     Raises: BadInput for a base that is not there, or extends itself.
     """
-    return _based(table, "", file.parent, (file.resolve(),)) if file is not None else _based(table, "", None, ())
+    return (
+        _based(table, "", file.parent, (file.resolve(),), {}) if file is not None else _based(table, "", None, (), {})
+    )
 
 
-def _based(table: Mapping[str, Any], location: str, folder: Path | None, seen: tuple[Path, ...]) -> dict[str, Any]:
+def _based(
+    table: Mapping[str, Any],
+    location: str,
+    folder: Path | None,
+    seen: tuple[Path, ...],
+    known: dict[Path, dict[str, Any]],
+) -> dict[str, Any]:
+    """seen: the files that extend each other down to this one. known: files that were laid over theirs before."""
     names = names_of(table.get("extends", ()))
     if not all(isinstance(name, str) for name in names):
         raise BadInput(f"{location}extends: {table['extends']!r} is neither a name nor a list of names")
+    if len(set(names)) < len(names):
+        raise BadInput(f"{location}extends: {[*names]} has a name twice; keep one of them")
     out: dict[str, Any] = {}
     for name in names:
         path = base_path(name, folder)
-        if path.resolve() in seen:
+        file = path.resolve()
+        if file in seen:
             raise BadInput(f"{location}extends: {name!r} extends itself")
-        out = _laid(out, _based(table_of(path), f"{path.name}: ", path.parent, (*seen, path.resolve())))
+        if len(seen) > DEEPEST or len(known) > MOST_BASES:
+            raise BadInput(
+                f"{location}extends: {name!r} is one of more than {DEEPEST} studies in a row, or of {MOST_BASES} in "
+                "all; write what they say into fewer files"
+            )
+        if file not in known:
+            known[file] = _based(table_of(path), f"{path.name}: ", path.parent, (*seen, file), known)
+        out = _laid(out, known[file])
     return _laid(out, {k: v for k, v in table.items() if k != "extends"})
 
 

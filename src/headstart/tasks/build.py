@@ -294,10 +294,17 @@ def _many(spec: TaskSpec) -> bool:
     return spec.generated and getattr(spec, "train", 0) > SAMPLE
 
 
+MOST_ROWS, MOST_POSITIONS = 2**25, 2**30
+"""Of a split whose data are not at hand: what an estimate has a number for in memory."""
+
+
 def _zeros(signature: Signature, units: int, labelled: int, lengths: np.ndarray) -> Examples:
     """So many units, the first of which have a target; all values are one zero in memory."""
     each = 2 if signature.paired else 1
     rows = units * each
+    positions = rows * int(lengths.mean()) if signature.per_position else 0
+    if rows > MOST_ROWS or positions > MOST_POSITIONS:
+        raise BadInput(f"task: {rows:,} sequences of these lengths fit into no memory; give it fewer or shorter ones")
     offsets = np.concatenate([[0], np.cumsum(np.resize(lengths, rows))]).astype(np.int64)
     positions = int(offsets[-1])
     if signature.input == "tokens":

@@ -63,9 +63,9 @@ class ListOpsSpec(GeneratedSpec):
     max_length: int = Field(default=2000, ge=2, le=1_000_000)
     depth: int = Field(default=10, ge=1, le=30)
     arguments: int = Field(default=10, ge=2, le=100)
-    train: int = Field(default=96_000, ge=1)
-    val: int = Field(default=2_000, ge=1)
-    test: int = Field(default=2_000, ge=1)
+    train: int = Field(default=96_000, ge=1, le=1_000_000)
+    val: int = Field(default=2_000, ge=1, le=1_000_000)
+    test: int = Field(default=2_000, ge=1, le=1_000_000)
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = (
         *TaskSpec.baselines,

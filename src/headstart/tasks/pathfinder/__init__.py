@@ -57,9 +57,9 @@ class PathfinderSpec(GeneratedSpec):
     kind: Literal["pathfinder"] = "pathfinder"
     size: Literal[16, 32, 64, 128, 256] = 32
     contour_length: Literal[14, 9, 6] = 14
-    train: int = Field(default=160_000, ge=1)
-    val: int = Field(default=20_000, ge=1)
-    test: int = Field(default=20_000, ge=1)
+    train: int = Field(default=160_000, ge=1, le=1_000_000)
+    val: int = Field(default=20_000, ge=1, le=1_000_000)
+    test: int = Field(default=20_000, ge=1, le=1_000_000)
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = (*TaskSpec.baselines, rule("distance of the discs"))
     shows_not: ClassVar[str] = LONG_RANGE_ARENA

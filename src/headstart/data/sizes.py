@@ -1,0 +1,132 @@
+"""How much a file may unpack to, and how much the arrays of a table are once they are numbers and texts.
+
+A few bytes can stand for gigabytes: a dictionary of one long text that thousands of rows name, a run of equal numbers,
+lists that overlap. So sizes are counted before anything of them is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headstart.data import archives
+from headstart.data.table import chunks, is_list, is_text, numbers_of
+from headstart.errors import BadInput
+
+SMALL = 2**27
+"""Bytes that every table may have."""
+NUMBER, TEXT = 8, 64
+"""Bytes of a number, and those that a text of Python has besides its letters."""
+DELTAS = "DELTA_BYTE_ARRAY"
+"""How Parquet writes texts by what they have in common with the one before."""
+SPARSE, FEW = 50, 10**6
+"""Cells of JSON lines for each one that is there, and cells that every file may have."""
+
+
+def most_bytes(path: Path) -> int:
+    """Bytes that a table may have in memory: more of a larger file, at most 4 GiB."""
+    return archives.most_unpacked(path, SMALL)
+
+
+def limited(batches: Iterable[Any], path: Path) -> Iterator[Any]:
+    """The batches of Arrow. Raises: BadInput once they would take more than the file may."""
+    size, most = 0, most_bytes(path)
+    for batch in batches:
+        size += sum(map(size_of, batch.columns))
+        if size > most:
+            raise too_large(path, most)
+        yield batch
+
+
+def too_large(path: Path, most: int) -> BadInput:
+    """What to raise for a table of more bytes than a file of its size may have."""
+    return BadInput(f"{path}: unpacks to more than {most:,} bytes; give it in parts")
+
+
+def size_of(data: Any) -> int:
+    """Bytes of an Arrow array as numbers and as texts of Python, without making them."""
+    import pyarrow as pa
+
+    kind = data.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return size_of(data.storage)
+    if pa.types.is_dictionary(kind):
+        return sum(map(_of_dictionary, chunks(data)))
+    if is_text(kind):
+        return int(_lengths(data).sum()) + TEXT * len(data)
+    if _is_list(kind):
+        return NUMBER * len(data) + sum(map(_of_lists, chunks(data)))
+    return max(int(data.nbytes), NUMBER * len(data))
+
+
+def _of_dictionary(data: Any) -> int:
+    words = data.dictionary
+    if not len(words):
+        return NUMBER * len(data)
+    each = _lengths(words) + TEXT if is_text(words.type) else np.full(len(words), size_of(words) // len(words) + NUMBER)
+    indices = np.nan_to_num(numbers_of(data.indices).astype(np.float64)).astype(np.int64)
+    return int(each[np.clip(indices, 0, len(words) - 1)].sum())
+
+
+def _of_lists(data: Any) -> int:
+    """Of lists, which may share what they hold: so much of each item as its share of all of them."""
+    import pyarrow.compute as pc
+
+    inner = data.values
+    if not len(inner):
+        return 0
+    items = int(np.nan_to_num(numbers_of(pc.list_value_length(data)).astype(np.float64)).sum())
+    return int(size_of(inner) / len(inner) * items)
+
+
+def _is_list(kind: Any) -> bool:
+    return is_list(kind) or str(kind).startswith(("list_view<", "large_list_view<"))
+
+
+def _lengths(texts: Any) -> np.ndarray:
+    """(n,) bytes of each text; those of views stand in the first four of their sixteen bytes."""
+    import pyarrow.compute as pc
+
+    if "view" in str(texts.type):
+        parts = [
+            np.frombuffer(part.buffers()[1], dtype=np.int32).reshape(-1, 4)[part.offset : part.offset + len(part), 0]
+            for part in chunks(texts)
+        ]
+        sizes: np.ndarray = np.concatenate([np.zeros(0, np.int64), *parts]).clip(0)
+        return sizes
+    lengths = numbers_of(pc.binary_length(texts).fill_null(0))
+    return np.asarray(lengths, dtype=np.int64)
+
+
+def check_parquet(file: Any, path: Path) -> None:
+    """Raises: BadInput where a Parquet file would take more than it may, by what it says of itself and by its
+    dictionaries of texts, before any row is made."""
+    import pyarrow.parquet
+
+    meta, most = file.metadata, most_bytes(path)
+    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
+    parts = [group.column(i) for group in groups for i in range(group.num_columns)]
+    if NUMBER * sum(part.num_values for part in parts) > most:
+        raise too_large(path, most)
+    texts = [part for part in parts if part.physical_type == "BYTE_ARRAY"]
+    doubtful = {p.path_in_schema for p in texts if p.num_values * max(p.total_uncompressed_size, 0) > most}
+    if not doubtful:
+        return
+    # A text may be the one before with another end: no longer than all of them, and few are made at a time.
+    deltas = {part.path_in_schema: part.total_uncompressed_size for part in texts if DELTAS in part.encodings}
+    rows = min(1024, max(1, SMALL // max(deltas.values(), default=1)))
+    with pyarrow.parquet.ParquetFile(path, read_dictionary=sorted(doubtful - deltas.keys())) as again:
+        for _ in limited(again.iter_batches(batch_size=rows, columns=sorted(doubtful)), path):
+            pass
+
+
+def check_sparse(path: Path, columns: int, rows: int, cells: int) -> None:
+    """Raises: BadInput where nearly every row of JSON lines lacks nearly every key. cells: those that are there."""
+    if columns * rows > max(FEW, SPARSE * cells):
+        raise BadInput(
+            f"{path}: its first {rows:,} rows have {columns:,} different keys, of which each has few; give every row "
+            "the same keys"
+        )
