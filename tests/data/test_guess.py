@@ -63,6 +63,21 @@ def test_names_with_two_numbers_run_along_the_longer_way():
     assert numbered(["0.0", "0.1", "0.2"]) == {}
 
 
+def test_times_in_names_of_columns_are_one_number_each(tmp_path):
+    for form in ("{c}@{t:.2f}s", "{c} (t={t:.2f})", "{c}_{t:.2f}", "{t:.2f}s {c}"):
+        names = [form.format(c=c, t=t / 50) for c in "xy" for t in range(40, 60)]
+        assert [len(run) for run in numbered(names).values()] == [20, 20]
+        rows = [",".join([f"r{i}", "ab"[i % 2], *map(str, row)]) for i, row in enumerate(numbers(6, 40))]
+        result = read(write(tmp_path / "f.csv", "\n".join([",".join(["id", "state", *names]), *rows])))
+        assert (len(result.channels), result.lengths.tolist()) == (2, [20] * 6)
+        again = read_sequences(tmp_path / "f.csv", result.layout.fixed())
+        assert np.array_equal(again.values, result.values)
+    assert [len(run) for run in numbered([f"x@{t / 30:.3f}s" for t in range(25, 40)]).values()] == [15]
+    two = [f"ch{c}.{t}" for c in (1, 2) for t in range(10)]
+    assert list(numbered(two)) == ["ch1.*", "ch2.*"]
+    assert list(numbered([f"acc.{c}.{t:03}" for c in "xy" for t in range(5)])) == ["acc.x.*", "acc.y.*"]
+
+
 def test_columns_of_numbers_without_a_run_are_the_sequence_in_their_order(tmp_path):
     head = "sample,1200.5,1201.7,1202.1,grade\n"
     result = read(write(tmp_path / "f.csv", head + "".join(f"s{i},{i}.5,2,3,{'xy'[i % 2]}\n" for i in range(8))))

@@ -194,3 +194,15 @@ def test_a_row_for_each_sensor_is_never_joined_in_one_channel() -> None:
         "; write a column for each where it names sensors, or give --values 'value' to leave it out"
     )
     assert read(table, values=("value",)).channels == ("value",)
+
+
+@pytest.mark.parametrize(("end", "what"), [("0", "zeros"), ("last", "equal values")])
+def test_sequences_that_end_in_equal_values_may_be_padded_and_that_is_told(end: str, what: str) -> None:
+    table = numbers(12, 10)
+    for i, row in enumerate(table):
+        row[7 - i % 3 :] = 0 if end == "0" else row[6 - i % 3]
+    text = f"12 of 12 sequences end in 3 or more {what} (X, row 1: {3 if end == '0' else 4}); where they are padding"
+    assert any(text in finding for finding in data_card(read(table)).findings)
+    table[:7] = numbers(7, 10)
+    table[11] = 1.0
+    assert not any("padding" in finding for finding in data_card(read(table)).findings)

@@ -18,6 +18,8 @@ MOST = 20
 """Classes and channels that are listed."""
 FAR = 10
 """Times the median length from which on a sequence is far longer than the rest."""
+TAIL = 3
+"""Equal values at the end of a sequence that may be padding."""
 SMALL = 5
 """Rows below which a class can hardly be split into train, validation and test."""
 
@@ -110,7 +112,13 @@ def _channel_rows(facts: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 def _findings(s: Sequences, facts: dict[str, Any]) -> list[str]:
     out = [*s.layout.doubts, *([doubt] if (doubt := target_doubt(s)) else [])]
-    out += [*_of_copies(s, facts["copies"]), *_of_classes(facts), *_of_lengths(s, facts), *_of_channels(facts)]
+    out += [
+        *_of_copies(s, facts["copies"]),
+        *_of_classes(facts),
+        *_of_lengths(s, facts),
+        *_of_ends(s),
+        *_of_channels(facts),
+    ]
     out += facts["doubts"]
     if facts["repeated ids"] and s.ids is not None:
         name, count = Counter(s.ids).most_common(1)[0]
@@ -181,6 +189,26 @@ def _of_lengths(s: Sequences, facts: dict[str, Any]) -> list[str]:
     if short:
         out.append(f"{_many(len(short), 'sequence has', 'sequences have')} one position ({_places(s, short[:2])})")
     return out
+
+
+def _of_ends(s: Sequences) -> list[str]:
+    """Whether most sequences end in the same value over and over, as those do that were filled up to one length."""
+    if s.kind != "numbers":
+        return []
+    starts, ends = s.offsets[:-1], s.offsets[1:]
+    values = s.values if s.observed is None else np.where(s.observed, s.values, np.float32(np.nan))
+    differs = (values != np.repeat(values[ends - 1], s.lengths, axis=0)).any(1)
+    last = np.maximum.reduceat(np.where(differs, np.arange(len(differs)), -1), starts)
+    tails = np.where(last < starts, 0, ends - 1 - last)  # one that never changes is no tail
+    many = tails >= TAIL
+    if 2 * many.sum() <= len(s):
+        return []
+    what = "zeros" if not values[(ends - 1)[many]].any() else "equal values"
+    row = int(many.argmax())
+    return [
+        f"{int(many.sum()):,} of {len(s):,} sequences end in {TAIL} or more {what} ({s.places.of(row)}: {tails[row]:,})"
+        "; where they are padding, leave the cells empty"
+    ]
 
 
 def _of_channels(facts: dict[str, Any]) -> list[str]:

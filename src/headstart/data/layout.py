@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -245,7 +246,7 @@ TEXTS = ("text", "sequence", "seq", "review", "sentence", "content", "document",
 # fmt: on
 ROLES = {"target": TARGET, "id": IDS, "time": TIME, "group": GROUP}
 
-_PARTS = re.compile(r"\d+")
+_PARTS, _FRACTION = re.compile(r"\d+"), re.compile(r"(?<![\d.])(\d+)\.(\d+)(?![\d.])")
 
 
 @lru_cache(maxsize=100_000)
@@ -269,16 +270,23 @@ def numbered(names: Sequence[str]) -> dict[str, list[str]]:
     """Runs of names that differ in one whole number, as `pattern -> names in the order of their numbers`.
 
     `t*` stands for t0, t1, ... Where names hold two numbers (t0_x1) the one that makes fewer and longer runs counts.
-    Names that are themselves numbers with a fraction make none.
+    Times in equal steps (x@0.98s, x@1.00s) are one number each. Names that are themselves numbers with a fraction make
+    none.
     """
+    timed = _fractions(names)
+    inside = {name for run in timed.values() for name in run}
+    names = [name for name in names if name not in inside] if timed else names
     first, last = _runs(names, 0), _runs(names, -1)
-    return first if len(first) < len(last) else last
+    return timed | (first if len(first) < len(last) else last)
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
-    """Names that `pattern` stands for, where `*` is a whole number, in the order of their numbers."""
-    rule = re.compile("(\\d+)".join(re.escape(part) for part in pattern.split("*")))
-    numbers = [(int(match[1]), name) for name in names if (match := rule.fullmatch(name)) is not None]
+    """Names that `pattern` stands for, where `*` is a whole number (or, where none is, one with a fraction), in the
+    order of their numbers."""
+    names, numbers = list(names), []  # type: list[str], list[tuple[float, str]]
+    for number in (r"(\d+)", r"(\d+\.\d+)"):
+        rule = re.compile(number.join(re.escape(part) for part in pattern.split("*")))
+        numbers = numbers or [(float(match[1]), name) for name in names if (match := rule.fullmatch(name)) is not None]
     return [name for _, name in sorted(numbers, key=lambda pair: pair[0])]
 
 
@@ -309,6 +317,33 @@ def _runs(names: Sequence[str], which: int) -> dict[str, list[str]]:
         for pattern, run in runs.items()
         if len(run) > 1
     }
+
+
+def _fractions(names: Sequence[str]) -> dict[str, list[str]]:
+    """Runs of names that differ in one number with a fraction, in equal steps: `x@*s` of x@0.00s, x@0.02s.
+
+    Steps of one in the last place may be those of two whole numbers (ch1.0, ch1.1), unless a unit follows or a mark
+    stands before.
+    """
+    runs: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        part = _FRACTION.search(name)
+        if part is None or "*" in name or _is_fraction(name):
+            continue
+        pattern = f"{name[: part.start()]}*{name[part.end() :]}"
+        runs.setdefault(pattern, []).append((int(part[1] + part[2]), name))
+    out = {}
+    for pattern, run in runs.items():
+        run.sort(key=lambda pair: pair[0])
+        steps = {b[0] - a[0] for a, b in pairwise(run)}
+        widths = {len(name.rpartition(".")[2]) for _, name in run}
+        before, _, after = pattern.partition("*")
+        marked = after[:1].isalpha() or bool(before and not before[-1].isalnum() and before[-1] not in "._")
+        near = max(steps) - min(steps) <= (1 if max(steps) > 9 else 0)  # 0.033, 0.067, 0.100 are rounded
+        even = len(run) > 2 and min(steps) > 0 and near
+        if even and len(widths) == 1 and (marked or steps != {1}):
+            out[pattern] = [name for _, name in run]
+    return out
 
 
 def _is_fraction(name: str) -> bool:
