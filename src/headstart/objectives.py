@@ -50,6 +50,11 @@ class ObjectiveSpec(Spec):
         """Sums of loss and scores. output as `output()` asked."""
         raise BadInput(f"objective.kind: {self.kind!r} has no method `measure`; write it, or start from MaskedSpec")
 
+    def asked(self, batch: Batch) -> torch.Tensor | None:
+        """(B, L) bool: the positions of a prepared batch that a score counts, where it is not the targets that it
+        counts; None where that is not known."""
+        return batch.masked
+
     def scores(self, totals: dict[str, Any]) -> dict[str, float]:
         """Scores from totals of Sums over a split (floats, or arrays per target): `loss` and more."""
         return {"loss": float(totals["loss"] / (totals["count"] or 1.0))}
@@ -254,6 +259,10 @@ class CausalSpec(_Reconstruction):
 
     def describe(self) -> str:
         return f"predicted each next position{LOSSES[self.loss]}, without labels,"
+
+    def asked(self, batch: Batch) -> torch.Tensor:
+        there = batch.valid if batch.observed is None else batch.valid & batch.observed.any(-1)
+        return there[:, 1:]
 
     def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
         observed = None if batch.observed is None else batch.observed[:, 1:]

@@ -15,7 +15,7 @@ import headstart
 from headstart.api import Study
 from headstart.report.tables.scores import make_table
 from headstart.sequence import IGNORE
-from headstart.study.collect import of_task
+from headstart.study.collect import gather, of_task
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
 from headstart.tasks.recall import SelectiveCopyingSpec
@@ -43,6 +43,25 @@ def test_targets_of_positions_are_counted_where_they_are_there() -> None:
     facts = of_task("selective_copying", task)
     assert task.test.target is not None
     assert facts.tested == facts.positions == (task.test.target != IGNORE).sum() > facts.sizes["test"] == 6
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_an_objective_without_a_target_counts_the_positions_that_it_scores(kind: str) -> None:
+    task = {"kind": "listops", "train": 30, "val": 10, "test": 20, "min_length": 40, "max_length": 60}
+    model = {"width": 8, "blocks": 1, "causal": kind == "causal"}
+    stages = {"train": {"objective": {"kind": kind}, "budget": {"steps": 1}}}
+    table = {"name": "s", "stages": stages, "columns": {"listops": {"task": task, "model": model}}, "arms": {"a": {}}}
+    plan = make_plan(read_study(table), NOWHERE)
+    (spec,) = {cell.chain[-1].spec for cell in plan.cells}
+    (facts,) = gather(plan).values()
+    lengths = open_task(spec.task, NOWHERE).test.lengths
+    assert facts.sizes["test"] == 20
+    if kind == "causal":
+        assert facts.tested == facts.asked == (lengths - 1).sum()
+    else:
+        share = facts.tested / lengths.sum()
+        assert abs(share - spec.objective.mask_rate) < 0.05
+    assert facts.positions == 0, "targets are not scored"
 
 
 def test_each_reported_task_has_its_baselines_once_and_they_do_not_count_as_stages_of_arms(tmp_path: Path) -> None:

@@ -448,6 +448,12 @@ def test_the_error_of_a_test_set_counts_the_targets_of_positions() -> None:
     results = summarise(plan, shelf(plan).find, facts=known)
     text = said(results, "test set")
     assert "50,000 targets of positions: its own binomial standard error is 0.002 at the best arm's score" in text
+    # sqrt(0.488 * 0.512 / 500): positions of one example are no independent draws.
+    assert "were they independent, and 0.022 were each of the 500 examples that they stand in but one draw" in text
+    known = {key: replace(value, chance={}, asked=3_280) for key, value in facts().items()}
+    assert "has 3,280 scored positions: its" in said(summarise(plan, shelf(plan).find, facts=known), "test set")
+    known = {key: replace(value, chance={}, asked=0) for key, value in facts().items()}
+    assert not said(summarise(plan, shelf(plan).find, facts=known), "test set"), "what it scores is not known"
 
 
 def test_what_a_model_says_that_its_scores_do_not_show_is_a_caveat_of_its_arms() -> None:

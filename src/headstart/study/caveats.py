@@ -354,13 +354,19 @@ def _test_error(results: Results) -> Texts:
             facts = results.facts.get(row.task)
             units = facts.tested if facts else 0
             if row.metric == "accuracy" and facts and units:
-                noun = "targets of positions" if facts.positions else "examples"
+                noun = "scored positions" if facts.asked else "targets of positions" if facts.positions else "examples"
+                examples = facts.sizes.get("test", units)
                 best = max(other.test.mean for other in rows if other.test is not None)
                 error = binomial_error(min(max(best, 0.0), 1.0), units)
                 text = f"its own binomial standard error is {words.score(error)} at the best arm's score"
                 if best >= 1:  # that error would be 0: what so few right answers exclude at 95 %
                     most = 1 - (1 - LEVEL) ** (1 / units)
                     text = f"the best arm has all of them right, so that its error rate is below {most:.2g} (95 %)"
+                if examples < units:
+                    least = binomial_error(min(max(best, 0.0), 1.0), examples)
+                    least = least if best < 1 else 1 - (1 - LEVEL) ** (1 / examples)
+                    text += f" were they independent, and {words.score(least)} were each of the {examples:,} examples"
+                    text += " that they stand in but one draw (positions of one example are something between)"
                 yield column, f"The test set has {units:,} {noun}: {text}, from one draw that all arms share."
                 break
 

@@ -14,6 +14,9 @@ from functools import cache, partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import torch
+
 from headstart.sequence import has_target
 from headstart.spec import digest
 from headstart.store import Damaged
@@ -23,8 +26,10 @@ from headstart.study.statistics import mean
 from headstart.tasks.remarks import remarks
 from headstart.tasks.task import Task, open_task
 from headstart.text import LOWER
+from headstart.training.batches import Batches
 
 if TYPE_CHECKING:
+    from headstart.stage import StageSpec
     from headstart.study.plan import Cell, Plan
 
 _LOG = logging.getLogger("headstart.records")
@@ -225,9 +230,12 @@ def all_tried(cells: Sequence[Cell], find: Find) -> dict[str, float]:
 def task_key(spec: Any) -> str:
     """Key of what is known of a stage's task: the digest of the task's spec, and whether its target is used.
 
-    Reconstruction of a labelled task has no majority class to be compared with.
+    Reconstruction of a labelled task has no majority class to be compared with, and each objective that reconstructs
+    scores other positions.
     """
-    return digest({"task": spec.task.document(), "scored": spec.objective.uses_target})
+    scored = spec.objective.uses_target
+    objective = {} if scored else {"objective": spec.objective.document()}
+    return digest({"task": spec.task.document(), "scored": scored} | objective)
 
 
 def gather(plan: Plan) -> dict[str, Facts]:
@@ -236,16 +244,32 @@ def gather(plan: Plan) -> dict[str, Facts]:
     Raises: BadInput where a task's data cannot be read.
     """
     reported = {task_key(cell.chain[-1].spec): cell.chain[-1].spec for cell in plan.cells}
-    return {
-        key: of_task(spec.task.kind, open_task(spec.task, plan.data), spec.objective.uses_target)
-        for key, spec in reported.items()
-    }
+    out = {}
+    for key, spec in reported.items():
+        task = open_task(spec.task, plan.data)
+        asked = 0 if spec.objective.uses_target else positions_asked(spec, task)
+        out[key] = of_task(spec.task.kind, task, spec.objective.uses_target, asked)
+    return out
 
 
-def of_task(kind: str, task: Task, scored: bool = True) -> Facts:
+def positions_asked(spec: StageSpec, task: Task) -> int:
+    """How many positions of the test set an accuracy without targets counts, with the masks of the stage's seed.
+
+    0 where the objective is scored otherwise, or does not say which positions it asks for.
+    """
+    total = 0
+    if spec.objective.monitored(task.signature).name != "accuracy":
+        return total
+    for batch in Batches(task.test, np.arange(task.test.units), torch.device("cpu"), torch.float32).in_order():
+        asked = spec.objective.asked(spec.objective.prepare(batch, task.signature, spec.seed, 0))
+        total += 0 if asked is None else int(asked.sum())
+    return total
+
+
+def of_task(kind: str, task: Task, scored: bool = True, asked: int = 0) -> Facts:
     """Facts of an open task: sizes in units (pairs where there are pairs), chance, notes.
 
-    `scored` False leaves out chance: an objective without a target has none.
+    `scored` False leaves out chance and targets: an objective without a target has none; it scores `asked` positions.
     """
     sizes = {name: task.split(name).units for name in ("train", "val", "test")}
     sizes["labelled"] = len(task.train.labelled_units())
@@ -253,6 +277,7 @@ def of_task(kind: str, task: Task, scored: bool = True) -> Facts:
     if scored and task.signature.target != "none":
         classed = task.signature.target == "class"
         chance = {"accuracy": 1 / task.signature.classes} if classed else {"r2": 0.0}
-    target = task.test.target if task.test.per_position else None
+    target = task.test.target if task.test.per_position and scored else None
     positions = 0 if target is None else int(has_target(target).sum())
-    return Facts(kind, sizes, chance, (*task.notes, *remarks(task)), task.labels, positions)
+    notes = (*task.notes, *remarks(task))
+    return Facts(kind, sizes, chance, notes, task.labels, positions, None if scored else asked)

@@ -29,7 +29,8 @@ PRINTED = 5
 class Facts:
     """What is known of a task without training: sizes of splits in units, chance level.
 
-    positions: targets of the test set where each position has one, else 0.
+    positions: targets of the test set where each position has one, else 0. asked: positions of the test set that an
+    accuracy without targets counts (0: not known); None where the target is scored.
     """
 
     kind: str
@@ -38,10 +39,13 @@ class Facts:
     notes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     positions: int = 0
+    asked: int | None = None
 
     @property
     def tested(self) -> int:
-        """How many targets a test score counts: those of positions, or one of each unit."""
+        """How much a test score counts: targets of positions, positions that are asked, or one of each unit."""
+        if self.asked is not None:
+            return self.asked
         return self.positions or self.sizes.get("test", 0)
 
 
