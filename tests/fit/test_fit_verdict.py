@@ -196,6 +196,22 @@ def test_notes_name_rare_classes_unfinished_stages_and_every_caveat_of_the_study
     assert text[-2:] == ["the rate is at its edge.", "Read as rows."]
 
 
+def test_running_again_is_advised_only_where_it_helps() -> None:
+    model, labels = candidate("kernels", [0.6], [0.6]), ("a", "b")
+    (plain,), (spare,), (little,) = (
+        notes(EMPTY, model, 2, labels, None, (), **more) for more in ({}, {"spare": 5.0}, {"little": True})
+    )
+    assert plain.startswith("The time was over before")
+    assert plain.endswith("Run the command again to finish them.")
+    assert spare.startswith("The part of the time that is for training (comparing and writing have theirs) was over")
+    assert "again" not in little
+    assert "give more --time" in little
+    (stopped,) = (
+        text for text in notes(EMPTY, model, 2, labels, None, (), interrupted=True, spare=5.0) if "2 st" in text
+    )
+    assert stopped.startswith("The fit was interrupted before 2 stages were done")
+
+
 def test_stages_that_failed_are_named_before_anything_else() -> None:
     text = notes(EMPTY, candidate("kernels", [0.6], [0.6]), 2, ("a", "b"), None, ("scratch", "scratch"))
     assert text == ["Not every stage was trained (scratch): what depends on those is not in the table."]
@@ -228,7 +244,7 @@ def test_runs_on_folds_are_called_folds_and_their_intervals_stand_beneath_the_ta
     spoken = answer(
         against((first, candidate("self_pretrained", [0.7] * 5, [0.7] * 5))), best, best, ("self_pretrained",), 5
     )
-    assert "(5 folds, detectable" in spoken
+    assert "(5 folds, and a standard error" in spoken
 
 
 def test_what_intervals_over_folds_cover_is_said_as_it_is() -> None:

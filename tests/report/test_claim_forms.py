@@ -12,8 +12,10 @@ from support.papers import beside, made
 from test_beside import NONE, level, run, status_of
 
 from headstart.errors import BadInput
+from headstart.report.answer import answer
 from headstart.report.claims import claims_heading, verdicts
-from headstart.report.tables.scores import quantities
+from headstart.report.tables.model import to_markdown
+from headstart.report.tables.scores import make_table, quantities
 from headstart.study.papers import Claim, check_claim
 from headstart.study.rows import difference_document
 from headstart.study.selection import summarise
@@ -402,3 +404,20 @@ def test_how_soon_the_training_data_are_fitted_is_read_from_train_and_not_from_v
     older = [{"step": 7, "train": {"loss": 1.0}, "val": {"accuracy": 1.0}}]
     bare = summarise(plan, shelf(plan).find, records=lambda _: older)
     assert all(row.match("fit") is None and row.match() is not None for row in bare.table)
+
+
+def test_arms_on_different_kinds_of_machines_are_named_beside_their_difference() -> None:
+    plan = make_plan(rates=(3e-3,))
+    stored = shelf(plan)
+    claims = (Claim(says="S", higher="self_pretrained", lower="scratch"),)
+    remark = "its arms on different kinds of machines"
+
+    def texts() -> list[str]:
+        results = replace(summarise(plan, stored.find), claims=claims)
+        return [answer(results), str(verdicts(results, None)[0]), to_markdown(make_table(results))]
+
+    assert not any(remark in text for text in texts())
+    for cell in plan.cells:
+        if cell.arm == "self_pretrained":
+            stored.results[cell.chain[-1].identity]["provenance"]["machine"] = "server"
+    assert all(remark in text for text in texts())

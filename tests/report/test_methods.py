@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import made_up
 from support.finished import study
 
-from headstart.report.methods import methods
+from headstart.report.methods import _reported, methods
 from headstart.study.files import built_in_studies
 from headstart.study.plan import make_plan
 from headstart.study.results import Facts, Results
@@ -122,6 +123,34 @@ def test_warm_up_clipping_and_the_encoders_start_are_told(tmp_path: Path) -> Non
         "In turned, stage finetune started from fresh weights, fresh weights of its encoder being orthogonal",
     ):
         assert part in text, part
+
+
+def test_rates_of_their_own_and_what_decays_are_told(tmp_path: Path) -> None:
+    still, decayed = {"position": {"kind": "none"}}, {"finetune": {"optim": {"weight_decay": 0.1}}}
+    text = paragraph(
+        tmp_path,
+        armed(
+            s4d={"model": {**still, "mixer": {"kind": "s4d", "state": 8}}, **decayed},
+            mamba={"model": {**still, "mixer": {"kind": "mamba", "state": 4}}, **decayed},
+            head={"finetune": {"optim": {"weight_decay": 0.1, "decay": "head"}}},
+        ),
+    )
+    assert "and 0.001 for kernel of s4d whatever that is, batch size" in text
+    assert "In s4d, stage finetune" in text
+    assert "weight decay 0.1 on all weights but kernels (on norms and biases too)) for" in text
+    assert "not on layers.0.skip of mamba and layers.1.skip of mamba)" in text
+    assert "weight decay 0.1 on the parts head (on their biases too))" in text
+
+
+def test_a_test_set_that_is_scored_at_two_weights_is_not_said_to_be_scored_once() -> None:
+    plan = made_up.make_plan()
+    row = summarise(plan, made_up.shelf(plan).find)
+    assert _reported(row).startswith(
+        "The test set was scored twice per run, at the weights of the best validation score (where no table says "
+        "otherwise) and at the last, and was not used"
+    )
+    without = [replace(r, runs=tuple(replace(run, more={}) for run in r.runs)) for r in row.table]
+    assert "scored once per run, at the weights of the best" in _reported(replace(row, table=tuple(without)))
 
 
 def test_a_setting_without_words_of_its_own_is_named_where_it_differs(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from support.made_up import LR, Cell, facts, make_plan, result, shelf, usual
 from headstart.models.model import ModelSpec
 from headstart.study import selection
 from headstart.study.results import Results
+from headstart.study.rows import on_other_machines
 from headstart.study.selection import Candidate, choose, reference, summarise
 
 KEYS = {
@@ -605,6 +606,9 @@ def test_a_table_of_several_machines_compares_them_and_says_that_seeds_do_not_co
         "machine: self_pretrained 0.505 ± 0.005 on laptop (2 seeds) and 0.485 ± 0.005 on server (2 seeds)."
     )
     assert {run["machine"] for run in results.rows()[1]["seeds"].values()} == {"laptop", "server"}
+    scratch, other = results.table
+    assert on_other_machines([scratch, other])
+    assert not on_other_machines([scratch, scratch])
 
 
 def test_arms_without_a_common_seed_are_compared_unpaired_and_json_has_both_ways() -> None:

@@ -282,7 +282,16 @@ class Fit:
         seconds = max((self.settings.time or np.inf) - (time.monotonic() - self.begun) - REPORT, 0.0)
         left = sum(self.store.status(identity) not in DONE for identity in self.study.stages)
         remarks = notes(
-            results, serves, left, labels, train.target, self.failed, interrupted=interrupted, alone=self.alone
+            results,
+            serves,
+            left,
+            labels,
+            train.target,
+            self.failed,
+            interrupted=interrupted,
+            alone=self.alone,
+            spare=0.0 if self.settings.time is None else seconds,
+            little=self.plan.too_little,
         )
         return Outcome(
             title=title(self.facts),

@@ -34,6 +34,7 @@ from headstart.fit.settings import (
     EMBEDDING,
     FILES,
     FITTED,
+    LITTLE,
     PRETRAINED,
     SECOND,
     STARTED,
@@ -380,7 +381,7 @@ def _texts(
             "would be taken with more time"
         )
     if not enough and fewest_steps(known, amount) < min(defaults.LEAST_STEPS, whole.steps):
-        few = f"that is too little for networks to learn from (at least {defaults.LEAST_STEPS} steps are)"
+        few = f"{LITTLE} (at least {defaults.LEAST_STEPS} steps are)"
         lines.append(f"{few}: give more --time")
     elif not enough:
         lines.append(f"with fewer than {wanted_steps(known):,} steps networks often lose to n-grams: give more --time")

@@ -195,6 +195,10 @@ class FitSettings:
         return {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in names}
 
 
+LITTLE = "that is too little for networks to learn from"
+"""Begins the line of a plan whose networks take so few steps."""
+
+
 class FitPlan(Spec):
     """What a fit resolved: a study of the networks, the seconds it should take here, and what was decided, in words.
 
@@ -210,6 +214,11 @@ class FitPlan(Spec):
     texts: tuple[str, ...]
     time: float | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def too_little(self) -> bool:
+        """Whether its networks take too few steps to learn, so that nothing is gained by finishing them."""
+        return any(text.startswith(LITTLE) for text in self.texts)
 
     @classmethod
     def load(cls, folder: Path, wanted: str, settings: FitSettings) -> FitPlan | None:

@@ -145,11 +145,14 @@ def notes(
     *,
     interrupted: bool = False,
     alone: str = "",
+    spare: float = 0.0,
+    little: bool = False,
 ) -> list[str]:
     """What must be known beside the table, the gravest first: what this fit lacks, then the caveats of its study.
 
     left: stages that are not done. train: targets of the train split. failed: stages, by name. interrupted: by Ctrl-C.
-    alone: why the model that serves was not fitted again on train and validation together; empty where it was.
+    alone: why the model that serves was not fitted again on train and validation together; empty where it was. spare:
+    seconds of the time that are left. little: the networks of the plan take too few steps to learn.
     """
     texts = []
     if failed:
@@ -157,10 +160,14 @@ def notes(
         texts.append(f"Not every stage was trained ({lost}): what depends on those is not in the table.")
     elif left:
         verb, end = "was" if left == 1 else "were", "The fit was interrupted" if interrupted else "The time was over"
+        if spare >= 1 and not interrupted:
+            end = "The part of the time that is for training (comparing and writing have theirs) was over"
+        way = "Run the command again to finish them."
+        if little:
+            way = "Their networks take too few steps to learn: give more --time; to finish these would not help."
         texts.append(
             f"{end} before {words.many(left, 'stage')} {verb} done, so that some models have fewer "
-            f"{results.run_noun}s than others, and the choice may change. Run the command again to finish "
-            "them."
+            f"{results.run_noun}s than others, and the choice may change. {way}"
         )
     if interrupted:
         texts.append(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from headstart.report.claims import Outcome, verdicts
 from headstart.study import words
 from headstart.study.results import Results
-from headstart.study.rows import Row, test_gap
+from headstart.study.rows import ELSEWHERE, Row, on_other_machines, test_gap
 from headstart.study.statistics import LEVEL, Difference, corrected
 from headstart.text import sentence
 
@@ -139,8 +139,9 @@ def _pair(row: Row, base: Row, gap: Difference, leads: bool, standing: Mapping[s
     else:
         runs = words.seeds(gap, noun)
         interval = f" (95 % interval {words.interval(gap)}, {runs})"
-        interval = f"{words.difference(gap).removeprefix(words.signed(gap.mean))} {runs}" if gap.constant else interval
+        interval = f" on each of {runs}" if gap.constant else interval
     text = f"{scores}, a difference of {words.signed(gap.mean)}{interval}"
+    text += f", {ELSEWHERE}" if on_other_machines([row, base]) else ""
     lost = gap.clear and standing.get(row.key, 0.0) >= 1 - LEVEL
     if lost:
         p = f"p = {standing[row.key]:.2g}"
@@ -200,6 +201,9 @@ def _columns(results: Results, scored: list[Row]) -> str:
         if names
     ]
     gaps = [a.difference for a in results.averages if a.arm == arm and not a.over and a.difference]
+    apart = [column for column, gap in compared.items() if gap and on_other_machines([ours[column], bases[column]])]
+    if apart:
+        parts.append(f"was compared with it on different kinds of machines {_share(apart, total)}")
     tail = f"; on average {words.difference(gaps[0])}" if gaps and against == results.against else ""
     return f"{arm} {words.listed(parts)}{tail}"
 

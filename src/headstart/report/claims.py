@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headstart.study import words
 from headstart.study.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
 from headstart.study.results import Results
-from headstart.study.rows import Row, difference_document, drawn, scores_by_seed
+from headstart.study.rows import ELSEWHERE, Row, difference_document, drawn, on_other_machines, scores_by_seed
 from headstart.study.statistics import (
     LEVEL,
     POWER,
@@ -314,6 +314,8 @@ def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
     diverged = list(dict.fromkeys(row.arm for row in rows if row.status == "diverged"))
     if diverged:
         yield f"{words.listed(diverged)} diverged"
+    if len({row.arm for row in rows}) > 1 and on_other_machines(rows):
+        yield ELSEWHERE
     for row in rows:
         if never := len(_never(row, claim.quantity)):
             seeds, steps = words.many(never, "seed"), row.last["steps"]

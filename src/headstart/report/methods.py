@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headstart.models.outline import without_numbers
 from headstart.spec import flat
 from headstart.study import words
 from headstart.study.results import Facts, Results
 from headstart.study.rows import Row
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from headstart.models.mixers.mixer import MixerSpec
     from headstart.study.plan import Plan, PlannedStage
 
 Spec = Mapping[str, Any]
@@ -30,6 +34,7 @@ NAMED = (
     "optim.schedule",
     "optim.warmup",
     "optim.weight_decay",
+    "optim.decay",
     "optim.clip",
     "budget.epochs",
     "budget.steps",
@@ -38,6 +43,13 @@ NAMED = (
 )
 """Settings, or beginnings of their names, that have words of their own; others are told by name where they differ.
 Models and objectives say of themselves which settings they describe."""
+WHOLE = {
+    "all": "all weights (on norms and biases too)",
+    "all-kernel": "all weights but kernels (on norms and biases too)",
+}
+"""Parts that decay, in words."""
+SHORT = 16
+"""Positions of a mixer that is built to be asked, and not to be used."""
 VERBS = {
     "draw": "here draw(part, s) puts normal numbers around 0 of standard deviation s in place of a part's weights",
     "match": "here match(part) puts normal numbers of the mean and the standard deviation of each of the parent's "
@@ -179,12 +191,13 @@ def _stage(planned: PlannedStage, spec: Spec, reported: str, results: Results, t
     rate = "a swept learning rate" if swept else f"learning rate {words.plain(optim['lr'])}"
     warm = f"{optim['warmup_steps']:,} steps of" if optim["warmup_steps"] else ""
     warm = words.percent(optim["warmup_share"]) if optim["warmup_share"] else warm
+    rates, spared = _own_training(planned)
     settings = [
-        rate,
+        " and ".join([rate, *(f"{own} for {tensors} whatever that is" for own, tensors in rates.items())]),
         f"batch size {optim['batch_size']}",
         f"{optim['schedule']} schedule" + (f" after {warm} warm-up" if warm else ""),
     ]
-    settings += [f"weight decay {words.plain(optim['weight_decay'])}"] if optim["weight_decay"] else []
+    settings += [_decay(optim["weight_decay"], optim["decay"], spared)] if optim["weight_decay"] else []
     settings += [f"gradients clipped to norm {words.plain(optim['clip'])}"] if optim["clip"] else []
     length = next(f"{words.plain(budget[k])} {k}" for k in ("epochs", "steps", "tokens") if budget[k] is not None)
     frozen = "" if spec["trainable"] == "all" else f", training only {spec['trainable']}"
@@ -193,6 +206,41 @@ def _stage(planned: PlannedStage, spec: Spec, reported: str, results: Results, t
         f"({', '.join(settings)}) for "
         f"{length}{frozen}"
     )
+
+
+def _decay(amount: float, parts: str, spared: Mapping[str, list[str]]) -> str:
+    """What weight decay shrinks. spared: tensors of mixers that it never does, by the part that they are in."""
+    of = WHOLE.get(parts, f"the parts {parts} (on their biases too)")
+    names = [name for part, several in spared.items() if f"-{part}" not in parts for name in several]
+    return f"weight decay {words.plain(amount)} on {of}{f', not on {words.listed(names)}' if names else ''}"
+
+
+def _own_training(planned: PlannedStage) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """What mixers say of the training of their tensors: by its own rate those that have one, and by part those that
+    never decay. Of a whole model of a person's own nothing is known."""
+    rates: dict[str, list[str]] = {}
+    spared: dict[str, list[str]] = {}
+    model = planned.spec.model
+    for mixer in {mixer.describe(): mixer for mixer in getattr(model, "mixers", ())}.values():
+        module = _mixer(mixer, model.width, model.causal)
+        parts: Mapping[str, str] = getattr(module, "parts", {})
+        own: Mapping[str, float] = getattr(module, "rates", {})
+        for name, rate in own.items():
+            names = rates.setdefault(words.plain(rate), [])
+            names += [text] if (text := f"{name} of {mixer.kind}") not in names else []
+        for name in sorted(getattr(module, "undecayed", ())):
+            names = spared.setdefault(parts.get(name, name), [])
+            names += [text] if (text := f"{name} of {mixer.kind}") not in names else []
+    return {rate: words.listed(names) for rate, names in rates.items()}, spared
+
+
+def _mixer(spec: MixerSpec, width: int, causal: bool) -> nn.Module:
+    """A mixer, for what it says of its tensors and not for their numbers."""
+    try:
+        with without_numbers():
+            return spec.build(width, SHORT, causal)
+    except (NotImplementedError, RuntimeError):  # one of a person's own that looks at its numbers
+        return spec.build(width, SHORT, causal)
 
 
 def _start(planned: PlannedStage, spec: Spec, parent: PlannedStage | None) -> str:
@@ -246,8 +294,11 @@ def _reported(results: Results) -> str:
     spread = " with their standard error" if seeds[-1] > 1 else ""
     pairing = words.pairing((row.difference for row in results.table), results.run_noun)
     paired = f", and differences {pairing} with 95 % t-intervals" if results.against and seeds[-1] > 1 else ""
+    last = any("last_test" in run.more for row in results.table for run in row.runs)
+    times = "twice per run, at the weights of the best validation score (where no table says otherwise) and at the last"
+    once = "once per run, at the weights of the best validation score"
     return (
-        "The test set was scored once per run, at the weights of the best validation score, and was not "
+        f"The test set was scored {times if last else once}, and was not "
         f"used for any choice. We report means over n = {n} {results.run_noun}s{spread}{paired}."
     )
 

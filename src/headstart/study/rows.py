@@ -65,6 +65,20 @@ def test_gap(first: Row, second: Row) -> Difference | None:
     return difference(*drawn([first.by_seed(), second.by_seed()], [first, second]))
 
 
+ELSEWHERE = "its arms on different kinds of machines"
+"""Said beside a difference that another kind of processor may have made."""
+
+
+def on_other_machines(rows: Sequence[Row]) -> bool:
+    """Whether rows that are held against each other ran on different kinds of machines: at a seed that they share, or
+    at all, where they share none."""
+    machines = [{run.seed: run.machine for run in row.runs if run.machine and run.val is not None} for row in rows]
+    shared = set(machines[0]).intersection(*machines[1:]) if machines else set()
+    if shared:
+        return any(len({of_row[seed] for of_row in machines}) > 1 for seed in shared)
+    return len({frozenset(of_row.values()) for of_row in machines if of_row}) > 1
+
+
 def scores_by_seed(runs: Sequence[Run], quantity: str) -> dict[int, float]:
     """Seed -> score of the runs that have it: any of `QUANTITIES` but those that count steps."""
     if quantity == "last_gap":

@@ -81,12 +81,15 @@ def estimate_cell(value: Estimate | None, name: str, more: Mapping[str, Any] | N
     return Cell(words.plus_minus(value), {**values, **(more or {})})
 
 
-def difference_cells(gap: Difference | None) -> dict[str, Cell]:
-    """A difference with its interval, and the smallest difference that the run could have detected."""
+def difference_cells(gap: Difference | None, remark: str = "") -> dict[str, Cell]:
+    """A difference with its interval, and the smallest difference that the run could have detected; a remark on it."""
     numbers = (gap.mean, gap.low, gap.high) if gap else (None, None, None)
     least = detectable(gap)
     return {
-        "difference": Cell(words.difference(gap), dict(zip(("difference", "low", "high"), numbers, strict=True))),
+        "difference": Cell(
+            words.difference(gap) + (f", {remark}" if gap and remark else ""),
+            dict(zip(("difference", "low", "high"), numbers, strict=True)),
+        ),
         "detectable": Cell(words.score(least), {"detectable": least}),
     }
 

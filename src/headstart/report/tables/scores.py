@@ -24,7 +24,7 @@ from headstart.report.tables.model import (
 from headstart.study import words
 from headstart.study.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
 from headstart.study.results import Average, Results
-from headstart.study.rows import MORE, Point, Row, best_rows
+from headstart.study.rows import ELSEWHERE, MORE, Point, Row, best_rows, on_other_machines
 from headstart.study.statistics import PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _arm(row: Row, results: Results, best: bool, remark: str) -> Line:
         "val": estimate_cell(row.val, "val"),
         "test": estimate_cell(row.test, "test", _more(row)),
         "n": Cell(count, {"n": row.n, "planned": row.expected}),
-        **difference_cells(row.difference),
+        **difference_cells(row.difference, ELSEWHERE if row.base and on_other_machines([row, row.base]) else ""),
         "budget": budget_cell(row.budget),
         "tried": Cell(str(len(row.points)), {"tried": len(row.points)}),
     }
