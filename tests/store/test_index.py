@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import multiprocessing
 import os
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from rich.text import Text
 from support.kept_store import STAGES, command, copied, make_store
 
 import headstart
@@ -182,19 +180,33 @@ def test_the_dry_run_of_finished_stages_says_so_from_the_index(
     assert f"{STAGES} finished" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("width", [24, 80, 200])
-@pytest.mark.parametrize(
-    "cell", ["plain", "wide " * 30, "ü", "two\nlines", "[red]no markup[/red]", Text("styled", "red")]
-)
-def test_a_long_table_looks_as_a_short_one(monkeypatch: pytest.MonkeyPatch, width: int, cell: str | Text) -> None:
-    heads = ["name", "number", "last"]
-    rows = [[cell if i == 3 else f"row {i}", 10**i, "x" * i] for i in range(8)]
+def test_a_very_long_table_has_a_line_for_each_row_and_the_same_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads = ["name", "number", "what stands last"]
+    rows = [[f"row-{i}", 10**i, "a word or two\nand more"] for i in range(8)]
+    words = []
+    for many in (8, 7):
+        monkeypatch.setattr(terminal, "MANY", many)
+        terminal.console().print(terminal.table(heads, rows, right=(1,)))
+        lines = capsys.readouterr().out.splitlines()
+        words.append([word for line in lines for word in line.split() if not word.startswith("\u2500")])
+    assert words[0] == words[1]
+    assert len(lines) == 1 + len(rows)
+    ends = [
+        line.index(text) + len(text)
+        for line, text in zip(lines, ["number", *(str(10**i) for i in range(8))], strict=True)
+    ]
+    assert len(set(ends)) == 1, "numbers end in one column"
 
-    def drawn() -> str:
-        out = Console(file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False, force_terminal=True)
-        out.print(terminal.table(heads, rows, right=(1,)))
-        return out.file.getvalue()  # type: ignore[attr-defined]
 
-    by_rich = drawn()
-    monkeypatch.setattr(terminal, "MANY", 2)
-    assert drawn() == by_rich
+@pytest.mark.parametrize("many", [2, 9])
+def test_a_narrow_terminal_is_told_which_columns_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], many: int
+) -> None:
+    monkeypatch.setattr(terminal, "console", lambda: Console(width=30))
+    monkeypatch.setattr(terminal, "MANY", many)
+    terminal.console().print(terminal.table(["name", "score", "note"], [["a" * 12, "0.5", "b" * 12]] * 3))
+    text = capsys.readouterr().out
+    assert "Left out in 30 columns: note." in " ".join(text.split())
+    assert "b" * 12 not in text

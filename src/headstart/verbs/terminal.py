@@ -8,13 +8,12 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.segment import Segment
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -46,66 +45,32 @@ def console(*, stderr: bool = False) -> Console:
 
 PEEKED = 2**16
 """Bytes at either end of a file that are looked at before it is replaced."""
-MANY = 200
-"""Rows from which on those that are plain are laid out here: rich takes a millisecond for each."""
+MANY = 500
+"""Rows above which a table is aligned lines without a frame: rich takes more than half a millisecond for each."""
 
 
-@dataclass(frozen=True)
-class PlainTable:
-    """A table as rich prints it, laid out for the width that it is given.
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[int] = ()) -> RenderableType:
+    """A table for the terminal's width; columns whose number is in `right` are aligned right.
 
     Words stay whole: where the terminal is too narrow for that, the last columns are left out, and a note names them.
     """
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str | Text]]
-    right: Sequence[int] = ()
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        texts = [[cell if isinstance(cell, str) else cell.plain for cell in row] for row in self.rows]
-        widths = column_widths(
-            [[head, *(row[i] for row in texts)] for i, head in enumerate(self.heads)], options.max_width
-        )
-        if len(texts) < MANY or not all(self._fits(row, widths) for row in self.rows):
-            yield self._rich(widths, self.rows, options.max_width)
-            return
-        empty, first = (
-            console.render_lines(self._rich(widths, self.rows[:count], options.max_width), options, pad=False)
-            for count in (0, 1)
-        )
-        head = next(i for i, lines in enumerate(zip(empty, first, strict=False)) if lines[0] != lines[1])
-        form = " ".join(f"{{:{'>' if i in self.right else '<'}{width}}} " for i, width in enumerate(widths))
-        for line in empty[:head]:
-            yield from (*line, Segment.line())
-        for row in texts:
-            yield Segment(f" {form.format(*row)} \n")
-        for line in empty[head:]:
-            yield from (*line, Segment.line())
-
-    def _fits(self, row: Sequence[str | Text], widths: Sequence[int]) -> bool:
-        """Whether each cell is one line of plain letters that its column has room for."""
-        cells = zip(row, widths, strict=False)
-        return all(isinstance(c, str) and len(c) <= width and c.isascii() and c.isprintable() for c, width in cells)
-
-    def _rich(self, widths: Sequence[int], rows: Sequence[Sequence[str | Text]], room: int) -> Table:
-        absent = list(self.heads[len(widths) :])
-        out = Table(
-            box=SIMPLE_HEAD,
-            padding=(0, 1, 0, 0),
-            caption=Text(f"Left out in {room} columns: {listed(absent)}.") if absent else None,
-            caption_justify="left",
-        )
-        for i, (head, wide) in enumerate(zip(self.heads, widths, strict=False)):
-            out.add_column(Text(head), justify="right" if i in self.right else "left", overflow="fold", width=wide)
-        for row in rows:
-            cells = zip(row, widths, strict=False)
-            out.add_row(*(Text(broken(cell, wide)) if isinstance(cell, str) else cell for cell, wide in cells))
-        return out
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[int] = ()) -> PlainTable:
-    """A plain table; columns whose number is in `right` are aligned right."""
-    return PlainTable(heads, [[cell if isinstance(cell, Text) else str(cell) for cell in row] for row in rows], right)
+    cells = [[cell if isinstance(cell, Text) else str(cell) for cell in row] for row in rows]
+    texts = [[cell.plain if isinstance(cell, Text) else cell for cell in row] for row in cells]
+    room = console().width
+    widths = column_widths([[head, *(row[i] for row in texts)] for i, head in enumerate(heads)], room)
+    absent = list(heads[len(widths) :])
+    note = f"Left out in {room} columns: {listed(absent)}." if absent else ""
+    if len(texts) > MANY:
+        form = " ".join(f"{{:{'>' if i in right else '<'}{width}}} " for i, width in enumerate(widths))
+        lines = [form.format(*(" ".join(cell.split()) for cell in row)).rstrip() for row in [heads, *texts]]
+        return Segments(Segment(f" {line}\n") for line in [*lines, *filter(None, [note])])
+    out = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=Text(note) if note else None, caption_justify="left")
+    for i, (head, width) in enumerate(zip(heads, widths, strict=False)):
+        out.add_column(Text(head), justify="right" if i in right else "left", overflow="fold", width=width)
+    for row in cells:
+        shown = zip(row, widths, strict=False)
+        out.add_row(*(Text(broken(cell, width)) if isinstance(cell, str) else cell for cell, width in shown))
+    return out
 
 
 def hanging(item: object, mark: str = "  - ") -> Table:
