@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -535,3 +536,16 @@ def test_brackets_without_end_are_refused_in_words(tmp_path: Path) -> None:
         (tmp_path / "deep.json").write_text('{"format": 1, "stages": ' + "[" * depth + "]" * depth + "}")
         with pytest.raises(BadInput, match="its brackets are nested more than 100 deep"):
             read_snapshot([tmp_path / "deep.json"])
+
+
+def test_what_is_no_file_of_a_usual_size_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with (tmp_path / "large.json").open("wb") as file:
+        file.truncate(2**40)
+    for name, message in (
+        ("pipe.json", "is no plain file"),
+        ("large.json", "has 1,099,511,627,776 bytes, more than 268,435,456"),
+        ("/dev/zero", "is no plain file"),
+    ):
+        with pytest.raises(BadInput, match=f"--from: .*{message}; name a file that --json wrote"):
+            read_snapshot([tmp_path / name])

@@ -31,6 +31,8 @@ from headstart.tasks import data_folder
 
 FORMAT = 1
 """Version of the file. A file of a later one is refused."""
+LARGEST = 2**28
+"""Bytes of a file that is read."""
 SCORED = ("status", "monitor", "scores", "budget", "title")
 """Keys of a result that are kept as they are."""
 _RUNS: Form = [{"arm": NAME, "column": NAME, "seed": WHOLE, "settings": TABLE, "stages": {ANY: NAME}}]
@@ -252,11 +254,17 @@ def only_run(snapshot: Snapshot, name: str = "report") -> Snapshot:
 def read_file(path: Path, option: str = "--from") -> Snapshot:
     """One file as it was written. Raises: BadInput for a file that is not a whole one of this format."""
     try:
+        size = path.stat().st_size
+        if size > LARGEST or not (path.is_file() or path.is_dir()):
+            what = f"has {size:,} bytes, more than {LARGEST:,}" if path.is_file() else "is no plain file"
+            raise BadInput(f"{option}: {str(path)!r} {what}; name a file that --json wrote")
         document = from_json(path.read_text("utf-8"))
         json.dumps(document, ensure_ascii=False).encode()  # half a character stands in no file that was written here
     except OSError as error:
         raise BadInput(f"{option}: {str(path)!r} cannot be read: {error.strerror}") from None
     except ValueError as error:
+        if isinstance(error, BadInput):
+            raise
         raise BadInput(f"{option}: {str(path)!r} is not JSON ({error}); name a file that --json wrote") from None
     version = document.get("format") if isinstance(document, Mapping) else None
     if version != FORMAT or "stages" not in document:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, NoReturn
 from safetensors import SafetensorError, safe_open
 
 from headstart.data.archives import reading
+from headstart.documents import from_json
 from headstart.errors import BadInput
 from headstart.store.plain import leads_out
 
@@ -100,8 +100,8 @@ class Folder:
         if text is None:
             return None
         try:
-            table = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            table = from_json(text)
+        except ValueError as error:
             raise BadInput(f"{path}: is not JSON ({error}); save or download it again") from None
         if not isinstance(table, dict):
             raise BadInput(f"{path}: holds no JSON object but {type(table).__name__}; save or download it again")
