@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from headstart.data import read_sequences
-from headstart.data.sizes import size_of
+from headstart.data.sizes import check_arrow, size_of
 from headstart.errors import BadInput
 
 ROWS = 2_000
@@ -57,9 +57,28 @@ def test_lists_of_millions_of_equal_numbers_are_refused(tmp_path: Path) -> None:
     numbers = pa.array(np.zeros(20_000_000, np.float32))
     lists = pa.ListArray.from_arrays(pa.array([0, 10_000_000, 20_000_000], pa.int32()), numbers)
     pa.parquet.write_table(pa.table({"values": lists, "label": ["a", "b"]}), tmp_path / "f.parquet")
+    pa.feather.write_feather(pa.table({"values": lists}), tmp_path / "f.feather", compression="zstd")
+    with pa.OSFile(str(tmp_path / "g.feather"), "wb") as file:
+        packed = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_stream(file, pa.schema({"values": lists.type}), options=packed) as stream:
+            stream.write_table(pa.table({"values": lists}))
     del lists, numbers
-    assert (tmp_path / "f.parquet").stat().st_size < 20_000
-    refused(tmp_path / "f.parquet", LARGE)
+    for name in ("f.parquet", "f.feather", "g.feather"):
+        assert (tmp_path / name).stat().st_size < 20_000
+        refused(tmp_path / name, LARGE)
+
+
+def test_packed_buffers_are_counted_before_they_are_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "f.feather"
+    pa.feather.write_feather(pa.table({"x": np.zeros(20_000_000)}), path, compression="zstd")
+    before = pa.total_allocated_bytes()
+    with pytest.raises(BadInput, match=LARGE):
+        check_arrow(path)
+    assert pa.total_allocated_bytes() - before < 10**6
+    pa.feather.write_feather(pa.table({"x": np.zeros(1_000)}), path, compression="zstd")
+    check_arrow(path)
+    path.write_bytes(b"ARROW1" + b"x" * 100)
+    check_arrow(path)
 
 
 def test_rows_without_number_that_take_no_byte_are_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from headstart.data.archives import reading
 from headstart.data.layout import TIME, check_names, plain
-from headstart.data.sizes import check_parquet, limited
+from headstart.data.sizes import check_arrow, check_parquet, limited
 from headstart.data.table import Column, Table, Type, arrow_lists, arrow_numbers, arrow_texts, is_list, is_text
 from headstart.data.text import is_number, lines, number_name
 from headstart.errors import BadInput, Mistakes, Places, one_line
@@ -246,6 +246,8 @@ def read_arrow(path: Path) -> Table:
     """A file of Arrow's own format (Feather), or its stream. Raises: BadInput where it is damaged or too large."""
     import pyarrow
 
+    with whole_file(path, "Arrow"):
+        check_arrow(path)
     with whole_file(path, "Arrow"), pyarrow.OSFile(str(path)) as file:
         magic = file.read(6)
         file.seek(0)

@@ -6,7 +6,9 @@ lists that overlap. So sizes are counted before anything of them is made.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +132,53 @@ def check_sparse(path: Path, columns: int, rows: int, cells: int) -> None:
             f"{path}: its first {rows:,} rows have {columns:,} different keys, of which each has few; give every row "
             "the same keys"
         )
+
+
+def check_arrow(path: Path) -> None:
+    """Raises: BadInput where the packed buffers of a file of Arrow's own format say that they unpack to more than it
+    may. What is not of the format is left to its reader."""
+    import pyarrow as pa
+
+    size, most = 0, most_bytes(path)
+    with suppress(pa.ArrowException, struct.error, IndexError), pa.memory_map(str(path)) as file:
+        file.seek(8 if file.read(6) == b"ARROW1" else 0)  # a file is a stream behind its mark
+        reader = pa.ipc.MessageReader.open_stream(file)
+        while True:
+            try:
+                message = reader.read_next_message()
+            except (StopIteration, EOFError):
+                return
+            size += sum(_unpacked_sizes(message.metadata, message.body))
+            if size > most:
+                raise too_large(path, most)
+
+
+def _unpacked_sizes(head: Any, body: Any) -> Iterator[int]:
+    """Bytes of each buffer of a message of Arrow, by the number before it where it is packed.
+
+    Source: the format's Message.fbs: a message has its header as fields 1 (type) and 2, a dictionary (type 2) its batch
+    as field 1, a batch (type 3) its buffers as field 2, pairs of offset and length, and field 3 where they are packed.
+    """
+    content = memoryview(head)
+
+    def number(form: str, at: int) -> int:
+        return int(struct.unpack_from(f"<{form}", content, at)[0])
+
+    def field(table: int, index: int) -> int:
+        known = table - number("i", table)
+        at = number("H", known + 4 + 2 * index) if 4 + 2 * index < number("H", known) else 0
+        return table + at if at else 0
+
+    def inner(table: int, index: int) -> int:
+        at = field(table, index)
+        return at + number("I", at) if at else 0
+
+    message = number("I", 0)
+    kind, batch = content[field(message, 1)], inner(message, 2)
+    batch = inner(batch, 1) if kind == 2 else batch
+    if kind not in (2, 3) or not batch or not field(batch, 3) or not (buffers := inner(batch, 2)):
+        return
+    for i in range(number("I", buffers)):
+        offset, length = number("q", buffers + 4 + 16 * i), number("q", buffers + 12 + 16 * i)
+        if length >= NUMBER:
+            yield max(int(struct.unpack_from("<q", memoryview(body), offset)[0]), 0)
