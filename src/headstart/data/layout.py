@@ -283,10 +283,11 @@ def numbered(names: Sequence[str]) -> dict[str, list[str]]:
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """Names that `pattern` stands for, where `*` is a whole number (or, where none is, one with a fraction), in the
     order of their numbers."""
-    names, numbers = list(names), []  # type: list[str], list[tuple[float, str]]
+    known = list(names)
+    numbers: list[tuple[float, str]] = []
     for number in (r"(\d+)", r"(\d+\.\d+)"):
         rule = re.compile(number.join(re.escape(part) for part in pattern.split("*")))
-        numbers = numbers or [(float(match[1]), name) for name in names if (match := rule.fullmatch(name)) is not None]
+        numbers = numbers or [(float(match[1]), name) for name in known if (match := rule.fullmatch(name)) is not None]
     return [name for _, name in sorted(numbers, key=lambda pair: pair[0])]
 
 
