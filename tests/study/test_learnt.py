@@ -33,6 +33,22 @@ def test_each_parent_is_said_with_its_mean_validation_score_and_that_of_a_blind_
     assert not learnt(summarise(alone, shelf(alone).find))
 
 
+def test_stages_of_one_name_that_differ_by_arm_are_said_in_one_line_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = make_plan(arms={"scratch": False, "a": True, "b": True}, columns={"x": "digits"})
+    stored = shelf(plan)
+    identities = tuple(dict.fromkeys(cell.chain[0].identity for cell in plan.cells if cell.arm == "a"))
+    each = [("x", "pretrain", identities, [arm]) for arm in ("a", "b")]
+    monkeypatch.setattr("headstart.study.learnt._parents", lambda _: iter(each))
+    assert learnt(summarise(plan, stored.find)) == [
+        "Stage pretrain, another one for each of these arms, was trained on digits: validation R² 0.400 ± 0.000 (a) and "
+        "0.400 ± 0.000 (b) (5 seeds each); the mean has 0."
+    ]
+    for identity in identities:
+        stored.results[identity] = result(identity, 0.0, 0.0, metric="r2")
+    (text,) = [str(caveat) for caveat in summarise(plan, stored.find).caveats if caveat.kind == "pretraining"]
+    assert text.startswith("a (R² 0.000) and b (R² 0.000): stage pretrain learnt next to nothing. On validation it")
+
+
 def test_a_parent_without_a_score_is_passed_over() -> None:
     plan = make_plan()
     stored = shelf(plan)

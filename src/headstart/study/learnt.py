@@ -22,20 +22,30 @@ EXPLAINED = 0.01
 
 def learnt_nothing(results: Results, find: Find) -> Texts:
     """Stages to start from that explain nothing of what they were to predict: there is nothing to take over."""
+    groups: dict[tuple[str, str], list[tuple[str, float]]] = {}
     for column, name, identities, arms in _parents(results):
         every = [score_of(find(identity), "val", "r2") for identity in identities]
         scores = [score for score in every if score is not None]
         if scores and mean(scores) < EXPLAINED:
-            yield (
-                column,
-                f"{words.listed(arms)}: stage {name} learnt next to nothing. On validation it predicts no "
-                f"better than a constant (R² {words.score(mean(scores))}; the mean has 0), so that what is "
-                "seen here says little of a start that learnt.",
+            groups.setdefault((column, name), []).append((words.listed(arms), mean(scores)))
+    for (column, name), each in groups.items():
+        if len(each) == 1:
+            who, share = each[0][0], f"R² {words.score(each[0][1])}; the mean has 0"
+        else:
+            who, share = (
+                words.listed([f"{arms} (R² {words.score(value)})" for arms, value in each]),
+                "its mean has R² 0",
             )
+        yield (
+            column,
+            f"{who}: stage {name} learnt next to nothing. On validation it predicts no better than a constant "
+            f"({share}), so that what is seen here says little of a start that learnt.",
+        )
 
 
 def learnt(results: Results, plan: Plan, find: Find) -> Texts:
     """Of each stage to start from its mean score on validation over seeds, beside that of an answer without input."""
+    groups: dict[tuple[str, ...], list[tuple[list[str], str]]] = {}
     for column, name, identities, arms in _parents(results):
         planned = plan.every_stage.get(identities[0])
         if planned is None or planned.spec.model.kind == "checkpoint":  # what it was trained on is not known here
@@ -46,14 +56,23 @@ def learnt(results: Results, plan: Plan, find: Find) -> Texts:
         if value is None:
             continue
         head, _, unit = scores[0]
-        who = words.arms(arms, [row.arm for row in results.in_column(column)])
         data = "the file" if spec.task.kind == "own" else spec.task.kind
-        starts = "starts" if len(arms) == 1 or who.startswith("every arm") else "start"
-        yield (
-            column,
-            f"Stage {name}, from which {who} {starts}, was trained on {data}: {head}{words.plus_minus(value)}{unit} "
-            f"({words.many(value.n, results.run_noun)}){_blind(spec, head)}.",
-        )
+        seeds = words.many(value.n, results.run_noun)
+        key = (column, name, data, head, unit, seeds, _blind(spec, head))
+        groups.setdefault(key, []).append((arms, words.plus_minus(value)))
+    for (column, name, data, head, unit, seeds, blind), each in groups.items():
+        if len(each) == 1:
+            arms, score = each[0]
+            who = words.arms(arms, [row.arm for row in results.in_column(column)])
+            starts = "starts" if len(arms) == 1 or who.startswith("every arm") else "start"
+            text = (
+                f"Stage {name}, from which {who} {starts}, was trained on {data}: {head}{score}{unit} ({seeds}){blind}."
+            )
+        else:
+            scores = words.listed([f"{score} ({words.listed(arms)})" for arms, score in each])
+            text = f"Stage {name}, another one for each of these arms, was trained on {data}: {head}{scores}{unit} "
+            text += f"({seeds} each){blind}."
+        yield column, text
 
 
 def _parents(results: Results) -> Iterator[tuple[str, str, tuple[str, ...], list[str]]]:
