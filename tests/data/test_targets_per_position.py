@@ -68,6 +68,17 @@ def test_targets_of_arrays_are_cut_with_the_missing_ends(tmp_path):
     assert list(sequences.cut(2).labels) == [str(x) for row in labels for x in row[:2]]
 
 
+def test_minus_hundred_in_arrays_of_classes_is_no_class_and_the_setting_is_named(tmp_path):
+    tokens = RNG.integers(0, 9, (6, 5))
+    labels = np.where(np.arange(5) == 0, IGNORE, np.roll(tokens, 1, 1))
+    np.savez(tmp_path / "f.npz", x=tokens, y=labels)
+    sequences = read(tmp_path / "f.npz", target="y", per_position=True, kind="tokens", target_kind="class")
+    assert str(IGNORE) not in sequences.classes
+    assert (sequences.codes() == IGNORE).reshape(6, 5).tolist() == [[True] + 4 * [False]] * 6
+    message = "array 'y' has shape (6, 5); give one value for every sequence, or set per_position = true where"
+    assert message in why(tmp_path / "f.npz", target="y", kind="tokens", target_kind="class")
+
+
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

@@ -15,6 +15,7 @@ from headstart.data.layout import LayoutSpec
 from headstart.data.rows import array_of, column_of, list_column
 from headstart.data.table import Column, Table, arrow_lists, other_way
 from headstart.errors import BadInput, Mistakes, Places, nearest, one_line
+from headstart.sequence import IGNORE
 
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""
@@ -132,7 +133,7 @@ def _together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec) -> Ta
         table.columns |= (
             array_table(arrays[name], str(path), spec, "", name=name).columns
             if name in values
-            else {name: _flat_column(name, arrays[name], path, spec.per_position and name == roles.get("target"))}
+            else {name: _flat_column(name, arrays[name], path, spec if name == roles.get("target") else None)}
         )
     table.roles |= roles
     left = [name for name in rest if name not in values]
@@ -141,13 +142,20 @@ def _together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec) -> Ta
     return table
 
 
-def _flat_column(name: str, array: np.ndarray, path: Path, per_position: bool) -> Column:
-    if per_position and array.ndim == 2:
+def _flat_column(name: str, array: np.ndarray, path: Path, target: LayoutSpec | None) -> Column:
+    """target: the layout, of the array of targets."""
+    if target is not None and target.per_position and array.ndim == 2:
+        # Torch's mark of a position where nothing is asked.
+        if array.dtype.kind == "i" and target.target_kind != "number" and (array == IGNORE).any():
+            array = np.where(array == IGNORE, np.nan, array)
         return list_column(name, list(array), Places(str(path)))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise BadInput(f"{path}: array {name!r} has shape {array.shape}; give one value for every sequence")
+        raise BadInput(
+            f"{path}: array {name!r} has shape {array.shape}; give one value for every sequence"
+            + (", or set per_position = true where every position has one" if target is not None else "")
+        )
     return column_of(name, array.tolist(), Places(str(path)))
 
 
