@@ -62,15 +62,15 @@ def learnt(results: Results, plan: Plan, find: Find) -> Texts:
         groups.setdefault(key, []).append((arms, words.plus_minus(value)))
     for (column, name, data, head, unit, seeds, blind), each in groups.items():
         if len(each) == 1:
-            arms, score = each[0]
+            arms, own = each[0]
             who = words.arms(arms, [row.arm for row in results.in_column(column)])
             starts = "starts" if len(arms) == 1 or who.startswith("every arm") else "start"
             text = (
-                f"Stage {name}, from which {who} {starts}, was trained on {data}: {head}{score}{unit} ({seeds}){blind}."
+                f"Stage {name}, from which {who} {starts}, was trained on {data}: {head}{own}{unit} ({seeds}){blind}."
             )
         else:
-            scores = words.listed([f"{score} ({words.listed(arms)})" for arms, score in each])
-            text = f"Stage {name}, another one for each of these arms, was trained on {data}: {head}{scores}{unit} "
+            listed = words.listed([f"{own} ({words.listed(arms)})" for arms, own in each])
+            text = f"Stage {name}, another one for each of these arms, was trained on {data}: {head}{listed}{unit} "
             text += f"({seeds} each){blind}."
         yield column, text
 
