@@ -99,8 +99,9 @@ def read_inputs(inputs: InputData, layout: LayoutSpec, labels: Any = None, group
 def warn_of_axes(sequences: Sequences) -> None:
     """Warn where sequences have more channels than positions, as arrays (n, F, L) would that are read as (n, L, F)."""
     layout = sequences.layout
-    if layout.shape == "list" and len(layout.channels) == 1 and not layout.spec.channels_first:
-        for note in other_way(int(sequences.lengths.max()), sequences.values.shape[-1]):
+    listed = layout.kind == "numbers" and layout.shape == "list" and len(layout.channels) == 1
+    if listed and not layout.spec.channels_first:
+        for note in other_way(int(sequences.lengths.max()), len(sequences.channels)):
             warnings.warn(f"{layout.source}: {note}", UserWarning, stacklevel=4)
 
 
