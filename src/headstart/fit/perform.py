@@ -70,6 +70,7 @@ class Fit:
         self.begun = time.monotonic() - spent
         self.source, self.settings, self.out = source, settings, out
         self.store, self.data = Store(store), (store / "data").absolute()
+        self.store.check()
         self.device = choose_device(device)
         look_again()
         close_tasks()

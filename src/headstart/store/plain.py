@@ -57,12 +57,12 @@ def check_tree(folder: Path, name: str, *, links: bool = False) -> None:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
-                    mode = entry.stat(follow_symlinks=False).st_mode if not entry.is_dir(follow_symlinks=False) else 0
-                    kind = stat.S_IFMT(mode)
-                    if kind in _KINDS and (kind == stat.S_IFLNK or not links):
-                        raise _refused(f"{entry.path}: is {_KINDS[kind]}")
-                    if not mode:
+                    if entry.is_dir(follow_symlinks=False):
                         waiting.append(Path(entry.path))
+                    elif not entry.is_file(follow_symlinks=False):  # which asks the disk for nothing more
+                        kind = stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
+                        if kind == stat.S_IFLNK or not links:
+                            raise _refused(f"{entry.path}: is {_KINDS[kind]}")
         except (FileNotFoundError, NotADirectoryError):  # never there, or gone meanwhile
             continue
 

@@ -265,8 +265,8 @@ class Store:
         Raises: BadInput where a part of the store, or something in the folder of one of these stages, is a link, or a
         pipe or a device where no damaged stage is.
         """
-        check_inside(self.root, REPORTS)
-        for name in (self._locks.folder.name, INDEX, UNPACKED):
+        check_inside(self.root, REPORTS, "data", "tracking")
+        for name in (self._locks.folder.name, INDEX, UNPACKED, "plans"):
             check_tree(self.root, name)
         for name in identities:
             check_tree(self.root, name, links=os.path.lexists(self.folder(name) / RESULT))
