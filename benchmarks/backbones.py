@@ -24,7 +24,7 @@ from harness import PAGES, with_section, write
 
 from headstart.sequence import Examples, Signature
 from headstart.spec import merge, read
-from headstart.stage import StageSpec
+from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun
 from headstart.store import Store
 from headstart.study.files import built_in_studies
@@ -63,7 +63,7 @@ def begun(task: Task, size: str, trainable: str, **changes: Any) -> TrainedRun:
         "model": {**SIZES[size], **COMMON},
         "trainable": trainable,
     }
-    return TrainedRun(read(StageSpec, merge(table, changes)), task)
+    return TrainedRun(read(TrainStage, merge(table, changes)), task)
 
 
 def ticks(live: TrainedRun) -> Iterator[float]:

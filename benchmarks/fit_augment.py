@@ -24,6 +24,7 @@ from headstart.fit.settings import FitSettings
 from headstart.fit.source import read_source
 from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
+from headstart.stage import TrainStage
 from headstart.store import Store
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
@@ -62,6 +63,7 @@ def measured(dataset: Set, work: Path, folds: int) -> tuple[int, dict[str, np.nd
         stage = cell.chain[-1]
         result = Store(store).result(stage.identity)
         assert result is not None, f"{cell.arm} is not finished"
+        assert isinstance(stage.spec, TrainStage)
         val = result["scores"]["best"]["val"]
         scores[cell.arm].setdefault(stage.spec.optim.lr, []).append((val["accuracy"], val["loss"]))
     best = {name: max(map(np.array, rates.values()), key=lambda x: x.mean(0)[0]).T for name, rates in scores.items()}

@@ -59,7 +59,7 @@ from headstart.fit.plan import study_table, with_places
 from headstart.fit.settings import FitSettings
 from headstart.fit.source import read_source
 from headstart.runner.machine import torch_settings
-from headstart.stage import StageSpec
+from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun, outputs_of
 from headstart.study.plan import make_plan
 from headstart.study.scales import overlay
@@ -196,21 +196,21 @@ def measured(dataset: Set, work: Path) -> Iterator[dict[str, float]]:
             yield once(work / "choice" / f"{dataset.name}-{number}.json", partial(measure, *files))
 
 
-def networks_in(dataset: Set, train: Path, test: Path, root: Path) -> tuple[dict[str, list[StageSpec]], Path]:
+def networks_in(dataset: Set, train: Path, test: Path, root: Path) -> tuple[dict[str, list[TrainStage]], Path]:
     """The networks of a fit of these rows at the default's steps and one rate, `RUNS` of each; and their data folder."""
     settings = FitSettings(layout=dataset.layout, test=test, time=None, rates=defaults.ONE_RATE, pretrain=False)
     fit = Fit(read_source(str(train), settings, root), settings, root, None, "cpu")
     known = fit.known
     shape, amount = defaults.shape_of(known.kind, known.lengths), whole_amount(known, fit.settings)
     plan = make_plan(read_study(with_places(study_table(known, shape, fit.settings, amount), known)), fit.data)
-    specs: dict[str, list[StageSpec]] = {}
+    specs: dict[str, list[TrainStage]] = {}
     for cell in plan.cells:
-        if cell.chain[-1].spec.uses("budget") and cell.seed < RUNS:
+        if isinstance(cell.chain[-1].spec, TrainStage) and cell.seed < RUNS:
             specs.setdefault(cell.arm, []).append(cell.chain[-1].spec)
     return specs, fit.data
 
 
-def trained(spec: StageSpec, data: Path) -> tuple[int, dict[str, dict[str, np.ndarray]]]:
+def trained(spec: TrainStage, data: Path) -> tuple[int, dict[str, dict[str, np.ndarray]]]:
     """The step of the best weights of a training, and what its best and its last weights give on each split."""
     run = TrainedRun(spec, open_task(spec.task, data))
     list(run.steps())
@@ -221,7 +221,7 @@ def trained(spec: StageSpec, data: Path) -> tuple[int, dict[str, dict[str, np.nd
     return run.progress.best_step, outputs
 
 
-def second_fits(specs: list[StageSpec], data: Path, seed: int) -> dict[str, float]:
+def second_fits(specs: list[TrainStage], data: Path, seed: int) -> dict[str, float]:
     """Accuracy and log loss on the test split: of the runs, on average; and of each training on all rows.
 
     Each is calibrated on validation: the best weights of a run by itself; the training of all steps as the last weights of the

@@ -27,7 +27,7 @@ import torch
 import headstart
 from headstart.bench.machine import setting
 from headstart.spec import read
-from headstart.stage import StageSpec
+from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 
@@ -68,7 +68,7 @@ def step_seconds(length: int = 256, width: int = 64, batch: int = 16, blocks: in
         "optim": {"batch_size": batch},
         "model": {"width": width, "blocks": blocks, "position": {"kind": "rotary"}, "mixer": {"kind": "attention"}},
     }
-    spec = read(StageSpec, document)
+    spec = read(TrainStage, document)
     ticks = TrainedRun(spec, open_task(spec.task, Path())).steps()
     next(ticks)
     rounds = []

@@ -28,7 +28,7 @@ def padding(lengths: np.ndarray, pool: int) -> float:
 def measure(kind: str, data: Path) -> dict[str, float]:
     """Figures of one task, in this process."""
     from headstart.spec import read
-    from headstart.stage import StageSpec
+    from headstart.stage import TrainStage
     from headstart.stage.trained import TrainedRun
     from headstart.tasks import open_task
 
@@ -40,7 +40,7 @@ def measure(kind: str, data: Path) -> dict[str, float]:
         "model": {"width": 16, "blocks": 1, "mixer": {"kind": "linear_attention", "heads": 2}},
         "optim": {"batch_size": BATCH, "length_pool": POOL},
     }
-    spec = read(StageSpec, document)
+    spec = read(TrainStage, document)
     began = time.perf_counter()
     open_task(spec.task, data)
     first = time.perf_counter() - began

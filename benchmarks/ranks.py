@@ -20,6 +20,7 @@ import torch
 from harness import PAGES, filled, made_here, markdown, parser_of, write
 
 import headstart
+from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 
@@ -65,6 +66,7 @@ def scoring(name: str) -> tuple[float, float, int]:
     """Seconds of a plain step, seconds of scoring validation, and steps of an epoch."""
     torch.set_num_threads(1)
     (planned,) = headstart.Study(study(name, 10**6), store=tempfile.gettempdir()).plan.stages.values()
+    assert isinstance(planned.spec, TrainStage)
     run = TrainedRun(planned.spec, open_task(planned.spec.task, Path("data")))
     step, unit = run.seconds()
     return step, unit * len(run.feeds["val"].units), run.setting.per_epoch

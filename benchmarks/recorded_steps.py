@@ -39,7 +39,7 @@ from headstart.bench.machine import setting, wait_for
 from headstart.runner.machine import choose_device
 from headstart.sequence import Examples, Signature
 from headstart.spec import read
-from headstart.stage import StageSpec
+from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 from headstart.tasks.task import Task
@@ -123,7 +123,7 @@ class Agreement:
         )
 
 
-def started(spec: StageSpec, task: Task, device: str, record: Recorder | None, steps: int) -> TrainedRun:
+def started(spec: TrainStage, task: Task, device: str, record: Recorder | None, steps: int) -> TrainedRun:
     """A stage from fresh weights at its peak rate at once, with `steps` steps before anything is evaluated."""
     optim = spec.optim.model_copy(update={"schedule": "constant", "warmup_share": 0.0, "warmup_steps": 0})
     budget = BudgetSpec(steps=steps + 1, evaluate_every=10**6)
@@ -133,7 +133,7 @@ def started(spec: StageSpec, task: Task, device: str, record: Recorder | None, s
     return run
 
 
-def taken(spec: StageSpec, task: Task, device: str, record: Recorder | None) -> Taken:
+def taken(spec: TrainStage, task: Task, device: str, record: Recorder | None) -> Taken:
     """Take 20 steps."""
     run = started(spec, task, device, record, STEPS)
     progress, losses = run.progress, [0.0]
@@ -166,7 +166,7 @@ def apart(first: Taken, second: Taken) -> float:
     return float(np.max([loss, largest(between(first, second)) / largest(first.weights)]))
 
 
-def agreement(phase: str, spec: StageSpec, task: Task, device: str) -> Agreement:
+def agreement(phase: str, spec: TrainStage, task: Task, device: str) -> Agreement:
     """Compare the ways to take 20 steps of a stage."""
     exact = spec.model_copy(update={"optim": spec.optim.model_copy(update={"precision": "float32"})})
     plain, again, read, played = (taken(exact, task, device, way) for way in (None, None, by_calling, recorder(device)))
@@ -182,7 +182,7 @@ def agreement(phase: str, spec: StageSpec, task: Task, device: str) -> Agreement
     )
 
 
-def pace(spec: StageSpec, task: Task, device: str, record: Recorder | None, steps: int) -> float:
+def pace(spec: TrainStage, task: Task, device: str, record: Recorder | None, steps: int) -> float:
     """Seconds of a step, over `steps` steps after warm ones."""
     warm = min(WARM, steps)
     ticks = started(spec, task, device, record, warm + steps).steps()
@@ -196,7 +196,7 @@ def pace(spec: StageSpec, task: Task, device: str, record: Recorder | None, step
     return (time.perf_counter() - start) / steps
 
 
-def kernels(spec: StageSpec, task: Task, device: str, record: Recorder | None) -> list[tuple[str, float, float]]:
+def kernels(spec: TrainStage, task: Task, device: str, record: Recorder | None) -> list[tuple[str, float, float]]:
     """(kernel, or operation on a CPU; how often in a step; milliseconds of a step), the longest first."""
     ticks = started(spec, task, device, record, 10 + PROFILED).steps()
     for _ in itertools.islice(ticks, 10):
@@ -222,9 +222,10 @@ def kernel_lines(rows: list[tuple[str, float, float]], most: int = 10) -> Iterat
         yield f"  {spent:8.3f} ms  {often:5.0f} x  {name[:90]}"
 
 
-def phases(study: Study) -> dict[str, StageSpec]:
+def phases(study: Study) -> dict[str, TrainStage]:
     """One stage of each phase of a study."""
-    return {planned.name: planned.spec for planned in reversed(list(study.plan.stages.values()))}
+    stages = reversed(list(study.plan.stages.values()))
+    return {planned.name: planned.spec for planned in stages if isinstance(planned.spec, TrainStage)}
 
 
 def made_up(units: int, length: int) -> Task:
@@ -257,7 +258,7 @@ def ragged_tokens(units: int, longest: int) -> Task:
     return Task(signature, examples, examples, examples)
 
 
-def others(units: int, longest: int, precision: str) -> Iterator[tuple[str, StageSpec, Task]]:
+def others(units: int, longest: int, precision: str) -> Iterator[tuple[str, TrainStage, Task]]:
     """(name, stage, task) of ragged sequences, of windows, and of an endless stream."""
     model = {"width": 64, "blocks": 3, "feed_forward": {"width": 128}, "position": {"kind": "rotary"}}
     optim = {"batch_size": 16, "length_pool": 50, "precision": precision}
@@ -266,14 +267,14 @@ def others(units: int, longest: int, precision: str) -> Iterator[tuple[str, Stag
         ("windows", {"kind": "local_attention", "heads": 4, "window": min(256, longest // 4)}),
     ):
         document = {"task": {"kind": "listops"}, "model": {**model, "mixer": mixer}, "optim": optim}
-        yield name, read(StageSpec, {**document, **CLASSIFY}), ragged_tokens(units, longest)
+        yield name, read(TrainStage, {**document, **CLASSIFY}), ragged_tokens(units, longest)
     stream = {"kind": "bit_memory", "train": units, "val": 100, "test": 100}
     document = {"task": stream, "model": model, "optim": {"batch_size": 16, "precision": precision}}
-    spec = read(StageSpec, {**document, **CLASSIFY})
+    spec = read(TrainStage, {**document, **CLASSIFY})
     yield "fresh", spec, open_task(spec.task, Path())
 
 
-def flashing(name: str, spec: StageSpec, task: Task, device: str, steps: int) -> str:
+def flashing(name: str, spec: TrainStage, task: Task, device: str, steps: int) -> str:
     """The flash kernel beside the one that takes a mask: agreement of 20 plain steps, and paces of recorded ones."""
     outcomes = []
     for word in ("0", "1"):

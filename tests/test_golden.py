@@ -14,8 +14,8 @@ from support.mixers import example_of
 
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
-from headstart.spec import digest, read
-from headstart.stage import StageSpec, identity
+from headstart.spec import digest
+from headstart.stage import StageSpec, identity, read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
@@ -31,11 +31,10 @@ def stages() -> dict[str, StageSpec]:
     """Stages whose identity is frozen: each kind of field is used by one of them."""
     listops = {"kind": "listops", "train": 100, "val": 20, "test": 20}
     plain = {"objective": {"kind": "classify"}, "budget": {"epochs": 3}}
-    parent = read(StageSpec, {"task": listops, "objective": {"kind": "masked"}, "budget": {"steps": 10}})
+    parent = read_stage({"task": listops, "objective": {"kind": "masked"}, "budget": {"steps": 10}})
     return {
-        "defaults": read(StageSpec, {"task": listops, **plain}),
-        "settings": read(
-            StageSpec,
+        "defaults": read_stage({"task": listops, **plain}),
+        "settings": read_stage(
             {
                 "task": {**listops, "fraction": 0.5, "labelled": 10},
                 **plain,
@@ -44,12 +43,10 @@ def stages() -> dict[str, StageSpec]:
                 "optim": {"lr": 3e-4, "weight_decay": 0.1, "schedule": "constant"},
             },
         ),
-        "child": read(
-            StageSpec,
+        "child": read_stage(
             {"task": listops, **plain, "parent": parent, "start": ["take(all-head)"], "trainable": "head+norm"},
         ),
-        "mixers": read(
-            StageSpec,
+        "mixers": read_stage(
             {
                 "task": listops,
                 **plain,
@@ -69,8 +66,7 @@ def result(objective: str, mixer: str) -> list[float]:
     """Loss on val and test after eight steps of a tiny model."""
     spec = example_of(MIXERS[mixer].load())
     shape: Any = FITTING[objective]
-    value = read(
-        StageSpec,
+    value = read_stage(
         {
             "task": MadeSpec(shape=shape),
             "objective": {"kind": objective},

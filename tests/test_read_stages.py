@@ -22,7 +22,7 @@ from headstart.models.checkpoints.read import read_checkpoint
 from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.models.model import ModelSpec
 from headstart.spec import merge, read
-from headstart.stage import StageSpec, begin, identity, stage_from_json
+from headstart.stage import StageSpec, begin, identity, read_stage, settings_of_class
 from headstart.store import Store
 from headstart.study.estimate import survey
 from headstart.tasks import open_task
@@ -62,22 +62,20 @@ def study(tmp_path: Path, **more: Any) -> Study:
     return Study(merge(STUDY, more), store=tmp_path / "runs", data=tmp_path)
 
 
-def read_stage(source: str | Path, **more: Any) -> StageSpec:
-    return read(StageSpec, {"checkpoint": {"source": str(source), **more}})
+def checkpoint_stage(source: str | Path, **more: Any) -> StageSpec:
+    return read_stage({"checkpoint": {"source": str(source), **more}})
 
 
 def child(parent: StageSpec, *start: str, **more: Any) -> StageSpec:
     table = {"task": MadeSpec(), "objective": {"kind": "classify"}, "budget": {"steps": 1}}
     model = {"like": "small"}
-    return read(
-        StageSpec, merge(table, {"model": model, "parent": parent, "start": start or ("take(backbone)",)}, more)
-    )
+    return read_stage(merge(table, {"model": model, "parent": parent, "start": start or ("take(backbone)",)}, more))
 
 
 def begun(stage: StageSpec) -> Any:
     parent = stage.parent
     assert parent is not None
-    weights_of = begin(parent, open_task(parent.task, NOWHERE), None).finish().best
+    weights_of = begin(parent, None, None).finish().best
     return begin(stage, open_task(stage.task, NOWHERE), weights_of)
 
 
@@ -115,7 +113,7 @@ def test_a_stage_that_is_read_says_only_what_it_reads(tmp_path: Path, folder: Pa
     content = read_checkpoint(folder).content
     assert spec.model_dump(mode="json") == {"checkpoint": {"kind": "checkpoint", "source": "small", "content": content}}
     shutil.rmtree(folder)
-    again = stage_from_json(spec.model_dump(mode="json"))
+    again = read_stage(spec.model_dump(mode="json"))
     assert again == spec
     assert identity(again, NOWHERE) == identity(spec, NOWHERE)
 
@@ -129,30 +127,30 @@ def test_an_identity_holds_content_and_no_place_and_no_form(tmp_path: Path) -> N
         "double": saved(tmp_path / "double", GPT2, {name: x.double() for name, x in tensors.items()}),
     }
     (forms["headed"] / "README.md").write_text("---\nlicense: mit\n---\n")
-    plain = identity(read_stage(forms["plain"]), NOWHERE)
-    assert {identity(read_stage(path), NOWHERE) for path in forms.values()} == {plain}
-    stages = [child(read_stage(path)) for path in forms.values()]
+    plain = identity(checkpoint_stage(forms["plain"]), NOWHERE)
+    assert {identity(checkpoint_stage(path), NOWHERE) for path in forms.values()} == {plain}
+    stages = [child(checkpoint_stage(path)) for path in forms.values()]
     assert len({identity(stage, NOWHERE) for stage in stages}) == 1
     tensors["ln_f.bias"] = tensors["ln_f.bias"] + 1
     other = saved(tmp_path / "other", GPT2, tensors)
-    assert identity(read_stage(other), NOWHERE) != plain, "whatever part a child takes"
+    assert identity(checkpoint_stage(other), NOWHERE) != plain, "whatever part a child takes"
     fields = saved(tmp_path / "fields", {**GPT2, "layer_norm_epsilon": 1e-6}, weights(GPT2))
-    assert identity(read_stage(fields), NOWHERE) != plain
+    assert identity(checkpoint_stage(fields), NOWHERE) != plain
 
 
 def test_a_content_is_remembered_by_path_size_and_time(
     tmp_path: Path, own_cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = identity(read_stage("small"), NOWHERE)
+    first = identity(checkpoint_stage("small"), NOWHERE)
     assert len(list((own_cache / "fingerprints").iterdir())) == 1
     from headstart.models.checkpoints import spec as of_specs
 
     of_specs._content.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr("headstart.models.checkpoints.read.Checkpoint.content_of", None)
-        assert identity(read_stage("small"), NOWHERE) == first
+        assert identity(checkpoint_stage("small"), NOWHERE) == first
     saved(folder, GPT2, weights(GPT2, seed=1))
-    assert identity(read_stage("small"), NOWHERE) != first
+    assert identity(checkpoint_stage("small"), NOWHERE) != first
 
 
 def test_like_fills_in_what_is_not_given_and_is_not_stored() -> None:
@@ -185,8 +183,9 @@ def test_like_fills_in_what_is_not_given_and_is_not_stored() -> None:
     ],
 )
 def test_a_like_that_cannot_be_is_refused(model: dict[str, Any], message: str) -> None:
+    table = {"task": MadeSpec(), "objective": {"kind": "classify"}, "budget": {"steps": 1}, "model": model}
     with pytest.raises(BadInput, match=message):
-        read(StageSpec, {"task": MadeSpec(), "objective": {"kind": "classify"}, "budget": {"steps": 1}, "model": model})
+        read_stage(settings_of_class(table))
 
 
 def test_an_axis_runs_over_what_a_model_is_like(tmp_path: Path) -> None:
@@ -359,7 +358,7 @@ def test_a_run_that_is_killed_while_it_reads_goes_on_where_it_was(tmp_path: Path
 )
 def test_weights_that_would_mean_something_else_are_refused(start: str, more: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as error:
-        begun(child(read_stage("small"), start, **more))
+        begun(child(checkpoint_stage("small"), start, **more))
     assert message in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 
@@ -379,7 +378,7 @@ def test_weights_that_would_mean_something_else_are_refused(start: str, more: di
     ],
 )
 def test_what_is_not_taken_may_differ(start: str, more: dict[str, Any]) -> None:
-    assert begun(child(read_stage("small"), start, **more)).account.rows
+    assert begun(child(checkpoint_stage("small"), start, **more)).account.rows
 
 
 def test_a_causal_objective_is_refused_on_blocks_that_look_at_both_sides(tmp_path: Path) -> None:
@@ -390,8 +389,8 @@ def test_a_causal_objective_is_refused_on_blocks_that_look_at_both_sides(tmp_pat
         with pytest.raises(
             BadInput, match=r"objective\.kind: 'causal' .* blocks of checkpoint 'bert' look at both sides"
         ):
-            begun(child(read_stage("bert"), model=model, **more))
-    assert begun(child(read_stage("small"), **more))
+            begun(child(checkpoint_stage("bert"), model=model, **more))
+    assert begun(child(checkpoint_stage("small"), **more))
 
 
 def test_a_stage_that_is_read_is_not_reported_and_not_trained(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -30,8 +30,15 @@ class ObjectiveSpec(Spec):
 
     kind: str
     uses_target: ClassVar[bool] = True
+    needs_causal: ClassVar[bool] = False
+    """Whether a model that sees later positions would be told what is asked."""
     described: ClassVar[tuple[str, ...]] = ("kind",)
     """Settings that `describe` puts in words; a methods text names the others where they differ."""
+
+    def resolved(self, task: Any) -> Self:
+        """The objective with what it takes from a `TaskSpec` written out."""
+        del task
+        return self
 
     def describe(self) -> str:
         """What a stage did, in words: `stage pretrain ...`."""
@@ -224,6 +231,11 @@ class MaskedSpec(_Reconstruction):
     span: int = neutral(1, ge=1)
     described: ClassVar[tuple[str, ...]] = ("kind", "loss", "mask_rate", "span")
 
+    def resolved(self, task: Any) -> Self:
+        """With the task's mask rate and loss, where none is set."""
+        own = {"mask_rate": self.mask_rate, "loss": self.loss}
+        return self.model_copy(update={name: getattr(task, name) for name, value in own.items() if value is None})
+
     def describe(self) -> str:
         share = "masked positions" if self.mask_rate is None else f"{percent(self.mask_rate)} of the positions"
         spans = f" in spans of {self.span}" if self.span > 1 else ""
@@ -256,6 +268,13 @@ class CausalSpec(_Reconstruction):
     """
 
     kind: Literal["causal"] = "causal"
+    needs_causal: ClassVar[bool] = True
+
+    def resolved(self, task: Any) -> Self:
+        """With the score that the task has monitored, where none is set."""
+        if self.monitor is not None or task.monitor is None:
+            return self
+        return self.model_copy(update={"monitor": task.monitor})
 
     def describe(self) -> str:
         return f"predicted each next position{LOSSES[self.loss]}, without labels,"

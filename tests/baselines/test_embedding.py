@@ -19,8 +19,7 @@ from headstart.baselines.embedding import Embedding, EmbeddingSpec
 from headstart.errors import BadInput
 from headstart.models.checkpoints import SERIES
 from headstart.sequence import Examples
-from headstart.spec import read
-from headstart.stage import StageSpec, begin, identity, load_model
+from headstart.stage import StageSpec, begin, identity, load_model, read_stage
 from headstart.tasks import open_task
 
 NOWHERE = Path("nowhere")
@@ -40,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def stage(source: str, task: Any = None, **more: Any) -> StageSpec:
     model = {"kind": "embedding", "source": source}
-    return read(StageSpec, {"task": task or MadeSpec(gaps=True), "model": model, **CLASSIFY, **more})
+    return read_stage({"task": task or MadeSpec(gaps=True), "model": model, **CLASSIFY, **more})
 
 
 def values_of(count: int, channels: int, gaps: float = 0.1) -> list[np.ndarray]:
@@ -143,10 +142,10 @@ def test_what_is_no_model_of_series_or_no_series_gets_one_message(folder: Path) 
     with pytest.raises(BadInput, match="'embedding' reads series of numbers, and the sequences are of symbols"):
         begin(tokens, open_task(tokens.task, NOWHERE), None)
     with pytest.raises(BadInput, match=r"model\.like: .*its blocks read its own patches alone; frozen features of it"):
-        read(StageSpec, {"task": MadeSpec(), **CLASSIFY, "model": {"like": "MOMENT-1-small"}})
-    taken = read(StageSpec, {"task": MadeSpec(), **CLASSIFY, "checkpoint": {"source": "moment"}})
+        read_stage({"task": MadeSpec(), **CLASSIFY, "model": {"like": "MOMENT-1-small"}})
+    taken = read_stage({"checkpoint": {"source": "moment"}})
     with pytest.raises(BadInput, match=r"checkpoint\.source: 'moment' is a model of series, whose blocks read its own"):
-        begin(taken, open_task(taken.task, NOWHERE), None)
+        begin(taken, None, None)
 
 
 def test_facts_that_cannot_be_are_refused_before_anything_is_read() -> None:

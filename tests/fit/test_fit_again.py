@@ -31,7 +31,7 @@ from headstart.runner.events import Event, Progress
 from headstart.runner.machine import torch_settings
 from headstart.sequence import Examples, Signature
 from headstart.serve.folder import load_model, save_model
-from headstart.stage import StageSpec, stage_from_json
+from headstart.stage import StageSpec, read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.store import Store
 from headstart.study.plan import make_plan
@@ -118,7 +118,7 @@ def fitted(root: Path, numbers: bool = False, **settings: Any) -> Outcome:
 def read_spec(root: Path, identity: str) -> StageSpec:
     document = Store(root).stage(identity)
     assert document is not None
-    return stage_from_json(document["spec"])
+    return read_stage(document["spec"])
 
 
 def whole(root: Path, spec: StageSpec) -> Task:

@@ -23,8 +23,8 @@ from headstart.runner.events import Failed, Finished, Notice, Progress, Started,
 from headstart.runner.job import Runtime, training
 from headstart.runner.perform import Interrupted, perform
 from headstart.runner.stacks import read_stack
-from headstart.spec import merge, read
-from headstart.stage import StageSpec, identity
+from headstart.spec import merge
+from headstart.stage import identity, read_stage
 from headstart.store import Store
 from headstart.training import stack as stacks
 
@@ -37,7 +37,7 @@ BASE: dict[str, Any] = {
 
 
 def planned(name: str = "train", **own: Any) -> Any:
-    spec = read(StageSpec, {**merge(BASE, own), "task": MadeSpec()})
+    spec = read_stage({**merge(BASE, own), "task": MadeSpec()})
     return SimpleNamespace(name=name, spec=spec, identity=identity(spec, Path("none")))
 
 

@@ -15,8 +15,8 @@ from headstart.errors import BadInput
 from headstart.runner.events import Finished
 from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
-from headstart.spec import merge, read
-from headstart.stage import StageSpec, identity
+from headstart.spec import merge
+from headstart.stage import StageSpec, identity, read_stage
 from headstart.store import Damaged, Store, files, tensors
 
 DOCUMENT = {"name": "frozen", "spec": {}, "parent": None}
@@ -306,9 +306,7 @@ def test_a_table_of_forty_frozen_stages_takes_little_more_than_its_distinct_back
     }
     rates = [1e-3 * 2**i for i in range(20)]
     stages = [
-        Planned(read(StageSpec, {**merge(base, {"optim": {"lr": rate}}), "seed": seed}))
-        for seed in (0, 1)
-        for rate in rates
+        Planned(read_stage({**merge(base, {"optim": {"lr": rate}}), "seed": seed})) for seed in (0, 1) for rate in rates
     ]
     events = list(perform(stages, Store(tmp_path), Runtime(data=tmp_path / "none")))
     assert sum(isinstance(event, Finished) for event in events) == 40

@@ -19,7 +19,7 @@ class OracleSpec(ModelKind):
     kind: Literal["oracle"] = "oracle"
     right: float = 1.0
     way: ClassVar[str] = "read"
-    unused: ClassVar[tuple[str, ...]] = ("parent", "weights", "start", "trainable", "optim", "budget", "seed")
+    seeded: ClassVar[bool] = False
 
 
 class OracleRun(StageRun):

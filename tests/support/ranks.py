@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 
 from headstart.models.norms import Tensors
 from headstart.spec import merge, read
-from headstart.stage import StageSpec
+from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun
 from headstart.training.distributed import ALONE, Ranks, joined, meeting_place
 from support.made_tasks import MadeSpec
@@ -50,13 +50,13 @@ MADE: dict[str, dict[str, Any]] = {
 """What is trained on sequences of `made_tasks.MadeSpec`, beside `BASE`."""
 
 
-def case(name: str) -> StageSpec:
+def case(name: str) -> TrainStage:
     """A case's stage."""
     table = merge(BASE, MADE[name])
-    return read(StageSpec, {**table, "task": MadeSpec(**table.pop("task", {}))})
+    return read(TrainStage, {**table, "task": MadeSpec(**table.pop("task", {}))})
 
 
-def trained(spec: StageSpec, ranks: Ranks = ALONE) -> Tensors:
+def trained(spec: TrainStage, ranks: Ranks = ALONE) -> Tensors:
     """Weights, running statistics and scores on the way, after 20 steps."""
     run = TrainedRun(spec, spec.task.load(Path("data")))
     if ranks.count > 1:

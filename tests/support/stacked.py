@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headstart.spec import merge, read
-from headstart.stage import StageSpec
+from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import Task, open_task
 from headstart.training.loop import StepInfo
@@ -29,7 +29,7 @@ def begun(own: Mapping[str, Any], *alike: Mapping[str, Any], made: Any = None, *
     settings: dict[str, Any] = {}
     for table in (*alike, more, own):
         settings = merge(settings, table)
-    return TrainedRun(read(StageSpec, {**settings, "task": task}), opened(task))
+    return TrainedRun(read(TrainStage, {**settings, "task": task}), opened(task))
 
 
 def finished(live: TrainedRun) -> Records:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headstart.spec import read
-from headstart.stage import StageSpec, begin
+from headstart.stage import begin, read_stage
 from headstart.tasks.task import Task, TaskSpec
 
 
@@ -15,6 +14,6 @@ def trivial_scores(spec: TaskSpec, task: Task, metric: str = "accuracy") -> dict
     out = {}
     for model in spec.baselines:
         table: dict[str, Any] = {"task": spec, "objective": {"kind": kind}, "model": model}
-        outcome = begin(read(StageSpec, table), task, None).finish()
+        outcome = begin(read_stage(table), task, None).finish()
         out[outcome.title] = float(outcome.scores["best"]["test"][metric])
     return out

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from headstart.sequence import Examples
-from headstart.spec import read
-from headstart.stage import StageSpec
+from headstart.stage import read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.tasks.digits import DigitsSpec
 from headstart.tasks.images import SHIFT, _sampled, augmented, augmenter, tiled, untiled
@@ -66,8 +65,7 @@ def test_training_sees_augmented_examples_and_val_stays() -> None:
         seen.append(epoch)
         return replace(examples, values=examples.values[::-1].copy())
 
-    spec = read(
-        StageSpec,
+    spec = read_stage(
         {
             "task": {"kind": "digits", "labelled": 100},
             "objective": {"kind": "classify"},

@@ -12,8 +12,7 @@ from test_own_file import of, table, why, write
 from headstart.errors import BadInput
 from headstart.seeds import below, normal, uniform
 from headstart.sequence import Examples
-from headstart.spec import read
-from headstart.stage import StageSpec
+from headstart.stage import StageSpec, read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import augmentation, open_task
 from headstart.tasks.augmentation import augmenter
@@ -203,8 +202,7 @@ def test_what_cannot_be_changed_is_refused_with_the_way_out(tmp_path) -> None:
 
 
 def spec(folder: Path, **task: object) -> StageSpec:
-    return read(
-        StageSpec,
+    return read_stage(
         {
             "task": {"kind": "own", "file": "train.csv", "augment": list(ALL), **task},
             "objective": {"kind": "classify"},

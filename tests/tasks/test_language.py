@@ -12,7 +12,7 @@ import pytest
 import headstart
 from headstart.errors import BadInput
 from headstart.spec import read
-from headstart.stage import StageSpec, identity
+from headstart.stage import identity, read_stage
 from headstart.tasks.language import LanguageSpec, table_bits
 from headstart.tasks.task import SPLITS, Task
 
@@ -129,7 +129,7 @@ def test_where_the_text_is_is_no_identity_and_its_content_is(folder: Path) -> No
     (folder / "other.txt").write_bytes(TEXT + b"more\n")
     stage = {"objective": {"kind": "causal"}, "model": {"causal": True}, "budget": {"steps": 1}}
     specs = [
-        read(StageSpec, {**stage, "task": {"kind": "language", "file": name}})
+        read_stage({**stage, "task": {"kind": "language", "file": name}})
         for name in ("text.txt", "copy.txt", "other.txt")
     ]
     same, copy, other = (identity(spec, folder) for spec in specs)

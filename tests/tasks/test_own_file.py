@@ -17,7 +17,7 @@ from headstart.errors import BadInput
 from headstart.seeds import normal
 from headstart.sequence import IGNORE
 from headstart.spec import read
-from headstart.stage import StageSpec, identity, stage_from_json
+from headstart.stage import identity, read_stage
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 from headstart.tasks import open_task
@@ -247,8 +247,7 @@ def test_a_test_file_that_does_not_fit_is_refused(tmp_path):
 
 def stage(folder, name="train.csv", **settings):
     task = of(folder, name, target="label", **settings)
-    return read(
-        StageSpec,
+    return read_stage(
         {"task": task, "objective": {"kind": "classify"}, "budget": {"epochs": 1}, "model": {"width": 8, "blocks": 1}},
     )
 
@@ -339,7 +338,7 @@ def test_two_files_of_the_same_settings_are_told_apart_in_one_study(tmp_path):
         ).store.listing()
         if e.stage["spec"]["task"]["file"] == "other.csv" and e.stage["name"] == "train"
     ]
-    again = stage_from_json(stored)
+    again = read_stage(stored)
     assert open_task(again.task, tmp_path).signature.length == 9
     assert identity(again, tmp_path) in plan.stages
 
@@ -388,7 +387,7 @@ def test_baselines_are_fitted_whatever_is_missing(tmp_path, label):
     again = of(moved, str(moved / "elsewhere.csv"), target="label")
     objective = {"kind": "classify" if classed else "regress"}
     names = {
-        identity(read(StageSpec, {"task": each, "objective": objective, "model": {"kind": "linear"}}), tmp_path)
+        identity(read_stage({"task": each, "objective": objective, "model": {"kind": "linear"}}), tmp_path)
         for each in (spec, again)
     }
     assert len(names) == 1, "known by content"

@@ -6,7 +6,7 @@ import pytest
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE
 from headstart.spec import read
-from headstart.stage import identity, stage_from_json
+from headstart.stage import identity, read_stage
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import open_task
 
@@ -99,7 +99,7 @@ def test_where_the_unlabelled_file_lies_is_no_identity_and_what_is_in_it_is(tmp_
     for name in ("one", "two", "three"):
         spec = _spec(tmp_path, unlabelled=str(tmp_path / f"{name}.csv"))
         stage = {"task": spec.model_dump(), "objective": {"kind": "classify"}, "budget": {"steps": 1}}
-        identities.append(identity(stage_from_json(stage), tmp_path))
+        identities.append(identity(read_stage(stage), tmp_path))
     assert identities[0] == identities[1] != identities[2]
 
 

@@ -12,8 +12,8 @@ from support.mixers import example_of
 
 from headstart.models.contract import counted_flops
 from headstart.models.mixers import MIXERS
-from headstart.spec import merge, read
-from headstart.stage import Outcome, StageSpec
+from headstart.spec import merge
+from headstart.stage import Outcome, read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.study.budgets import Outlines
 from headstart.tasks import Task, open_task
@@ -35,7 +35,7 @@ def begun(task: Any = None, equal_lengths: bool = False, resume: Any = None, **c
     opened = open_task(made, DATA)
     if equal_lengths:
         opened = cut(opened, 5)
-    return TrainedRun(read(StageSpec, {**merge(BASE, changes), "task": made}), opened, resume=resume)
+    return TrainedRun(read_stage({**merge(BASE, changes), "task": made}), opened, resume=resume)
 
 
 def cut(task: Task, length: int) -> Task:
@@ -137,7 +137,7 @@ def test_a_block_above_one_that_hashes_may_hash() -> None:
 
 
 def test_inputs_that_change_from_epoch_to_epoch_pass_the_whole_model() -> None:
-    stage = read(StageSpec, {**BASE, "task": MadeSpec()})
+    stage = read_stage({**BASE, "task": MadeSpec()})
     task = open_task(MadeSpec(), DATA)
     assert TrainedRun(stage, task).progress.features
     assert not TrainedRun(stage, replace(task, augment=lambda examples, _: examples)).progress.features
@@ -194,7 +194,7 @@ def test_a_plan_knows_without_numbers_that_frozen_layers_are_passed_once(name: s
     mixer = example_of(MIXERS[name].load())
     with torch.device("meta"):
         live = TrainedRun(
-            read(StageSpec, {**merge(BASE, {"model": {"mixer": mixer}}), "task": MadeSpec()}),
+            read_stage({**merge(BASE, {"model": {"mixer": mixer}}), "task": MadeSpec()}),
             open_task(MadeSpec(), DATA),
             device="meta",
         )
@@ -203,7 +203,7 @@ def test_a_plan_knows_without_numbers_that_frozen_layers_are_passed_once(name: s
 
 
 def test_a_budget_in_flops_buys_as_many_steps_as_without_features() -> None:
-    stage = read(StageSpec, {**BASE, "task": MadeSpec(), "budget": {"flops": 1e7}})
+    stage = read_stage({**BASE, "task": MadeSpec(), "budget": {"flops": 1e7}})
     live = begun()
     steps = round(1e7 * 6 / (48 * live.unit_flops("training")))
     assert Outlines(DATA).in_steps(stage).budget.steps == steps > 0

@@ -20,7 +20,7 @@ from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.sequence import Examples, Signature
 from headstart.spec import read
-from headstart.stage import StageSpec, begin
+from headstart.stage import begin, read_stage
 from headstart.tasks.task import open_task
 
 BUDGET = {"epochs": 10}
@@ -98,7 +98,7 @@ def test_it_is_the_loop_of_the_stages() -> None:
         "budget": {"steps": 9},
         "seed": 3,
     }
-    spec = read(StageSpec, table)
+    spec = read_stage(table)
     task = open_task(spec.task, Path("data"))
     run = begin(spec, task, None)
     list(run.steps())

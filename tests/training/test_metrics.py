@@ -12,8 +12,8 @@ from support.made_tasks import MadeSpec
 
 from headstart.objectives import ClassifySpec
 from headstart.sequence import IGNORE, Batch
-from headstart.spec import merge, read
-from headstart.stage import StageSpec
+from headstart.spec import merge
+from headstart.stage import read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 from headstart.training.evaluate import TrainMetrics
@@ -44,7 +44,7 @@ Seen = tuple[torch.Tensor, Batch]
 def started(name: str, resume: Any = None, **more: Any) -> TrainedRun:
     changes = merge(CASES[name], more)
     task = changes.pop("task", MadeSpec())
-    spec = read(StageSpec, {**merge(BASE, changes), "task": task})
+    spec = read_stage({**merge(BASE, changes), "task": task})
     return TrainedRun(spec, open_task(task, Path("none")), None, resume=resume)
 
 

@@ -13,7 +13,7 @@ from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
 from headstart.sequence import Signature
 from headstart.spec import read
-from headstart.stage import StageSpec
+from headstart.stage import read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 from headstart.training.optim import (
@@ -264,7 +264,7 @@ def test_a_stage_learns_with_each_optimiser_and_goes_on_to_equal_bits(kind: str)
         "optim": {"kind": kind, "lr": 0.02, "batch_size": 8, "weight_decay": 0.01},
         "budget": {"steps": 40, "evaluate_every": 10},
     }
-    spec = read(StageSpec, table)
+    spec = read_stage(table)
     whole = TrainedRun(spec, open_task(task, Path("none")), None)
     ticks = list(whole.steps())
     state = None
@@ -288,7 +288,7 @@ def test_muon_has_the_matrices_of_mixers_and_feed_forward_layers_and_nothing_els
         "optim": {"kind": "muon", "batch_size": 8},
         "budget": {"steps": 1},
     }
-    run = TrainedRun(read(StageSpec, table), open_task(MadeSpec(shape="class"), Path("none")), None)
+    run = TrainedRun(read_stage(table), open_task(MadeSpec(shape="class"), Path("none")), None)
     flat, model = run.progress.flat, dict(run.model.named_parameters())
     matrices = sum(group.last - group.first for group in flat.groups if group.matrix)
     expected = {

@@ -13,7 +13,7 @@ from headstart.errors import BadInput
 from headstart.models.model import SequenceModel
 from headstart.models.norms import Tensors
 from headstart.sequence import Batch, collate
-from headstart.stage import StageSpec
+from headstart.stage import TrainStage
 from headstart.stage.finished import open_stage
 from headstart.stage.trained import TrainedRun
 from headstart.store import Store, store_folder
@@ -33,13 +33,13 @@ class Opened:
 
     identity: str
     name: str
-    spec: StageSpec
+    spec: TrainStage
     task: Task
     model: SequenceModel
     start: SequenceModel
 
 
-def started(spec: StageSpec, task: Task, parent: Tensors | None = None) -> SequenceModel:
+def started(spec: TrainStage, task: Task, parent: Tensors | None = None) -> SequenceModel:
     """The model of a stage before its first step: fresh, then what `start` takes, matches and draws.
 
     `parent`: weights of the parent stage, where the spec has one.
@@ -67,6 +67,7 @@ def opened(
     runs = store if isinstance(store, Store) else Store(store_folder(store))
     stage = open_stage(runs, identity, data_folder(data), task)
     model = stage.model(weights)  # first: what has no network says so
+    assert isinstance(stage.spec, TrainStage), "a network comes of a stage that is trained"
     start = started(stage.spec, stage.task, stage.parent_weights())
     return Opened(stage.identity, stage.name, stage.spec, stage.task, model, start)
 

@@ -91,7 +91,7 @@ class FittedSpec(ModelKind):
 
     way: ClassVar[str] = "fitted"
     gives_weights: ClassVar[bool] = False
-    unused: ClassVar[tuple[str, ...]] = ("parent", "weights", "start", "trainable", "optim", "budget", "seed")
+    seeded: ClassVar[bool] = False
 
     def fit(
         self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
@@ -133,7 +133,7 @@ class FittedSpec(ModelKind):
         """What a fitted model is called, in a table."""
         return self.describe()
 
-    def asked(self, objective: Any) -> Any:
+    def answered(self, objective: Any) -> Any:
         """The objective without what only training uses."""
         if not objective.uses_target:
             raise ValueError(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.contract import Facts, FittedSpec, Shapes
+from headstart.baselines.contract import Facts, Shapes
 from headstart.baselines.convolve import PLACES, REACH, Block, Counter, convolutions
 from headstart.baselines.features import Features, Table, Tabled, Together, filled, moments
 from headstart.baselines.hydra import Hydra, fit_hydra, hydra_size
@@ -155,7 +155,7 @@ class KernelsSpec(PenalisedSpec):
     kind: Literal["kernels"] = "kernels"
     features: int | None = Field(default=None, ge=KERNELS)
     also: tuple[Literal["hydra", "quant"], ...] = neutral((), strict=False)
-    unused: ClassVar[tuple[str, ...]] = tuple(name for name in FittedSpec.unused if name != "seed")
+    seeded: ClassVar[bool] = True
     reads: ClassVar[Mapping[str, type[Features]]] = {"kernels": Kernels, "ngrams": Ngrams, "together": KernelsAndMore}
     squared: ClassVar[bool] = True
 

@@ -21,6 +21,7 @@ from headstart.fit.ensemble import pair_of
 from headstart.fit.outcome import Candidate, TrainedModel, model_of, served_model
 from headstart.serve.config import Profile
 from headstart.serve.model import Served
+from headstart.stage import TrainStage
 from headstart.stage.finished import open_stage
 from headstart.stage.trained import outputs_of
 from headstart.store import DONE, Store
@@ -84,7 +85,7 @@ def planned_again(plan: Plan, serves: Candidate, store: Store) -> Again:
     for name, model in serves.parts().items():
         cell = next(c for c in plan.cells if c.arm == name and c.chain[-1].identity == model.identity)
         spec, own = cell.chain[-1].spec, dict[str, Any](task={"validation": 0})
-        if not spec.uses("budget"):
+        if not isinstance(spec, TrainStage):
             own["model"] = spec.model.choices(open_stage(store, model.identity, plan.data).model().facts)
         elif spec.budget.patience is not None:
             return Again({}, {}, 0.0, by_validation=True)
@@ -101,7 +102,7 @@ def planned_again(plan: Plan, serves: Candidate, store: Store) -> Again:
 
 def reserved(plan: Plan, seconds: float, slots: int) -> float:
     """Seconds of one network more, where all of the plan, so many `slots` at a time, and that one take `seconds`."""
-    return seconds / (1 + sum(cell.chain[-1].spec.uses("budget") for cell in plan.cells) / slots)
+    return seconds / (1 + sum(isinstance(cell.chain[-1].spec, TrainStage) for cell in plan.cells) / slots)
 
 
 def served_again(
@@ -147,6 +148,7 @@ def _at_last(
     if scores["best"]["step"] == scores["last"]["step"]:
         return model
     stage = open_stage(store, model.identity, data)
+    assert isinstance(stage.spec, TrainStage), "only training has last weights of its own"
     tensors = outputs_of(stage.model("last"), stage.spec, stage.task, device)
     outputs = {name: tensor.numpy() for name, tensor in tensors.items()}
     return replace(model_of(model.seed, model.identity, outputs, facts, weights), worth=model.worth)

@@ -46,6 +46,7 @@ from headstart.runner.events import StepTime
 from headstart.runner.machine import version
 from headstart.sequence import Signature
 from headstart.spec import digest
+from headstart.stage import TrainStage
 from headstart.study.plan import Plan, PlannedStage, make_plan
 from headstart.study.spec import read_study
 from headstart.study.words import duration, many
@@ -174,11 +175,11 @@ def _without_networks(known: Known, settings: FitSettings, made_for: str, enough
 def _resolved(plan: Plan, amount: Amount) -> Amount:
     """The amount, with the rates and steps that settings of the study's own put in its place."""
     steps: dict[str, int] = {}
-    for stage in _networks(plan):
-        if stage.spec.budget.steps is not None:
+    for stage, spec in _networks(plan):
+        if spec.budget.steps is not None:
             name = next((arm for arm in stage.arms if arm in (BACKBONE, TUNED)), stage.name)
-            steps[name] = stage.spec.budget.steps
-    rates = dict.fromkeys(stage.spec.optim.lr for stage in _networks(plan) if stage.name == "finetune")
+            steps[name] = spec.budget.steps
+    rates = dict.fromkeys(spec.optim.lr for stage, spec in _networks(plan) if stage.name == "finetune")
     return Amount(
         tuple(rates),
         steps.get("finetune", amount.steps),
@@ -189,9 +190,9 @@ def _resolved(plan: Plan, amount: Amount) -> Amount:
     )
 
 
-def _networks(plan: Plan) -> list[PlannedStage]:
-    """The stages of the networks."""
-    return [stage for stage in plan.stages.values() if stage.spec.model.kind == "sequence"]
+def _networks(plan: Plan) -> list[tuple[PlannedStage, TrainStage]]:
+    """The stages of the networks, each with its spec."""
+    return [(stage, stage.spec) for stage in plan.stages.values() if isinstance(stage.spec, TrainStage)]
 
 
 def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
@@ -318,7 +319,7 @@ def _texts(
     why: str = "",
 ) -> list[str]:
     """What was decided, in words."""
-    last = next(stage.spec for stage in _networks(plan) if stage.name == "finetune")
+    last = next(spec for stage, spec in _networks(plan) if stage.name == "finetune")
     size, model = last.optim.batch_size, last.model
     mixers = " and ".join(dict.fromkeys(mixer.kind for mixer in model.mixers))
     lines = [f"split: {known.split}"] if known.split else []
@@ -328,7 +329,7 @@ def _texts(
         f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.norm} norm, "
         f"{model.pool} over positions"
     )
-    both = [stage.spec.model for stage in _networks(plan) if SECOND in stage.arms]
+    both = [spec.model for stage, spec in _networks(plan) if SECOND in stage.arms]
     if both:
         other = " and ".join(dict.fromkeys(mixer.kind for mixer in both[0].mixers))
         lines.append(f"a second network, from random weights, is of {other}; validation chooses between them")
@@ -356,7 +357,7 @@ def _texts(
             f"{kind}: a model of your own, {'from scratch and self-pretrained' if several else 'from scratch'}"
         )
     if settings.pretrains:
-        asked = next((stage.spec.objective for stage in _networks(plan) if stage.name == "pretrain"), None)
+        asked = next((spec.objective for stage, spec in _networks(plan) if stage.name == "pretrain"), None)
         rate = getattr(asked, "mask_rate", None)
         hidden = f"{rate:.0%} of positions masked" if rate else "each next position predicted"
         how = f"{hidden}; {'absolute error' if known.kind == 'numbers' else 'cross-entropy'}"
@@ -373,7 +374,9 @@ def _texts(
         classes, width = known.signature.target == "class", known.signature.width
         lines += known.series.texts(width, classes, known.series.fits(settings.time))
     if known.start is not None:
-        begun = next(s.spec.model for s in _networks(plan) if STARTED in s.arms and s.name == "finetune")
+        begun = next(
+            spec.model for stage, spec in _networks(plan) if STARTED in stage.arms and stage.name == "finetune"
+        )
         lines.append(known.start.line(known.start.arm(_read_signature(known, shape)), begun))
     if settings.time is not None and amount.steps < whole.steps:
         lines.append(

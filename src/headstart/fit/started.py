@@ -17,7 +17,7 @@ from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.models.model import ModelSpec
 from headstart.sequence import Signature
 from headstart.spec import read
-from headstart.stage import stage_from_json
+from headstart.stage import read_stage
 from headstart.stage.finished import open_stage
 from headstart.store import Store, publish, publish_json, seal
 from headstart.study import words
@@ -114,7 +114,7 @@ def _of_stage(identity: str, store: Store, data: Path) -> tuple[Path, str]:
     except BadInput as error:
         raise BadInput(f"start: there is no folder {identity!r}, and no such stage: {error}") from None
     document = store.stage(identity) or {}
-    if not isinstance(stage_from_json(document["spec"]).model, ModelSpec):
+    if not isinstance(read_stage(document["spec"]).model, ModelSpec):
         raise BadInput(f"start: stage {identity} is no network of built-in mixers; name another")
     own = document["spec"]["task"].get("kind") == "own"
     stage = open_stage(store, identity, data if own else data_folder(None))

@@ -18,15 +18,15 @@ DEFAULT = "sequence"
 class ModelKind(Spec):
     """Base of the specs of `MODELS`.
 
-    way: how a stage of it is run, a key of `stage.WAYS`. unused: fields of a stage that mean nothing for it: they are
-    no part of its identity. gives_weights: whether a child stage can start from its weights. described: beginnings of
+    way: how a stage of it is run, a key of `stage.WAYS`. seeded: whether a seed can change what is fitted.
+    gives_weights: whether a child stage can start from its weights. described: beginnings of
     the names of settings that `describe` puts in words; others are named where they differ. splits: whether parts of a
     batch give what the whole batch gives, so that several ranks can share it.
     """
 
     kind: str
     way: ClassVar[str] = "trained"
-    unused: ClassVar[tuple[str, ...]] = ()
+    seeded: ClassVar[bool] = True
     gives_weights: ClassVar[bool] = True
     described: ClassVar[tuple[str, ...]] = ("kind",)
     splits: ClassVar[bool] = True
@@ -58,7 +58,7 @@ class ModelKind(Spec):
         """
         return self
 
-    def asked(self, objective: Any) -> Any:
+    def answered(self, objective: Any) -> Any:
         """The objective as this kind of model answers it. Raises: ValueError where it cannot."""
         return objective
 

@@ -73,7 +73,7 @@ class OwnModelSpec(ModelKind):
         """
         return _counted(self, signature).at(length)
 
-    def asked(self, objective: Any) -> Any:
+    def answered(self, objective: Any) -> Any:
         """The objective. Raises: ValueError where a model without a head of ours is asked for something else."""
         if not self.head and not objective.uses_target:
             raise ValueError(

@@ -116,7 +116,9 @@ def command(plan: Plan) -> str:
     from headstart.study.spec import read_study
 
     study = plan.study
-    elsewhere = plan.data != data_folder(None) and any(not p.spec.task.generated for p in plan.stages.values())
+    elsewhere = plan.data != data_folder(None) and any(
+        p.spec.task is not None and not p.spec.task.generated for p in plan.stages.values()
+    )
     data_option = f" --data {shlex.quote(str(plan.data))}" if elsewhere else ""
     seeds = [f"seed={study.axes['seed']}"] if "seed" in study.axes else []
     scale = f" --scale {study.scale}" if study.scale else ""
@@ -209,9 +211,9 @@ def _data(content: Content) -> str:
         stand_ins = content.plan.study.stood_in.get(cell.column, {})
         for planned in cell.chain:
             task = planned.spec.task
-            if not task.generated:
+            if task is not None and not task.generated:
                 read[task.kind] = None
-            elif planned.name not in stand_ins and planned.spec.uses("task"):
+            elif task is not None and planned.name not in stand_ins:
                 generated[task.kind] = None
     rest = f"; generated or bundled: {words.listed(list(generated))}" if generated else ""
     return f"Data read: {words.listed(list(read)) or 'none'}{rest}."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.models.outline import without_numbers
 from headstart.spec import flat
+from headstart.stage import TrainStage
 from headstart.study import words
 from headstart.study.results import Facts, Results
 from headstart.study.rows import Row
@@ -117,7 +118,7 @@ def _stages(plan: Plan, results: Results, titles: Mapping[str, str]) -> list[str
             text = _stage(planned, spec, chain[-1].spec.task.kind, results, titles.get(planned.identity, ""))
             text += _also(spec, apart[planned.name])
             trained[planned.name].setdefault(text, []).append(key)
-            if planned.spec.uses("start"):
+            if isinstance(planned.spec, TrainStage):
                 starts[planned.name].setdefault(_start(planned, spec, parent), []).append(key)
     every = list(chains)
     out = [
@@ -125,7 +126,9 @@ def _stages(plan: Plan, results: Results, titles: Mapping[str, str]) -> list[str
         for table in (models, *trained.values(), *starts.values())
         for text, keys in table.items()
     ]
-    began = " ".join(entry for chain in chains.values() for planned in chain for entry in planned.spec.start)
+    began = " ".join(
+        entry for chain in chains.values() for planned in chain for entry in getattr(planned.spec, "start", ())
+    )
     out += [f"{text}." for verb, text in VERBS.items() if f"{verb}(" in began]
     return [text[:1].upper() + text[1:] for text in out]
 
@@ -147,7 +150,7 @@ def _apart(stages: Iterable[PlannedStage], results: Results) -> dict[str, list[s
     values: dict[str, dict[str, set[str]]] = {"": {}}
     for planned in stages:
         training = values.setdefault(planned.name, {})
-        model, objective = planned.spec.model.described, planned.spec.objective.described
+        model, objective = planned.spec.model.described, getattr(planned.spec.objective, "described", ())
         described = (*NAMED, *(f"model.{name}" for name in model), *(f"objective.{name}" for name in objective))
         for path, value in flat(_spec(planned), whole=["parent"]).items():
             if not path.startswith(described) and f"{planned.name}.{path}" not in results.names:
@@ -182,9 +185,9 @@ def _where(keys: Sequence[str], every: Sequence[str], results: Results) -> str:
 
 def _stage(planned: PlannedStage, spec: Spec, reported: str, results: Results, title: str) -> str:
     """What a stage did, with its task where that is not the reported one. title: of its finished model."""
-    task = planned.spec.task.kind
-    elsewhere = f" on {task}" if planned.spec.uses("task") and task != reported else ""
-    if not planned.spec.uses("optim"):
+    task = reported if planned.spec.task is None else planned.spec.task.kind
+    elsewhere = f" on {task}" if task != reported else ""
+    if not isinstance(planned.spec, TrainStage):
         return f"stage {planned.name}{elsewhere} {planned.spec.model.describe_work(title)}"
     optim, budget = spec["optim"], spec["budget"]
     swept = f"{planned.name}.optim.lr" in results.names

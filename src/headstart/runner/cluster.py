@@ -150,9 +150,13 @@ class ClusterPool:
         weights, task, digest = None, None, ""
         if job.parent is not None:
             weights, digest = self._parent(store, job.parent, spec.weights)
-        if not spec.task.generated:
+        if spec.task is not None and not spec.task.generated:
             facts, task = self._task(job, runtime.data)
-        head = {"weights": spec.weights, "weights_digest": digest, "task": facts if task is not None else None}
+        head = {
+            "weights": getattr(spec, "weights", ""),
+            "weights_digest": digest,
+            "task": facts if task is not None else None,
+        }
         own = Runtime(runtime.data, self._room.device, 0, runtime.threads, runtime.save_every, runtime.limit)
         message = node.request(job, own, head, partial_files(attempt.folder.path))
         return self._serve.remote(self._mailbox, attempt.key, message, [weights, task])

@@ -99,10 +99,10 @@ class Job:
         """The job with its plugins loaded. Raises: BadInput where their code is no longer what the identity holds."""
         if not self.plugins:
             return self
-        from headstart.stage import stage_from_json
+        from headstart.stage import read_stage
 
         plugins = tuple(ready_plugin(plugin) for plugin in self.plugins)
-        spec = stage_from_json(self._values())  # of the classes as they are loaded now
+        spec = read_stage(self._values())  # of the classes as they are loaded now
         if identity(spec, data) != self.identity:
             names = ", ".join(plugin.file for plugin in plugins)
             raise BadInput(
@@ -273,11 +273,15 @@ _tasks: dict[tuple[str, str], Any] = {}
 
 
 def loaded_task(stage: Any, data: Path, engine: Engine, identity: str) -> Any:
-    """The loaded task of a stage; a process keeps the last few. identity: of the stage, as it was planned.
+    """The loaded task of a stage, None of one that has none; a process keeps the last few.
+
+    identity: of the stage, as it was planned.
 
     Raises: BadInput where what was read is not what the identity holds: a file has changed since.
     """
     spec = stage.task
+    if spec is None:
+        return None
     key = (json.dumps(spec.document(), sort_keys=True), os.path.abspath(data))
     if key not in _tasks:
         while len(_tasks) >= TASKS_KEPT:

@@ -88,13 +88,13 @@ def serve(mailbox: Any, key: str, message: bytes, references: Sequence[Any]) -> 
 
 def _job(head: Mapping[str, Any], root: Path) -> Job:
     """The job of a request, its plugins loaded from the sources that came with it."""
-    from headstart.stage import stage_from_json
+    from headstart.stage import read_stage
 
     plugins = tuple(
         load_copy(root / SOURCES / plugin["digest"], plugin["name"], plugin["digest"], plugin["classes"])
         for plugin in head["plugins"]
     )
-    spec = stage_from_json(head["spec"])
+    spec = read_stage(head["spec"])
     return Job(head["name"], head["identity"], spec, head["parent"], plugins, tuple(head.get("arms", ())))
 
 

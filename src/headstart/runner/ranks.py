@@ -169,14 +169,14 @@ def take_part(runtime: Runtime) -> None:
 
 
 def _share_stage(ranks: Ranks, world: World, runtime: Runtime, engine: Engine, device: str) -> None:
-    from headstart.stage import stage_from_json
+    from headstart.stage import read_stage
 
     try:
         order, tensors = ranks.stage({}, {})
         for name, wanted in order["versions"].items():
             if version(name) != wanted:
                 raise BadInput(f"{name} is {version(name)} here and {wanted} on rank 0; install one version everywhere")
-        spec = stage_from_json(order["spec"])
+        spec = read_stage(order["spec"])
         if engine.identity(spec, runtime.data) != order["identity"]:
             raise BadInput(
                 f"the data in {runtime.data}, or the code, are not those of rank 0; give every machine the same data "

@@ -255,7 +255,7 @@ class _Attempt:
             references,
             sources,
             outcome.frozen,
-            {f"{job.parent}/{job.spec.weights}": self.parent},
+            {} if job.parent is None else {f"{job.parent}/{job.spec.weights}": self.parent},
         )
         yield events.Finished(job.identity, job.name, whole)
 
@@ -342,7 +342,7 @@ class _Attempt:
             "instructions": torch.backends.cpu.get_cpu_capability(),
             "device": ran["device"],
             "threads": ran["threads"],
-            "precision": getattr(self.job.spec.optim, "precision", "float32"),
+            "precision": self.job.spec.precision,
             "started": self.folder.started,
             "attempts": self.folder.attempts,
             **({"plugins": [plugin.record() for plugin in self.job.plugins]} if self.job.plugins else {}),

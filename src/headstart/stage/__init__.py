@@ -12,32 +12,42 @@ from typing import Any
 from headstart.models.norms import Tensors
 from headstart.spec import Entry
 from headstart.stage.spec import (
+    FitStage,
     Outcome,
+    ReadStage,
     Size,
     StageRun,
     StageSpec,
+    TrainStage,
     content_digest,
     identity,
     identity_document,
     look_again,
-    stage_from_json,
+    read_stage,
+    settings_of_class,
+    stage_class,
 )
 from headstart.tasks import Task
 
 __all__ = [
     "WAYS",
+    "FitStage",
     "Outcome",
+    "ReadStage",
     "Size",
     "StageRun",
     "StageSpec",
+    "TrainStage",
     "begin",
     "content_digest",
     "identity",
     "identity_document",
     "load_model",
     "look_again",
+    "read_stage",
+    "settings_of_class",
     "stack_key",
-    "stage_from_json",
+    "stage_class",
 ]
 
 WAYS: dict[str, Entry] = {
@@ -51,13 +61,16 @@ WAYS: dict[str, Entry] = {
 
 def begin(
     spec: StageSpec,
-    task: Task,
+    task: Task | None,
     parent: Tensors | None,
     device: str = "cpu",
     resume: tuple[Tensors, dict[str, Any]] | None = None,
 ) -> StageRun:
-    """A stage ready to run, as `StageRun` says; its parent's way has a word in whether it can start from there."""
-    if spec.parent is not None:
+    """A stage ready to run, as `StageRun` says; its parent's way has a word in whether it can start from there.
+
+    task: None where a stage has none.
+    """
+    if isinstance(spec, TrainStage) and spec.parent is not None:
         WAYS[spec.parent.model.way].load().check_child(spec.parent, spec, task)
     run: StageRun = WAYS[spec.model.way].load()(spec, task, parent, device, resume)
     return run

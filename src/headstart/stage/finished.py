@@ -10,7 +10,7 @@ from typing import Any, Literal
 from headstart.errors import BadInput
 from headstart.models.norms import Tensors
 from headstart.plugins import require_plugins
-from headstart.stage import StageSpec, load_model, stage_from_json
+from headstart.stage import StageSpec, TrainStage, load_model, read_stage
 from headstart.store import Store
 from headstart.tasks import Task, open_task
 
@@ -24,7 +24,8 @@ class FinishedStage:
     name: str
     parent: str | None
     spec: StageSpec
-    task: Task
+    task: Any
+    """Its `Task`; None of a stage that is read."""
     result: Mapping[str, Any]
 
     def model(self, weights: Literal["best", "last"] = "best") -> Any:
@@ -33,7 +34,9 @@ class FinishedStage:
 
     def parent_weights(self) -> Tensors | None:
         """The weights that the stage started from, where it has a parent."""
-        return None if self.parent is None else self.store.weights(self.parent, self.spec.weights)
+        if self.parent is None or not isinstance(self.spec, TrainStage):
+            return None
+        return self.store.weights(self.parent, self.spec.weights)
 
 
 def open_stage(store: Store, identity: str, data: Path, task: Task | None = None) -> FinishedStage:
@@ -47,7 +50,7 @@ def open_stage(store: Store, identity: str, data: Path, task: Task | None = None
     if document is None or result is None:
         raise BadInput(f"stage {identity} is {store.status(identity)} and has no weights yet; run its study again")
     require_plugins(document.get("plugins", {}), f"stage {identity}", document["spec"])
-    spec = stage_from_json(document["spec"])
-    task = open_task(spec.task, data) if task is None else task
+    spec = read_stage(document["spec"])
+    task = open_task(spec.task, data) if task is None and spec.task is not None else task
     parent = None if spec.parent is None else str(document["parent"])
     return FinishedStage(store, identity, str(document["name"]), parent, spec, task, result)

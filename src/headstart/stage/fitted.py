@@ -15,7 +15,7 @@ from headstart.errors import BadInput, nearest
 from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Examples, Signature, collate
-from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, finite, peak_memory
+from headstart.stage.spec import FitStage, Outcome, Size, StageRun, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.evaluate import PICTURED, Evaluation, TrainMetrics
 
@@ -69,7 +69,7 @@ class FittedRun(StageRun):
         return Size(examples=len(self.task.train.labelled_units()))
 
     @staticmethod
-    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Fitted:
+    def load_model(spec: FitStage, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Fitted:
         """The fitted model; `predict` takes `Examples`."""
         del task
         learned = {name: tensor.numpy() for name, tensor in weights.items()}
@@ -98,7 +98,7 @@ class KnownRun(StageRun):
         return outcome_without_steps(self, scores, {}, {}, title=rule.name, model=model)
 
     @staticmethod
-    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:
+    def load_model(spec: FitStage, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:
         """Raises: BadInput, since a rule is known by its scores alone."""
         del task, weights
         raise BadInput(

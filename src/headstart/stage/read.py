@@ -17,7 +17,7 @@ from headstart.models.checkpoints.source import revision_of
 from headstart.models.model import ModelSpec, model_length
 from headstart.models.norms import Tensors
 from headstart.parameters import LEAVES, MIXER, SelectsNothing, leaves, select
-from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, peak_memory
+from headstart.stage.spec import Outcome, ReadStage, Size, StageRun, TrainStage, peak_memory
 from headstart.tasks import Task
 
 MUST_AGREE: Mapping[str, tuple[str, ...]] = {
@@ -116,7 +116,7 @@ class ReadRun(StageRun):
         return {"total": sum(row["total"] for row in ordered), "trainable": 0, "account": ordered}
 
     @staticmethod
-    def check_child(parent: StageSpec, spec: StageSpec, task: Task) -> None:
+    def check_child(parent: ReadStage, spec: TrainStage, task: Task) -> None:
         """Raises: BadInput where a stage takes weights of the checkpoint into a model that uses them otherwise."""
         source, model = parent.model, spec.model
         if not source.sized or not isinstance(model, ModelSpec):
@@ -125,7 +125,7 @@ class ReadRun(StageRun):
         taken = set(_leaves_taken(spec, fields))
         if not taken:
             return
-        if spec.objective.kind == "causal" and not fields.spec.causal:
+        if spec.objective.needs_causal and not fields.spec.causal:
             raise BadInput(
                 f"objective.kind: 'causal' asks for what comes next, and the blocks of checkpoint {source.source!r} "
                 "look at both sides of a position; take 'masked', or a checkpoint of causal blocks such as gpt2"
@@ -146,7 +146,7 @@ class ReadRun(StageRun):
                 )
 
     @staticmethod
-    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:
+    def load_model(spec: ReadStage, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:
         """Raises: BadInput, since a checkpoint has neither inputs nor outputs of a task."""
         del task, weights, result
         raise BadInput(
@@ -161,7 +161,7 @@ def parts_of(fields: Fields) -> dict[str, str]:
     return {name: of[name] for name in fields.shapes()}
 
 
-def _leaves_taken(spec: StageSpec, fields: Fields) -> Iterator[str]:
+def _leaves_taken(spec: TrainStage, fields: Fields) -> Iterator[str]:
     """The leaves of a checkpoint of which a start takes some tensors; what it does not have is refused elsewhere."""
     of = parts_of(fields)
     for entry in spec.start:
@@ -172,7 +172,7 @@ def _leaves_taken(spec: StageSpec, fields: Fields) -> Iterator[str]:
             continue
 
 
-def _learns_further_positions(spec: StageSpec, fields: Fields) -> bool:
+def _learns_further_positions(spec: TrainStage, fields: Fields) -> bool:
     """Whether a stage takes the positions that there are and trains those behind them, which start fresh."""
     try:
         trained = select(spec.trainable, parts_of(fields))

@@ -9,90 +9,171 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import torch
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from headstart.errors import BadInput
 from headstart.models.checkpoints.source import forget_hub
 from headstart.models.checkpoints.spec import CheckpointSpec
-from headstart.models.kind import ModelField, ModelKind, model_class
+from headstart.models.kind import ModelField, model_class
 from headstart.models.model import ModelSpec
 from headstart.models.norms import Tensors
-from headstart.objectives import CausalSpec, MaskedSpec, ObjectiveField
-from headstart.spec import Seed, Spec, digest, neutral, read
-from headstart.stage.nothing import NoObjective, NoTask
+from headstart.objectives import ObjectiveField
+from headstart.spec import Seed, Spec, digest, read
 from headstart.tasks import Task, TaskField, TaskSpec
 from headstart.tasks.task import content
 from headstart.training.loop import BudgetSpec, StepInfo
 from headstart.training.optim import OptimSpec
 
-UNTRAINED: dict[str, Any] = {
-    "task": NoTask(),
-    "objective": NoObjective(),
-    "optim": OptimSpec(),
-    "budget": BudgetSpec(steps=0),
-    "seed": 0,
-}
-"""What stands in fields that a model does not use."""
-REFUSED = {"parent": None, "start": (), "trainable": "all"}
-"""Fields that say something of a stage on purpose: given where they mean nothing, they are refused."""
+SHARED = ("task", "model", "objective", "weights", "optim", "budget", "seed")
+"""Settings that a column or an arm says to all stages of a chain, of which each takes what it has."""
 
 
-class StageSpec(Spec):
-    """One training phase. `parent` is another stage; `start` says which parts of its weights are taken.
+TRAINING = ("parent", "start", "trainable")
+"""Settings that say something of a stage on purpose: where nothing is trained, they are refused."""
 
-    model: of any kind of `models.MODELS`. weights: which weights of the parent, `best` or `last`. trainable: the parts
-    that learn. A model that is not trained has no use for some fields (`ModelKind.unused`): what is inherited there
-    (optim, budget, a seed) is replaced by the defaults, and a parent, a start or parts to train are refused.
-    checkpoint: weights that are read instead of trained: all other settings mean nothing then.
+
+class _Stage(Spec):
+    """What stages of all three classes have in common."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def model(self) -> Any: ...
+
+    def settled(self) -> Self:
+        """The stage with the content of what its model is read from written out, where that is at hand."""
+        model = self.model.settled()
+        return self if model is self.model else self.model_copy(update={"model": model})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _trains_what_it_says(cls, table: Any) -> Any:
+        for name in TRAINING:
+            if isinstance(table, Mapping) and name in table and name not in cls.model_fields:
+                kind = (
+                    "checkpoint" if cls is ReadStage else model_class(table.get("model")).model_fields["kind"].default
+                )
+                text = f"a model of kind {kind!r} is not trained and has no use for it; leave it out of this arm"
+                raise PydanticCustomError("unknown_key", "{text}", {"key": name, "text": text})
+        return table
+
+    @property
+    def precision(self) -> str:
+        """Of the numbers that it is trained in."""
+        return "float32"
+
+    def too_large(self) -> BadInput:
+        """What is raised where the model cannot be built here."""
+        sizes = [f"{name} {value}" for name in ("width", "blocks") if (value := getattr(self.model, name, None))]
+        return BadInput(f"model: {' and '.join(sizes) or 'it'} does not fit into memory; make it smaller")
+
+
+class ReadStage(_Stage):
+    """Weights that were made elsewhere and are read. It has no data, asks nothing and takes no seed.
+
+    checkpoint: what is read.
+    """
+
+    checkpoint: CheckpointSpec
+    task: ClassVar[Any] = None
+    objective: ClassVar[Any] = None
+    parent: ClassVar[None] = None
+    seed: ClassVar[int] = 0
+    seeded: ClassVar[bool] = False
+
+    @property
+    def model(self) -> Any:
+        """The checkpoint, which is its own kind of model."""
+        return self.checkpoint
+
+    def settled(self) -> Self:
+        """As of every stage."""
+        checkpoint = self.checkpoint.settled()
+        return self if checkpoint is self.checkpoint else self.model_copy(update={"checkpoint": checkpoint})
+
+
+class FitStage(_Stage):
+    """A model that is fitted to the labelled examples in one go, or that a task knows, without an optimiser.
+
+    model: of a kind of `models.MODELS` that is not trained. seed: of models that draw (`ModelKind.seeded`).
+    """
+
+    task: TaskField
+    model: ModelField
+    objective: ObjectiveField
+    seed: Seed = 0
+    parent: ClassVar[None] = None
+
+    @model_validator(mode="after")
+    def _resolve(self) -> FitStage:
+        """Write out what follows from other fields, so that equal stages have equal specs."""
+        _resolve_question(self)
+        _put(self, "objective", self.model.answered(self.objective))
+        if not self.seeded:
+            _put(self, "seed", 0)
+        return self
+
+    @property
+    def seeded(self) -> bool:
+        """Whether its seed can change its result."""
+        return bool(self.model.seeded)
+
+    def document(self, *, places: bool = True) -> dict[str, Any]:
+        """As of every spec; without a seed that means nothing."""
+        document = super().document(places=places)
+        return document if self.seeded else {name: value for name, value in document.items() if name != "seed"}
+
+    @model_serializer(mode="wrap")
+    def _without_idle_seed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        return document if self.seeded else {name: value for name, value in document.items() if name != "seed"}
+
+
+def _read_parent(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return stage_class(value).model_validate(value)
+    return value
+
+
+ParentField = Annotated[SerializeAsAny["StageSpec"] | None, BeforeValidator(_read_parent)]
+
+
+class TrainStage(_Stage):
+    """A network that is trained by steps of an optimiser. `start` says which parts of the parent's weights are taken.
+
+    model: of a kind of `models.MODELS` that is trained. parent: the stage before it. weights: which weights of the
+    parent, `best` or `last`. trainable: the parts that learn.
     """
 
     task: TaskField
     model: ModelField = Field(default_factory=ModelSpec)
     objective: ObjectiveField
-    parent: StageSpec | None = None
+    parent: ParentField = None
     weights: Literal["best", "last"] = "best"
     start: tuple[str, ...] = Field(default=(), strict=False)
     trainable: str = "all"
     optim: OptimSpec = Field(default_factory=OptimSpec)
     budget: BudgetSpec
     seed: Seed = 0
-    checkpoint: CheckpointSpec | None = neutral(None)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _unused_need_not_be_there(cls, table: Any) -> Any:
-        if not isinstance(table, Mapping):
-            return table
-        if table.get("checkpoint") is not None:
-            # What a column or an arm says to all stages, its model for one, is not even read.
-            inherited = [name for name in CheckpointSpec.unused if name not in REFUSED]
-            own = {name: value for name, value in table.items() if name not in inherited}
-            return {**own, **{name: empty for name, empty in UNTRAINED.items() if name in inherited}}
-        unused = model_class(table.get("model")).unused
-        return {**{name: empty for name, empty in UNTRAINED.items() if name in unused}, **table}
+    seeded: ClassVar[bool] = True
 
     @model_validator(mode="after")
-    def _resolve(self) -> StageSpec:
+    def _resolve(self) -> TrainStage:
         """Write out what follows from other fields, so that equal stages have equal specs."""
-        if self.checkpoint is not None:
-            _put(self, "model", self.checkpoint)
-        task: TaskSpec = self.task
-        if not self.objective.uses_target and task.labelled is not None:
-            _put(self, "task", task.model_copy(update={"labelled": None}))
-        if isinstance(self.objective, MaskedSpec):
-            filled: dict[str, Any] = {}
-            if self.objective.mask_rate is None:
-                filled["mask_rate"] = task.mask_rate
-            if self.objective.loss is None:
-                filled["loss"] = task.loss
-            _put(self, "objective", self.objective.model_copy(update=filled))
-        elif isinstance(self.objective, CausalSpec) and self.objective.monitor is None and task.monitor is not None:
-            _put(self, "objective", self.objective.model_copy(update={"monitor": task.monitor}))
-        self._leave_out_unused()
-        if self.budget.patience is not None and not task.validation:
+        _resolve_question(self)
+        _put(self, "objective", self.model.answered(self.objective))
+        if self.budget.patience is not None and not self.task.validation:
             raise ValueError(
                 "budget.patience: training would stop by its scores on validation, and task.validation = 0 leaves "
                 "none; leave one of both out"
@@ -116,50 +197,16 @@ class StageSpec(Spec):
             _put(self, "weights", "best")
         return self
 
-    @model_serializer(mode="wrap")
-    def _only_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A document holds what means something: a fitted stage has no learning rate."""
-        document: dict[str, Any] = handler(self)
-        absent = ("checkpoint",) if self.checkpoint is None else ()
-        return {name: value for name, value in document.items() if name not in (*self.model.unused, *absent)}
-
-    def _leave_out_unused(self) -> None:
-        model: ModelKind = self.model
-        for name, empty in REFUSED.items():
-            if name in model.unused and getattr(self, name) != empty:
-                raise ValueError(
-                    f"{name}: a model of kind {model.kind!r} is not trained and has no use for it; "
-                    "leave it out of this arm"
-                )
-        for name, empty in UNTRAINED.items():
-            if name in model.unused:
-                _put(self, name, empty)
-        _put(self, "objective", model.asked(self.objective))
-
-    def settled(self) -> StageSpec:
-        """The stage with the content of what its model is read from written out, where that is at hand."""
-        model = self.model.settled()
-        if model is self.model:
-            return self
-        return self.model_copy(update={"model": model, **({"checkpoint": model} if self.checkpoint else {})})
-
-    def uses(self, path: str) -> bool:
-        """Whether a setting (`optim.lr`, `model.width`) means anything for a stage of this kind of model."""
-        first, _, rest = path.partition(".")
-        if first == "model" and rest:
-            return rest.split(".")[0] in type(self.model).model_fields
-        return first not in self.model.unused
-
-    def too_large(self) -> BadInput:
-        """What is raised where the model cannot be built here."""
-        sizes = [f"{name} {value}" for name in ("width", "blocks") if (value := getattr(self.model, name, None))]
-        return BadInput(f"model: {' and '.join(sizes) or 'it'} does not fit into memory; make it smaller")
+    @property
+    def precision(self) -> str:
+        """As of every stage."""
+        return self.optim.precision
 
     def _parent_is_a_fresh_start(self) -> bool:
         """An untrained parent of the same model, task and seed has just the weights this stage would draw itself."""
         parent = self.parent
         return (
-            parent is not None
+            isinstance(parent, TrainStage)
             and parent.budget.empty
             and parent.parent is None
             and not parent.start
@@ -168,6 +215,36 @@ class StageSpec(Spec):
             and _whole(parent.task) == _whole(self.task)
             and all(e.strip().startswith(("take", "draw")) for e in self.start)
         )
+
+
+StageSpec = TrainStage | FitStage | ReadStage
+"""One phase of work with an identity, of one of three classes."""
+
+
+def stage_class(table: Mapping[str, Any]) -> type[StageSpec]:
+    """The class of a stage's table: `checkpoint` is read, a model that is not trained is fitted."""
+    if table.get("checkpoint") is not None:
+        return ReadStage
+    return TrainStage if model_class(table.get("model")).way == "trained" else FitStage
+
+
+def settings_of_class(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a table that a stage of its class has, where bundles say some to all stages of a chain."""
+    fields = stage_class(table).model_fields
+    return {name: value for name, value in table.items() if name in fields or name not in SHARED}
+
+
+def read_stage(table: Mapping[str, Any], name: str = "") -> StageSpec:
+    """A stage from its table. Raises: BadInput that names each place, value and way out."""
+    return read(stage_class(table), table, name)
+
+
+def _resolve_question(spec: FitStage | TrainStage) -> None:
+    """Write out what the objective takes from the task, and leave out what the objective does not read of it."""
+    task: TaskSpec = spec.task
+    if not spec.objective.uses_target and task.labelled is not None:
+        _put(spec, "task", task.model_copy(update={"labelled": None}))
+    _put(spec, "objective", spec.objective.resolved(task))
 
 
 def _put(spec: Spec, name: str, value: Any) -> None:
@@ -180,19 +257,15 @@ def _whole(task: TaskSpec) -> TaskSpec:
     return task.model_copy(update={"fraction": 1.0, "labelled": None})
 
 
-def stage_from_json(value: Mapping[str, Any]) -> StageSpec:
-    """A stage's spec from its JSON (`model_dump(mode="json")`)."""
-    return read(StageSpec, value)
-
-
 @lru_cache(maxsize=256)
 def _content(task: TaskSpec, data: Path) -> str | None:
     return content(task, data)
 
 
-def content_digest(task: TaskSpec, data: Path) -> str | None:
-    """What stands for a task's data in an identity: the digest of what is loaded, None for what is generated."""
-    return _content(_whole(task).model_copy(update={"patch": 1}), data)
+def content_digest(task: TaskSpec | None, data: Path) -> str | None:
+    """What stands for a task's data in an identity: the digest of what is loaded, None for what is generated, and of no
+    task."""
+    return None if task is None else _content(_whole(task).model_copy(update={"patch": 1}), data)
 
 
 def look_again() -> None:
@@ -214,8 +287,6 @@ def identity_document(spec: StageSpec, data: Path) -> dict[str, Any]:
     if spec.model.lacks:
         raise BadInput(spec.model.lacks)
     document = spec.document(places=False)
-    for name in spec.model.unused:
-        del document[name]
     digest_of_data = content_digest(spec.task, data)
     if digest_of_data is not None:
         document["task"]["content"] = digest_of_data
@@ -277,12 +348,12 @@ class Size:
 class StageRun(Protocol):
     """A stage at work: `steps()` to the end, then `finish()`. A way of running stages inherits what it does not do."""
 
-    spec: StageSpec
+    spec: Any
     task: Task
 
     def __init__(
         self,
-        spec: StageSpec,
+        spec: Any,
         task: Task,
         parent: Tensors | None = None,
         device: str = "cpu",
@@ -326,18 +397,18 @@ class StageRun(Protocol):
         del stack
 
     @staticmethod
-    def stack_key(spec: StageSpec) -> tuple[str, str]:
+    def stack_key(spec: Any) -> tuple[str, str]:
         """(what stages that can train as one stack have in common, empty: nothing; why such a stage trains alone)."""
         del spec
         return "", ""
 
     @staticmethod
-    def check_child(parent: StageSpec, spec: StageSpec, task: Task) -> None:
+    def check_child(parent: Any, spec: TrainStage, task: Task) -> None:
         """Raises: BadInput where the stage `spec` cannot start from `parent`, which was run in this way."""
         del parent, spec, task
 
     @staticmethod
-    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:
+    def load_model(spec: Any, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:
         """The model of a finished stage, ready to predict, from its weights and its `result.json`."""
         ...
 

@@ -19,7 +19,7 @@ from headstart.models.counting import frozen_layers, training_flops
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
 from headstart.spec import digest
-from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, finite, peak_memory
+from headstart.stage.spec import Outcome, Size, StageRun, TrainStage, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.batches import Ahead, Batches
 from headstart.training.distributed import Ranks
@@ -45,9 +45,11 @@ SCORED = {"all": ("train", "val", "test"), "held_out": ("val", "test"), "val": (
 class TrainedRun(StageRun):
     """A stage that is being trained."""
 
+    spec: TrainStage
+
     def __init__(
         self,
-        spec: StageSpec,
+        spec: TrainStage,
         task: Task,
         parent: Tensors | None = None,
         device: str = "cpu",
@@ -56,7 +58,7 @@ class TrainedRun(StageRun):
         super().__init__(spec, task, parent, device, resume)
         self.device = torch.device(device)
         self.model = _fresh_model(spec, task)
-        if spec.objective.kind == "causal" and not spec.model.causal:
+        if spec.objective.needs_causal and not spec.model.causal:
             raise BadInput("model.causal: the objective 'causal' needs a causal model; set model.causal = true")
         names = trainable(self.model, spec.trainable)
         self.trained = names
@@ -116,7 +118,7 @@ class TrainedRun(StageRun):
         self.setting = replace(self.setting, train=self.feeds["train"], val=self.feeds["val"], fresh=fresh)
 
     @staticmethod
-    def stack_key(spec: StageSpec) -> tuple[str, str]:
+    def stack_key(spec: TrainStage) -> tuple[str, str]:
         """All but what stages of a stack have of their own: seed, rates, decay, clipping, dropout, start and budget."""
         if spec.model.alone:
             return "", spec.model.alone
@@ -301,7 +303,7 @@ class TrainedRun(StageRun):
         return _evaluated(self.model, self.feeds[split], self.spec, self.task, keep)
 
     @staticmethod
-    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Network:
+    def load_model(spec: TrainStage, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Network:
         """The network in evaluation; its forward takes a `sequence.Batch`."""
         del result
         model: Network = spec.model.network(task.signature, spec.objective.output(task.signature), spec.seed)
@@ -369,7 +371,7 @@ def _wait_for(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _fresh_model(spec: StageSpec, task: Task) -> Network:
+def _fresh_model(spec: TrainStage, task: Task) -> Network:
     """Raises: BadInput where it does not fit the task, or the memory."""
     output = spec.objective.output(task.signature)
     spec.objective.monitored(task.signature)
@@ -382,25 +384,25 @@ def _fresh_model(spec: StageSpec, task: Task) -> Network:
     return model
 
 
-def _feed(spec: StageSpec, task: Task, split: str, device: torch.device) -> Batches:
+def _feed(spec: TrainStage, task: Task, split: str, device: torch.device) -> Batches:
     """The units that the objective can use: all of them, or those with a target."""
     examples = task.split(split)
     units = examples.labelled_units() if spec.objective.uses_target else np.arange(examples.units)
     return Batches(examples, units, device, _dtype(spec))
 
 
-def _dtype(spec: StageSpec) -> torch.dtype:
+def _dtype(spec: TrainStage) -> torch.dtype:
     return torch.float64 if spec.optim.precision == "float64" else torch.float32
 
 
-def _evaluated(model: Network, feed: Batches, spec: StageSpec, task: Task, keep: bool) -> Evaluation:
+def _evaluated(model: Network, feed: Batches, spec: TrainStage, task: Task, keep: bool) -> Evaluation:
     if not len(feed.units):
         return Evaluation({}, {})
     precision = spec.optim.precision
     return evaluate(model, feed, spec.objective, task.signature, seed=spec.seed, precision=precision, keep=keep)
 
 
-def outputs_of(model: Network, spec: StageSpec, task: Task, device: str) -> Tensors:
+def outputs_of(model: Network, spec: TrainStage, task: Task, device: str) -> Tensors:
     """What the network of a stage gives on val and test, as a finished stage keeps it of its best weights."""
     feeds = {name: _feed(spec, task, name, torch.device(device)) for name in ("val", "test")}
     splits = {name: _evaluated(model.to(device), feed, spec, task, True) for name, feed in feeds.items()}

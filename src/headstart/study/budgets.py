@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from headstart.errors import BadInput
 from headstart.models.outline import without_numbers
 from headstart.spec import digest
-from headstart.stage import Size, StageRun, StageSpec, begin, identity
+from headstart.stage import ReadStage, Size, StageRun, StageSpec, TrainStage, begin, identity
 from headstart.tasks import Task
 from headstart.tasks.build import outlined
 from headstart.tasks.task import absence
@@ -51,7 +51,7 @@ class Outlines:
             self._sizes[key] = None if run is None else run.size()
         return self._sizes[key]
 
-    def in_steps(self, spec: StageSpec, equal: Iterable[StageSpec] = ()) -> StageSpec:
+    def in_steps(self, spec: TrainStage, equal: Iterable[StageSpec] = ()) -> TrainStage:
         """The stage with its budget in FLOPs written out as whole steps, evaluations too; any other as it is.
 
         equal: the chain of the arm that the budget names; the stage gets what its parents leave of their FLOPs.
@@ -64,7 +64,7 @@ class Outlines:
         flops = budget.flops
         if flops is None:
             whole, spent = budget.share * sum(self._cost(stage, name)[1] for stage in equal), 0.0
-            above = spec.parent
+            above: StageSpec | None = spec.parent
             while above is not None:
                 spent, above = spent + self._cost(above, name)[1], above.parent
             flops = whole - spent
@@ -103,12 +103,10 @@ class Outlines:
 
     def _begun(self, spec: StageSpec) -> StageRun | None:
         """On torch's device that has shapes and no numbers; None without sizes."""
-        key = digest(spec.task.document())
-        if key not in self._tasks:
-            self._tasks[key] = outlined(spec.task, self.data)
-        task = self._tasks[key]
+        task = self._task(spec)
         above = None if spec.parent is None else self._begun(spec.parent)
-        if task is None or not spec.model.sized or (spec.parent is not None and above is None):
+        absent = (task is None and spec.task is not None) or (above is None and spec.parent is not None)
+        if absent or not spec.model.sized:
             return None
         parent = None if above is None else above.weights()
         try:
@@ -119,12 +117,21 @@ class Outlines:
             plain = {name: torch.zeros_like(x, device="cpu") if x.is_meta else x for name, x in tensors.items()}
             return begin(spec, task, plain or None)
 
+    def _task(self, spec: StageSpec) -> Task | None:
+        """The task of a stage without its numbers; None where there is none, or its data are absent."""
+        if spec.task is None:
+            return None
+        key = digest(spec.task.document())
+        if key not in self._tasks:
+            self._tasks[key] = outlined(spec.task, self.data)
+        return self._tasks[key]
+
 
 def lacking(spec: StageSpec | None, data: Path) -> Lack:
     """What a stage and its parents read that is not here."""
     tasks, models = dict[str, None](), dict[str, None]()
     while spec is not None:
-        if text := absence(spec.task, data):
+        if spec.task is not None and (text := absence(spec.task, data)):
             tasks[text] = None
         if spec.model.lacks:
             models[spec.model.lacks] = None
@@ -136,9 +143,11 @@ def likeness(spec: StageSpec) -> Hashable:
     """Equal for stages that fit their tasks alike: seeds and learning rates do not matter, nor, where a budget is in
     steps, which of several folds is held out."""
     parent = None if spec.parent is None else likeness(spec.parent)
-    task = spec.task.model_copy(update={"fold": 0}) if spec.budget.steps is not None else spec.task
-    optim = spec.optim.model_copy(update={"lr": 1.0})
-    plain = spec.model_copy(update={"seed": 0, "parent": None, "optim": optim, "task": task})
+    alike: dict[str, Any] = {} if isinstance(spec, ReadStage) else {"seed": 0}
+    if isinstance(spec, TrainStage):
+        task = spec.task.model_copy(update={"fold": 0}) if spec.budget.steps is not None else spec.task
+        alike |= {"parent": None, "optim": spec.optim.model_copy(update={"lr": 1.0}), "task": task}
+    plain = spec.model_copy(update=alike)
     try:
         hash(plain)
     except TypeError:  # a field of a plugin's kind is a table

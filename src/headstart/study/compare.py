@@ -15,7 +15,7 @@ from headstart.study.rows import AMOUNTS, Row, test_gap
 from headstart.study.statistics import LEVEL, Difference, corrected, mean
 
 if TYPE_CHECKING:
-    from headstart.stage import StageSpec
+    from headstart.stage import StageSpec, TrainStage
     from headstart.store import Store
     from headstart.study.plan import Plan
     from headstart.study.results import Results
@@ -191,11 +191,15 @@ class Gain:
 def gains(plan: Plan, results: Results) -> Iterator[Gain]:
     """The gains of a study: of arms that take all but the head from a stage without targets on the same kind of task,
     over training the same model from scratch in the same batches."""
+    from headstart.stage import TrainStage
+
     last = {row.key: plan.every_stage[row.runs[0].stages[-1][1]].spec for row in results.table if row.runs}
     for row in results.table:
         own = last.get(row.key)
         parent = getattr(own, "parent", None)
-        if own is None or parent is None or parent.objective.uses_target or parent.parent is not None:
+        if not isinstance(own, TrainStage) or not isinstance(parent, TrainStage):
+            continue
+        if parent.objective.uses_target or parent.parent is not None:
             continue
         if own.task.kind != parent.task.kind or own.start not in (("take(all)",), ("take(all-head)",)):
             continue
@@ -234,12 +238,14 @@ def _data(task: Any) -> str:
     return f"own: {'/'.join(PurePath(file).with_suffix('').parts[-2:])}" if file else str(task.kind)
 
 
-def _from_scratch(own: StageSpec, other: StageSpec | None, compared: bool) -> bool:
+def _from_scratch(own: TrainStage, other: StageSpec | None, compared: bool) -> bool:
     """The other stage trains the same model in the same batches without a parent, and as long.
 
     compared: the study compares with its arm, which may train for longer.
     """
-    if other is None or other.parent is not None:
+    from headstart.stage import TrainStage
+
+    if not isinstance(other, TrainStage) or other.parent is not None:
         return False
     same = ("task", "model", "trainable", *(() if compared else ("budget",)))
     return own.optim.batch_size == other.optim.batch_size and all(getattr(own, n) == getattr(other, n) for n in same)

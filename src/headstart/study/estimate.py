@@ -16,7 +16,7 @@ from headstart.runner.events import Event, Failed, Finished, Progress, Skipped, 
 from headstart.runner.job import Runtime
 from headstart.runner.perform import time_steps
 from headstart.spec import digest
-from headstart.stage import Size, StageSpec
+from headstart.stage import Size, StageSpec, TrainStage
 from headstart.study.budgets import Outlines
 from headstart.study.costs import Speed
 from headstart.study.plan import Plan, PlannedStage
@@ -96,7 +96,7 @@ def measure(
     return timed, speed.slower(median(ratios.values())) if ratios else speed
 
 
-def probes(costs: Iterable[Cost], speed: Speed, slots: int) -> dict[str, StageSpec]:
+def probes(costs: Iterable[Cost], speed: Speed, slots: int) -> dict[str, TrainStage]:
     """One stage of each kind to be timed: those that take longest first, as many as fit into PROBING seconds.
 
     Stages with code of a person's own are left out: a worker compares that code with its digest job by job.
@@ -107,6 +107,7 @@ def probes(costs: Iterable[Cost], speed: Speed, slots: int) -> dict[str, StageSp
         if cost.steps and not plugins_of([cost.planned.spec]):
             seconds = sum(cost.seconds_at(speed))
             longest[cost.kind] += seconds
+            assert isinstance(cost.planned.spec, TrainStage), "only what is trained has steps"
             specs[cost.kind], steps[cost.kind] = cost.planned.spec, 1 + PROBE_STEPS * seconds / cost.steps
     spent, out = 0.0, {}
     for kind in sorted(specs, key=lambda kind: -longest[kind]):
@@ -126,6 +127,8 @@ def _shared(spec: StageSpec | None) -> Hashable:
 def _kind(spec: StageSpec) -> str:
     """Equal for stages whose steps take equally long, however many they are and whatever they start from."""
     document = spec.document()
+    if not isinstance(spec, TrainStage):
+        return digest(document)
     optim = {"batch_size": spec.optim.batch_size, "precision": spec.optim.precision}
     return digest({name: document[name] for name in ("task", "model", "objective", "trainable")} | optim)
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from headstart.errors import BadInput, nearest
 from headstart.models.kind import DEFAULT, model_class, with_kind
 from headstart.plugins import Plugin, plugins_of
-from headstart.spec import digest, digest_of, read, sorted_json
-from headstart.stage import StageSpec, identity, identity_document
+from headstart.spec import digest, digest_of, sorted_json
+from headstart.stage import ReadStage, StageSpec, TrainStage, identity, identity_document, read_stage, settings_of_class
 from headstart.study.budgets import OPEN, LacksData, Outlines
 from headstart.study.chosen import axes_of, chosen_axes, place_of
 from headstart.study.scales import VARIANTS, names_of, nested, overlay
@@ -91,7 +91,7 @@ class Plan:
             names = list(arms[key])
             text = f"{names[0]} and {len(names) - 1} more" if len(names) > 2 else " and ".join(names)
             where = f" on {', '.join(columns[key])}" if several else ""
-            rate = f", rate {planned.spec.optim.lr:g}" if planned.spec.uses("optim.lr") else ""
+            rate = f", rate {planned.spec.optim.lr:g}" if isinstance(planned.spec, TrainStage) else ""
             texts[key] = f"{text}{where}, seed {planned.spec.seed}{rate}"
         return texts
 
@@ -164,7 +164,7 @@ def _baselines(cells: Iterable[Cell], data: Path) -> tuple[Cell, ...]:
             continue
         seen.add(key)
         for model in task.baseline_models():
-            spec = read(StageSpec, {"task": task, "objective": objective, "model": model}, name=BASELINE)
+            spec = read_stage({"task": task, "objective": objective, "model": model}, name=BASELINE)
             planned = PlannedStage(BASELINE, spec, identity(spec, data))
             out.setdefault(planned.identity, Cell(model["kind"], cell.column, 0, {}, (planned,)))
     return tuple(out.values())
@@ -235,8 +235,17 @@ def _matters(path: str, chain: tuple[PlannedStage, ...]) -> bool:
     """Some stage of the chain uses this setting."""
     first, _, rest = path.partition(".")
     if first in SHARED_KEYS:
-        return any(planned.spec.uses(path) for planned in chain)
-    return any(planned.name == first and planned.spec.uses(rest) for planned in chain)
+        return any(_has(planned.spec, path) for planned in chain)
+    return any(planned.name == first and _has(planned.spec, rest) for planned in chain)
+
+
+def _has(spec: StageSpec, path: str) -> bool:
+    """Whether a setting (`optim.lr`, `model.width`) means anything for a stage."""
+    first, _, rest = path.partition(".")
+    if first == "seed":
+        return spec.seeded
+    owner = spec.model if first == "model" and rest else spec
+    return (first if owner is spec else rest.split(".")[0]) in type(owner).model_fields
 
 
 class _Chains:
@@ -276,19 +285,20 @@ class _Chains:
         alike = self._seeds_alone and all(new is old for new, old in zip(folded, tables, strict=True))
         spec: StageSpec | None = None
         for name, table in zip(reversed(seen), reversed(folded), strict=True):
-            spec = read(StageSpec, {**table, "parent": spec}, name=name).settled()
-            other, equal = spec.budget.flops_of, list[StageSpec]()
-            if other is not None:
-                equal = self._equal(arms, column, axes, name, other)
-            try:
-                spec = self.outlines.in_steps(spec, equal)
-            except BadInput as error:
-                raise BadInput(f"{name}.{error}") from None
+            parent = {} if spec is None else {"parent": spec}
+            spec = read_stage(settings_of_class(table) | parent, name).settled()
+            if isinstance(spec, TrainStage):
+                other = spec.budget.flops_of
+                equal = [] if other is None else self._equal(arms, column, axes, name, other)
+                try:
+                    spec = self.outlines.in_steps(spec, equal)
+                except BadInput as error:
+                    raise BadInput(f"{name}.{error}") from None
             planned.append(PlannedStage(name, spec, self.outlines.identity(spec, may_be_open)))
             if spec.parent is None:
                 # A parent that trains nothing was dropped: it is not a stage of this chain.
                 planned = planned[-1:]
-        if not planned[-1].spec.uses("objective"):
+        if isinstance(planned[-1].spec, ReadStage):
             raise BadInput(
                 f"{study.reported}.checkpoint: a stage that is read has no scores, and the last stage is reported; "
                 f'write a stage after it with parent = "{study.reported}"'

@@ -19,7 +19,7 @@ from headstart.models.mixers import MIXERS
 from headstart.models.positions import PositionSpec
 from headstart.objectives import OBJECTIVES
 from headstart.spec import Spec
-from headstart.stage import StageSpec
+from headstart.stage import TrainStage
 from headstart.study.papers import Claim
 from headstart.study.spec import AverageSpec, MarkSpec, ReportSpec, StudySpec
 from headstart.tasks import TASKS, TaskSpec
@@ -50,7 +50,7 @@ class Section:
 
 TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
     "study": ('name = "..."', StudySpec, "What stands at the top of a study file."),
-    "stage": ("[stages.NAME]", StageSpec, "One training phase; arms and columns set the same keys."),
+    "stage": ("[stages.NAME]", TrainStage, "One training phase; arms and columns set the same keys."),
     "checkpoint": ("checkpoint = { ... }", CheckpointSpec, "What a stage reads instead of training."),
     "optim": ("optim = { ... }", OptimSpec, "How weights are changed: by AdamW, SGD or Muon."),
     "budget": ("budget = { ... }", BudgetSpec, "How long a stage trains: exactly one amount is given."),
@@ -73,6 +73,12 @@ _WRITTEN = {
         Key("scales", "table", "{}", "`[scales.tiny]`, `small`, `paper`: settings that `--scale` lays over columns."),
     ),
     "stage": (
+        Key(
+            "checkpoint",
+            "table",
+            "not given",
+            "Weights to read instead of training; no other key counts then.",
+        ),
         Key(
             "variants", "table", "{}", "Of a column: named settings, `[columns.NAME.variants.NAME]`, for arms to take."
         ),

@@ -15,13 +15,15 @@ from headstart.tasks import TASKS
 
 def study_schema() -> dict[str, Any]:
     """JSON schema (draft 2020-12) of a study. Settings of a bundle are all optional: bundles are merged."""
-    from headstart.stage import StageSpec
+    from headstart.stage import FitStage, ReadStage, TrainStage
 
     definitions: dict[str, Any] = {}
     for noun, table in (("task", TASKS), ("mixer", MIXERS), ("objective", OBJECTIVES), ("model", MODELS)):
         definitions[noun] = {"oneOf": [_kind(name, kind, definitions) for name, kind in table.items()]}
-    stage = _optional(StageSpec.model_json_schema(ref_template="#/$defs/{model}"), definitions)
-    own = dict(definitions.pop("StageSpec", stage)["properties"])
+    own: dict[str, Any] = {}
+    for stage in (ReadStage, FitStage, TrainStage):
+        table = _optional(stage.model_json_schema(ref_template="#/$defs/{model}"), definitions)
+        own |= definitions.pop(stage.__name__, table)["properties"]
     own |= {noun: {"$ref": f"#/$defs/{noun}"} for noun in ("task", "objective", "model")}
     own["parent"] = {"type": "string", "description": "Name of the stage whose weights are taken."}
     definitions["ModelSpec"].pop("required", None)  # a table without a kind is a network

@@ -16,7 +16,7 @@ from typing import Any
 from headstart.documents import ANY, COUNT, NAME, NUMBER, TABLE, TEXT, WHOLE, Form, from_json, misfits
 from headstart.errors import BadInput
 from headstart.spec import read
-from headstart.stage import StageSpec, content_digest
+from headstart.stage import StageSpec, content_digest, read_stage, settings_of_class
 from headstart.store import Damaged, StageEntry, Store
 from headstart.store.forms import BUDGET, MONITOR, PARAMETERS, PROVENANCE, SCORES
 from headstart.study import words
@@ -337,8 +337,8 @@ class _Reader:
             if identity not in self._specs:
                 stage = self.document["stages"][identity]
                 table = self.document["settings"][stage["settings"]]["spec"]
-                parent = chain[-1].spec if chain else None
-                self._specs[identity] = read(StageSpec, {**table, "parent": parent, "seed": stage["seed"]}, name)
+                own = {"seed": stage["seed"]} | ({"parent": chain[-1].spec} if chain else {})
+                self._specs[identity] = read_stage(settings_of_class(table | own), name)
             chain.append(PlannedStage(name, self._specs[identity], identity))
         return Cell(run["arm"], run["column"], run["seed"], run["settings"], tuple(chain))
 
@@ -415,7 +415,7 @@ def _check_same_runs(name: str, part: Snapshot, other_name: str, other: Snapshot
                 raise BadInput(f"{text}: its data or code differ; leave one of the files out")
             first, second = (filled((side.result(planned.identity) or {}).get("scores", {})) for side in (part, other))
             apart = [key for key in first if second and first[key] != second.get(key)]
-            if apart and planned.spec.uses("seed"):
+            if apart and planned.spec.seeded:
                 text = f"{first[apart[0]]!r} in {name} and {second.get(apart[0])!r} in {other_name}"
                 raise BadInput(
                     f"{where} ({planned.identity}): {apart[0]} is {text}; a seed counts once, so leave out the file "

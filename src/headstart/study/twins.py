@@ -13,7 +13,7 @@ from headstart.models.model import build_model
 from headstart.parameters import SelectsNothing
 from headstart.sequence import Signature
 from headstart.spec import merge, read
-from headstart.stage import StageSpec
+from headstart.stage import StageSpec, TrainStage
 from headstart.study.plan import Plan
 from headstart.study.spec import StudySpec
 
@@ -88,7 +88,11 @@ def _nothing(specs: Iterable[StageSpec]) -> Iterator[str]:
     """What of a stage's start, or of what it trains, selects nothing of its model."""
     seen: set[str] = set()
     for spec in specs:
-        if spec.model.kind != DEFAULT or (key := repr((spec.model, spec.start, spec.trainable))) in seen:
+        if (
+            not isinstance(spec, TrainStage)
+            or spec.model.kind != DEFAULT
+            or (key := repr((spec.model, spec.start, spec.trainable))) in seen
+        ):
             continue
         seen.add(key)
         length = spec.model.position.length or LENGTH

@@ -271,7 +271,7 @@ def print_absent(lacks: Collection[Lack]) -> None:
 
 def print_precision(plan: Plan, device: str) -> None:
     """Warn where stages compute in a precision that this machine is slow at."""
-    if note := slow_precision({planned.spec.optim.precision for planned in plan.stages.values()}, device):
+    if note := slow_precision({planned.spec.precision for planned in plan.stages.values()}, device):
         console().print(note, style="yellow", markup=False, highlight=False)
 
 

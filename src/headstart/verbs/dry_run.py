@@ -10,7 +10,7 @@ from rich.text import Text
 from headstart.api import Study
 from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device
-from headstart.stage import StageSpec
+from headstart.stage import StageSpec, TrainStage
 from headstart.store import DONE
 from headstart.study.budgets import lacking
 from headstart.study.costs import Speed, speed_here
@@ -74,8 +74,8 @@ HEADS += ["parameters", "trained"]
 
 def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:
     """The cells of a stage: what it is, and what it costs."""
-    values = {"task": spec.task.kind, "seed": str(spec.seed), "optim.lr": f"{spec.optim.lr:g}"}
-    head = [value if spec.uses(name) else "" for name, value in values.items()]
+    rate = f"{spec.optim.lr:g}" if isinstance(spec, TrainStage) else ""
+    head = ["" if spec.task is None else spec.task.kind, str(spec.seed) if spec.seeded else "", rate]
     if cost is None:
         return [*head, *["unknown"] * 6]
     sizes = f"{cost.steps:,}", count(cost.flops), count(cost.examples), f"{cost.parameters:,}", f"{cost.trainable:,}"

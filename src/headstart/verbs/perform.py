@@ -186,7 +186,7 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
     print_scale(study)
     if not runtime.on:
         print_precision(study.plan, choose_device(runtime.device))
-    tasks = [planned.spec.task for planned in study.plan.stages.values() if planned.spec.uses("task")]
+    tasks = [planned.spec.task for planned in study.plan.stages.values() if planned.spec.task is not None]
     for task in {digest(task.document()): task for task in tasks}.values():
         prepared_with_bar(task, study.data)
     costs, speed = study.survey(), speed_here()

@@ -121,7 +121,7 @@ def study_files(study: Study) -> Iterator[Path]:
     yield Path(study.source or ".")
     tasks: list[TaskSpec] = []  # a list: a task with a list of settings has no hash
     for planned in study.plan.every_stage.values():
-        if planned.spec.uses("task") and (task := planned.spec.task) not in tasks:
+        if (task := planned.spec.task) is not None and task not in tasks:
             tasks.append(task)
     for task in tasks:
         with suppress(BadInput, OSError):

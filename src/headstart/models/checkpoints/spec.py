@@ -38,9 +38,6 @@ class CheckpointSpec(ModelKind):
     content: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
     way: ClassVar[str] = "read"
-    unused: ClassVar[tuple[str, ...]] = (
-        *("task", "model", "objective", "parent", "weights", "start", "trainable", "optim", "budget", "seed"),
-    )
     described: ClassVar[tuple[str, ...]] = ("kind", "source", "content")
     where: ClassVar[str] = "checkpoint"
 

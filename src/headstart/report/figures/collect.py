@@ -132,6 +132,8 @@ def _picture(
             reported = plan.stages[chain[-1]].spec.task
             for identity in chain[:-1]:
                 task = plan.stages[identity].spec.task
+                if task is None:
+                    continue
                 filled = _filled(plan, store, identity) if (task.kind == reported.kind) == own else None
                 if filled is not None:
                     return row, *filled, "" if own else task.kind
