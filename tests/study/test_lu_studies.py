@@ -70,7 +70,7 @@ NAMES = [*(f"lu-{n}" for n in range(1, 19)), "lu-20", "lu-21", "lu-f3", "lu-f6"]
 @pytest.mark.parametrize("name", NAMES)
 def test_at_the_papers_scale_the_pretrained_parents_are_checkpoints(name: str, nowhere: Path) -> None:
     plan = planned(name, "paper", nowhere)
-    trained = {c.chain[-2].name for c in plan.cells if len(c.chain) > 1 and c.chain[-2].spec.uses("task")}
+    trained = {c.chain[-2].name for c in plan.cells if len(c.chain) > 1 and c.chain[-2].spec.task is not None}
     assert trained <= {"bits"}
     small = planned(name, "small", nowhere)
     learnt = {c.arm for c in small.cells if len(c.chain) > 1}

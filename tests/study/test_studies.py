@@ -95,7 +95,7 @@ def test_a_study_plans_without_data_each_stage_once_and_its_listed_cost_counts_t
         while chain[-1].parent is not None:
             chain.append(chain[-1].parent)
         lacking = [
-            bool(spec.model.lacks) or (spec.uses("task") and not available(spec.task, tmp_path)) for spec in chain
+            bool(spec.model.lacks) or (spec.task is not None and not available(spec.task, tmp_path)) for spec in chain
         ]
         assert stage.open == any(lacking)
     digests = [digest(stage.spec.document()) for stage in plan.stages.values()]
