@@ -29,7 +29,7 @@ FILE = 2**26
 TOTAL = 2**32
 """Bytes that one compressed file may unpack to: three times the largest of LRA's."""
 
-SMALL, RATIO = 2**28, 200
+SMALL, RATIO = 2**25, 200
 """Bytes that every file may unpack to, and those for each byte of a larger one: data are packed less tightly."""
 
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)

@@ -48,7 +48,7 @@ def read_npz(path: Path, spec: LayoutSpec) -> Table:
             with zipfile.ZipFile(path) as archive:
                 infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
                 total = sum(info.file_size for info in infos)
-                if len(infos) > MOST_ARRAYS or total > (most := most_unpacked(path, SMALL)):
+                if len(infos) > MOST_ARRAYS or total > (most := most_unpacked(path, 8 * SMALL)):
                     raise BadInput(
                         f"{path}: unpacks to {len(infos):,} arrays of {total:,} bytes, at most "
                         f"{MOST_ARRAYS:,} of {most:,} are read; give it in parts"
