@@ -206,3 +206,22 @@ def test_sequences_that_end_in_equal_values_may_be_padded_and_that_is_told(end: 
     table[:7] = numbers(7, 10)
     table[11] = 1.0
     assert not any("padding" in finding for finding in data_card(read(table)).findings)
+
+
+def test_ids_that_are_few_texts_and_names_of_clocks_in_ids_are_told_apart() -> None:
+    columns = pieces(name="clip")
+    assert read(columns | {"clip": [f"c{i}" for i in columns["clip"]]}).layout.id == "clip"
+    assert read(pieces(name="epoch_nr")).layout.id == "epoch_nr"
+    assert "never rises" in why(recording(remaining=np.arange(120)[::-1] * 0.02))
+
+
+def test_a_number_of_the_person_beside_features_is_the_group_and_no_value() -> None:
+    noise = numbers(24, 2)
+    columns = {
+        "person_nr": np.repeat(np.arange(8), 3),
+        "mean": noise[:, 0],
+        "std": noise[:, 1],
+        "label": list("abb" * 8),
+    }
+    result = read(columns)
+    assert (result.layout.group, result.layout.channels[0].columns) == ("person_nr", ("mean", "std"))

@@ -27,14 +27,12 @@ from headstart.data.layout import (
     run_of,
     set_channels,
 )
-from headstart.data.order import Ordered, clock_name, counter_name, evidence
+from headstart.data.order import FEW, ROWS_EACH, Ordered, clock_name, counter_name, evidence
 from headstart.data.table import Column, Table, unread
 from headstart.data.text import is_number, looks_like_list, name_files
 from headstart.errors import BadInput
 from headstart.text import first_few
 
-FEW = 20
-"""Values that a class may have without a doubt."""
 NO_CLASSES = ("id", "file", "name", *TEXTS)
 """Names of texts that are no classes, however few there are."""
 LONG = 12
@@ -309,6 +307,8 @@ def _ordered(view: View, shape: Shape) -> Shape:
         )
     elif result.clock is not None:
         raise BadInput(f"{view.source}: {result.refusal}")
+    if not run:
+        _put_aside(view, columns)
     return shape
 
 
@@ -353,7 +353,7 @@ def _name_roles(view: View, shape: Shape) -> None:
         names = [name for name in view.named("group") if 1 < view.count(name) < rows]
         view.take("group", [name for name in names if shape != "long" or view.one_each(name)])
     if shape == "long" and not view.spec.values:
-        _put_aside(view)
+        _put_aside(view, view.free(), Ordered(view.table.columns[str(view.roles["id"])]))
     for role in ROLES:
         view.roles.setdefault(role, None)
 
@@ -385,15 +385,17 @@ def _clocks(view: View) -> list[str]:
     ]
 
 
-def _put_aside(view: View) -> None:
-    """Leave out what would be a channel of a long table and is a further clock, or a further number of the sequence;
-    one that several sequences share is the group where there is none."""
-    ids = Ordered(view.table.columns[str(view.roles["id"])])
-    for column in view.ordered(view.free()):
-        if clock_name(column.name) and column.rises_within(ids.codes):
+def _put_aside(view: View, columns: list[Column], ids: Ordered | None = None) -> None:
+    """Leave out what counts sequences and is no value: a number that several of them share is the group, where there is
+    none. `ids`: those of a long table, of which further clocks are left out too."""
+    free = {column.name for column in view.free()}
+    for column in view.ordered([column for column in columns if column.name in free]):
+        rows = len(column.codes) if ids is None else ids.kinds
+        shared = column.rows_each >= ROWS_EACH if ids is None else column.one_within(ids.codes)
+        if ids is not None and clock_name(column.name) and column.rises_within(ids.codes):
             view.aside.append(column.name)
-        elif column.whole and counter_name(column.name) and column.once and column.one_within(ids.codes):
-            if "group" not in view.roles and 1 < column.kinds < ids.kinds:
+        elif shared and column.whole and counter_name(column.name) and column.once and column.kinds > 1:
+            if "group" not in view.roles and column.kinds < rows:
                 view.take("group", [column.name], f"{column.name!r} stands in {column.kinds:,} runs of equal values")
             else:
                 view.aside.append(column.name)

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from headstart.data.layout import by_role
 from headstart.data.table import Column, Words, parse
 
 ENOUGH = 8
@@ -32,6 +33,7 @@ COUNTERS = frozenset(("id", "ids", "no", "nr", "num", "number", "idx", "index", 
     "case", "sample", "subject", "patient", "participant", "user", "person", "series"))
 # fmt: on
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NUMBER = re.compile(r"\d+")
 _TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
 
 
@@ -105,6 +107,12 @@ class Ordered:
         return np.flatnonzero(np.diff(self.codes, prepend=-1))
 
     @property
+    def numbered(self) -> bool:
+        """Whether its cells are one word with different numbers: r01, r02."""
+        words = {word.strip() for word in self.column.words if word}
+        return len({_NUMBER.sub("*", word) for word in words}) == 1 < len(words)
+
+    @property
     def once(self) -> bool:
         """Whether no cell comes again once another stood below it: each kind is one run."""
         return len(self.begins) == self.kinds
@@ -139,11 +147,12 @@ class Ordered:
 
     @cached_property
     def never_falls(self) -> bool:
-        """Whether it rises over the file and never falls, and has no value for many rows."""
+        """Whether it rises over the file and never falls (or the other way round), and has no value for many rows."""
         if self.values is None or len(self.spread) < ENOUGH - 1:
             return False
         often = len(self.values) // (2 if not clock_name(self.name) else 50)
-        return bool((np.diff(self.values) >= 0).all()) and len(self.spread) >= min(often, len(self.values) - 1)
+        steps = np.diff(self.values)
+        return bool((steps >= 0).all() or (steps <= 0).all()) and len(self.spread) >= min(often, len(steps))
 
     @cached_property
     def begins_anew(self) -> int:
@@ -158,7 +167,8 @@ class Ordered:
     def counts(self, named: bool) -> str:
         """In what way it counts like a clock, in words; "" where it does not. `named`: it has the name of one."""
         if self.never_falls:
-            return f"{self.name!r} never falls from row to row"
+            down = self.values is not None and self.values[-1] < self.values[0]
+            return f"{self.name!r} never {'rises' if down else 'falls'} from row to row"
         if self.begins_anew:
             return f"{self.name!r} counts on from row to row and begins anew {self.begins_anew:,} times"
         each = self.values is not None and len(self.spread) + 1 == len(self.values)
@@ -247,7 +257,8 @@ def evidence(columns: Sequence[Ordered], labels: Sequence[Ordered], known: Seque
     rest = [column for column in columns if column.name not in names]
     clocks = [column for column in rest if column.name not in known and column.values is not None]
     clocks.sort(key=lambda clock: not clock_name(clock.name))
-    ids = [column for column in rest if column.whole and not clock_name(column.name)]
+    ids = [column for column in columns if column.whole and (not clock_name(column.name) or counter_name(column.name))]
+    ids = [column for column in ids if column.name not in names or not by_role("target", [column.name])]
     inner = [clock for clock in clocks if not run or clock_name(clock.name)]
     return _long(ids, inner, labels, run) or _rows(clocks, rest, labels, run)
 
@@ -259,13 +270,16 @@ def _long(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Or
         rows, kinds, codes = len(column.codes), column.kinds, column.codes
         if kinds < 2 or rows < max(ROWS_EACH * kinds, ENOUGH) or not all(column.column.words):
             continue
-        alike = [label for label in labels if label.one_within(codes)]
-        if labels and not alike:
+        others = [label for label in labels if label.name != column.name]
+        alike = [label for label in others if label.one_within(codes)]
+        if others and not alike:
             continue
         within = [clock for clock in clocks if clock is not column and clock.rises_within(codes)]
         anew = [clock for clock in within if not clock.never_falls or 2 * len(clock.spread) < rows]
         coarser = any(1 < label.kinds < kinds for label in alike)
-        plain = coarser or (not labels and (kinds > FEW or counter_name(column.name)))
+        plain = coarser or (not others and (kinds > FEW or counter_name(column.name) or column.numbered))
+        if not plain and column.column.type == "text":  # a label, as far as its cells tell
+            continue
         together = column.once and plain and not _broken(column, clocks)
         enough = bool(within) or (not run and column.rows_each >= ROWS_ALONE)
         if not anew and not (together and enough):
