@@ -342,7 +342,7 @@ class _Attempt:
             "instructions": torch.backends.cpu.get_cpu_capability(),
             "device": ran["device"],
             "threads": ran["threads"],
-            "precision": self.job.spec.precision,
+            "precision": getattr(self.job.spec, "precision", "float32"),
             "started": self.folder.started,
             "attempts": self.folder.attempts,
             **({"plugins": [plugin.record() for plugin in self.job.plugins]} if self.job.plugins else {}),
