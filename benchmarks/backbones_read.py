@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from harness import markdown, parser_of, with_section, write
+from harness import parser_of, with_section, write
 from safetensors.torch import save_file
 
 from headstart.bench.machine import sentence, setting
@@ -134,11 +134,11 @@ def reading() -> str:
         ("a plan of six runs with it, from then on", plans["with"], ""),
         ("the same plan without it", plans["without"], ""),
     ]
-    lines = [[text, f"{clock:.2f} s", f"{processor:.2f} s", goal] for text, (clock, processor), goal in rows]
+    lines = [f"| {text} | {clock:.2f} s | {processor:.2f} s | {goal} |" for text, (clock, processor), goal in rows]
     return (
         f"Random weights of GPT-2's size, {size / 1e6:,.0f} MB; {stored / 1e6:,.0f} MB in the store. A later plan is "
         f"{slower:.2f} s slower with them (goal: {GOAL_PLAN:g} s).\n\n"
-        + "\n".join(markdown(["", "clock", "processor", "goal"], lines))
+        + "\n".join(["| | clock | processor | goal |", "|---|---:|---:|---:|", *lines])
     )
 
 

@@ -85,7 +85,7 @@ def days_of(dates: Sequence[str]) -> str:
     return " to ".join(dict.fromkeys((min(dates), max(dates))))
 
 
-def filled(name: str, **fields: Any) -> str:
+def filled(name: str, /, **fields: Any) -> str:
     """The page of texts/NAME.md with these fields: lists are lines, and paragraphs without anything are left out."""
     lines = {key: "\n".join(value) if isinstance(value, list) else value for key, value in fields.items()}
     text = (HERE / "texts" / f"{name}.md").read_text("utf-8").format(**lines)

@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness import filled, markdown, parser_of, write
+from harness import filled, parser_of, write
 
 import headstart
 from headstart.bench.machine import sentence, setting
@@ -131,18 +131,17 @@ def main() -> None:
                 ["-c", "import torch"], folder, words.rounds, True
             ),
         }
-        lines: list[list[str]] = []
+        lines: list[str] = []
         for case, measured in cases.items():
             cells = []
             for index in (False, True):
                 measured(True) if index else None  # the index is there
                 wall, work = measured(index)
                 cells.append(f"{wall:.2f} ({work:.2f})")
-            lines.append([case, *cells])
+            lines.append(f"| {case} | {' | '.join(cells)} |")
         size = os.path.getsize(folder / "runs" / INDEX)
-    table = markdown(["", "without the index", "with it"], lines, rule=["---"] * 3)
     page = filled(
-        "store-index", stages=words.stages, where=sentence(where), rounds=words.rounds, size=size / 1e6, table=table
+        "store-index", stages=words.stages, where=sentence(where), rounds=words.rounds, size=size / 1e6, lines=lines
     )
     print(page)
     if words.write:

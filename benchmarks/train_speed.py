@@ -10,7 +10,6 @@ installed (`pip install 'headstart[bench]'`).
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import statistics
@@ -27,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from harness import filled, parser_of, with_head, write
 from train_shares import GROUPS, shares
 
 from headstart.bench.machine import devices, matrix_peak, sentence, setting, wait_for
@@ -40,7 +40,7 @@ from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.seeds import Draw, bits
 from headstart.sequence import Examples, Signature, collate
 from headstart.spec import read
-from headstart.store import publish, publish_json
+from headstart.store import publish_json
 from headstart.study.words import NONE, count
 from headstart.training.batches import Batches
 from headstart.training.graph import RECORDERS, WARM
@@ -315,17 +315,6 @@ def plain(job: dict[str, Any]) -> Generator[Any, str, None]:
         first = False
 
 
-TRAIN_TEXT = (
-    "Ours: a step of the training loop as a stage runs it. Plain: the same module and weights, one batch that is "
-    "already there, `torch.optim.AdamW`, nothing else. Trainer: that of transformers with its default optimiser and "
-    "data loader, on the same module. Each in its own process, taking turns, medians after warm steps. An epoch is "
-    "one of the task (1,097 sequences of digits, 45,000 of image, 25,000 of text, 96,000 of listops) at full length. "
-    "tokens/s counts valid positions; the share of the peak is closed-form FLOPs of valid positions (backward "
-    "counted twice the forward) over those of large float32 matrix products measured in the same run. `text` and "
-    "`listops` take one sequence at a time, fewer than the published batches."
-)
-
-
 def train_table(speeds: Sequence[Speed]) -> Table:
     """One row per model: sizes, tokens/s, share of the peak, and the plain loop and the Trainer beside it."""
     heads = ["model", "parameters", "batch x L", "step", "epoch", "tokens/s", "share of peak"]
@@ -384,18 +373,15 @@ def page_of(document: Mapping[str, Any]) -> str:
     fields = {field.name for field in dataclasses.fields(Speed)}
     speeds = [Speed(**{name: value for name, value in row.items() if name in fields}) for row in document["rows"]]
     measured = document["measured"]
-    blocks = [
-        "# Training: tokens per second beside a plain loop",
-        *(f"Measured {sentence(facts)}." for facts in measured),
-        TRAIN_TEXT,
-        markdown(train_table(speeds)),
-        peaks(speeds),
-        ways(speeds),
-        "Where the time of a step of ours goes:",
-        markdown(share_table(speeds)),
-        f"`python benchmarks/train_speed.py --threads {measured[0]['threads']}` makes these tables.",
-    ]
-    return "\n\n".join(blocks) + "\n"
+    return filled(
+        "train",
+        measured="\n\n".join(f"Measured {sentence(facts)}." for facts in measured),
+        table=markdown(train_table(speeds)),
+        peaks=peaks(speeds),
+        ways=ways(speeds),
+        shares=markdown(share_table(speeds)),
+        threads=measured[0]["threads"],
+    )
 
 
 def measure(models: Sequence[str], device: str, threads: int, limit: float) -> dict[str, Any]:
@@ -413,7 +399,7 @@ def measure(models: Sequence[str], device: str, threads: int, limit: float) -> d
 
 def main() -> None:
     """Measure, print the tables, and write them where a folder is named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--models", default=",".join(EXAMPLES))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=1)
@@ -430,8 +416,7 @@ def main() -> None:
     print(page)
     if folder is not None:
         path = folder / "train.md"
-        _, mark, rest = path.read_text("utf-8").partition("\n## ") if path.exists() else ("", "", "")
-        publish(path, (page + mark + rest).encode())
+        write(path, with_head(path.read_text("utf-8") if path.exists() else "", page))
         if not options.again:
             publish_json(folder / "train.json", document)
 
