@@ -27,8 +27,8 @@ from headstart.spec import merge, read
 from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun
 from headstart.store import Store
-from headstart.study.files import built_in_studies
-from headstart.study.words import duration
+from headstart.study.language.files import built_in_studies
+from headstart.study.results.words import duration
 from headstart.tasks import Task
 from headstart.tasks.text import TextSpec
 from headstart.training import features

@@ -26,10 +26,10 @@ from harness import parser_of, with_section, write
 from safetensors.torch import save_file
 
 from headstart.bench.machine import sentence, setting
-from headstart.models.checkpoints import FAMILIES
-from headstart.models.checkpoints.family import Config, Family, expanded
-from headstart.models.checkpoints.known import KNOWN
-from headstart.models.checkpoints.read import fields_of
+from headstart.checkpoints import FAMILIES
+from headstart.checkpoints.family import Config, Family, expanded
+from headstart.checkpoints.known import KNOWN
+from headstart.checkpoints.read import fields_of
 
 NAME = "gpt2"
 GOAL_READ, GOAL_PLAN = 5.0, 0.3

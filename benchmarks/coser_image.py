@@ -39,8 +39,8 @@ from headstart.stage import identity
 from headstart.stage.trained import TrainedRun
 from headstart.store import publish
 from headstart.store.files import plain
-from headstart.study.files import short_name
-from headstart.study.papers import read_paper
+from headstart.study.language.files import short_name
+from headstart.study.language.papers import read_paper
 from headstart.tasks import open_task
 from headstart.training.loop import StepInfo
 

@@ -54,12 +54,12 @@ from harness import (
 )
 from scipy import stats
 
+from headstart.checkpoints.read import read_checkpoint
 from headstart.data import read_sequences
 from headstart.data.sequences import Sequences
 from headstart.errors import BadInput
-from headstart.models.checkpoints.read import read_checkpoint
 from headstart.runner.machine import machine, version
-from headstart.study.words import listed
+from headstart.study.results.words import listed
 
 PAGE = PAGES / "fit.md"
 OURS = "fit"

@@ -61,9 +61,9 @@ from headstart.fit.source import read_source
 from headstart.runner.machine import torch_settings
 from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun, outputs_of
-from headstart.study.plan import make_plan
-from headstart.study.scales import overlay
-from headstart.study.spec import read_study
+from headstart.study.language.plan import make_plan
+from headstart.study.language.scales import overlay
+from headstart.study.language.spec import read_study
 from headstart.tasks import open_task
 
 OUTER = 5

@@ -29,10 +29,10 @@ from headstart.report.answer import answer
 from headstart.report.claims import OUTCOMES, Part, Verdict, difference_text, verdicts
 from headstart.report.page import publish_page
 from headstart.report.tables.model import markdown
-from headstart.study import words
-from headstart.study.papers import STEPS
-from headstart.study.results import Results
-from headstart.study.snapshot import read_snapshot
+from headstart.study.language.papers import STEPS
+from headstart.study.paper.snapshot import read_snapshot
+from headstart.study.results import words
+from headstart.study.results.results import Results
 from headstart.text import sentence
 from headstart.verbs.compare import print_pooled
 

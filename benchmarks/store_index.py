@@ -29,8 +29,8 @@ import headstart
 from headstart.bench.machine import sentence, setting
 from headstart.store.files import canonical, plain
 from headstart.store.index import INDEX
-from headstart.study.files import to_toml
-from headstart.study.listing import states
+from headstart.study.language.files import to_toml
+from headstart.study.results.listing import states
 
 SEEDS = 100
 

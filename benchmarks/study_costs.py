@@ -16,13 +16,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from headstart.study.budgets import Outlines
-from headstart.study.costs import AMOUNTS, COSTS, data_set
-from headstart.study.estimate import survey
-from headstart.study.files import built_in_studies
-from headstart.study.plan import Plan, make_plan
-from headstart.study.scales import SCALES
-from headstart.study.spec import read_study
+from headstart.study.language.budgets import Outlines
+from headstart.study.language.costs import AMOUNTS, COSTS, data_set
+from headstart.study.language.estimate import survey
+from headstart.study.language.files import built_in_studies
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.scales import SCALES
+from headstart.study.language.spec import read_study
 
 NOWHERE = Path("/nonexistent")
 Costs = dict[str, dict[str, Any]]

@@ -41,7 +41,7 @@ from headstart.seeds import Draw, bits
 from headstart.sequence import Examples, Signature, collate
 from headstart.spec import read
 from headstart.store import publish_json
-from headstart.study.words import NONE, count
+from headstart.study.results.words import NONE, count
 from headstart.training.batches import Batches
 from headstart.training.graph import RECORDERS, WARM
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train

@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 
 import headstart
 from headstart.cli import app
-from headstart.study.reference import reference_page
+from headstart.study.language.reference import reference_page
 
 ROOT = Path(__file__).parents[1]
 BASES = (

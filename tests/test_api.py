@@ -11,7 +11,7 @@ import headstart
 from headstart.report.page import write_report
 from headstart.sequence import collate
 from headstart.store import Store
-from headstart.study.files import study_path, study_text, to_toml
+from headstart.study.language.files import study_path, study_text, to_toml
 from headstart.tasks import open_task
 
 STUDY: dict[str, Any] = {

@@ -12,11 +12,11 @@ import pytest
 import torch
 from support.checkpoints import saved, weights
 
+from headstart.checkpoints import source
+from headstart.checkpoints.known import KNOWN, KNOWN_SERIES, REPOSITORIES
+from headstart.checkpoints.read import read_checkpoint
 from headstart.cli import main
 from headstart.errors import one_line
-from headstart.models.checkpoints import source
-from headstart.models.checkpoints.known import KNOWN, KNOWN_SERIES, REPOSITORIES
-from headstart.models.checkpoints.read import read_checkpoint
 
 GPT2: dict[str, Any] = {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 64}
 STUDY = """

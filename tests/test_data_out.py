@@ -14,7 +14,7 @@ from support.made_up import LR
 
 from headstart.api import Study
 from headstart.errors import BadInput
-from headstart.study.results import Results
+from headstart.study.results.results import Results
 from headstart.verbs.perform import Outputs, report_study, tidy_bytes
 
 

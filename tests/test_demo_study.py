@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import headstart
-from headstart.study.statistics import mean
+from headstart.study.results.statistics import mean
 
 
 def test_self_pretraining_beats_scratch_on_forty_labels(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
 from headstart.stage.trained import TrainedRun
 from headstart.store import Store
-from headstart.study.plan import Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.spec import read_study
 from headstart.tasks import open_task
 
 STUDY = {
@@ -71,8 +71,8 @@ from headstart.runner.events import Failed, Notice
 from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
 from headstart.store import Store
-from headstart.study.plan import make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
 study, root, workers, only = json.load(sys.stdin)
 stages = list(make_plan(read_study(study, []), Path("data")).stages.values())
 runtime = Runtime(device="cpu", workers=workers, save_every=0.0)

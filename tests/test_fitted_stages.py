@@ -19,8 +19,8 @@ from headstart.sequence import IGNORE
 from headstart.spec import Entry
 from headstart.stage import WAYS, Outcome, StageSpec, begin, identity, load_model, read_stage, settings_of_class
 from headstart.store import Store
-from headstart.study.plan import make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
 from headstart.tasks import open_task
 
 NOWHERE = Path("nowhere")

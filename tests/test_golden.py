@@ -17,8 +17,8 @@ from headstart.objectives import OBJECTIVES
 from headstart.spec import digest
 from headstart.stage import StageSpec, identity, read_stage
 from headstart.stage.trained import TrainedRun
-from headstart.study.plan import make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
 from headstart.tasks import open_task
 
 FILE = Path(__file__).parent / "golden.json"

@@ -18,9 +18,9 @@ from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
 from headstart.stage import StageSpec, identity
 from headstart.store import Store
-from headstart.study.files import built_in_studies
-from headstart.study.plan import PlannedStage, make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.files import built_in_studies
+from headstart.study.language.plan import PlannedStage, make_plan
+from headstart.study.language.spec import read_study
 
 STEPS = 2
 WORDS = ("take", "match", "draw")

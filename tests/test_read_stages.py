@@ -17,14 +17,14 @@ from support.made_tasks import MadeSpec
 
 import headstart
 from headstart.api import Study
+from headstart.checkpoints.read import read_checkpoint
+from headstart.checkpoints.spec import CheckpointSpec
 from headstart.errors import BadInput
-from headstart.models.checkpoints.read import read_checkpoint
-from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.models.model import ModelSpec
 from headstart.spec import merge, read
 from headstart.stage import StageSpec, begin, identity, read_stage, settings_of_class
 from headstart.store import Store
-from headstart.study.estimate import survey
+from headstart.study.language.estimate import survey
 from headstart.tasks import open_task
 
 NOWHERE = Path("nowhere")
@@ -54,7 +54,7 @@ STUDY: dict[str, Any] = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of weights, with one small GPT-2; nothing is in the hub's cache."""
     monkeypatch.setenv("HEADSTART_WEIGHTS", str(tmp_path / "weights"))
-    monkeypatch.setattr("headstart.models.checkpoints.source._cache", lambda: "")
+    monkeypatch.setattr("headstart.checkpoints.source._cache", lambda: "")
     return saved(tmp_path / "weights" / "small", GPT2)
 
 
@@ -143,11 +143,11 @@ def test_a_content_is_remembered_by_path_size_and_time(
 ) -> None:
     first = identity(checkpoint_stage("small"), NOWHERE)
     assert len(list((own_cache / "fingerprints").iterdir())) == 1
-    from headstart.models.checkpoints import spec as of_specs
+    from headstart.checkpoints import spec as of_specs
 
     of_specs._content.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr("headstart.models.checkpoints.read.Checkpoint.content_of", None)
+        patch.setattr("headstart.checkpoints.read.Checkpoint.content_of", None)
         assert identity(checkpoint_stage("small"), NOWHERE) == first
     saved(folder, GPT2, weights(GPT2, seed=1))
     assert identity(checkpoint_stage("small"), NOWHERE) != first
@@ -423,7 +423,7 @@ def test_one_override_makes_a_trained_parent_a_checkpoint(tmp_path: Path) -> Non
 
 def test_a_page_says_where_weights_came_from_and_that_they_are_one_draw(tmp_path: Path, folder: Path) -> None:
     from headstart.report.page import write_report
-    from headstart.study.snapshot import read_snapshot, take_snapshot
+    from headstart.study.paper.snapshot import read_snapshot, take_snapshot
 
     (folder / "README.md").write_text("---\nlicense: mit\n---\n")
     bound = study(tmp_path)

@@ -353,7 +353,7 @@ def test_a_package_that_is_not_installed_is_said_before_anything_is_done(
 
 
 def headstart_toml() -> str:
-    from headstart.study.files import to_toml
+    from headstart.study.language.files import to_toml
 
     return to_toml(STUDY)
 

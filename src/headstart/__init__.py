@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headstart.estimator import SequenceClassifier, SequenceRegressor
     from headstart.plugins import register_mixer, register_model, register_objective, register_task
     from headstart.sequence import Examples
-    from headstart.study.results import Results
+    from headstart.study.results.results import Results
     from headstart.tasks.build import make_task
     from headstart.tasks.task import Task, TaskSpec
     from headstart.training.library import evaluate, pretrain, train
@@ -63,7 +63,7 @@ _HOMES = {
     "Task": "headstart.tasks.task",
     "TaskSpec": "headstart.tasks.task",
     "make_task": "headstart.tasks.build",
-    "Results": "headstart.study.results",
+    "Results": "headstart.study.results.results",
     "SequenceClassifier": "headstart.estimator",
     "SequenceRegressor": "headstart.estimator",
 }

@@ -22,14 +22,14 @@ from headstart.sequence import Batch, Signature
 from headstart.spec import digest
 from headstart.stage import look_again
 from headstart.store import Store, store_folder, store_folder_for, store_of
-from headstart.study.collect import gather
-from headstart.study.estimate import Cost, survey
-from headstart.study.files import as_given, origin_of, studies_folder, study_path
-from headstart.study.plan import Plan, make_plan
-from headstart.study.results import Facts, Results
-from headstart.study.selection import summarise
-from headstart.study.spec import StudySpec, read_study
-from headstart.study.twins import idle_twins, with_mixer, without_arms
+from headstart.study.language.estimate import Cost, survey
+from headstart.study.language.files import as_given, origin_of, studies_folder, study_path
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.spec import StudySpec, read_study
+from headstart.study.language.twins import idle_twins, with_mixer, without_arms
+from headstart.study.results.collect import gather
+from headstart.study.results.results import Facts, Results
+from headstart.study.results.selection import summarise
 from headstart.tasks import data_folder
 from headstart.tracking import Track, Tracking
 

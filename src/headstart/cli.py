@@ -364,7 +364,7 @@ def schema() -> None:
     """Print the JSON schema of a study file (for editors)."""
     from json import dumps
 
-    from headstart.study.schema import study_schema
+    from headstart.study.language.schema import study_schema
 
     typer.echo(dumps(study_schema(), indent=2))
 

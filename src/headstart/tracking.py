@@ -22,7 +22,7 @@ from headstart.errors import BadInput, first_line, nearest
 from headstart.runner.events import Event, Failed, Finished, Notice, Progress, Started, Stopped
 from headstart.spec import flat
 from headstart.store import Store
-from headstart.study.plan import Plan, PlannedStage
+from headstart.study.language.plan import Plan, PlannedStage
 
 Track = str | Callable[[Event], None]
 """A tracker's name, or a function that is called with a copy of every event."""

@@ -16,8 +16,8 @@ from support.series_models import saved_series
 import headstart.baselines.embedding as embedding
 from headstart.baselines import from_arrays, shapes
 from headstart.baselines.embedding import Embedding, EmbeddingSpec
+from headstart.checkpoints import SERIES
 from headstart.errors import BadInput
-from headstart.models.checkpoints import SERIES
 from headstart.sequence import Examples
 from headstart.stage import StageSpec, begin, identity, load_model, read_stage
 from headstart.tasks import open_task
@@ -29,7 +29,7 @@ CLASSIFY: dict[str, Any] = {"objective": {"kind": "classify"}}
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Small models in the folder of weights; nothing is in the hub's cache."""
-    monkeypatch.setattr("headstart.models.checkpoints.source._cache", lambda: "")
+    monkeypatch.setattr("headstart.checkpoints.source._cache", lambda: "")
     monkeypatch.setenv("HEADSTART_WEIGHTS", str(tmp_path / "weights"))
     monkeypatch.chdir(tmp_path)
     for kind in SERIES:

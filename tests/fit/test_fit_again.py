@@ -34,8 +34,8 @@ from headstart.serve.folder import load_model, save_model
 from headstart.stage import StageSpec, read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.store import Store
-from headstart.study.plan import make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
 from headstart.tasks import Task, open_task
 
 

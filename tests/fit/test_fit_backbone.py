@@ -13,6 +13,7 @@ import pytest
 import torch
 from support.checkpoints import saved, weights
 
+from headstart.checkpoints.read import read_checkpoint
 from headstart.cli import main
 from headstart.data.letters import ALPHABETS
 from headstart.errors import BadInput
@@ -21,7 +22,6 @@ from headstart.fit import budget
 from headstart.fit.backbone import Backbone, find_backbone
 from headstart.fit.defaults import LEAST_STEPS
 from headstart.fit.settings import FitSettings
-from headstart.models.checkpoints.read import read_checkpoint
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
 from headstart.serve.folder import load_model
@@ -79,7 +79,7 @@ FAST += ["finetune.optim.lr=1e-2"]
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with small checkpoints in `weights` and with files of several kinds; nothing is in the hub's cache."""
-    monkeypatch.setattr("headstart.models.checkpoints.source._cache", lambda: "")
+    monkeypatch.setattr("headstart.checkpoints.source._cache", lambda: "")
     monkeypatch.setenv("HEADSTART_WEIGHTS", "")  # what --weights sets is undone with it
     monkeypatch.delenv("HEADSTART_WEIGHTS")
     monkeypatch.chdir(tmp_path)

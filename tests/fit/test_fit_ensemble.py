@@ -24,7 +24,7 @@ from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
 from headstart.serve.folder import load_model, save_model
 from headstart.store import Store
-from headstart.study.results import Results
+from headstart.study.results.results import Results
 
 NONE = np.zeros(0)
 TARGET = np.array([0, 0, 0, 0])

@@ -22,7 +22,7 @@ from headstart.report.figures.reconstruction import read_predictions
 from headstart.report.page import Anchors, page_table
 from headstart.report.tables.model import text_table
 from headstart.sequence import IGNORE
-from headstart.study import words
+from headstart.study.results import words
 
 VOID = {"meta", "source", "img", "br"}
 FORTY = tuple(f"word {i}" for i in range(40))

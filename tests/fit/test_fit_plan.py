@@ -17,8 +17,8 @@ from headstart.fit.perform import Fit
 from headstart.fit.settings import FitPlan, FitSettings
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
-from headstart.study.plan import Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.spec import read_study
 
 SIGNATURE = Signature("floats", 1, 100, 100, "class", classes=3)
 

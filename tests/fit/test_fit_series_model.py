@@ -13,13 +13,13 @@ import pytest
 from support.checkpoints import saved
 from support.series_models import saved_series
 
+from headstart.checkpoints.folder import read_header
 from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.estimator import SequenceRegressor
 from headstart.fit.backbone import SeriesModel, check_served, find_backbone
 from headstart.fit.occlusion import affordable
 from headstart.fit.settings import FitSettings
-from headstart.models.checkpoints.folder import read_header
 from headstart.serve.folder import load_model
 
 FAST = ["--time", "10h", "--seeds", "1", "--workers", "0", "finetune.budget.steps=2", "pretrain.budget.steps=2"]
@@ -30,7 +30,7 @@ T5: dict[str, Any] = {"model_type": "t5", "d_model": 8, "d_kv": 4, "num_heads": 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with small models in `weights` and with files; nothing is in the hub's cache."""
-    monkeypatch.setattr("headstart.models.checkpoints.source._cache", lambda: "")
+    monkeypatch.setattr("headstart.checkpoints.source._cache", lambda: "")
     monkeypatch.setenv("HEADSTART_WEIGHTS", "weights")  # what --weights sets is undone with it
     monkeypatch.chdir(tmp_path)
     saved_series(tmp_path / "weights" / "bolt", "chronos_bolt")

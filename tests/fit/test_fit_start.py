@@ -12,11 +12,11 @@ import pytest
 import torch
 from support.made_models import made, rewritten, texts, tokens, walks
 
+from headstart.checkpoints.own import OwnFields
+from headstart.checkpoints.read import read_checkpoint
 from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier
-from headstart.models.checkpoints.own import OwnFields
-from headstart.models.checkpoints.read import read_checkpoint
 from headstart.serve.folder import load_model, save_model
 from headstart.store import Store
 

@@ -17,9 +17,9 @@ from headstart.report.claims import verdicts
 from headstart.report.tables import paper as paper_table
 from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown
 from headstart.report.tables.scores import quantities
-from headstart.study.papers import OWN_UNITS, Paper
-from headstart.study.results import Results
-from headstart.study.selection import summarise
+from headstart.study.language.papers import OWN_UNITS, Paper
+from headstart.study.results.results import Results
+from headstart.study.results.selection import summarise
 
 NONE = "\N{EM DASH}"
 AVERAGE = SimpleNamespace(over="columns", columns=(), missing="chance")
@@ -341,7 +341,7 @@ def test_a_claim_holds_where_the_whole_interval_of_the_paired_difference_is_abov
 
 
 def _gap(results: Results, column: str) -> str:
-    from headstart.study.words import with_power
+    from headstart.study.results.words import with_power
 
     row = results.row("self_pretrained", column)
     assert row is not None
@@ -423,7 +423,7 @@ def test_unfinished_runs_give_no_verdict() -> None:
 
 
 def test_every_paper_that_comes_with_the_package_can_stand_beside_any_results() -> None:
-    from headstart.study.papers import built_in_papers, read_paper
+    from headstart.study.language.papers import built_in_papers, read_paper
 
     results, _ = run()
     for name in built_in_papers():

@@ -16,9 +16,9 @@ from headstart.report.answer import answer
 from headstart.report.claims import claims_heading, verdicts
 from headstart.report.tables.model import to_markdown
 from headstart.report.tables.scores import make_table, quantities
-from headstart.study.papers import Claim, check_claim
-from headstart.study.rows import difference_document
-from headstart.study.selection import summarise
+from headstart.study.language.papers import Claim, check_claim
+from headstart.study.results.rows import difference_document
+from headstart.study.results.selection import summarise
 
 OVER = {"says": "S", "higher": "self_pretrained", "lower": "scratch"}
 

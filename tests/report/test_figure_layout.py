@@ -27,14 +27,14 @@ from headstart.report.figures.style import APART, DARK, LIGHT, MARKS, Drawing, s
 from headstart.report.figures.sweep import AxisLine, along_axis, sweep
 from headstart.report.page import write_report
 from headstart.store import Store
-from headstart.study.selection import summarise
+from headstart.study.results.selection import summarise
 from headstart.verbs.perform import inches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
-    from headstart.study.results import Results
+    from headstart.study.results.results import Results
 
 WIDTHS = (3.3, 5.0, 7.0)
 NAMES = ["scratch", *(f"self_pretrained-with_objective_{i}_and-frozen/encoder" for i in range(11))]

@@ -22,9 +22,9 @@ from headstart.report.figures.sweep import best_points, marked, sweep, sweep_cap
 from headstart.report.tables.model import to_csv
 from headstart.report.tables.scores import sweep_table
 from headstart.sequence import Signature
-from headstart.study.results import Results
-from headstart.study.selection import summarise
-from headstart.study.spec import MarkSpec
+from headstart.study.language.spec import MarkSpec
+from headstart.study.results.results import Results
+from headstart.study.results.selection import summarise
 
 
 def demo(**more: Any) -> Results:

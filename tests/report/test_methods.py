@@ -12,11 +12,11 @@ from support import made_up
 from support.finished import study
 
 from headstart.report.methods import _reported, methods
-from headstart.study.files import built_in_studies
-from headstart.study.plan import make_plan
-from headstart.study.results import Facts, Results
-from headstart.study.selection import summarise
-from headstart.study.spec import read_study
+from headstart.study.language.files import built_in_studies
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
+from headstart.study.results.results import Facts, Results
+from headstart.study.results.selection import summarise
 
 
 def paragraph(folder: Path, table: dict[str, Any] | str) -> str:

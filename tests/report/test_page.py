@@ -21,11 +21,11 @@ from headstart.report.figures.collect import drawings
 from headstart.report.methods import methods
 from headstart.report.page import write_report
 from headstart.store import Store
-from headstart.study.files import to_toml
-from headstart.study.papers import Claim
-from headstart.study.plan import make_plan
-from headstart.study.selection import summarise
-from headstart.study.spec import read_study
+from headstart.study.language.files import to_toml
+from headstart.study.language.papers import Claim
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
+from headstart.study.results.selection import summarise
 
 VOID = {"meta", "link", "img", "source", "br", "hr", "input"}
 

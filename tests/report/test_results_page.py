@@ -14,9 +14,9 @@ from support.made_up import LR
 from headstart.api import Study
 from headstart.report.content import command, read_content, results_page
 from headstart.store import Store
-from headstart.study.plan import make_plan
-from headstart.study.selection import summarise
-from headstart.study.spec import read_study
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
+from headstart.study.results.selection import summarise
 from headstart.verbs.perform import print_scale, report_study
 
 
@@ -204,7 +204,7 @@ def test_foreign_text_is_never_markup_in_markdown(tmp_path: Path) -> None:
 def test_a_built_in_study_is_made_again_by_its_name_and_scale(
     tmp_path: Path, scale: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import headstart.study.files as files
+    import headstart.study.language.files as files
 
     own = tmp_path / "own.toml"
     own.write_text(

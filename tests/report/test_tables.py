@@ -12,14 +12,14 @@ import pytest
 from rich.console import Console
 from support.made_up import LR, Cell, facts, make_plan, shelf, usual
 
+from headstart.checkpoints.spec import CheckpointSpec
 from headstart.errors import BadInput
-from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.report.methods import tried
 from headstart.report.tables.model import Table, markdown, to_csv, to_latex, to_markdown, to_rich
 from headstart.report.tables.scores import differences, make_table, note, pivot_table, quantities, windows
-from headstart.study.results import Results
-from headstart.study.selection import summarise
-from headstart.study.statistics import detectable
+from headstart.study.results.results import Results
+from headstart.study.results.selection import summarise
+from headstart.study.results.statistics import detectable
 from headstart.text import column_widths
 
 NASTY = "=1+1|<b>[red]\\input{x}_%&$#\x1b[31m\n"

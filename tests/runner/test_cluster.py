@@ -158,7 +158,7 @@ def test_a_checkpoint_is_read_here_and_its_children_start_from_it_there(
     tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADSTART_WEIGHTS", str(tmp_path / "weights"))
-    monkeypatch.setattr("headstart.models.checkpoints.source._cache", lambda: "")
+    monkeypatch.setattr("headstart.checkpoints.source._cache", lambda: "")
     small = {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 64}
     folder = saved(tmp_path / "weights" / "small", small)
     study = {

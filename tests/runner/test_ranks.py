@@ -24,9 +24,9 @@ from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
 from headstart.runner.ranks import check_ranks, ranks_of
 from headstart.store import Store
-from headstart.study.files import to_toml
-from headstart.study.plan import Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.files import to_toml
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.spec import read_study
 
 STUDY = {
     "name": "shared",

@@ -29,8 +29,8 @@ from headstart.runner.job import Agenda, Job, Runtime
 from headstart.runner.perform import Interrupted, _signals, perform, time_steps
 from headstart.stage import identity
 from headstart.store import ClaimedStage, Store, files
-from headstart.study.plan import make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
 
 INLINE = Runtime(device="cpu", save_every=0.0)
 

@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from support.checkpoints import GPT2, saved
 
 import headstart
+from headstart.checkpoints.read import read_checkpoint
 from headstart.cli import main
 from headstart.errors import BadInput
-from headstart.models.checkpoints.read import read_checkpoint
 from headstart.sequence import Batch, collate
 from headstart.store import export_stage
 

@@ -15,7 +15,7 @@ from support.kept_store import STAGES, command, copied, make_store
 import headstart
 from headstart.store import Store, publish_json
 from headstart.store.index import INDEX
-from headstart.study.listing import stage_rows, states
+from headstart.study.results.listing import stage_rows, states
 from headstart.verbs import terminal
 
 

@@ -20,7 +20,7 @@ from headstart.store import tensors as shared
 from headstart.store.cleaning import read_contents
 from headstart.store.files import damages, problem
 from headstart.store.packing import pack
-from headstart.study.files import publish_study
+from headstart.study.language.files import publish_study
 
 ONE, TWO = "0123456789abcdef", "fedcba9876543210"
 DOCUMENT = {"name": "pretrain", "spec": {"seed": 0}, "parent": None, "started": "2026-11-27"}

@@ -27,7 +27,7 @@ from headstart.errors import BadInput
 from headstart.store import Damaged, Store, files, publish_json
 from headstart.store import packing as packing_module
 from headstart.store.packing import pack, unpack
-from headstart.study.listing import stage_rows
+from headstart.study.results.listing import stage_rows
 
 Output = pytest.CaptureFixture[str]
 

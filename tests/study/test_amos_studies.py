@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from support.planning import SCALES, planned
 
-from headstart.models.checkpoints.known import known_config
+from headstart.checkpoints.known import known_config
 from headstart.models.heads import Output
 from headstart.models.mixers.parallel import ParallelSpec
 from headstart.models.mixers.s4 import S4Spec
 from headstart.models.model import ModelSpec, build_model
 from headstart.sequence import Signature
 from headstart.stage import StageSpec
-from headstart.study.papers import read_paper
-from headstart.study.plan import Cell, Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.papers import read_paper
+from headstart.study.language.plan import Cell, Plan, make_plan
+from headstart.study.language.spec import read_study
 from headstart.tasks import open_task
 from headstart.tasks.build import outlined
 

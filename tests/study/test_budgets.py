@@ -10,11 +10,11 @@ from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.spec import merge
 from headstart.store import Store
-from headstart.study import scales
-from headstart.study.columns import side_by_side
-from headstart.study.estimate import survey
-from headstart.study.plan import Cell, Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.language import scales
+from headstart.study.language.estimate import survey
+from headstart.study.language.plan import Cell, Plan, make_plan
+from headstart.study.language.spec import read_study
+from headstart.study.results.columns import side_by_side
 from headstart.training import loop
 
 NOWHERE = Path("no-data-needed")

@@ -10,10 +10,10 @@ from support import made_up
 from headstart.errors import BadInput
 from headstart.spec import merge
 from headstart.store import Store
-from headstart.study.compare import Section, _data, compare_stages, compare_studies
-from headstart.study.plan import Plan, make_plan
-from headstart.study.selection import summarise
-from headstart.study.spec import read_study
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.spec import read_study
+from headstart.study.paper.compare import Section, _data, compare_stages, compare_studies
+from headstart.study.results.selection import summarise
 
 STUDY: dict[str, Any] = {
     "name": "narrow",

@@ -17,10 +17,10 @@ from headstart.objectives import MaskedSpec
 from headstart.parameters import leaves, select
 from headstart.sequence import Signature
 from headstart.stage import StageSpec
-from headstart.study.estimate import survey
-from headstart.study.papers import read_paper
-from headstart.study.plan import Plan
-from headstart.study.selection import summarise
+from headstart.study.language.estimate import survey
+from headstart.study.language.papers import read_paper
+from headstart.study.language.plan import Plan
+from headstart.study.results.selection import summarise
 
 TABLES = [f"coser-{n}" for n in range(1, 6)]
 QUESTIONS = ("tied-start", "which-part", "matched", "short-range", "labels")

@@ -15,9 +15,9 @@ import headstart
 from headstart.api import Study
 from headstart.report.tables.scores import make_table
 from headstart.sequence import IGNORE
-from headstart.study.collect import gather, of_task
-from headstart.study.plan import Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.spec import read_study
+from headstart.study.results.collect import gather, of_task
 from headstart.tasks.recall import SelectiveCopyingSpec
 from headstart.tasks.task import open_task
 
@@ -119,7 +119,7 @@ def test_rolled_digits_resist_the_methods_that_solve_them_unrolled(tmp_path: Pat
 
 
 def test_reading_a_plan_with_baselines_needs_no_scikit_learn() -> None:
-    code = "import sys, headstart.study.collect; print(sorted({'sklearn', 'scipy'} & set(sys.modules)))"
+    code = "import sys, headstart.study.results.collect; print(sorted({'sklearn', 'scipy'} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 

@@ -11,13 +11,13 @@ import pytest
 from headstart.report.tables.paper import STAND_IN, beside
 from headstart.report.tables.scores import make_table
 from headstart.stage import StageSpec
-from headstart.study.budgets import Outlines
-from headstart.study.files import built_in_studies
-from headstart.study.papers import read_paper
-from headstart.study.plan import Plan, make_plan
-from headstart.study.scales import SOURCE
-from headstart.study.selection import summarise
-from headstart.study.spec import StudySpec, read_study
+from headstart.study.language.budgets import Outlines
+from headstart.study.language.files import built_in_studies
+from headstart.study.language.papers import read_paper
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.scales import SOURCE
+from headstart.study.language.spec import StudySpec, read_study
+from headstart.study.results.selection import summarise
 from headstart.tasks.build import outlined
 
 NOWHERE = Path("/nonexistent")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.made_up import make_plan, result, shelf
 
-from headstart.study.results import Results
-from headstart.study.selection import summarise
-from headstart.study.snapshot import read_snapshot
+from headstart.study.paper.snapshot import read_snapshot
+from headstart.study.results.results import Results
+from headstart.study.results.selection import summarise
 
 PAGES = Path(__file__).parents[2] / "docs" / "results"
 
@@ -38,7 +38,7 @@ def test_stages_of_one_name_that_differ_by_arm_are_said_in_one_line_a_column(mon
     stored = shelf(plan)
     identities = tuple(dict.fromkeys(cell.chain[0].identity for cell in plan.cells if cell.arm == "a"))
     each = [("x", "pretrain", identities, [arm]) for arm in ("a", "b")]
-    monkeypatch.setattr("headstart.study.learnt._parents", lambda _: iter(each))
+    monkeypatch.setattr("headstart.study.paper.learnt._parents", lambda _: iter(each))
     assert learnt(summarise(plan, stored.find)) == [
         "Stage pretrain, another one for each of these arms, was trained on digits: validation R² 0.400 ± 0.000 (a) and "
         "0.400 ± 0.000 (b) (5 seeds each); the mean has 0."

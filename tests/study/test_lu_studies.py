@@ -9,9 +9,9 @@ import pytest
 from support.planning import planned
 
 from headstart.stage import StageSpec
-from headstart.study.budgets import Outlines
-from headstart.study.papers import read_paper
-from headstart.study.plan import Plan
+from headstart.study.language.budgets import Outlines
+from headstart.study.language.papers import read_paper
+from headstart.study.language.plan import Plan
 
 PICTURES = {"mnist": "mnist", "cifar_patches": "cifar10", "image": "cifar10", "digits": "digits", "pathfinder": "drawn"}
 """Kind of task -> which pictures it is of."""

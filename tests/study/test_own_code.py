@@ -6,8 +6,8 @@ from typing import Any
 
 from support.made_up import make_plan, shelf
 
-from headstart.study.caveats import UNSEEN
-from headstart.study.selection import summarise
+from headstart.study.paper.caveats import UNSEEN
+from headstart.study.results.selection import summarise
 
 
 def said(**more: Any) -> list[str]:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from headstart.errors import BadInput
-from headstart.study.files import built_in_studies
-from headstart.study.papers import (
+from headstart.study.language.files import built_in_studies
+from headstart.study.language.papers import (
     AVERAGE,
     SECONDS,
     STEPS,
@@ -24,7 +24,7 @@ from headstart.study.papers import (
     make_paper,
     read_paper,
 )
-from headstart.study.spec import read_study
+from headstart.study.language.spec import read_study
 
 TEXTS = Path(__file__).parents[2] / ".." / "shared" / "papers"
 FILES = {
@@ -493,7 +493,7 @@ def test_a_claim_of_a_figure_without_cells_names_any_arm() -> None:
 
 def test_reading_cells_loads_no_heavy_library() -> None:
     code = (
-        "import sys; from headstart.study.papers import read_paper; read_paper('amos-3');"
+        "import sys; from headstart.study.language.papers import read_paper; read_paper('amos-3');"
         "print([m for m in ('torch', 'scipy', 'sklearn', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,10 +8,10 @@ import pytest
 from headstart.errors import BadInput
 from headstart.spec import merge
 from headstart.stage import identity
-from headstart.study.files import as_given, built_in_studies
-from headstart.study.plan import Plan, make_plan
-from headstart.study.scales import parse_override
-from headstart.study.spec import read_study
+from headstart.study.language.files import as_given, built_in_studies
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.scales import parse_override
+from headstart.study.language.spec import read_study
 
 DATA = Path("no-data-needed")
 STUDY: dict[str, Any] = {

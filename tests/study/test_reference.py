@@ -10,7 +10,7 @@ from headstart.models.mixers import MIXERS
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.objectives import OBJECTIVES
 from headstart.spec import Spec, read
-from headstart.study.reference import (
+from headstart.study.language.reference import (
     TABLES,
     Key,
     Section,
@@ -20,7 +20,7 @@ from headstart.study.reference import (
     sections,
     sections_named,
 )
-from headstart.study.scales import STAGE_KEYS
+from headstart.study.language.scales import STAGE_KEYS
 from headstart.tasks import TASKS
 from headstart.training.optim import OptimSpec
 
@@ -99,7 +99,7 @@ def test_a_docstring_describes_keys_by_name() -> None:
 
 
 def test_keys_of_a_file_that_no_spec_holds_are_there_too() -> None:
-    from headstart.study.scales import SCALE_KEYS
+    from headstart.study.language.scales import SCALE_KEYS
 
     assert set(keys("scales")) >= {key for key in SCALE_KEYS if key != "variants"}
     assert keys("stage")["parent"].type == "text"
@@ -120,7 +120,7 @@ def test_the_schema_of_a_study_leads_nowhere_that_is_not_there_and_knows_what_is
     import json
     import re
 
-    from headstart.study.schema import study_schema
+    from headstart.study.language.schema import study_schema
 
     schema = study_schema()
     known = schema["$defs"]

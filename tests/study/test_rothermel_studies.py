@@ -11,8 +11,8 @@ from support.planning import SCALES, planned
 from headstart.initial import apply_start, trainable
 from headstart.models.model import build_model
 from headstart.parameters import leaves
-from headstart.study.papers import read_paper
-from headstart.study.plan import Plan
+from headstart.study.language.papers import read_paper
+from headstart.study.language.plan import Plan
 from headstart.tasks import open_task
 
 NAMES = tuple(f"rothermel-{number}" for number in (1, 2, 3, 4))

@@ -12,10 +12,10 @@ import pytest
 
 from headstart.api import Study
 from headstart.errors import BadInput
-from headstart.study.plan import Plan, make_plan
-from headstart.study.scales import StandIn, stand_in_told, stand_ins_told
-from headstart.study.selection import summarise
-from headstart.study.spec import StudySpec, read_study
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.scales import StandIn, stand_in_told, stand_ins_told
+from headstart.study.language.spec import StudySpec, read_study
+from headstart.study.results.selection import summarise
 from headstart.training.loop import BudgetSpec
 
 STUDY = """

@@ -13,10 +13,10 @@ import pytest
 from support.made_up import LR, Cell, facts, make_plan, result, shelf, usual
 
 from headstart.models.model import ModelSpec
-from headstart.study import selection
-from headstart.study.results import Results
-from headstart.study.rows import on_other_machines
-from headstart.study.selection import Candidate, choose, reference, summarise
+from headstart.study.results import selection
+from headstart.study.results.results import Results
+from headstart.study.results.rows import on_other_machines
+from headstart.study.results.selection import Candidate, choose, reference, summarise
 
 KEYS = {
     "metric",
@@ -328,7 +328,7 @@ def test_stand_in_data_of_one_stage_mark_only_the_rows_that_rest_on_it() -> None
 
 
 def test_a_study_of_a_paper_brings_the_papers_cells() -> None:
-    from headstart.study.papers import built_in_papers, read_paper
+    from headstart.study.language.papers import built_in_papers, read_paper
 
     plan = make_plan()
     assert summarise(plan, lambda _: None).paper is None

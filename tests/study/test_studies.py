@@ -13,12 +13,12 @@ import pytest
 
 from headstart.spec import digest, read
 from headstart.stage import StageSpec
-from headstart.study.costs import CORE, SMALL, STEP, Speed, data_set, speed_here, speed_of, study_costs
-from headstart.study.estimate import survey
-from headstart.study.files import built_in_studies, study_path, table_of
-from headstart.study.plan import Plan, make_plan
-from headstart.study.scales import SCALES, at_scale, with_bases
-from headstart.study.spec import read_study
+from headstart.study.language.costs import CORE, SMALL, STEP, Speed, data_set, speed_here, speed_of, study_costs
+from headstart.study.language.estimate import survey
+from headstart.study.language.files import built_in_studies, study_path, table_of
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.scales import SCALES, at_scale, with_bases
+from headstart.study.language.spec import read_study
 from headstart.tasks import TASKS
 from headstart.tasks.task import available
 

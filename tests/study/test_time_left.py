@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from headstart.runner.events import Event, Finished, Progress, Started, StepTime, Timed
-from headstart.study.costs import Speed
-from headstart.study.estimate import Cost, TimeLeft
-from headstart.study.plan import PlannedStage, make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.costs import Speed
+from headstart.study.language.estimate import Cost, TimeLeft
+from headstart.study.language.plan import PlannedStage, make_plan
+from headstart.study.language.spec import read_study
 
 SPEED = Speed(step=0.01, rate=1e9)
 KINDS = {"pretrain": 1.9, "finetune": 0.7, "long": 1.2}

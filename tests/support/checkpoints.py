@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from headstart.models.checkpoints import FAMILIES
-from headstart.models.checkpoints.family import Config, expanded
-from headstart.models.checkpoints.fields import Fields
+from headstart.checkpoints import FAMILIES
+from headstart.checkpoints.family import Config, expanded
+from headstart.checkpoints.fields import Fields
 
 GPT2: dict[str, Any] = {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 12}
 

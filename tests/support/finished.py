@@ -11,12 +11,12 @@ import torch
 
 from headstart.report.page import write_report
 from headstart.store import Store, publish_json, seal
-from headstart.study.collect import gather
-from headstart.study.papers import make_paper
-from headstart.study.plan import Cell, Plan, make_plan
-from headstart.study.results import Results
-from headstart.study.selection import summarise
-from headstart.study.spec import read_study
+from headstart.study.language.papers import make_paper
+from headstart.study.language.plan import Cell, Plan, make_plan
+from headstart.study.language.spec import read_study
+from headstart.study.results.collect import gather
+from headstart.study.results.results import Results
+from headstart.study.results.selection import summarise
 from support.made_up import LR, result
 
 NASTY = "<script>alert('&')</script>{{ 7*7 }}"

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from headstart.models.model import ModelSpec
-from headstart.study.collect import task_key
-from headstart.study.results import Facts
-from headstart.study.scales import StandIn
+from headstart.study.language.scales import StandIn
+from headstart.study.results.collect import task_key
+from headstart.study.results.results import Facts
 from headstart.tasks import TASKS
 
 LR = "finetune.optim.lr"

@@ -7,8 +7,8 @@ from typing import Any
 
 from headstart.report.tables import paper as paper_table
 from headstart.report.tables.model import Table
-from headstart.study.papers import Paper, make_paper
-from headstart.study.results import Results
+from headstart.study.language.papers import Paper, make_paper
+from headstart.study.results.results import Results
 
 
 def made(**more: Any) -> Paper:

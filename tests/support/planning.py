@@ -3,8 +3,8 @@
 from functools import lru_cache
 from pathlib import Path
 
-from headstart.study.plan import Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.spec import read_study
 
 SCALES = ("tiny", "small", "paper")
 

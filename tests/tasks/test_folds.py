@@ -17,8 +17,8 @@ from headstart.seeds import bits
 from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.store import Store
-from headstart.study.plan import make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, content, open_task
 

@@ -18,8 +18,8 @@ from headstart.seeds import normal
 from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.stage import identity, read_stage
-from headstart.study.plan import make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
 from headstart.tasks import open_task
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import SPLITS, content

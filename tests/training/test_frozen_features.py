@@ -15,7 +15,7 @@ from headstart.models.mixers import MIXERS
 from headstart.spec import merge
 from headstart.stage import Outcome, read_stage
 from headstart.stage.trained import TrainedRun
-from headstart.study.budgets import Outlines
+from headstart.study.language.budgets import Outlines
 from headstart.tasks import Task, open_task
 from headstart.training import features
 

@@ -24,8 +24,8 @@ from headstart.sequence import Examples, Signature
 from headstart.spec import place, read
 
 if TYPE_CHECKING:  # what serves another model of a folder does without torch
-    from headstart.models.checkpoints.series import Reader, SeriesFields, SeriesSpec
-    from headstart.models.checkpoints.spec import CheckpointSpec
+    from headstart.checkpoints.series import Reader, SeriesFields, SeriesSpec
+    from headstart.checkpoints.spec import CheckpointSpec
 
 WIDEST = 16_384
 """Features of a sequence at most; of more channels the mean over channels is taken."""
@@ -116,8 +116,8 @@ def size_of(encoder: SeriesSpec, channels: int) -> int:
 
 def encoder_of(table: Mapping[str, Any]) -> SeriesSpec:
     """An encoder's settings as `Facts` hold them. Raises: BadInput where they are none."""
-    from headstart.models.checkpoints.mantis import MantisSpec
-    from headstart.models.checkpoints.series import PatchedSpec
+    from headstart.checkpoints.mantis import MantisSpec
+    from headstart.checkpoints.series import PatchedSpec
 
     own = MantisSpec if str(table.get("kind")).startswith("mantis") else PatchedSpec
     encoder: SeriesSpec = read(own, table, "model.encoder")
@@ -143,7 +143,7 @@ class EmbeddingSpec(PenalisedSpec):
     @property
     def checkpoint(self) -> CheckpointSpec:
         """Where the weights are."""
-        from headstart.models.checkpoints.spec import ModelSource
+        from headstart.checkpoints.spec import ModelSource
 
         return ModelSource(source=self.source, content=self.content)
 
@@ -162,8 +162,8 @@ class EmbeddingSpec(PenalisedSpec):
     @staticmethod
     def fields(checkpoint: CheckpointSpec) -> SeriesFields:
         """Those of a model that is here. Raises: BadInput where it is no model of series."""
-        from headstart.models.checkpoints import SERIES
-        from headstart.models.checkpoints.series import SeriesFields
+        from headstart.checkpoints import SERIES
+        from headstart.checkpoints.series import SeriesFields
 
         fields = checkpoint.fields
         if not isinstance(fields, SeriesFields):

@@ -25,8 +25,8 @@ from headstart.stage import TrainStage
 from headstart.stage.finished import open_stage
 from headstart.stage.trained import outputs_of
 from headstart.store import DONE, Store
-from headstart.study.plan import Plan, PlannedStage, make_plan
-from headstart.study.scales import nested, overlay
+from headstart.study.language.plan import Plan, PlannedStage, make_plan
+from headstart.study.language.scales import nested, overlay
 from headstart.tasks.own import OwnFacts
 from headstart.text import listed
 

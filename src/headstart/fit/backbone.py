@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from headstart.baselines.embedding import EmbeddingSpec, size_of
+from headstart.checkpoints import FAMILIES, SERIES
+from headstart.checkpoints.fields import Fields
+from headstart.checkpoints.like import config_of
+from headstart.checkpoints.series import SeriesFields
+from headstart.checkpoints.source import absent, find_folder
+from headstart.checkpoints.spec import CheckpointSpec
 from headstart.data.layout import SOUNDS
 from headstart.errors import BadInput
 from headstart.fit.settings import BACKBONE, EMBEDDING, TUNED, FitSettings
 from headstart.initial import rows_of_symbols
-from headstart.models.checkpoints import FAMILIES, SERIES
-from headstart.models.checkpoints.fields import Fields
-from headstart.models.checkpoints.like import config_of
-from headstart.models.checkpoints.series import SeriesFields
-from headstart.models.checkpoints.source import absent, find_folder
-from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.sequence import Examples
 from headstart.spec import read
-from headstart.study import words
+from headstart.study.results import words
 from headstart.tasks.task import Task
 
 TIMED = 3

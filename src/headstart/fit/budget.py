@@ -20,10 +20,10 @@ from headstart.runner.events import StepTime
 from headstart.runner.job import Runtime
 from headstart.runner.machine import torch_settings
 from headstart.sequence import Signature
-from headstart.study.costs import STEP, speed_here
-from headstart.study.estimate import measure, survey
-from headstart.study.plan import make_plan
-from headstart.study.spec import StudySpec
+from headstart.study.language.costs import STEP, speed_here
+from headstart.study.language.estimate import measure, survey
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import StudySpec
 
 EVALUATIONS = (2, 10)
 """Looks at validation in each training, at least and at most."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headstart.errors import BadInput
 from headstart.fit.outcome import Candidate
 from headstart.fit.settings import EMBEDDING, FITTED, NETWORKS
-from headstart.study.statistics import Difference, difference, unpaired_difference
+from headstart.study.results.statistics import Difference, difference, unpaired_difference
 
 SIMPLEST = (*FITTED, EMBEDDING, *NETWORKS)
 """Arms, the simplest first: of models with equal validation scores the first of these is taken."""

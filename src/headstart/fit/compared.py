@@ -14,7 +14,7 @@ from headstart.fit.outcome import Candidate, candidates_of
 from headstart.fit.settings import BACKBONE, EMBEDDING, STARTED, TUNED, FitSettings
 from headstart.serve.config import ENSEMBLE
 from headstart.store import Store
-from headstart.study.results import Results
+from headstart.study.results.results import Results
 from headstart.tasks.own import OwnFacts
 
 

@@ -23,7 +23,7 @@ from headstart.report.figures.reconstruction import Filled, caption, read_predic
 from headstart.report.figures.style import DOTS, Drawing, across, canvas, legend_of
 from headstart.report.tables.model import Table, text_table
 from headstart.serve.config import ENSEMBLE
-from headstart.study import words
+from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,9 +21,9 @@ from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig,
 from headstart.serve.model import Served, in_own_unit
 from headstart.stage.finished import FinishedStage, open_stage
 from headstart.store import Store
-from headstart.study.results import Results
-from headstart.study.rows import Row, Run
-from headstart.study.statistics import Estimate, estimate
+from headstart.study.results.results import Results
+from headstart.study.results.rows import Row, Run
+from headstart.study.results.statistics import Estimate, estimate
 from headstart.tasks.own import OwnFacts
 
 ENOUGH = 100

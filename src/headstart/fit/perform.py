@@ -42,15 +42,15 @@ from headstart.serve.network import check_servable
 from headstart.spec import read
 from headstart.stage import look_again
 from headstart.store import DONE, Store, store_folder
-from headstart.study import words
-from headstart.study.caveats import caveats
-from headstart.study.collect import of_task, task_key
-from headstart.study.estimate import survey
-from headstart.study.files import to_toml
-from headstart.study.plan import Plan, make_plan
-from headstart.study.results import Results
-from headstart.study.selection import summarise
-from headstart.study.spec import read_study
+from headstart.study.language.estimate import survey
+from headstart.study.language.files import to_toml
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.spec import read_study
+from headstart.study.paper.caveats import caveats
+from headstart.study.results import words
+from headstart.study.results.collect import of_task, task_key
+from headstart.study.results.results import Results
+from headstart.study.results.selection import summarise
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, content, open_task
 from headstart.text import listed

@@ -47,9 +47,9 @@ from headstart.runner.machine import version
 from headstart.sequence import Signature
 from headstart.spec import digest
 from headstart.stage import TrainStage
-from headstart.study.plan import Plan, PlannedStage, make_plan
-from headstart.study.spec import read_study
-from headstart.study.words import duration, many
+from headstart.study.language.plan import Plan, PlannedStage, make_plan
+from headstart.study.language.spec import read_study
+from headstart.study.results.words import duration, many
 from headstart.tasks.task import patched_signature
 from headstart.text import listed
 

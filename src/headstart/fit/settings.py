@@ -254,7 +254,7 @@ class FitPlan(Spec):
 
 def _check_override(word: str, own: Collection[str]) -> None:
     """Raises: BadInput for a setting that would part the networks from the models beside them, or from what is said."""
-    from headstart.study.scales import MEASURES, nested, parse_override
+    from headstart.study.language.scales import MEASURES, nested, parse_override
 
     path, value = parse_override(word)
     first, *rest = path.split(".")

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headstart.checkpoints.folder import CONFIG, MODEL_FOLDER, WEIGHTS
+from headstart.checkpoints.own import BEFORE, OwnFields
+from headstart.checkpoints.spec import CheckpointSpec
 from headstart.data.layout import SOUNDS
 from headstart.data.letters import ALPHABETS
 from headstart.errors import BadInput
 from headstart.fit.settings import STARTED
-from headstart.models.checkpoints.folder import CONFIG, MODEL_FOLDER, WEIGHTS
-from headstart.models.checkpoints.own import BEFORE, OwnFields
-from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.models.model import ModelSpec
 from headstart.sequence import Signature
 from headstart.spec import read
 from headstart.stage import read_stage
 from headstart.stage.finished import open_stage
 from headstart.store import Store, publish, publish_json, seal
-from headstart.study import words
+from headstart.study.results import words
 from headstart.tasks import data_folder
 
 BYTES = 256

@@ -15,9 +15,9 @@ from headstart.models.model import ModelSpec
 from headstart.plugins import plugin_options
 from headstart.report.tables.model import Table
 from headstart.report.tables.scores import make_table
-from headstart.study import words
-from headstart.study.results import Results
-from headstart.study.statistics import LEVEL, detectable, mean, t_quantile
+from headstart.study.results import words
+from headstart.study.results.results import Results
+from headstart.study.results.statistics import LEVEL, detectable, mean, t_quantile
 from headstart.tasks.own import OwnFacts
 from headstart.tasks.task import Task
 from headstart.text import first_few, sentence

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from pydantic_core import PydanticCustomError
 from torch import Tensor, nn
 
+from headstart.checkpoints.like import with_like
 from headstart.errors import BadInput, OwnCall, flops_of
 from headstart.models.blocks import (
     Block,
@@ -19,7 +20,6 @@ from headstart.models.blocks import (
     feed_forward_flops,
     gpt2_start,
 )
-from headstart.models.checkpoints.like import with_like
 from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops, joined, spread, there
 from headstart.models.heads import Output, Pool, build_head, head_flops
 from headstart.models.kind import ModelKind

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from headstart.report.claims import Outcome, verdicts
-from headstart.study import words
-from headstart.study.results import Results
-from headstart.study.rows import ELSEWHERE, Row, on_other_machines, test_gap
-from headstart.study.statistics import LEVEL, Difference, corrected
+from headstart.study.results import words
+from headstart.study.results.results import Results
+from headstart.study.results.rows import ELSEWHERE, Row, on_other_machines, test_gap
+from headstart.study.results.statistics import LEVEL, Difference, corrected
 from headstart.text import sentence
 
 OUTCOME_VERBS: Mapping[Outcome, tuple[str, str]] = {

@@ -7,8 +7,8 @@ from typing import Any
 
 from headstart.report.content import Content, command
 from headstart.report.tables.model import markdown, text_table, to_markdown
-from headstart.study import words
-from headstart.study.statistics import LEVEL
+from headstart.study.results import words
+from headstart.study.results.statistics import LEVEL
 
 Item = tuple[str, str]
 """A question of the checklist, and its answer."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from headstart.study import words
-from headstart.study.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
-from headstart.study.results import Results
-from headstart.study.rows import ELSEWHERE, Row, difference_document, drawn, on_other_machines, scores_by_seed
-from headstart.study.statistics import (
+from headstart.study.language.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
+from headstart.study.results import words
+from headstart.study.results.results import Results
+from headstart.study.results.rows import ELSEWHERE, Row, difference_document, drawn, on_other_machines, scores_by_seed
+from headstart.study.results.statistics import (
     LEVEL,
     POWER,
     Difference,
@@ -25,7 +25,7 @@ from headstart.study.statistics import (
 )
 
 if TYPE_CHECKING:
-    from headstart.study.papers import Paper
+    from headstart.study.language.papers import Paper
 
 Outcome = Literal["holds", "the other way round", "does not hold", "undecided", "not measured"]
 OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold", "undecided", "not measured")

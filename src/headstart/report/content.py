@@ -17,16 +17,16 @@ from headstart.report.methods import methods, tried
 from headstart.report.tables.model import Table, markdown, to_markdown
 from headstart.report.tables.paper import ABSENT, beside
 from headstart.report.tables.scores import make_table, more_tables, pivot_table
-from headstart.study import words
-from headstart.study.files import SOURCE
-from headstart.study.results import Results
-from headstart.study.snapshot import Snapshot
+from headstart.study.language.files import SOURCE
+from headstart.study.paper.snapshot import Snapshot
+from headstart.study.results import words
+from headstart.study.results.results import Results
 from headstart.tasks import data_folder
 
 if TYPE_CHECKING:
     from headstart.store import Store
-    from headstart.study.plan import Plan
-    from headstart.study.spec import StudySpec
+    from headstart.study.language.plan import Plan
+    from headstart.study.language.spec import StudySpec
 
 Result = Mapping[str, Any]
 
@@ -112,8 +112,8 @@ def _run_here(checked: Iterable[Verdict]) -> list[Verdict]:
 def command(plan: Plan) -> str:
     """What makes the results again: the built-in study by its name where seeds, columns and axes alone were overridden,
     else the file beside the page, with the plugins whose sources lie beside it."""
-    from headstart.study.files import built_in_studies, short_name
-    from headstart.study.spec import read_study
+    from headstart.study.language.files import built_in_studies, short_name
+    from headstart.study.language.spec import read_study
 
     study = plan.study
     elsewhere = plan.data != data_folder(None) and any(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput
 from headstart.store import Damaged
-from headstart.study.collect import converged_at, curve
-from headstart.study.results import Results
-from headstart.study.rows import Row, Run
+from headstart.study.results.collect import converged_at, curve
+from headstart.study.results.results import Results
+from headstart.study.results.rows import Row, Run
 
 if TYPE_CHECKING:
     from headstart.store import Store
-    from headstart.study.plan import Plan
+    from headstart.study.language.plan import Plan
 
 Measure = Callable[["Plan", "Store", Run], float | None]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from headstart.models.outline import without_numbers
 from headstart.spec import flat
 from headstart.stage import TrainStage
-from headstart.study import words
-from headstart.study.results import Facts, Results
-from headstart.study.rows import Row
+from headstart.study.results import words
+from headstart.study.results.results import Facts, Results
+from headstart.study.results.rows import Row
 
 if TYPE_CHECKING:
     from torch import nn
 
     from headstart.models.mixers.mixer import MixerSpec
-    from headstart.study.plan import Plan, PlannedStage
+    from headstart.study.language.plan import Plan, PlannedStage
 
 Spec = Mapping[str, Any]
 

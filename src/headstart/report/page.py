@@ -18,16 +18,16 @@ from headstart.report.figures.style import FORMATS, Drawing
 from headstart.report.tables.model import Cell as TableCell
 from headstart.report.tables.model import Line, Table, to_csv, to_latex, to_markdown
 from headstart.store import Damaged, publish
-from headstart.study import words
-from headstart.study.files import SOURCE, publish_study
-from headstart.study.results import Results
-from headstart.study.rows import AMOUNTS, Point, Row
-from headstart.study.snapshot import Snapshot
+from headstart.study.language.files import SOURCE, publish_study
+from headstart.study.paper.snapshot import Snapshot
+from headstart.study.results import words
+from headstart.study.results.results import Results
+from headstart.study.results.rows import AMOUNTS, Point, Row
 from headstart.text import json_lines
 
 if TYPE_CHECKING:
     from headstart.store import Store
-    from headstart.study.plan import Cell, Plan, PlannedStage
+    from headstart.study.language.plan import Cell, Plan, PlannedStage
 
 TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("page.html", "style.css"))
 FORMS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}

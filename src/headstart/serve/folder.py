@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headstart.baselines import from_arrays, shapes
+from headstart.checkpoints.folder import CONFIG as CONFIG
+from headstart.checkpoints.folder import MODEL_FOLDER, Folder, Header, read_header
+from headstart.checkpoints.folder import WEIGHTS as WEIGHTS
 from headstart.data.archives import reading
 from headstart.errors import BadInput, nearest
-from headstart.models.checkpoints.folder import CONFIG as CONFIG
-from headstart.models.checkpoints.folder import MODEL_FOLDER, Folder, Header, read_header
-from headstart.models.checkpoints.folder import WEIGHTS as WEIGHTS
 from headstart.models.kind import DEFAULT
 from headstart.models.mixers import MIXERS
 from headstart.plugins import own_kinds, plugins_of, require_plugins

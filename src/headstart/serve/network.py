@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from headstart.checkpoints.folder import CONFIG, Header
 from headstart.errors import BadInput
-from headstart.models.checkpoints.folder import CONFIG, Header
 from headstart.models.encoders import there
 from headstart.models.heads import SequenceHead, pooled
 from headstart.models.model import ModelSpec, Network

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from headstart.checkpoints import SERIES
+from headstart.checkpoints.fields import Fields
+from headstart.checkpoints.source import revision_of
 from headstart.errors import BadInput
 from headstart.initial import SYMBOLS, symbol_tensor
-from headstart.models.checkpoints import SERIES
-from headstart.models.checkpoints.fields import Fields
-from headstart.models.checkpoints.source import revision_of
 from headstart.models.model import ModelSpec, model_length
 from headstart.models.norms import Tensors
 from headstart.parameters import LEAVES, MIXER, SelectsNothing, leaves, select

@@ -22,9 +22,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from headstart.checkpoints.source import forget_hub
+from headstart.checkpoints.spec import CheckpointSpec
 from headstart.errors import BadInput
-from headstart.models.checkpoints.source import forget_hub
-from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.models.kind import ModelField, model_class
 from headstart.models.model import ModelSpec
 from headstart.models.norms import Tensors

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from headstart.checkpoints import READERS, SERIES
+from headstart.checkpoints.folder import CONFIG, MODEL_FOLDER
+from headstart.checkpoints.known import KNOWN, KNOWN_SERIES, known_config
+from headstart.checkpoints.source import absent, download, find_folder, repositories, revision_of
 from headstart.errors import BadInput
-from headstart.models.checkpoints import READERS, SERIES
-from headstart.models.checkpoints.folder import CONFIG, MODEL_FOLDER
-from headstart.models.checkpoints.known import KNOWN, KNOWN_SERIES, known_config
-from headstart.models.checkpoints.source import absent, download, find_folder, repositories, revision_of
 from headstart.verbs.terminal import console, table
 
 if TYPE_CHECKING:
-    from headstart.models.checkpoints.fields import Fields
-    from headstart.models.checkpoints.read import Checkpoint
+    from headstart.checkpoints.fields import Fields
+    from headstart.checkpoints.read import Checkpoint
 
 SERIES_WORDS = ("MOMENT", "transf_depth")
 """What configs of models of series say that name no `model_type`."""
@@ -49,7 +49,7 @@ def is_checkpoint(what: str) -> bool:
 
 def list_checkpoints() -> None:
     """`headstart ls checkpoints`: those that are known by name, with their sizes and where they are."""
-    from headstart.models.checkpoints.read import fields_of
+    from headstart.checkpoints.read import fields_of
 
     rows = []
     for name in (*KNOWN, *KNOWN_SERIES):
@@ -66,7 +66,7 @@ def list_checkpoints() -> None:
 
 def show_checkpoint(what: str) -> None:
     """`headstart show MODEL`: the tensors that are used and left out, parts, sizes, declared licence and content."""
-    from headstart.models.checkpoints.spec import CheckpointSpec
+    from headstart.checkpoints.spec import CheckpointSpec
     from headstart.spec import read
 
     spec = read(CheckpointSpec, {"source": what}, "checkpoint")
@@ -134,7 +134,7 @@ def _blocks(name: str) -> str:
 
 def prepare_checkpoint(what: str) -> None:
     """`headstart prepare MODEL`: download what is not here, and read it once, so that a study opens it at once."""
-    from headstart.models.checkpoints.spec import CheckpointSpec
+    from headstart.checkpoints.spec import CheckpointSpec
     from headstart.spec import read
 
     folder: Path | None = find_folder(what)

@@ -12,20 +12,20 @@ from typing import Any, TypeVar
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from headstart.checkpoints.known import KNOWN, KNOWN_SERIES
+from headstart.checkpoints.source import weights_folder
 from headstart.errors import BadInput, nearest
 from headstart.limits import cores, in_words, memory
 from headstart.models import MODELS
-from headstart.models.checkpoints.known import KNOWN, KNOWN_SERIES
-from headstart.models.checkpoints.source import weights_folder
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
 from headstart.plugins import Plugin, load_class, load_plugins, own_kinds
 from headstart.plugins.kinds import PluginEntry
 from headstart.runner.machine import SLOW_BFLOAT16, choose_device, has_bfloat16, slow_precision
 from headstart.spec import Spec, read, set_path
-from headstart.study.budgets import Lack, lacking
-from headstart.study.plan import Plan
-from headstart.study.words import count
+from headstart.study.language.budgets import Lack, lacking
+from headstart.study.language.plan import Plan
+from headstart.study.results.words import count
 from headstart.tasks import TASKS, Task, TaskSpec, data_folder
 from headstart.text import many
 from headstart.verbs.terminal import console, hanging, table
@@ -46,7 +46,7 @@ def _with_settings(cls: type[S], name: str, overrides: Sequence[str], sort: str)
 
 def settings_of(name: str, overrides: Sequence[str], sort: str) -> dict[str, Any]:
     """The table of a study that `field=value` settings of a kind stand for."""
-    from headstart.study.scales import parse_override
+    from headstart.study.language.scales import parse_override
 
     fields: dict[str, Any] = {"kind": name}
     for word in overrides:
@@ -122,7 +122,7 @@ def check_one(
     plugins: Sequence[str] = (),
 ) -> None:
     """`headstart check WHAT`: a study is planned and fitted, a kind of anything is held to its contract."""
-    from headstart.study.files import built_in_studies, is_built_in
+    from headstart.study.language.files import built_in_studies, is_built_in
 
     loaded = load_plugins(plugins)
     if mixer is not None:

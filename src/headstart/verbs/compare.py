@@ -14,8 +14,8 @@ from headstart.errors import BadInput
 from headstart.plugins import load_plugins
 from headstart.report.tables.model import text_table, to_markdown
 from headstart.store import Store, publish, store_folder, store_of
-from headstart.study.compare import POOLED_NOTE, Section, compare_stages, compare_studies, gains, pooled
-from headstart.study.snapshot import read_snapshot
+from headstart.study.paper.compare import POOLED_NOTE, Section, compare_stages, compare_studies, gains, pooled
+from headstart.study.paper.snapshot import read_snapshot
 from headstart.text import json_lines
 from headstart.verbs.terminal import console, table
 

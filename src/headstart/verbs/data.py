@@ -70,7 +70,7 @@ def layout_of(flags: Mapping[str, Any], settings: Sequence[str] = ()) -> LayoutS
     """
     from headstart.data import LayoutSpec
     from headstart.spec import read
-    from headstart.study.scales import parse_override
+    from headstart.study.language.scales import parse_override
 
     options = {name: value for name, value in flags.items() if value is not None}
     fields = dict(options)

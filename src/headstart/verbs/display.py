@@ -15,10 +15,10 @@ from rich.text import Text
 
 from headstart.runner import events
 from headstart.store import DONE, Store
-from headstart.study.costs import Speed
-from headstart.study.estimate import Cost, TimeLeft
-from headstart.study.plan import Plan
-from headstart.study.words import duration
+from headstart.study.language.costs import Speed
+from headstart.study.language.estimate import Cost, TimeLeft
+from headstart.study.language.plan import Plan
+from headstart.study.results.words import duration
 from headstart.verbs.terminal import console
 
 PLAIN_EVERY = 10.0

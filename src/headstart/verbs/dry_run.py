@@ -12,11 +12,11 @@ from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device
 from headstart.stage import StageSpec, TrainStage
 from headstart.store import DONE
-from headstart.study.budgets import lacking
-from headstart.study.costs import Speed, speed_here
-from headstart.study.estimate import Cost, TimeLeft, measure
-from headstart.study.listing import states as stored_states
-from headstart.study.words import count, duration
+from headstart.study.language.budgets import lacking
+from headstart.study.language.costs import Speed, speed_here
+from headstart.study.language.estimate import Cost, TimeLeft, measure
+from headstart.study.results.listing import states as stored_states
+from headstart.study.results.words import count, duration
 from headstart.text import many
 from headstart.verbs.checks import print_absent
 from headstart.verbs.perform import scale_lines

@@ -22,7 +22,7 @@ from headstart.fit.source import read_source
 from headstart.plugins import load_plugins, own_networks, plugin_options
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory
 from headstart.store import store_folder
-from headstart.study import words
+from headstart.study.results import words
 from headstart.verbs.data import layout_of, print_card
 from headstart.verbs.predict import check_skops, export_estimator
 from headstart.verbs.terminal import console, hanging, writable_folder
@@ -161,8 +161,8 @@ def _train(fit: Fit, slots: int, threads: int) -> None:
     """Train with a progress display."""
     from headstart.report.tables.model import to_rich
     from headstart.report.tables.scores import make_table
-    from headstart.study.costs import speed_here
-    from headstart.study.estimate import survey
+    from headstart.study.language.costs import speed_here
+    from headstart.study.language.estimate import survey
     from headstart.verbs.display import watch
 
     assert fit.study is not None, "make_plan comes first"

@@ -18,13 +18,13 @@ from rich.text import Text
 from headstart.errors import BadInput, nearest
 from headstart.spec import read
 from headstart.store import Store, publish, store_folder
-from headstart.study.listing import COLUMNS, stage_rows
-from headstart.study.words import count, duration
+from headstart.study.results.listing import COLUMNS, stage_rows
+from headstart.study.results.words import count, duration
 from headstart.verbs.data import show_file
 from headstart.verbs.terminal import check_replaceable, console, table, writable_file
 
 if TYPE_CHECKING:
-    from headstart.study.costs import StudyCost
+    from headstart.study.language.costs import StudyCost
 
 WIDE = 120
 """Columns of a terminal from which on a list of studies has room for their questions."""
@@ -111,8 +111,8 @@ def _checkpoints() -> None:
 
 def _studies(store: str | None, data: str | None) -> None:
     """One line per study and scale, for the data at hand. Time: of one core, by finished stages if there are."""
-    from headstart.study.costs import speed_here, speed_of, study_costs
-    from headstart.study.files import built_in_studies, short_name, title_of
+    from headstart.study.language.costs import speed_here, speed_of, study_costs
+    from headstart.study.language.files import built_in_studies, short_name, title_of
     from headstart.tasks import data_folder
 
     folder = data_folder(data)
@@ -190,7 +190,7 @@ def print_one(
     if re.fullmatch(r"[0-9a-f]{4,16}", what):
         return _show_stage(Store(store_folder(store)), what)
     from headstart.models.mixers import MIXERS
-    from headstart.study.files import built_in_studies, is_built_in, short_name
+    from headstart.study.language.files import built_in_studies, is_built_in, short_name
 
     if is_built_in(what) and not overrides and what not in _task_names():
         return _show_study(what)
@@ -216,7 +216,7 @@ def print_one(
         raise BadInput(f"show: {what!r} is a key of a study; `headstart show {head}` prints all keys of {head}")
     if os.path.splitext(what)[1]:  # before the names of sections: those import torch
         return show_file(what, {}, overrides)
-    from headstart.study.reference import section_names
+    from headstart.study.language.reference import section_names
 
     if what in section_names():
         return _show_keys(what)
@@ -329,7 +329,7 @@ def _show_mixer(name: str) -> None:
 
 def _show_keys(name: str, overrides: Sequence[str] = ()) -> None:
     """The keys of a table of a study, or of a kind: type, default and what each does. overrides: settings of a task."""
-    from headstart.study.reference import inline_toml, sections_named
+    from headstart.study.language.reference import inline_toml, sections_named
 
     out = console()
     if overrides:
@@ -345,7 +345,7 @@ def _show_keys(name: str, overrides: Sequence[str] = ()) -> None:
 
 
 def _show_study(name: str) -> None:
-    from headstart.study.files import study_path, study_text
+    from headstart.study.language.files import study_path, study_text
 
     path = study_path(name)
     out = console()

@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 def study_names(incomplete: str) -> list[str]:
     """Built-in studies that begin so, for the completion of a shell."""
-    from headstart.study.files import built_in_studies
+    from headstart.study.language.files import built_in_studies
 
     return [name for name in built_in_studies() if name.startswith(incomplete)]
 

@@ -27,14 +27,14 @@ from headstart.runner.perform import perform
 from headstart.runner.ranks import check_ranks, follows
 from headstart.spec import digest
 from headstart.store import Store, publish
-from headstart.study.columns import side_by_side
-from headstart.study.costs import speed_here
-from headstart.study.estimate import probes
-from headstart.study.files import publish_study
-from headstart.study.plan import Plan
-from headstart.study.results import Results
-from headstart.study.scales import stand_in_told, stand_ins_told
-from headstart.study.snapshot import Snapshot, only_run, read_snapshot, take_snapshot
+from headstart.study.language.costs import speed_here
+from headstart.study.language.estimate import probes
+from headstart.study.language.files import publish_study
+from headstart.study.language.plan import Plan
+from headstart.study.language.scales import stand_in_told, stand_ins_told
+from headstart.study.paper.snapshot import Snapshot, only_run, read_snapshot, take_snapshot
+from headstart.study.results.columns import side_by_side
+from headstart.study.results.results import Results
 from headstart.text import escaped, json_lines, many
 from headstart.tracking import Tracking
 from headstart.verbs.checks import prepared_with_bar, print_precision

@@ -13,7 +13,7 @@ from headstart.data import Sequences
 from headstart.sequence import IGNORE
 from headstart.serve.config import NETWORK, Drift
 from headstart.serve.model import Served
-from headstart.study import words
+from headstart.study.results import words
 from headstart.text import first_few
 
 _COUNT = re.compile(r"^[\d,]+ |(?<=^in )[\d,]+ (?=rows)")

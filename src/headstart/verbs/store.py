@@ -16,8 +16,8 @@ from headstart.store import DONE, Store, store_folder
 from headstart.store.cleaning import Contents, read_contents
 from headstart.store.files import canonical, damages
 from headstart.store.tensors import damaged_files
-from headstart.study.listing import stage_rows
-from headstart.study.words import measure
+from headstart.study.results.listing import stage_rows
+from headstart.study.results.words import measure
 from headstart.verbs.terminal import check_replaceable, console, study_files, table, writable_file
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _problems(store: Store, name: str) -> Iterator[str]:
 def pack_study(study: Study, file: str) -> None:
     """Write the finished stages of a study into a file, with the study itself."""
     from headstart.store.packing import MANIFEST, pack
-    from headstart.study.files import to_toml
+    from headstart.study.language.files import to_toml
 
     path, store, out = writable_file("-o", file), study.store, console()
     check_replaceable("-o", path, [MANIFEST], study_files(study), store.root)
@@ -197,8 +197,8 @@ def _reached(contents: Contents, studies: Sequence[str], settings: dict[str, Any
 
 
 def _scales(word: str) -> list[str | None]:
-    from headstart.study.files import study_path, table_of
-    from headstart.study.scales import with_bases
+    from headstart.study.language.files import study_path, table_of
+    from headstart.study.language.scales import with_bases
 
     path = study_path(word)
     return list(with_bases(table_of(path), path).get("scales", {})) or [None]

@@ -54,14 +54,14 @@ def _read_model(path: Path) -> object:
 
 
 def _read_checkpoint(path: Path) -> object:
-    from headstart.models.checkpoints.read import read_checkpoint
+    from headstart.checkpoints.read import read_checkpoint
 
     checkpoint = read_checkpoint(path)
     return [*checkpoint.tensors()]
 
 
 def _read_results(path: Path) -> object:
-    from headstart.study.snapshot import read_snapshot
+    from headstart.study.paper.snapshot import read_snapshot
 
     return read_snapshot([path])
 

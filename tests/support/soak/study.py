@@ -16,8 +16,8 @@ from headstart.runner.events import Failed
 from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
 from headstart.store import Store
-from headstart.study.plan import make_plan
-from headstart.study.spec import read_study
+from headstart.study.language.plan import make_plan
+from headstart.study.language.spec import read_study
 
 STUDY: dict[str, Any] = {
     "name": "soak",

@@ -24,7 +24,7 @@ from headstart.report.figures.style import (
     plain,
 )
 from headstart.report.figures.trained import PANELS, POINTS, Trained, TrainedColumn, block_name, some
-from headstart.study import words
+from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

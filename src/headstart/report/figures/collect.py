@@ -26,13 +26,13 @@ from headstart.report.figures.style import Drawing
 from headstart.report.figures.sweep import along_axis, numeric_axes, sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
 from headstart.store import Damaged, Store
-from headstart.study.collect import undamaged
-from headstart.study.results import Results
-from headstart.study.rows import Row
+from headstart.study.results.collect import undamaged
+from headstart.study.results.results import Results
+from headstart.study.results.rows import Row
 
 if TYPE_CHECKING:
-    from headstart.study.plan import Plan
-    from headstart.study.snapshot import Snapshot
+    from headstart.study.language.plan import Plan
+    from headstart.study.paper.snapshot import Snapshot
     from headstart.tasks import Task
 
 TRAINED = {

@@ -24,7 +24,7 @@ from headstart.report.figures.style import (
     name_ticks,
 )
 from headstart.report.figures.trained import TrainedColumn, some
-from headstart.study import words
+from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

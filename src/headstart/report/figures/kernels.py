@@ -12,7 +12,7 @@ import numpy as np
 
 from headstart.report.figures.style import APART, DASHES, Drawing, across, canvas, dashed, entry, legend
 from headstart.report.figures.trained import PANELS, POINTS, TrainedColumn, block_name, some
-from headstart.study import words
+from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

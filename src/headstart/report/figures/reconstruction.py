@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headstart.report.figures.style import Look, bare, canvas, legend, plain
-from headstart.study import words
+from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,16 +23,16 @@ from headstart.report.figures.style import (
 )
 from headstart.report.figures.trained import file_name
 from headstart.report.tables.scores import ON_VALIDATION
-from headstart.study import words
-from headstart.study.results import Results
-from headstart.study.rows import Point, Row
-from headstart.study.statistics import Estimate
+from headstart.study.results import words
+from headstart.study.results.results import Results
+from headstart.study.results.rows import Point, Row
+from headstart.study.results.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from headstart.study.spec import MarkSpec
+    from headstart.study.language.spec import MarkSpec
 
 
 def swept(results: Results, column: str) -> list[str]:

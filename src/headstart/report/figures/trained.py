@@ -14,16 +14,16 @@ from headstart.errors import BadInput
 from headstart.report.figures.style import Drawing
 from headstart.spec import digest
 from headstart.store import Damaged
-from headstart.study import words
+from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from headstart.analysis.stages import Opened
     from headstart.store import Store
-    from headstart.study.plan import Plan
-    from headstart.study.results import Results
-    from headstart.study.rows import Row, Run
+    from headstart.study.language.plan import Plan
+    from headstart.study.results.results import Results
+    from headstart.study.results.rows import Row, Run
     from headstart.tasks import Task, TaskSpec
 
 PANELS, POINTS = 6, 256

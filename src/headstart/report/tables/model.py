@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.guard import guarded
-from headstart.study import words
-from headstart.study.papers import COUNTS, SECONDS
-from headstart.study.rows import AMOUNTS, Row
-from headstart.study.statistics import Difference, Estimate, detectable
+from headstart.study.language.papers import COUNTS, SECONDS
+from headstart.study.results import words
+from headstart.study.results.rows import AMOUNTS, Row
+from headstart.study.results.statistics import Difference, Estimate, detectable
 from headstart.text import broken, column_widths, listed
 
 if TYPE_CHECKING:

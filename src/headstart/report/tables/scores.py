@@ -21,14 +21,14 @@ from headstart.report.tables.model import (
     score_name,
     table_of,
 )
-from headstart.study import words
-from headstart.study.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
-from headstart.study.results import Average, Results
-from headstart.study.rows import ELSEWHERE, MORE, Point, Row, best_rows, on_other_machines
-from headstart.study.statistics import PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
+from headstart.study.language.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
+from headstart.study.results import words
+from headstart.study.results.results import Average, Results
+from headstart.study.results.rows import ELSEWHERE, MORE, Point, Row, best_rows, on_other_machines
+from headstart.study.results.statistics import PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
 
 if TYPE_CHECKING:
-    from headstart.study.plan import Plan
+    from headstart.study.language.plan import Plan
 
 ON_VALIDATION = "Every choice was made on validation; test is only shown."
 SCORES = ("train", "test", "last_train", "last_test")

@@ -1,0 +1,52 @@
+"""What validation chooses in a study, which axes each arm has, and where a setting is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headstart.study.language.scales import VARIANTS, names_of, set_by
+from headstart.study.language.spec import StudySpec
+
+
+def chosen_axes(study: StudySpec) -> tuple[str, ...]:
+    """`report.choose`, or every axis but seed and those of the model: what is compared is reported side by side."""
+    if study.report.choose is not None:
+        return study.report.choose
+    return tuple(path for path in study.axes if path != "seed" and "model" not in path.split(".")[:2])
+
+
+def axes_of(study: StudySpec, arm: str) -> dict[str, list[Any]]:
+    """The axes that an arm's runs go through. One that lists seeds has those alone, of them that the axis has; one
+    without validation, where nothing can choose, has the value alone that it sets itself."""
+    table, axes = study.arms[arm], {path: list(values) for path, values in study.axes.items()}
+    task = {**table.get("task", {}), **table.get(study.reported, {}).get("task", {})}
+    if not task.get("validation", 1):
+        axes |= {path: [value] for path in axes if (value := _inner(table, path.split("."))) is not None}
+    if isinstance(own := table.get("seed"), list):
+        axes["seed"] = [seed for seed in study.axes.get("seed", own) if seed in own]
+    return axes
+
+
+def place_of(study: StudySpec, arm: str, column: str, setting: str) -> str:
+    """Where a setting of a stage is written; empty where it is nowhere."""
+    for axis, values in study.axes.items():
+        if set_by(study.stages, axis, values, setting):
+            return f"axes.{axis}"
+    path = setting.partition(".")[2]
+    bundle = study.columns.get(column, {})
+    sources = {f"arms.{arm}": study.arms.get(arm, {})}
+    for variant in names_of(sources[f"arms.{arm}"].get("variant", ())):
+        sources[f"columns.{column}.{VARIANTS}.{variant}"] = bundle.get(VARIANTS, {}).get(variant, {})
+    for name, table in {**sources, f"columns.{column}": bundle, "stages": study.stages}.items():
+        for inner in (setting, path) if name != "stages" else (setting,):
+            if path and _inner(table, inner.split(".")) is not None:
+                return f"{name}.{inner}"
+    return ""
+
+
+def _inner(table: Any, keys: Sequence[str]) -> Any:
+    """What the tables in a table hold under these keys; None where that is nothing."""
+    if not keys:
+        return table
+    return _inner(table.get(keys[0]), keys[1:]) if isinstance(table, Mapping) else None

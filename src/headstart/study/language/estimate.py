@@ -1,0 +1,252 @@
+"""What a plan costs, whether each of its stages fits its task, and how long a run of it still takes."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from headstart.errors import BadInput
+from headstart.plugins import plugins_of
+from headstart.runner.events import Event, Failed, Finished, Progress, Skipped, Started, StepTime, Stopped, Timed
+from headstart.runner.job import Runtime
+from headstart.runner.perform import time_steps
+from headstart.spec import digest
+from headstart.stage import Size, StageSpec, TrainStage
+from headstart.study.language.budgets import Outlines
+from headstart.study.language.costs import Speed
+from headstart.study.language.plan import Plan, PlannedStage
+
+PROBING = 30.0
+"""Seconds that the probes of all kinds may take, as predicted."""
+PROBE_STEPS = 15
+"""Steps that a probe takes."""
+_BYTES, _TRAINED = 4, 12
+"""Bytes of a parameter, and how many more of one that is trained: gradient and two moments in single precision."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost(Size):
+    """What one stage would do, as `Size` says.
+
+    kind: stages of one kind take steps of equal length.
+    time: of a step and of scoring a unit, where they have been measured.
+    """
+
+    planned: PlannedStage
+    kind: str
+    time: StepTime | None = None
+
+    def seconds_at(self, speed: Speed) -> tuple[float, float]:
+        """Of all steps with their evaluations, and of the scores at the end: as measured, else at this speed."""
+        if self.once:
+            passes = speed.seconds(0, self.once * self.unit_flops) if self.time is None else self.once * self.time.unit
+            return passes + speed.seconds(self.steps, 0), 0.0
+        if self.time is not None:
+            return self.steps * self.time.step + self.evaluated * self.time.unit, self.scored * self.time.unit
+        training = speed.seconds(self.steps, self.flops + self.evaluated * self.unit_flops)
+        return training, speed.seconds(0, self.scored * self.unit_flops)
+
+
+def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
+    """Fit every distinct stage to its task, without training it and without drawing its weights.
+
+    No data are needed where the spec tells their sizes; stages whose sizes only the data know are left out.
+    outlines: those of an earlier plan with the same data folder, which know what it fitted.
+    Raises: BadInput naming the place in the study of the model, parts, batch or task that do not fit.
+    """
+    outlines, out = outlines or Outlines(plan.data), []
+    known: dict[Hashable, tuple[str, Size | None]] = {}
+    for planned in plan.every_stage.values():
+        try:
+            key = _shared(planned.spec)
+            if key not in known:
+                known[key] = _kind(planned.spec), outlines.size(planned.spec)
+            kind, size = known[key]
+            if size is not None:
+                _refuse_what_exceeds_memory(planned.spec, size)
+                out.append(Cost(planned=planned, kind=kind, **vars(size)))
+        except BadInput as error:
+            raise BadInput(plan.as_written(planned, f"{planned.name}.{error}")) from None
+    return out
+
+
+def measure(
+    costs: Sequence[Cost], runtime: Runtime, speed: Speed, done: Collection[str] = ()
+) -> tuple[list[Cost], Speed]:
+    """The costs, with steps of their kinds timed as the run would take them: in as many workers at a time.
+
+    The speed is what the kinds that were timed say of those that were not. done: identities of finished stages, for
+    which nothing is timed.
+    """
+    left = [cost for cost in costs if cost.planned.identity not in done]
+    if not left:
+        return list(costs), speed
+    times = time_steps(probes(left, speed, max(runtime.workers, 1)), runtime)
+    timed = [replace(cost, time=times.get(cost.kind)) for cost in costs]
+    ratios = {
+        cost.kind: sum(cost.seconds_at(speed)) / sum(replace(cost, time=None).seconds_at(speed))
+        for cost in timed
+        if cost.time is not None
+    }
+    return timed, speed.slower(median(ratios.values())) if ratios else speed
+
+
+def probes(costs: Iterable[Cost], speed: Speed, slots: int) -> dict[str, TrainStage]:
+    """One stage of each kind to be timed: those that take longest first, as many as fit into PROBING seconds.
+
+    Stages with code of a person's own are left out: a worker compares that code with its digest job by job.
+    """
+    longest: dict[str, float] = defaultdict(float)
+    specs, steps = {}, {}
+    for cost in costs:
+        if cost.steps and not plugins_of([cost.planned.spec]):
+            seconds = sum(cost.seconds_at(speed))
+            longest[cost.kind] += seconds
+            assert isinstance(cost.planned.spec, TrainStage), "only what is trained has steps"
+            specs[cost.kind], steps[cost.kind] = cost.planned.spec, 1 + PROBE_STEPS * seconds / cost.steps
+    spent, out = 0.0, {}
+    for kind in sorted(specs, key=lambda kind: -longest[kind]):
+        if spent + steps[kind] / slots <= PROBING:
+            spent += steps[kind] / slots
+            out[kind] = specs[kind]
+    return out
+
+
+def _shared(spec: StageSpec | None) -> Hashable:
+    """Equal for stages of one plan that hold the very same tables: they differ in nothing but their seeds."""
+    if spec is None:
+        return None
+    return tuple(id(value) for name, value in spec if name not in ("seed", "parent")), _shared(spec.parent)
+
+
+def _kind(spec: StageSpec) -> str:
+    """Equal for stages whose steps take equally long, however many they are and whatever they start from."""
+    document = spec.document()
+    if not isinstance(spec, TrainStage):
+        return digest(document)
+    optim = {"batch_size": spec.optim.batch_size, "precision": spec.optim.precision}
+    return digest({name: document[name] for name in ("task", "model", "objective", "trainable")} | optim)
+
+
+def _refuse_what_exceeds_memory(spec: StageSpec, size: Size) -> None:
+    if _BYTES * size.parameters + _TRAINED * size.trainable > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+        raise spec.too_large()
+
+
+ENOUGH = 60.0
+"""Seconds of measured training after which an estimate is given in any case."""
+LEAST, SHARE = 5.0, 0.02
+"""Seconds of measured training, and the share of all work that they are, from which on an estimate is given."""
+_PRIOR = 2.0  # seconds of training for which the steps of other kinds count, where those of one kind are few
+
+
+class TimeLeft:
+    """Follows the events of a run. Its costs are in seconds of this machine as far as they are known beforehand.
+
+    chains: identities of stages that follow each other. slots: stages at a time. The first steps of each stage are
+    left out: they are slower.
+    """
+
+    def __init__(
+        self,
+        costs: Iterable[Cost],
+        chains: Iterable[Sequence[str]],
+        slots: int,
+        speed: Speed,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.costs = {cost.planned.identity: cost for cost in costs}
+        self._chains, self._slots = {tuple(chain) for chain in chains}, max(slots, 1)
+        self._speed, self._clock = speed, clock
+        self._steps: dict[str, int] = {}  # steps done of stages that run
+        self._over: set[str] = set()
+        self._marks: dict[str, tuple[float, int]] = {}  # when the steps up to there had been counted
+        self._sums: dict[str, tuple[float, float]] = {}  # kind -> seconds that were measured, and that were predicted
+        self._free: list[float] = []  # since when slots are free
+        self._began: dict[str, tuple[float, int]] = {}  # when the slot of a stage got free, and its first step
+        self._pauses: list[float] = []  # seconds that stages took besides their steps, to begin with
+
+    def follow(self, event: Event) -> None:
+        """Take an event of the run into account."""
+        identity, now = event.identity, self._clock()
+        if isinstance(event, Timed):
+            self.costs = {
+                key: replace(cost, time=event.time) if cost.kind == identity else cost
+                for key, cost in self.costs.items()
+            }
+        elif identity not in self.costs:
+            return
+        elif isinstance(event, Started):
+            self._steps[identity] = event.step
+            self._slots = max(self._slots, len(self._steps))  # a stack holds more than one
+            self._began[identity] = (self._free.pop(0) if self._free else now, event.step)
+        elif isinstance(event, Progress):
+            before = self._marks.get(identity)
+            self._steps[identity] = event.step
+            self._marks[identity] = (now, event.step)
+            if before is not None and event.step == before[1]:
+                return  # features of frozen layers, which come before the first step
+            if before is not None:
+                self._count(identity, now - before[0], (event.step - before[1]) * self._step(identity))
+            elif identity in self._began and self.costs[identity].kind in self._sums:
+                began, first = self._began.pop(identity)
+                steps = (event.step - first) * self._step(identity) * self._ratio(identity, 1.0)
+                self._pauses.append(max(now - began - steps, 0.0))
+        elif isinstance(event, (Finished, Skipped, Failed, Stopped)):
+            if isinstance(event, Finished) and identity in self._marks:
+                self._count(identity, now - self._marks[identity][0], self._seconds(identity)[1])
+            self._marks.pop(identity, None)
+            if self._steps.pop(identity, None) is not None:
+                self._free.append(now)
+            if not isinstance(event, Stopped):
+                self._over.add(identity)
+
+    def seconds(self) -> float | None:
+        """Until the run is over, or None while too little of it has been measured."""
+        if self._over >= self.costs.keys():
+            return 0.0
+        measured, predicted = (sum(sums[i] for sums in self._sums.values()) for i in range(2))
+        whole = sum(sum(self._seconds(identity)) for identity in self.costs)
+        if measured < LEAST or not predicted or (measured < ENOUGH and predicted < SHARE * whole):
+            return None
+        ratio = measured / predicted
+        rest = {identity: self._rest(identity, ratio) for identity in self.costs if identity not in self._over}
+        return self._schedule(rest, sum(self._pauses) / max(len(self._pauses), 1))
+
+    def predicted(self) -> float:
+        """Seconds of the whole run, as far as they are known before it."""
+        return self._schedule({identity: sum(self._seconds(identity)) for identity in self.costs}, 0.0)
+
+    def _schedule(self, rest: Mapping[str, float], pause: float) -> float:
+        """Seconds until the last slot is free, where each next stage takes the first slot that is free."""
+        slots = [0.0] * self._slots
+        for identity in sorted(rest, key=lambda identity: identity not in self._steps):  # those that run come first
+            seconds = rest[identity] + (0.0 if identity in self._marks else pause)
+            heapq.heapreplace(slots, slots[0] + seconds)
+        return max(*slots, *(sum(rest.get(identity, 0.0) for identity in chain) for chain in self._chains), 0.0)
+
+    def _seconds(self, identity: str) -> tuple[float, float]:
+        return self.costs[identity].seconds_at(self._speed)
+
+    def _step(self, identity: str) -> float:
+        return self._seconds(identity)[0] / max(self.costs[identity].steps, 1)
+
+    def _count(self, identity: str, measured: float, predicted: float) -> None:
+        kind = self.costs[identity].kind
+        before = self._sums.get(kind, (0.0, 0.0))
+        self._sums[kind] = (before[0] + measured, before[1] + predicted)
+
+    def _rest(self, identity: str, ratio: float) -> float:
+        """Seconds that the stage still takes: as others of its kind did, and as all did where those are few."""
+        steps = max(self.costs[identity].steps - self._steps.get(identity, 0), 0)
+        return (steps * self._step(identity) + self._seconds(identity)[1]) * self._ratio(identity, ratio)
+
+    def _ratio(self, identity: str, ratio: float) -> float:
+        """How many times longer than predicted stages of its kind took."""
+        measured, predicted = self._sums.get(self.costs[identity].kind, (0.0, 0.0))
+        return (measured + _PRIOR * ratio) / (predicted + _PRIOR)

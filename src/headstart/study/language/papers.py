@@ -1,0 +1,352 @@
+"""A paper's cells and claims as data: what its table prints, what kind of number each is, and what it says of them.
+
+The files stand in `studies/papers/NAME.toml`. A cell is transcribed, never computed anew; where it does not agree
+with others of its paper, the cell stays as printed and says so (`erratum`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PrivateAttr
+
+from headstart.errors import BadInput
+from headstart.spec import Spec, read
+from headstart.study.language.files import studies_folder, table_of, tables_in
+from headstart.study.language.scales import check_known
+
+Quantity = Literal[
+    "test",
+    "train",
+    "last_train",
+    "last_test",
+    "last_gap",
+    "reach",
+    "fit",
+    "converge",
+    "parent_left",
+    "kernel_narrowing",
+    "kernel_spread",
+    "kernel_rows",
+    "epoch_seconds",
+    "parent_epoch_seconds",
+    "parameters",
+    "trained",
+    "converge_speedup",
+    "epoch_speedup",
+]
+"""What a claim may be of."""
+QUANTITIES = {
+    "val": "val",
+    "test": "test",
+    "train": "train",
+    "last_train": "train at the last step",
+    "last_val": "val at the last step",
+    "last_test": "test at the last step",
+    "last_gap": "train less test at the last step",
+    "reach": "steps to match",
+    "fit": "steps to fit the training data as well",
+    "converge": "steps to converge",
+    "parent_left": "share of the parent stage left when it had converged",
+    "kernel_narrowing": "positions that the kernels' mean distance is below that at the start",
+    "kernel_spread": "spread of the kernels' decay between blocks, above that at the start",
+    "kernel_rows": "height of the kernels at whole rows of the image, above that at the start",
+    "epoch_seconds": "seconds per epoch of the last stage",
+    "parent_epoch_seconds": "seconds per epoch of its parent stages",
+    "parameters": "parameters",
+    "trained": "trained parameters",
+    "converge_speedup": "times fewer steps to converge",
+    "epoch_speedup": "times fewer seconds per epoch",
+}
+"""What can be reported of a row, and how it is called; where nothing is said, it is at the best weights."""
+MATCHES = ("reach", "fit")
+"""Of these, steps to a score of the arm that is to be matched."""
+MEASURES = ("parent_left", "kernel_narrowing", "kernel_spread", "kernel_rows")
+"""Of these, what `report.measures` reads from a store, only where a claim asks for it."""
+SCORES = ("test", "train", "last_train", "last_test", "last_gap")
+"""Quantities in the unit of a score."""
+SECONDS = ("epoch_seconds", "parent_epoch_seconds")
+"""Quantities of time, which belong to a machine."""
+STEPS = ("reach", "fit", "converge")
+"""Quantities that count steps."""
+COUNTS = ("parameters", "trained")
+"""Quantities that count numbers of the model, all of them or those that learn."""
+SPEEDUPS: dict[str, Quantity] = {"converge_speedup": "converge", "epoch_speedup": "epoch_seconds"}
+"""How many times as much of another quantity the arm has that the study compares with."""
+OWN_UNITS = (*COUNTS, *SECONDS, *SPEEDUPS)
+"""Quantities that stand in no unit of a score."""
+AVERAGE = "average"
+"""The column that is the mean over the others."""
+
+Side = str | tuple[str, str]
+"""An arm, or two: what the first has more than the second."""
+Pair = Annotated[tuple[str, str], BeforeValidator(lambda pair: tuple(pair) if isinstance(pair, list) else pair)]
+Term = tuple[int, str, str]
+"""Sign, arm, column: what is added or taken away."""
+
+
+class Claim(Spec):
+    """`higher` has more of `quantity` than `lower`, on each of `columns` (empty: on all of the study).
+
+    Two arms in a list stand for what the first has more than the second, so that gains can be held against gains.
+    pairs: two columns each, in place of `columns`: the first holds more than the second (`higher` alone: the arm's own
+    score; with `lower`: its lead). within: the claim is that both are as good, to this margin (a share, 0.02 for two
+    points). than: a number in place of `lower`; no score on stand-in data is held against it. premise: two arms, of
+    which the first has to be above the second: where there is no gain, nothing can be said of what carries it, nor of
+    a lag that shrinks where there is none; such a claim is undecided, as is one of likeness without a premise where no
+    arm is clearly above a guess. relative: of each column, what `higher` has more
+    than `lower` is counted in shares of the score of `lower`. at: settings of the sweep, in place of those that
+    validation chose. Without `higher` it is told and not checked.
+    """
+
+    says: str = Field(min_length=1)
+    higher: Side | None = None
+    lower: Side | None = None
+    columns: tuple[str, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    quantity: Quantity = "test"
+    within: float | None = Field(default=None, gt=0)
+    than: float | None = None
+    premise: Pair | None = None
+    relative: bool = False
+    at: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms that are compared, each once."""
+        return tuple(dict.fromkeys([*(arm for _, arm in self._sides()), *(self.premise or ())]))
+
+    @property
+    def compares(self) -> str:
+        """The two sides in words (`full less scratch`)."""
+        both = [side for side in (self.higher, self.lower) if side is not None]
+        sides = [side if isinstance(side, str) else " less ".join(side) for side in both]
+        sides += [f"{self.than:g}"] if self.than else []
+        text = " less ".join(f"({side})" if len(sides) > 1 and " " in side else side for side in sides)
+        return f"{text} in shares of {self.lower}" if self.relative else text
+
+    def terms(self, column: str, other: str | None = None) -> Iterator[Term]:
+        """What makes the difference on a column, or on one less the other."""
+        for sign, arm in self._sides():
+            yield sign, arm, column
+            if other is not None:
+                yield -sign, arm, other
+
+    def _sides(self) -> Iterator[tuple[int, str]]:
+        for sign, side in ((1, self.higher), (-1, self.lower)):
+            if side is not None:
+                first, *second = (side,) if isinstance(side, str) else side
+                yield sign, first
+                yield from ((-sign, arm) for arm in second)
+
+
+def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], location: str) -> None:
+    """A claim that is checked names two sides, or one and pairs of columns, of arms and columns that there are.
+
+    Empty `arms` or `columns` stand for any. Raises: BadInput naming the place, the value and the way out.
+    """
+    other = claim.lower is not None or bool(claim.pairs) or claim.than is not None
+    if claim.higher is None and (other or claim.within or claim.at):
+        raise BadInput(f"{location}: name 'higher' too: without it a claim is only told")
+    if claim.higher is not None and not other:
+        raise BadInput(
+            f"{location}: name both 'higher' and 'lower', or neither (or 'higher' and 'pairs' of columns, or "
+            "'higher' and a number that it is more 'than')"
+        )
+    if claim.than is not None and (claim.lower is not None or claim.pairs):
+        raise BadInput(f"{location}: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out")
+    if claim.premise and (claim.lower is None or claim.pairs):
+        raise BadInput(
+            f"{location}: 'premise' belongs to a claim with 'higher' and 'lower' and without 'pairs'; leave it out"
+        )
+    if claim.relative and not (isinstance(claim.higher, str) and isinstance(claim.lower, str)):
+        raise BadInput(f"{location}: 'relative' is the gain of one arm over one other; name both, or leave it out")
+    if claim.relative and (claim.within or claim.quantity not in SCORES):
+        raise BadInput(
+            f"{location}: 'relative' is for gains in scores ({', '.join(SCORES)}) without 'within'; leave it out"
+        )
+    if claim.at and claim.quantity not in SCORES:
+        raise BadInput(
+            f"{location}: 'at' is for scores ({', '.join(SCORES)}); {claim.quantity!r} is read at the chosen "
+            "settings alone, so leave one of them out"
+        )
+    if claim.pairs and claim.columns:
+        raise BadInput(f"{location}: 'pairs' are columns already; leave 'columns' out")
+    for key, side in (("higher", claim.higher), ("lower", claim.lower), ("premise", claim.premise)):
+        for arm in (side,) if isinstance(side, str) else side or ():
+            check_known(arm, arms or [arm], f"{location}.{key}")
+    for key, names in (("columns", claim.columns), ("pairs", [name for pair in claim.pairs for name in pair])):
+        for column in names:
+            check_known(column, columns or [column], f"{location}.{key}")
+
+
+def made_of(column: str, base: str) -> bool:
+    """A column of a table is the study's column `base`, or one of several that an axis made of it."""
+    return column == base or column.startswith(f"{base} ")
+
+
+def base_of(column: str, bases: Iterable[str]) -> str:
+    """The study's own name of a column, of those that are known; its first word where none fits."""
+    return max((base for base in bases if made_of(column, base)), key=len, default=column.split(" ")[0])
+
+
+CellKind = Literal["measured", "quoted", "diverged", "infeasible", "at chance", "not reported", "not reached", "range"]
+Metric = Literal["accuracy", "r2"]
+Unit = Literal["share", "percent"]
+
+_NUMBER = re.compile(
+    r"(?P<value>[+−-]?\d+(?:\.\d+)?)"
+    r"(?:\s*[×x]\s*10\^(?P<power>\d+))?"
+    r"(?:\s*(?P<time>s|m|min))?"
+    r"(?P<count>[KM])?"
+    r"(?:\s*±\s*(?P<sem>\d+(?:\.\d+)?))?"
+    r"(?:\s*\([+−-]\d+(?:\.\d+)?\))?"  # a gain over another cell, which its text keeps
+    r"(?:\s*[%×])?"
+    r"\s*(?:†|\[†\])?"
+)
+_COUNT = {"K": 1e3, "M": 1e6}
+
+
+def _table(key: str) -> BeforeValidator:
+    """A plain text is short for a table of this one key."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
+
+
+class PaperCell(Spec):
+    """A cell: `text` as printed; `kind`: left out, the row's; `erratum`: what the printed cell does not agree with."""
+
+    text: str = Field(min_length=1)
+    kind: CellKind | None = None
+    erratum: str = ""
+    _number: tuple[float | None, float | None] = PrivateAttr((None, None))
+
+    @property
+    def value(self) -> float | None:
+        """As a share or as steps, None where none is printed."""
+        return self._number[0]
+
+    @property
+    def sem(self) -> float | None:
+        """The standard error of the value, None where none is printed."""
+        return self._number[1]
+
+
+class PaperHead(Spec):
+    """A column's heading as printed. `metric` and `unit`: left out, the table's."""
+
+    head: str = Field(min_length=1)
+    metric: Metric | None = None
+    unit: Unit | None = None
+
+
+class PaperRow(Spec):
+    """A row: `row` is its printed label, the cells are by our column. Without an `arm` it is only quoted, and `why`
+    says why we do not run it. `kind`: that of cells without one."""
+
+    row: str = Field(min_length=1)
+    arm: str | None = Field(default=None, min_length=1)
+    quantity: Quantity = "test"
+    kind: CellKind = "measured"
+    why: str = ""
+    note: str = ""
+    cells: dict[str, Annotated[PaperCell, _table("text")]] = Field(min_length=1)
+
+
+class Paper(Spec):
+    """The cells of one table or figure. `paper` is the key of the paper that it stands in; `heads` are by our column,
+    of which AVERAGE may be one."""
+
+    source: str = Field(min_length=1)
+    paper: Literal["coser", "amos", "rothermel", "lu", "arora"]
+    metric: Metric = "accuracy"
+    unit: Unit = "share"
+    note: str = ""
+    heads: dict[str, Annotated[PaperHead, _table("head")]] = Field(default_factory=dict)
+    rows: tuple[PaperRow, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Our columns that the paper has, without the average over them."""
+        return tuple(name for name in self.heads if name != AVERAGE)
+
+    def metric_of(self, column: str) -> Metric:
+        """The score that the paper gives of a column, the study's or one that an axis made of it."""
+        head = self.heads.get(base_of(column, self.heads))
+        return head.metric or self.metric if head else self.metric
+
+    def in_percent(self, column: str) -> bool:
+        """A column whose scores are printed in percent."""
+        head = self.heads.get(column)
+        return (head.unit or self.unit if head else self.unit) == "percent"
+
+    def cell(self, arm: str, column: str, quantity: Quantity = "test") -> PaperCell | None:
+        """The paper's cell of an arm on a column, or None where it prints none."""
+        for row in self.rows:
+            if (row.arm, row.quantity) == (arm, quantity) and column in row.cells:
+                return row.cells[column]
+        return None
+
+
+def built_in_papers() -> dict[str, Path]:
+    """Files of cells that come with the package, by name."""
+    return tables_in(studies_folder() / "papers")
+
+
+def read_paper(name: str) -> Paper:
+    """The cells of a table, by name. Raises: BadInput for a name that is none, with the nearest."""
+    known = built_in_papers()
+    check_known(name, known, "paper")
+    return make_paper(name, table_of(known[name]))
+
+
+def make_paper(name: str, table: Mapping[str, Any]) -> Paper:
+    """The cells that a file's table describes. Raises: BadInput naming file, place, value and way out."""
+    location = f"papers/{name}.toml"
+    paper = read(Paper, table, location)
+    rows = tuple(_numbered(paper, row, f"{location}.rows[{i}]") for i, row in enumerate(paper.rows))
+    _check_once(rows, location)
+    for i, claim in enumerate(paper.claims):
+        # A figure without cells has neither arms nor columns of its own: any may be named.
+        check_claim(claim, {row.arm for row in rows if row.arm}, paper.heads, f"{location}.claims[{i}]")
+    return paper.model_copy(update={"rows": rows})
+
+
+def _numbered(paper: Paper, row: PaperRow, location: str) -> PaperRow:
+    """The row with the number and the kind of each cell."""
+    if row.arm is None and not row.why:
+        raise BadInput(f"{location}: {row.row!r} has no arm; name one, or say in 'why' why it is not run")
+    cells = {}
+    for column, cell in row.cells.items():
+        check_known(column, paper.heads, f"{location}.cells.{column}")
+        scale = 100 if paper.in_percent(column) and row.quantity not in (*STEPS, *OWN_UNITS) else 1
+        cells[column] = cell.model_copy(update={"kind": cell.kind or row.kind})
+        cells[column]._number = _number(cell.text, scale)
+        if cells[column].value is None and cells[column].kind in ("measured", "quoted"):
+            raise BadInput(
+                f"{location}.cells.{column}: {cell.text!r} is not a number; give its kind, as in 'infeasible'"
+            )
+    return row.model_copy(update={"cells": cells})
+
+
+def _number(text: str, scale: int) -> tuple[float | None, float | None]:
+    """Value and standard error of a printed cell (`0.59 (+0.19)`, `57.6 ± 0.8`, `1.9×10^5`, `19.1m`, `106K`)."""
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        return None, None
+    value = float(match["value"].replace("−", "-")) * 10 ** int(match["power"] or 0)
+    value *= 60 if match["time"] in ("m", "min") else _COUNT.get(match["count"] or "", 1)
+    return value / scale, None if match["sem"] is None else float(match["sem"]) / scale
+
+
+def _check_once(rows: tuple[PaperRow, ...], location: str) -> None:
+    seen = set()
+    for row in rows:
+        for column in row.cells:
+            key = (row.arm, row.quantity, column)
+            if row.arm is not None and key in seen:
+                raise BadInput(f"{location}: {row.arm!r} has two cells of {row.quantity} in {column!r}; keep one")
+            seen.add(key)

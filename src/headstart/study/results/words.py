@@ -1,0 +1,269 @@
+"""How numbers, settings and sentences of several columns are written: the same in tables, caveats, plots and pages."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from headstart.study.results.statistics import PAIRS, Difference, Estimate, detectable
+from headstart.study.results.statistics import ROUNDING as ROUNDING
+from headstart.text import listed as listed
+from headstart.text import many as many
+from headstart.text import percent as percent
+from headstart.text import plain as plain
+
+NONE = "\N{EM DASH}"
+"""What stands where there is no number."""
+
+MINUS = "\N{MINUS SIGN}"
+
+
+Texts = Iterator[tuple[str, str]]
+"""(column, text); an empty column stands for all."""
+
+LISTED = 4
+"""Numbers of several columns that are listed; of more, the span is given."""
+_ONE = rf"[{MINUS}+]?\d+(?:[.,]\d+)*(?:e[+-]\d+)?"
+NUMBER = re.compile(rf"(?<![\w.=-]){_ONE}(?: (?:to|±) {_ONE})?(?![\w=-])")
+"""A number, an interval, or a mean with its error."""
+
+
+def score(value: float | None) -> str:
+    """A score with three decimals; fewer of a large one, two significant digits of a tiny one.
+
+    What is left of a sum that is 0 but for rounding counts as 0.
+    """
+    if value is None or value != value:
+        return NONE
+    size = abs(value)
+    if size < ROUNDING:
+        return "0.000"
+    text = f"{value:.3f}" if 0.0005 <= size < 100 or value == 0 else (f"{value:.2g}" if size < 1 else f"{value:.5g}")
+    return text.replace("-", MINUS)
+
+
+def signed(value: float | None) -> str:
+    """A difference with its sign."""
+    if value is None:
+        return NONE
+    text = score(value)
+    return text if value < 0 or float(f"{value:.3f}") == 0 else f"+{text}"
+
+
+def plus_minus(value: Estimate | None) -> str:
+    """`0.440 ± 0.012`: a mean and its standard error, or the mean alone where n is 1."""
+    if value is None:
+        return NONE
+    if value.sem is None:
+        return score(value.mean)
+    near = 0.0005 <= abs(value.mean) < 100
+    return f"{score(value.mean)} ± {f'{value.sem:.3f}' if near else score(value.sem)}"
+
+
+def interval(gap: Difference | None) -> str:
+    """`0.070 to 0.200, detectable 0.095`: what could have been shown stands behind it; a dash where there is none.
+
+    Of a difference that is the same at all seeds, which has no interval, `0.050 on 6 of 6`.
+    """
+    if gap is None or gap.interval is None:
+        return NONE
+    if gap.constant:
+        return f"{score(gap.mean)}{_on_all(gap)}"
+    return f"{' to '.join(_ends(gap))}, detectable {score(detectable(gap))}"
+
+
+def difference(gap: Difference | None) -> str:
+    """`+0.140 [0.070, 0.200]`: a difference and its interval; `+0.050 on 6 of 6` of one without a spread."""
+    if gap is None:
+        return NONE
+    interval = f" [{', '.join(_ends(gap))}]" if gap.interval else ""
+    return f"{signed(gap.mean)}{_on_all(gap) if gap.constant else interval}"
+
+
+def with_power(gap: Difference | None) -> str:
+    """`+0.140 [0.070, 0.200], detectable 0.095`: a difference, its interval, and what could have been shown."""
+    power = detectable(gap)
+    return difference(gap) + ("" if power is None else f", detectable {score(power)}")
+
+
+def whole_difference(gap: Difference) -> str:
+    """`+1,400 [200, 2,600], detectable 1,900`: the same of counts."""
+    power = detectable(gap)
+    text = "" if power is None else f" [{', '.join(_ends(gap, whole=True))}], detectable {power:,.0f}"
+    return f"{gap.mean:+,.0f}{_on_all(gap) if gap.constant else text}".replace("-", MINUS)
+
+
+def _ends(gap: Difference, whole: bool = False) -> list[str]:
+    """The ends of its interval, with as many more decimals as they need to differ."""
+    ends = gap.interval or ()
+    texts = [f"{value:,.0f}" if whole else score(value) for value in ends]
+    for decimals in range(1 if whole else 4, 17):
+        if len(set(texts)) == len(texts):
+            break
+        texts = [f"{value:,.{decimals}f}" for value in ends]
+    return [text.replace("-", MINUS) for text in texts]
+
+
+def _on_all(gap: Difference) -> str:
+    """` on 6 of 6`: at how many seeds, or runs of each side, a difference is the same."""
+    counts = [gap.n] if gap.sides is None else [side.n for side in gap.sides]
+    return f" on {' and '.join(f'{count} of {count}' for count in counts)}"
+
+
+def seeds(gap: Difference, noun: str = "seed") -> str:
+    """`5 paired seeds`, or `5 and 6 unpaired runs` where the two arms share no two seeds."""
+    if gap.sides is None:
+        return many(gap.n, f"paired {noun}")
+    return f"{gap.sides[0].n} and {gap.sides[1].n} unpaired runs"
+
+
+def pairing(gaps: Iterable[Difference | None], noun: str = "seed") -> str:
+    """How differences were taken, by the rule of `statistics.difference`, to stand after `differences are`."""
+    ways = {gap.sides is None for gap in gaps if gap is not None}
+    if len(ways) > 1:
+        return f"paired by {noun} where two arms share at least {PAIRS} {noun}s, else unpaired (Welch)"
+    return f"paired by {noun}" if True in ways or not ways else f"unpaired (Welch), as no arms share {PAIRS} {noun}s"
+
+
+def runs_are(folds: int) -> str:
+    """What the runs of a row differ in: `seed`, or `fold` where each validates on another of several."""
+    return "fold" if folds > 1 else "seed"
+
+
+def over_folds(means: Mapping[str, Estimate | None], again: bool) -> str:
+    """Intervals of scores of validation over folds, by arm, of shares that 1 ends; empty where there are none. again:
+    some are of folds that were dealt several times."""
+    ends = {arm: value.interval for arm, value in means.items() if value is not None and value.interval is not None}
+    each = [f"{arm} [{score(low)}, {score(min(high, 1.0))}]" for arm, (low, high) in ends.items()]
+    once = " (each fold by its mean over all rounds)" if again else ""
+    return f"Over folds{once}, val with a 95 % t-interval, approximate as folds share train rows: {', '.join(each)}."
+
+
+def covered(folds: int) -> str:
+    """What standard errors and intervals cover, and what they do not."""
+    if folds > 1:
+        return (
+            "Standard errors and intervals are over folds and cover which rows train and which validate; folds share "
+            "most of their train rows, so that intervals are approximate, rather too narrow. Not covered are the draw "
+            "of the test split and what another kind of processor changes."
+        )
+    return (
+        "Standard errors and intervals cover training only (seeds of initial weights, order and masks), not the draw "
+        "of the data or of the split, nor what another kind of processor changes."
+    )
+
+
+def count(value: float | None) -> str:
+    """`950`, `4.2k`, `1.3M`, `2.0G`, `5.1T`: a count in three digits at most."""
+    if value is None:
+        return NONE
+    for size, letter in ((1e21, "Z"), (1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            short = value / size
+            return f"{short:.0f}{letter}" if short >= 100 else f"{short:.1f}{letter}"
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.3g}"
+
+
+def measure(value: float | None, unit: str) -> str:
+    """`4.4 TFLOP`, `412 MB`: a count with its unit."""
+    text = count(value)
+    head = text.rstrip("kMGTPEZ")
+    return text if value is None else f"{head} {text[len(head) :]}{unit}"
+
+
+def duration(seconds: float | None) -> str:
+    """`3.2 s`, `41 s`, `2 min 5 s`, `3 h 12 min`, `24 days`, `1,450 years`."""
+    if seconds is None:
+        return NONE
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
+    if (days := seconds / 86400) < 2:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    number, unit = (days, "days") if days < 730 else (days / 365.25, "years")
+    return f"{number:,.0f} {unit}" if number >= 9.95 else f"{number:.1f} {unit}"
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Each dotted name -> the shortest form that names no other: `lr`, `pretrain lr`, or all of it."""
+    forms = {name: (leaf := name.rsplit(".", 1)[-1], f"{name.split('.', 1)[0]} {leaf}") for name in names}
+    every = [form for pair in forms.values() for form in pair]
+    return {name: next((form for form in pair if every.count(form) == 1), name) for name, pair in forms.items()}
+
+
+def settings(values: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """`lr 0.003, width 64` of the settings that have a name here, or a dash where none has."""
+    return ", ".join(f"{names[k]} {plain(v)}" for k, v in values.items() if k in names) or NONE
+
+
+def sentences(parts: Iterable[str]) -> str:
+    """`Does it help? On digits. Scale tiny`: a stop between two, but after a question; empty ones left out."""
+    texts = [part.rstrip(".") for part in parts if part]
+    return " ".join([*(text if text.endswith("?") else f"{text}." for text in texts[:-1]), *texts[-1:]])
+
+
+def arms(names: Sequence[str], every: Sequence[str]) -> str:
+    """Arms of a column by name; of more than three, all or all but one of `every` in short."""
+    rest = [name for name in every if name not in names]
+    return listed(names) if len(names) < 4 or len(rest) > 1 else " but ".join(["every arm", *rest])
+
+
+def times(value: float) -> str:
+    """`1.25 times`, `2.5 times`, `30 times`."""
+    return f"{value:.2f} times" if value < 2 else (f"{value:.1f} times" if value < 10 else f"{value:.0f} times")
+
+
+METRICS = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "weighted_accuracy": "class-weighted accuracy",
+    "macro_f1": "macro-F1",
+    "r2": "R²",
+    "mae": "MAE",
+    "rmse": "RMSE",
+}
+"""Names of scores as a reader writes them."""
+
+
+def metric(name: str) -> str:
+    """A score's name as a reader writes it; one that is not in the table without its underscores."""
+    return METRICS.get(name, name.replace("_", " "))
+
+
+def once(texts: Texts) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each text once, with its columns."""
+    where: dict[str, dict[str, None]] = {}
+    for column, text in texts:
+        where.setdefault(text, {}).update({column: None} if column else {})
+    yield from ((text, tuple(columns)) for text, columns in where.items())
+
+
+def merged(texts: Texts) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Texts that differ in their numbers alone are one, with the numbers in the order of the columns."""
+    groups: dict[tuple[str, int], dict[str, str]] = {}
+    for column, text in texts:
+        skeleton = NUMBER.sub("#", text) if column else text
+        number = next(n for n in itertools.count() if column not in groups.get((skeleton, n), {}))
+        groups.setdefault((skeleton, number), {})[column] = text
+    for by_column in groups.values():
+        members = list(by_column.values())
+        numbers = [_several(column) for column in zip(*map(NUMBER.findall, members), strict=True)]
+        between = NUMBER.split(members[0])
+        pairs = itertools.zip_longest(between, numbers, fillvalue="")
+        yield "".join(itertools.chain.from_iterable(pairs)), tuple(filter(None, by_column))
+
+
+def _several(numbers: Sequence[str]) -> str:
+    """`0.1`, `0.1 and 0.2`, or `0.1 to 0.5` of many."""
+    if len(set(numbers)) == 1:
+        return numbers[0]
+    if len(numbers) <= LISTED or any(" to " in number for number in numbers):
+        return listed(numbers)
+    ordered = sorted(numbers, key=lambda text: float(text.split(" ")[0].replace(MINUS, "-").replace(",", "")))
+    return f"{ordered[0]} to {ordered[-1]}"
