@@ -22,6 +22,7 @@ LAYERS: dict[str, int] = {
     "tasks": 2,
     "models": 2,
     "baselines": 2,
+    "checkpoints": 2,
     "parameters": 3,
     "objectives": 3,
     "initial": 3,
@@ -82,6 +83,29 @@ def test_tasks_and_models_do_not_import_each_other() -> None:
         assert "models" not in _imported(path), path
     for path in (ROOT / "models").rglob("*.py"):
         assert "tasks" not in _imported(path), path
+
+
+def test_models_are_tied_to_checkpoints_by_their_table_alone() -> None:
+    for path in (ROOT / "models").rglob("*.py"):
+        assert not {"checkpoints", "baselines"} & set(_imported(path)), path
+
+
+FLOORS = ("language", "results", "paper")
+"""Of `study/`, from below: what a study says, what it found, what may be said of that."""
+
+
+def test_no_file_of_a_study_imports_a_floor_above_its_own() -> None:
+    wrong = []
+    for path in (ROOT / "study").rglob("*.py"):
+        parts = path.relative_to(ROOT / "study").parts
+        if len(parts) == 1:
+            assert path.name == "__init__.py", f"{path} stands on no floor"
+            continue
+        for name in _modules_imported(path):
+            floor = name.split(".")[2] if name.startswith("headstart.study.") else parts[0]
+            if FLOORS.index(floor) > FLOORS.index(parts[0]):
+                wrong.append(f"{'/'.join(parts)} imports {name}")
+    assert not wrong
 
 
 def test_nothing_prints_or_warns_outside_the_command_line() -> None:

@@ -27,9 +27,9 @@ from headstart.study.language.files import as_given, origin_of, studies_folder, 
 from headstart.study.language.plan import Plan, make_plan
 from headstart.study.language.spec import StudySpec, read_study
 from headstart.study.language.twins import idle_twins, with_mixer, without_arms
+from headstart.study.paper.summary import summarise
 from headstart.study.results.collect import gather
 from headstart.study.results.results import Facts, Results
-from headstart.study.results.selection import summarise
 from headstart.tasks import data_folder
 from headstart.tracking import Track, Tracking
 

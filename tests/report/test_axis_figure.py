@@ -9,8 +9,8 @@ from support import made_up
 from headstart.report.figures.sweep import along_axis, numeric_axes
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
+from headstart.study.paper.summary import summarise
 from headstart.study.results.results import Results
-from headstart.study.results.selection import summarise
 
 STUDY: dict[str, Any] = {
     "name": "widths",

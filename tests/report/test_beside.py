@@ -18,8 +18,8 @@ from headstart.report.tables import paper as paper_table
 from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown
 from headstart.report.tables.scores import quantities
 from headstart.study.language.papers import OWN_UNITS, Paper
+from headstart.study.paper.summary import summarise
 from headstart.study.results.results import Results
-from headstart.study.results.selection import summarise
 
 NONE = "\N{EM DASH}"
 AVERAGE = SimpleNamespace(over="columns", columns=(), missing="chance")

@@ -17,8 +17,8 @@ from headstart.report.claims import claims_heading, verdicts
 from headstart.report.tables.model import to_markdown
 from headstart.report.tables.scores import make_table, quantities
 from headstart.study.language.papers import Claim, check_claim
+from headstart.study.paper.summary import summarise
 from headstart.study.results.rows import difference_document
-from headstart.study.results.selection import summarise
 
 OVER = {"says": "S", "higher": "self_pretrained", "lower": "scratch"}
 

@@ -9,9 +9,9 @@ from headstart.report.answer import answer
 from headstart.report.claims import claims_note, verdicts
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
+from headstart.study.paper.summary import summarise
 from headstart.study.results.collect import task_key
 from headstart.study.results.results import Facts, Results
-from headstart.study.results.selection import summarise
 
 CLAIM = {"says": "Deep is better", "higher": "deep", "lower": "plain"}
 STUDY: dict[str, Any] = {

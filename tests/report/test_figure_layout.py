@@ -27,7 +27,7 @@ from headstart.report.figures.style import APART, DARK, LIGHT, MARKS, Drawing, s
 from headstart.report.figures.sweep import AxisLine, along_axis, sweep
 from headstart.report.page import write_report
 from headstart.store import Store
-from headstart.study.results.selection import summarise
+from headstart.study.paper.summary import summarise
 from headstart.verbs.perform import inches
 
 if TYPE_CHECKING:

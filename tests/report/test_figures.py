@@ -23,8 +23,8 @@ from headstart.report.tables.model import to_csv
 from headstart.report.tables.scores import sweep_table
 from headstart.sequence import Signature
 from headstart.study.language.spec import MarkSpec
+from headstart.study.paper.summary import summarise
 from headstart.study.results.results import Results
-from headstart.study.results.selection import summarise
 
 
 def demo(**more: Any) -> Results:

@@ -15,8 +15,8 @@ from headstart.report.methods import _reported, methods
 from headstart.study.language.files import built_in_studies
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
+from headstart.study.paper.summary import summarise
 from headstart.study.results.results import Facts, Results
-from headstart.study.results.selection import summarise
 
 
 def paragraph(folder: Path, table: dict[str, Any] | str) -> str:

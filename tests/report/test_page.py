@@ -25,7 +25,7 @@ from headstart.study.language.files import to_toml
 from headstart.study.language.papers import Claim
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
-from headstart.study.results.selection import summarise
+from headstart.study.paper.summary import summarise
 
 VOID = {"meta", "link", "img", "source", "br", "hr", "input"}
 

@@ -16,7 +16,7 @@ from headstart.report.content import command, read_content, results_page
 from headstart.store import Store
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
-from headstart.study.results.selection import summarise
+from headstart.study.paper.summary import summarise
 from headstart.verbs.perform import print_scale, report_study
 
 

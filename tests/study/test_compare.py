@@ -13,7 +13,7 @@ from headstart.store import Store
 from headstart.study.language.plan import Plan, make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.compare import Section, _data, compare_stages, compare_studies
-from headstart.study.results.selection import summarise
+from headstart.study.paper.summary import summarise
 
 STUDY: dict[str, Any] = {
     "name": "narrow",

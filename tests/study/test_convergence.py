@@ -9,10 +9,10 @@ import pytest
 from support.made_up import LR, Plan, make_plan, shelf
 
 from headstart.store import Damaged
+from headstart.study.paper.summary import summarise
 from headstart.study.results.collect import converged_at, curve, first_at, mean_curve
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Match
-from headstart.study.results.selection import summarise
 
 
 def line(scores: list[float | None], metric: str = "accuracy", every: int = 10) -> list[dict[str, Any]]:

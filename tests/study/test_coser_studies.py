@@ -20,7 +20,7 @@ from headstart.stage import StageSpec
 from headstart.study.language.estimate import survey
 from headstart.study.language.papers import read_paper
 from headstart.study.language.plan import Plan
-from headstart.study.results.selection import summarise
+from headstart.study.paper.summary import summarise
 
 TABLES = [f"coser-{n}" for n in range(1, 6)]
 QUESTIONS = ("tied-start", "which-part", "matched", "short-range", "labels")

@@ -17,7 +17,7 @@ from headstart.study.language.papers import read_paper
 from headstart.study.language.plan import Plan, make_plan
 from headstart.study.language.scales import SOURCE
 from headstart.study.language.spec import StudySpec, read_study
-from headstart.study.results.selection import summarise
+from headstart.study.paper.summary import summarise
 from headstart.tasks.build import outlined
 
 NOWHERE = Path("/nonexistent")

@@ -8,8 +8,8 @@ import pytest
 from support.made_up import make_plan, result, shelf
 
 from headstart.study.paper.snapshot import read_snapshot
+from headstart.study.paper.summary import summarise
 from headstart.study.results.results import Results
-from headstart.study.results.selection import summarise
 
 PAGES = Path(__file__).parents[2] / "docs" / "results"
 

@@ -7,7 +7,7 @@ from typing import Any
 from support.made_up import make_plan, shelf
 
 from headstart.study.paper.caveats import UNSEEN
-from headstart.study.results.selection import summarise
+from headstart.study.paper.summary import summarise
 
 
 def said(**more: Any) -> list[str]:

@@ -15,7 +15,7 @@ from headstart.errors import BadInput
 from headstart.study.language.plan import Plan, make_plan
 from headstart.study.language.scales import StandIn, stand_in_told, stand_ins_told
 from headstart.study.language.spec import StudySpec, read_study
-from headstart.study.results.selection import summarise
+from headstart.study.paper.summary import summarise
 from headstart.training.loop import BudgetSpec
 
 STUDY = """

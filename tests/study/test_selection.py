@@ -13,10 +13,11 @@ import pytest
 from support.made_up import LR, Cell, facts, make_plan, result, shelf, usual
 
 from headstart.models.model import ModelSpec
+from headstart.study.paper.summary import summarise
 from headstart.study.results import selection
 from headstart.study.results.results import Results
 from headstart.study.results.rows import on_other_machines
-from headstart.study.results.selection import Candidate, choose, reference, summarise
+from headstart.study.results.selection import Candidate, choose, reference
 
 KEYS = {
     "metric",

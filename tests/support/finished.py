@@ -14,9 +14,9 @@ from headstart.store import Store, publish_json, seal
 from headstart.study.language.papers import make_paper
 from headstart.study.language.plan import Cell, Plan, make_plan
 from headstart.study.language.spec import read_study
+from headstart.study.paper.summary import summarise
 from headstart.study.results.collect import gather
 from headstart.study.results.results import Results
-from headstart.study.results.selection import summarise
 from support.made_up import LR, result
 
 NASTY = "<script>alert('&')</script>{{ 7*7 }}"

@@ -47,10 +47,10 @@ from headstart.study.language.files import to_toml
 from headstart.study.language.plan import Plan, make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.caveats import caveats
+from headstart.study.paper.summary import summarise
 from headstart.study.results import words
 from headstart.study.results.collect import of_task, task_key
 from headstart.study.results.results import Results
-from headstart.study.results.selection import summarise
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, content, open_task
 from headstart.text import listed

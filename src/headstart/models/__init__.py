@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from headstart.spec import Entry
 
+LIKE = Entry("headstart.checkpoints.like:with_like", "fills in what a model is `like`: the fields of a checkpoint's")
+"""What reads `model.like`; checkpoints stand on models, never the other way round."""
+
 MODELS: dict[str, Entry] = {
     "sequence": Entry("headstart.models.model:ModelSpec", "encoder, positions, blocks of mixers and head; trained"),
     "majority": Entry("headstart.baselines.trivial:MajoritySpec", "class shares, or the mean, of the train examples"),

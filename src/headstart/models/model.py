@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from pydantic_core import PydanticCustomError
 from torch import Tensor, nn
 
-from headstart.checkpoints.like import with_like
 from headstart.errors import BadInput, OwnCall, flops_of
+from headstart.models import LIKE
 from headstart.models.blocks import (
     Block,
     FeedForwardSpec,
@@ -94,7 +94,9 @@ class ModelSpec(ModelKind):
         if not isinstance(table, Mapping) or not isinstance(table.get("like"), str):
             return table
         try:
-            return with_like(table)
+            expand: Any = LIKE.load()
+            table_like: dict[str, Any] = expand(table)
+            return table_like
         except BadInput as error:
             raise PydanticCustomError("unknown_key", "{text}", {"key": "like", "text": str(error)}) from None
 

@@ -15,7 +15,7 @@ from headstart.documents import from_toml
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, merge, other_kind, set_path
 from headstart.study.language.files import base_path, table_of
-from headstart.study.results import words
+from headstart.text import listed
 
 SCALES = ("tiny", "small", "paper")
 SHARED_STAGE_KEYS = ("task", "model", "objective", "parent", "weights", "start", "trainable", "optim", "budget", "seed")
@@ -150,9 +150,9 @@ def stand_in_told(column: str, stages: Mapping[str, StandIn], chain: Collection[
             by_kind.setdefault(stand_in, []).append(stage)
     texts = []
     for stand_in, names in by_kind.items():
-        elsewhere = f"{stand_in.meant} in stage {words.listed(names)} of {column}"
+        elsewhere = f"{stand_in.meant} in stage {listed(names)} of {column}"
         texts.append(f"{stand_in.kind} for {column if reported in names else elsewhere}")
-    return words.listed(texts)
+    return listed(texts)
 
 
 def stand_ins_told(texts: Iterable[str]) -> str:
@@ -164,7 +164,7 @@ def stand_ins_told(texts: Iterable[str]) -> str:
     for text in dict.fromkeys(filter(None, texts)):
         kind, _, column = (text, "", "") if " in stage " in text else text.partition(" for ")
         by_kind.setdefault(kind, []).extend([column] * bool(column))
-    return "; ".join(f"{kind} for {words.listed(names)}" if names else kind for kind, names in by_kind.items())
+    return "; ".join(f"{kind} for {listed(names)}" if names else kind for kind, names in by_kind.items())
 
 
 def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:

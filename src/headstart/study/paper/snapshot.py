@@ -22,11 +22,11 @@ from headstart.store.forms import BUDGET, MONITOR, PARAMETERS, PROVENANCE, SCORE
 from headstart.study.language.plan import Cell, Plan, PlannedStage, stages_of
 from headstart.study.language.spec import StudySpec, check_requires, check_study
 from headstart.study.paper.compare import filled
+from headstart.study.paper.summary import summarise
 from headstart.study.results import words
 from headstart.study.results.collect import Record, undamaged
 from headstart.study.results.columns import side_by_side
 from headstart.study.results.results import Facts, Results
-from headstart.study.results.selection import summarise
 from headstart.tasks import data_folder
 
 FORMAT = 1

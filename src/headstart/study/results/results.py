@@ -1,4 +1,4 @@
-"""What a study found, as values: rows, averages, caveats, and every run as data. Made by `selection.summarise`."""
+"""What a study found, as values: rows, averages, caveats, and every run as data. Made by `summary.summarise`."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.study.language.papers import read_paper
 from headstart.study.language.scales import stand_in_told
-from headstart.study.paper.caveats import caveats
 from headstart.study.results.collect import (
     Find,
     Records,
@@ -60,14 +59,14 @@ def choose(candidates: Sequence[Candidate], greater: bool = True) -> int | None:
     return next(i for i in sound if means[i] == best)
 
 
-def summarise(
+def select(
     plan: Plan,
     find: Find,
     state: State | None = None,
     facts: Mapping[str, Facts] | None = None,
     records: Records | None = None,
 ) -> Results:
-    """Everything a report says, from what is finished; rows of unfinished runs are there and marked so.
+    """What a study found, from what is finished; rows of unfinished runs are there and marked so.
 
     `facts` (see `facts.gather`) brings sizes and chance levels, by `task_key`. `records` (as
     `Store.records`) brings what a run scored on the way: without it no row has a pace.
@@ -114,8 +113,7 @@ def summarise(
         records=None if records is None else on_the_way,
         folds=_folds(plan),
     )
-    results = replace(results, averages=averages(results, report.average, tuple(study.columns)))
-    return replace(results, caveats=tuple(caveats(results, plan, lookup)))
+    return replace(results, averages=averages(results, report.average, tuple(study.columns)))
 
 
 def _folds(plan: Plan) -> int:
