@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from harness import filled, parser_of, with_head, write
 from train_shares import GROUPS, shares
 
-from headstart.bench.machine import devices, matrix_peak, sentence, setting, wait_for
+from headstart.bench.machine import devices, sentence, setting, wait_for
 from headstart.bench.pages import Table, markdown, seconds
 from headstart.bench.process import Failed, Measurement
 from headstart.errors import BadInput, nearest
@@ -145,6 +145,8 @@ LEAST, MOST, ENOUGH = 3, 100, 6.0
 """Rounds of one step each way: at least 3, and until 6 s or 100 rounds."""
 PROFILED = 1.0
 """Seconds of steps that are profiled, at least one step and at most ten."""
+SIDES = {"cpu": 2048, "cuda": 8192}
+"""Side of the square matrices whose product is the machine's peak: large enough to hide the call itself."""
 STEPS_OF_EPOCH = 100
 RATE = 1e-3
 
@@ -273,6 +275,19 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
         wait_for(device)
         last = time.perf_counter() - start
         asked = yield last
+
+
+def matrix_peak(device: str, seconds: float = 1.0) -> float:
+    """FLOP/s of the fastest of repeated float32 products of two large square matrices, for about `seconds`."""
+    side = SIDES[device.partition(":")[0]]
+    left, right, out = (torch.randn(side, side, device=device) for _ in range(3))
+    best, began = float("inf"), time.perf_counter()
+    while time.perf_counter() - began < seconds or best == float("inf"):
+        start = time.perf_counter()
+        torch.mm(left, right, out=out)
+        wait_for(device)
+        best = min(best, time.perf_counter() - start)
+    return 2.0 * side**3 / best
 
 
 def _facts(example: Example, model: Network, device: str) -> dict[str, Any]:

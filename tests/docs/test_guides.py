@@ -266,4 +266,3 @@ def test_the_guide_to_the_store_verifies_packs_unpacks_and_cleans_as_typed(tmp_p
     assert "reports/kept" in shown.stdout
     assert "there is nothing to remove" in shown.stdout
     assert "removed 0 folders" in cleaned.stdout
-    assert len(list((tmp_path / "runs" / "tracking" / "csv").iterdir())) == 2

@@ -1,11 +1,10 @@
-"""What a measurement says of its machine: kind, threads, other work, memory, and the matrix products it can do."""
+"""What a measurement says of its machine: kind, threads, other work and memory."""
 
 from __future__ import annotations
 
 import os
 import resource
 import sys
-import time
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -18,8 +17,6 @@ from headstart.runner.machine import machine, release, version
 
 BUSY = 0.25
 """Load per core above which other work is said aloud to have shared the machine."""
-SIDES = {"cpu": 2048, "cuda": 8192}
-"""Side of the square matrices whose product is the machine's peak: large enough to hide the call itself."""
 
 
 def devices(chosen: str, wanted: str) -> list[str]:
@@ -89,16 +86,3 @@ def _kernel_says(file: str, name: str) -> int | None:
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return None
-
-
-def matrix_peak(device: str, seconds: float = 1.0) -> float:
-    """FLOP/s of the fastest of repeated float32 products of two large square matrices, for about `seconds`."""
-    side = SIDES[device.partition(":")[0]]
-    left, right, out = (torch.randn(side, side, device=device) for _ in range(3))
-    best, began = float("inf"), time.perf_counter()
-    while time.perf_counter() - began < seconds or best == float("inf"):
-        start = time.perf_counter()
-        torch.mm(left, right, out=out)
-        wait_for(device)
-        best = min(best, time.perf_counter() - start)
-    return 2.0 * side**3 / best
