@@ -145,17 +145,16 @@ LOSSES = {
 
 
 class _Reconstruction(ObjectiveSpec):
-    """What masked and causal share: the loss over asked positions, in the input's own form.
-
-    loss: `tokens` (cross-entropy over ids), `levels` (cross-entropy over the input's levels), `l1` or `l2`
-    (over values that are observed); default tokens for token input and l1 for float input.
-    head: `linear`, or, for tokens, `none`: cross-entropy over the model's D numbers themselves, as the released code of
-    Amos et al. pretrains on Text and Retrieval by mistake.
-    """
+    """What masked and causal share: the loss over asked positions, in the input's own form."""
 
     loss: Literal["l1", "l2", "levels", "tokens"] | None = None
+    """`tokens` (cross-entropy over ids), `levels` (cross-entropy over the input's levels), `l1` or `l2` (over values
+    that are observed); default tokens for token input and l1 for float input."""
     head: Literal["linear", "none"] = neutral("linear")
+    """`linear`, or, for tokens, `none`: cross-entropy over the model's D numbers themselves, as the released code of
+    Amos et al. pretrains on Text and Retrieval by mistake."""
     monitor: str | None = None
+    """The validation score by which the best weights are chosen."""
     uses_target: ClassVar[bool] = False
     described: ClassVar[tuple[str, ...]] = ("kind", "loss")
 
@@ -217,8 +216,7 @@ class _Reconstruction(ObjectiveSpec):
 
 class MaskedSpec(_Reconstruction):
     """Reconstruct masked positions; each valid position is masked with probability `mask_rate` (default: the task's
-    own), redrawn per epoch. span: positions are hidden in runs of that many, which may overlap, so that each position
-    is hidden as often (Baevski et al. 2020, section 3.1).
+    own), redrawn per epoch.
 
     At least one position of every sequence is masked, so that no sequence is without a loss: of spans, the first
     position of the run that comes nearest, which in a sequence of few positions is most often its first. A position
@@ -228,7 +226,10 @@ class MaskedSpec(_Reconstruction):
 
     kind: Literal["masked"] = "masked"
     mask_rate: float | None = Field(default=None, gt=0, lt=1)
+    """Share of the positions that are hidden; the task's own where it is not given."""
     span: int = neutral(1, ge=1)
+    """Positions are hidden in runs of that many, which may overlap, so that each position is hidden as often (Baevski
+    et al. 2020, section 3.1)."""
     described: ClassVar[tuple[str, ...]] = ("kind", "loss", "mask_rate", "span")
 
     def resolved(self, task: Any) -> Self:
@@ -301,15 +302,15 @@ class CausalSpec(_Reconstruction):
 
 
 class _Classes(ObjectiveSpec):
-    """What classify and retrieve share: cross-entropy and accuracy over the targets that are there.
-
-    class_weights: of the loss, one per class. With them there is the score `weighted_accuracy` besides: with weights
-    that make all classes weigh the same, accuracy averaged over classes.
-    """
+    """What classify and retrieve share: cross-entropy and accuracy over the targets that are there."""
 
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the target's probability that is spread over all classes."""
     class_weights: tuple[Annotated[float, Field(ge=0)], ...] = neutral((), strict=False)
+    """Of the loss, one per class. With them there is the score `weighted_accuracy` besides: with weights that make all
+    classes weigh the same, accuracy averaged over classes."""
     monitor: Literal["accuracy", "weighted_accuracy", "loss"] = "accuracy"
+    """The validation score by which the best weights are chosen."""
 
     @model_validator(mode="after")
     def _weighted(self) -> _Classes:
@@ -387,7 +388,9 @@ class RegressSpec(ObjectiveSpec):
 
     kind: Literal["regress"] = "regress"
     loss: Literal["l1", "l2"] = "l2"
+    """`l1` or `l2` between outputs and targets."""
     monitor: Literal["r2", "loss"] = "r2"
+    """The validation score by which the best weights are chosen."""
     described: ClassVar[tuple[str, ...]] = ("kind", "loss")
 
     def describe(self) -> str:

@@ -28,9 +28,15 @@ from headstart.errors import BadInput, nearest
 
 
 class Spec(BaseModel):
-    """Base of all specs: frozen, strict, no unknown key, an integer `version` raised when results change."""
+    """Base of all specs: frozen, strict, no unknown key, an integer `version` raised when results change.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    What a field does stands behind it, as a docstring of its own: the reference of keys, the JSON schema and
+    `headstart show` are made from these.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
     version: ClassVar[int] = 1
     source_digest: ClassVar[str] = ""
     """Of a kind that a plugin registered: the digest of its code, since no version number speaks for it."""

@@ -31,31 +31,35 @@ OLD_SIZES = ("channels", "dilations", "longest", "placed")
 class Facts(Spec):
     """What is known of a fitted model beside its arrays: JSON. Array shapes follow from it, so that a file's header
     can be compared before anything is read.
-
-    method: the kind of the model, a line of `models.MODELS`. features: what the model looks at, in the kind's words;
-    `size` of them per sequence. sizes: further numbers that the shapes of the kind's arrays follow from.
-    input, width, classes, targets, paired: of the signature (classes 0: numbers).
-    temperature: scores are divided by it before they become probabilities.
-    strength: what was chosen, per fit: alpha of a ridge regression, C of a logistic one.
-    used: labelled units that it was fitted on, of so many `labels`.
-    encoder: settings of a frozen encoder that makes the features.
     """
 
     method: str
+    """The kind of the model, a line of `models.MODELS`."""
     features: str = "none"
+    """What the model looks at, in the kind's words; `size` of them per sequence."""
     input: Literal["tokens", "floats"]
+    """Of the signature (classes 0: numbers)."""
     width: int = Field(ge=1)
+    """Of the signature (classes 0: numbers)."""
     classes: int = Field(ge=0)
+    """Of the signature (classes 0: numbers)."""
     targets: int = Field(ge=1)
+    """Of the signature (classes 0: numbers)."""
     paired: bool = False
+    """Of the signature (classes 0: numbers)."""
     size: int = Field(default=0, ge=0)
     sizes: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    """Further numbers that the shapes of the kind's arrays follow from."""
     temperature: float = Field(default=1.0, gt=0)
+    """Scores are divided by it before they become probabilities."""
     strength: tuple[float, ...] = ()
+    """What was chosen, per fit: alpha of a ridge regression, C of a logistic one."""
     per_position: bool = False
     used: int = Field(default=0, ge=0)
+    """Labelled units that it was fitted on, of so many `labels`."""
     labels: int = Field(default=0, ge=0)
     encoder: dict[str, Any] = Field(default_factory=dict)
+    """Settings of a frozen encoder that makes the features."""
 
     @model_validator(mode="before")
     @classmethod

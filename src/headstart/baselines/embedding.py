@@ -129,15 +129,14 @@ class EmbeddingSpec(PenalisedSpec):
     sequence: Chronos-Bolt, MOMENT, Mantis and MantisV2. The strength of the penalty is chosen on val (of a ridge
     regression by leaving one train example out).
 
-    source, content: of the model, as a `checkpoint` has them.
-    Channels are read one by one; their features stand side by side while they are at most 16,384, else their mean is
-    taken. The stage keeps what is learned alone, and a saved model the encoder too.
     Source: Feofanov et al. 2025, for the linear readout.
     """
 
     kind: Literal["embedding"] = "embedding"
     source: str = place(min_length=1)
+    """The model, as `checkpoint.source` names it."""
     content: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    """Digest that the model's weights must have; not given: that of the model at hand."""
     reads: ClassVar[Mapping[str, type[Features]]] = {"embedding": Embedding}
 
     @property

@@ -141,20 +141,19 @@ class KernelsAndMore(Together):
 class KernelsSpec(PenalisedSpec):
     """Ridge on random convolution kernels; of tokens, logistic regression on n-grams (see `ngrams`).
 
-    features: wanted of each sequence; None: the published 9,996, or 2,520 above 8,000 labels. Halves of pairs have a
-    quarter of them.
-    also: further features in the same regression, of numbers: `hydra`, competing kernels, and `quant`, quantiles of
-    intervals.
-    Tokens are not numbers. Kernels over one-hot channels were tried for small vocabularies, at ten times the cost: on
-    validation rows n-grams were better on three sets of promoters and on splice junctions (0.95 to 0.78, by places),
-    kernels on proteins (0.58 to 0.54).
     Source: Dempster et al. 2021, 2023 (`hydra`), 2024 (`quant`).
     """
 
     version: ClassVar[int] = 2
     kind: Literal["kernels"] = "kernels"
     features: int | None = Field(default=None, ge=KERNELS)
+    """Wanted of each sequence; left out: the published 9,996, or 2,520 above 8,000 labels. Halves of pairs have a
+    quarter of them."""
     also: tuple[Literal["hydra", "quant"], ...] = neutral((), strict=False)
+    """Further features in the same regression, of numbers: `hydra`, competing kernels, and `quant`, quantiles of
+    intervals. Tokens are not numbers. Kernels over one-hot channels were tried for small vocabularies, at ten times the
+    cost: on validation rows n-grams were better on three sets of promoters and on splice junctions (0.95 to 0.78, by
+    places), kernels on proteins (0.58 to 0.54)."""
     seeded: ClassVar[bool] = True
     reads: ClassVar[Mapping[str, type[Features]]] = {"kernels": Kernels, "ngrams": Ngrams, "together": KernelsAndMore}
     squared: ClassVar[bool] = True

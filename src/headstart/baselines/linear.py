@@ -106,20 +106,22 @@ FEWER = "allow it more, or fit fewer rows"
 
 
 class PenalisedSpec(FittedSpec):
-    """What linear models share. alpha: strength of the L2 penalty; a logistic regression has C = 1 / alpha.
+    """What linear models share.
 
     Without it the strength is chosen: on val, of a ridge regression of dense features by leaving one train example out.
-
-    temperature, sizes: of the probabilities, and `Facts.sizes` of the features, where another fit has chosen them
-    (`choices`); with alpha nothing is left to choose.
 
     reads: name in `Facts.features` -> the class. squared: classes are fitted by ridge where features are dense. most:
     labelled train examples that are used, at most.
     """
 
     alpha: float | None = Field(default=None, gt=0)
+    """Strength of the L2 penalty; a logistic regression has C = 1 / alpha."""
     temperature: float | None = neutral(None, gt=0)
+    """Of the probabilities, and `Facts.sizes` of the features, where another fit has chosen them (`choices`); with
+    alpha nothing is left to choose."""
     sizes: dict[str, int] | None = neutral(None)
+    """Of the probabilities, and `Facts.sizes` of the features, where another fit has chosen them (`choices`); with
+    alpha nothing is left to choose."""
     reads: ClassVar[Mapping[str, type[Features]]] = {}
     squared: ClassVar[bool] = False
     most: ClassVar[int | None] = None

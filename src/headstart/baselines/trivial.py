@@ -152,13 +152,11 @@ class NearestSpec(FittedSpec):
 
 
 class TaskRuleSpec(FittedSpec):
-    """A trivial rule that a task knows of itself, such as the distance of two marked discs: by its scores alone.
-
-    `name`: of one of the task's `baselines`; empty: the first.
-    """
+    """A trivial rule that a task knows of itself, such as the distance of two marked discs: by its scores alone."""
 
     kind: Literal["task"] = "task"
     name: str = ""
+    """Of one of the task's `baselines`; empty: the first."""
     way: ClassVar[str] = "known"
 
     def title(self, facts: Any) -> str:

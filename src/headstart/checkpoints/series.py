@@ -37,10 +37,11 @@ STILL = 1e-7
 
 
 class SeriesSpec(Spec):
-    """Base of models of series, without their weights. length: positions of a sequence that are read at most."""
+    """Base of models of series, without their weights."""
 
     kind: str
     length: int = Field(ge=1, le=2**16)
+    """Positions of a sequence that are read at most."""
 
     @property
     def size(self) -> int:
@@ -89,18 +90,18 @@ class SeriesFields(Fields):
 class PatchedSpec(SeriesSpec):
     """Patches of `patch` positions through a layer, and blocks of T5 above them.
 
-    model: fields of a `ModelSpec`.
-    chronos_bolt: the last `length` positions; values less their mean over their deviation; missing ones are 0, and each
-    position says beside its value whether it is there; patches without any are not seen. Behind the patches stands a
-    learned vector, the register. Features: the mean over the vectors of the patches that are seen, and the register's.
-    Source: Ansari et al. 2024, released code.
-    moment: longer sequences are stretched to `length` in straight lines; a patch with a missing position is not seen,
-    unless a channel has no other: then its gaps are crossed in straight lines, and the first value stands before it.
-    Features: the mean over the patches that are seen. Source: Goswami et al. 2024, released code.
+    Source: Ansari et al. 2024, released code. moment: longer sequences are stretched to `length` in straight lines;
+    a patch with a missing position is not seen, unless a channel has no other: then its gaps are crossed in straight
+    lines, and the first value stands before it. Features: the mean over the patches that are seen. Source: Goswami et
+    al. 2024, released code.
     """
 
     kind: Literal["chronos_bolt", "moment"]
     model: dict[str, Any]
+    """Fields of a `ModelSpec`. chronos_bolt: the last `length` positions; values less their mean over their deviation;
+    missing ones are 0, and each position says beside its value whether it is there; patches without any are not seen.
+    Behind the patches stands a learned vector, the register. Features: the mean over the vectors of the patches that
+    are seen, and the register's."""
     patch: int = Field(ge=1, le=2**12)
 
     @property

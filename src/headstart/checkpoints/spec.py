@@ -26,16 +26,14 @@ Stamps = tuple[tuple[str, int, int, int], ...]
 
 
 class CheckpointSpec(ModelKind):
-    """Weights that were made elsewhere.
-
-    source: a folder, a name in the folder of weights (`--weights`), or a repository that the hub's cache holds.
-    content: the digest of the weights that are meant, as `headstart show SOURCE` prints it; others are refused. Not
-    given: whatever the source holds.
-    """
+    """Weights that were made elsewhere."""
 
     kind: Literal["checkpoint"] = "checkpoint"
     source: str = place(min_length=1)
+    """A folder, a name in the folder of weights (`--weights`), or a repository that the hub's cache holds."""
     content: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    """The digest of the weights that are meant, as `headstart show SOURCE` prints it; others are refused. Not given:
+    whatever the source holds."""
 
     way: ClassVar[str] = "read"
     described: ClassVar[tuple[str, ...]] = ("kind", "source", "content")

@@ -33,53 +33,58 @@ Column = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is 
 
 
 class LayoutSpec(Spec):
-    """What is known of a file before it is read; whatever is left out is guessed, and the guess is said.
-
-    shape: `wide`, a row per sequence and a column per position; `text`, a column of texts; `list`, columns whose cells
-        hold whole sequences (one column per channel); `long`, a row per position, with an id and a time.
-    target, id, time, group: names of columns (of a file without a header their numbers from 1; of FASTA `word 2` and
-        so on); "" says that there is none.
-    values: columns that hold the sequence. In a wide table `x_*` stands for x_0, x_1, ... in the order of their
-        numbers and is a channel of its own; columns without `*` are one channel together.
-    kind: what the values are. Whole numbers with few values are tokens only where that is plain, or set here.
-    symbols: the tokens, in the order of their ids; others are refused.
-    target_kind: whether the target is a class or a number.
-    per_position: whether every position has a target of its own: a list of the sequence's length in the column of the
-        target, or, in a long table, the column as it stands.
-    optional: columns named as target, id or group may be absent (as they are where a model is served).
-    na: words that stand for a missing value, besides an empty cell and nan.
-    delimiter, quote, decimal, header, encoding: how a text file is written; quote "" means that none is.
-    channels_first: arrays are (n, F, L), not (n, L, F).
-    ends: whether missing values at the end of a sequence are cut off or stay as missing positions.
-    rate: samples per second that every recording is brought to, its channels mixed into one.
-    columns: cells of a row of the file that the layout was made of, where it has no header.
-    double: numbers stay in double precision until they are standardised, as they do by themselves where single
-        precision would lose them: a small signal on a large offset.
-    """
+    """What is known of a file before it is read; whatever is left out is guessed, and the guess is said."""
 
     format: Literal["auto", "csv", "jsonl", "parquet", "arrow", "npz", "npy", "ts", "fasta", "folder"] = "auto"
+    """Format of the file; `auto`: by its name."""
     shape: Literal["auto", "wide", "text", "list", "long"] = "auto"
+    """`wide`, a row per sequence and a column per position; `text`, a column of texts; `list`, columns whose cells hold
+    whole sequences (one column per channel); `long`, a row per position, with an id and a time."""
     target: Column | None = None
+    """Column of the target (its number from 1 without a header; of FASTA `word 2`); `""`: none."""
     id: Column | None = None
+    """Column of the ids, named as `target` is; `""`: none."""
     time: Column | None = None
+    """Column of the times, which order the rows of a long table; `""`: none."""
     group: Column | None = None
+    """Column of the groups, whose rows stay in one split; `""`: none."""
     values: tuple[Column, ...] = ()
+    """Columns that hold the sequence. In a wide table `x_*` stands for x_0, x_1, ... in the order of their numbers and
+    is a channel of its own; columns without `*` are one channel together."""
     kind: Literal["auto", "numbers", "text", "dna", "protein", "tokens"] = "auto"
+    """What the values are. Whole numbers with few values are tokens only where that is plain, or set here."""
     symbols: tuple[str, ...] = ()
+    """The tokens, in the order of their ids; others are refused."""
     target_kind: Literal["auto", "class", "number"] = "auto"
+    """Whether the target is a class or a number."""
     per_position: bool = neutral(False)
+    """Whether every position has a target of its own: a list of the sequence's length in the column of the target, or,
+    in a long table, the column as it stands."""
     optional: bool = False
+    """Columns named as target, id or group may be absent (as they are where a model is served)."""
     na: tuple[str, ...] = ()
+    """Words that stand for a missing value, besides an empty cell and nan."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    """What separates the cells of a text file."""
     quote: Literal['"', "'", ""] = '"'
+    """What stands around a text that holds the delimiter; `""`: nothing does."""
     decimal: Literal["auto", ".", ","] = "auto"
+    """What stands before the decimals."""
     header: bool | None = None
+    """Whether the first line names the columns."""
     encoding: str = "utf-8"
+    """The encoding of a text file."""
     channels_first: bool = False
+    """Arrays are (n, F, L), not (n, L, F)."""
     ends: Literal["cut", "missing"] = "cut"
+    """Whether missing values at the end of a sequence are cut off or stay as missing positions."""
     rate: int | None = Field(default=None, ge=1_000, le=192_000)
+    """Samples per second that every recording is brought to, its channels mixed into one."""
     columns: int | None = neutral(None, ge=1)
+    """Cells of a row of the file that the layout was made of, where it has no header."""
     double: bool = neutral(False)
+    """Numbers stay in double precision until they are standardised, as they do by themselves where single precision
+    would lose them: a small signal on a large offset."""
 
 
 OPTIONS = {"shape": "--layout", "time": "--time-column"}

@@ -200,20 +200,19 @@ LITTLE = "that is too little for networks to learn from"
 
 
 class FitPlan(Spec):
-    """What a fit resolved: a study of the networks, the seconds it should take here, and what was decided, in words.
-
-    made_for: digest of the data and of the settings; a plan for others is not this one. time, settings: those of the
-    command.
-    """
+    """What a fit resolved: a study of the networks, the seconds it should take here, and what was decided, in words."""
 
     kind: str = "headstart plan"
     made_for: str
+    """Digest of the data and of the settings; a plan for others is not this one."""
     made_by: str = ""
     study: dict[str, Any]
     seconds: float = Field(ge=0)
     texts: tuple[str, ...]
     time: float | None = None
+    """Those of the command."""
     settings: dict[str, Any] = Field(default_factory=dict)
+    """Those of the command."""
 
     @property
     def too_little(self) -> bool:

@@ -28,19 +28,19 @@ GPT2_SPREAD = 0.02
 
 
 class FeedForwardSpec(Spec):
-    """What follows each mixer, at each position by itself.
-
-    kind: `mlp` (D -> width -> GELU -> D), `glu` (a gate(b), a and b of `width` each, then back to D) or
-    `none`. width: default 4 D for `mlp`. For `glu` the default is D without a layer back, the gated linear
-    unit of S4's blocks (2 D^2 weights). activation: that of `mlp`; `gelu_tanh` is GPT-2's approximation of the GELU.
-    bias: whether its linear layers have one. gate: that of `glu`.
-    """
+    """What follows each mixer, at each position by itself."""
 
     kind: Literal["mlp", "glu", "none"] = "mlp"
+    """`mlp` (D -> width -> GELU -> D), `glu` (a gate(b), a and b of `width` each, then back to D) or `none`."""
     width: int | None = Field(default=None, ge=1)
+    """Default 4 D for `mlp`. For `glu` the default is D without a layer back, the gated linear unit of S4's blocks (2
+    D^2 weights)."""
     activation: Activation = neutral("gelu")
+    """That of `mlp`; `gelu_tanh` is GPT-2's approximation of the GELU."""
     bias: bool = neutral(True)
+    """Whether its linear layers have one."""
     gate: Literal["sigmoid", "gelu", "gelu_tanh", "relu", "silu"] = neutral("sigmoid")
+    """That of `glu`."""
 
     @model_validator(mode="after")
     def _of_layers_that_there_are(self) -> FeedForwardSpec:

@@ -21,20 +21,18 @@ TAPS = 7
 
 
 class EncoderSpec(Spec):
-    """How inputs become vectors.
-
-    masked: what stands at a position that the objective hides. `vector`: a learned vector in place of the
-    encoded input. `zero`: the input 0 (tokens: the vector 0). `channel` (floats only): the input 0, and one
-    input channel more that is 1 there and 0 elsewhere.
-    init: fresh weights of a float encoder, `standard` (uniform, as torch's Linear) or `orthogonal` (gain
-    1.41, zero bias). Token vectors are always N(0, 1).
-    patch: tokens that are joined into one position of the blocks (1: none; float inputs have `task.patch`). Tokens are
-    masked, and answered where the target is per position, one by one all the same.
-    """
+    """How inputs become vectors."""
 
     masked: Literal["vector", "zero", "channel"] = "vector"
+    """What stands at a position that the objective hides. `vector`: a learned vector in place of the encoded input.
+    `zero`: the input 0 (tokens: the vector 0). `channel` (floats only): the input 0, and one input channel more that is
+    1 there and 0 elsewhere."""
     init: Literal["standard", "orthogonal"] = neutral("standard")
+    """Fresh weights of a float encoder, `standard` (uniform, as torch's Linear) or `orthogonal` (gain 1.41, zero bias).
+    Token vectors are always N(0, 1)."""
     patch: int = neutral(1, ge=1, le=2**10)
+    """Tokens that are joined into one position of the blocks (1: none; float inputs have `task.patch`). Tokens are
+    masked, and answered where the target is per position, one by one all the same."""
 
 
 def in_patches(x: torch.Tensor, patch: int) -> torch.Tensor:

@@ -55,38 +55,46 @@ MixerField = Annotated[SerializeAsAny[MixerSpec] | tuple[SerializeAsAny[MixerSpe
 
 
 class ModelSpec(ModelKind):
-    """A sequence model.
-
-    width: D. blocks: how many. mixer: one for all blocks, or a list with one per block. norm: over width
-    (`layer`, or `rms`, which subtracts no mean), over valid positions of the batch (`batch`) or `none`; norm_place:
-    `before` each layer (a last norm follows the blocks) or `after` it. norm_epsilon: added to the variance (or the mean
-    square). embedding_norm: whether a norm stands between positions and blocks, as in BERT. residual: whether a layer's
-    input is added to its output. parallel: whether the feed-forward layer reads what the mixer reads, beside it and not
-    behind it, as in GPT-NeoX. causal: no position sees a later one. dropout: share of numbers zeroed in training after
-    the encoder, each mixer and each feed-forward layer. pool: how a sequence becomes one vector, over its valid
-    positions. init: how fresh blocks are drawn: torch's own way (`standard`), or as GPT-2's (`gpt2`), for blocks of
-    attention alone. like: a known checkpoint (`headstart ls checkpoints`), or one at hand, whose sizes and kinds of
-    layers are filled in where they are not given; only what is filled in is stored.
-    """
+    """A sequence model."""
 
     kind: Literal["sequence"] = neutral("sequence")
     width: int = Field(default=64, ge=1, le=2**24)
+    """Width D of the blocks."""
     blocks: int = Field(default=2, ge=1, le=2**12)
+    """Number of blocks."""
     mixer: MixerField = AttentionSpec()
+    """One for all blocks, or a list with one per block."""
     norm: NormKind = "layer"
+    """Over width (`layer`, or `rms`, which subtracts no mean), over valid positions of the batch (`batch`) or `none`.
+    """
     norm_place: Literal["before", "after"] = "before"
+    """`before` each layer (a last norm follows the blocks) or `after` it."""
     residual: bool = True
+    """Whether a layer's input is added to its output."""
     feed_forward: FeedForwardSpec = FeedForwardSpec()
+    """The layer after each mixer, see `feed_forward`."""
     position: PositionSpec = PositionSpec()
+    """How the model knows positions, see `position`."""
     encoder: EncoderSpec = EncoderSpec()
+    """How inputs become vectors, see `encoder`."""
     causal: bool = False
+    """No position sees a later one."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Share of numbers zeroed in training after the encoder, each mixer and each feed-forward layer."""
     pool: Pool = "mean"
+    """How a sequence becomes one vector, over its valid positions."""
     init: Literal["standard", "gpt2"] = neutral("standard")
+    """How fresh blocks are drawn: torch's own way (`standard`), or as GPT-2's (`gpt2`), for blocks of attention alone.
+    """
     norm_epsilon: float = neutral(EPSILON, gt=0, lt=1)
+    """Added to the variance (or the mean square)."""
     embedding_norm: bool = neutral(False)
+    """Whether a norm stands between positions and blocks, as in BERT."""
     parallel: bool = neutral(False)
+    """Whether the feed-forward layer reads what the mixer reads, beside it and not behind it, as in GPT-NeoX."""
     like: str | None = neutral(None, exclude=True)
+    """A known checkpoint (`headstart ls checkpoints`), or one at hand, whose sizes and kinds of layers are filled in
+    where they are not given; only what is filled in is stored."""
 
     @model_validator(mode="before")
     @classmethod

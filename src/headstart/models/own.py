@@ -35,13 +35,14 @@ class OwnModelSpec(ModelKind):
     Masked and missing numbers are 0; masked tokens have the id `signature.width - 1`, one more than the task has, so
     that `nn.Embedding(signature.width, D)` holds a vector for them.
 
-    causal: the module's word that no position sees a later one. parts: prefix of a tensor's name in the module -> leaf
-    (`headstart.parameters.LEAVES`), for `start` and `trainable`; what no prefix names is `mixer_rest`, a part of
-    `mixer`, `backbone` and `all`. pool: how positions become one vector under a head. uncounted: which work a
-    `flops` of one's own states and a count misses, in words.
+    causal: the module's word that no position sees a later one. parts: prefix of a tensor's name in the module ->
+    leaf (`headstart.parameters.LEAVES`), for `start` and `trainable`; what no prefix names is `mixer_rest`, a part of
+    `mixer`, `backbone` and `all`.
     """
 
     pool: Pool = "mean"
+    """How positions become one vector under a head. uncounted: which work a `flops` of one's own states and a count
+    misses, in words."""
     head: ClassVar[bool] = True
     splits: ClassVar[bool] = False
     uncounted: ClassVar[str] = ""

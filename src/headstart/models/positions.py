@@ -19,22 +19,23 @@ LEARNED_SPREAD = 0.02
 
 
 class PositionSpec(Spec):
-    """How a model knows positions.
-
-    kind: `sinusoidal` and `learned` add a vector per position, `rotary` turns the queries and keys of mixers
-    that have them, `relative` adds a learned number per head and bucket of distances to the scores of attention, the
-    same in all blocks (T5), `none` adds nothing. theta: longest wavelength over 2 pi (sinusoidal and rotary).
-    length: positions that the model is built for (default: the task's longest sequence). share: of each head's
-    numbers, what rotary positions turn, the first ones. buckets: how many buckets of distances relative positions have,
-    half of them for later positions, unless the model is causal. far: distance from which on all are in one bucket.
-    """
+    """How a model knows positions."""
 
     kind: Literal["none", "sinusoidal", "learned", "rotary", "relative"] = "sinusoidal"
+    """`sinusoidal` and `learned` add a vector per position, `rotary` turns the queries and keys of mixers that have
+    them, `relative` adds a learned number per head and bucket of distances to the scores of attention, the same in all
+    blocks (T5), `none` adds nothing."""
     theta: float = Field(default=10_000.0, gt=0)
+    """Longest wavelength over 2 pi (sinusoidal and rotary)."""
     length: int | None = Field(default=None, ge=1)
+    """Positions that the model is built for (default: the task's longest sequence)."""
     share: float = neutral(1.0, gt=0, le=1)
+    """Of each head's numbers, what rotary positions turn, the first ones."""
     buckets: int = neutral(32, ge=4, le=1024)
+    """How many buckets of distances relative positions have, half of them for later positions, unless the model is
+    causal."""
     far: int = neutral(128, ge=2, le=2**16)
+    """Distance from which on all are in one bucket."""
 
     @model_validator(mode="after")
     def _settings_of_their_kind(self) -> PositionSpec:

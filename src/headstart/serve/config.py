@@ -42,27 +42,30 @@ ObjectiveField: Any = Annotated[SerializeAsAny[Spec], BeforeValidator(_objective
 
 
 class Preparation(Spec):
-    """From sequences as they are read to what a model sees, and from what it says back to a person's own names.
-
-    kind, symbols, channels: as the sequences of the fit had them. classes: names in the order of their numbers, none
-    for a target that is a number. mean, deviation: of each channel over train (none: values stay as they are).
-    low, high: numbers of train that stand as -1 and 1 (none: targets stay as they are).
-    longest: positions that are kept of a sequence, the first ones. patch: positions that the network joins into one;
-    the classic models see single ones. missing: whether the network knows missing values (patches with room left
-    count as such).
-    """
+    """From sequences as they are read to what a model sees, and from what it says back to a person's own names."""
 
     kind: Literal["numbers", "text", "dna", "protein", "tokens"]
+    """As the sequences of the fit had them."""
     symbols: tuple[str, ...] = ()
+    """As the sequences of the fit had them."""
     channels: tuple[str, ...] = ()
+    """As the sequences of the fit had them."""
     classes: tuple[str, ...] = ()
+    """Names in the order of their numbers, none for a target that is a number."""
     mean: tuple[float, ...] = ()
+    """Of each channel over train (none: values stay as they are)."""
     deviation: tuple[float, ...] = ()
+    """Of each channel over train (none: values stay as they are)."""
     low: float | None = None
+    """Numbers of train that stand as -1 and 1 (none: targets stay as they are)."""
     high: float | None = None
+    """Numbers of train that stand as -1 and 1 (none: targets stay as they are)."""
     longest: int | None = Field(default=None, ge=1)
+    """Positions that are kept of a sequence, the first ones."""
     patch: int = Field(default=1, ge=1)
+    """Positions that the network joins into one; the classic models see single ones."""
     missing: bool = False
+    """Whether the network knows missing values (patches with room left count as such)."""
 
     @model_validator(mode="after")
     def _in_itself(self) -> Preparation:
@@ -104,18 +107,16 @@ class Preparation(Spec):
 
 
 class NetworkConfig(Spec):
-    """The network: its spec, the objective that it answers, the longest sequence (in patches) that it was built for.
-
-    temperature: scores are divided by it before they become probabilities. arm: of the fit, which says how it began:
-    `scratch`, `augmented`, `inception`, `self_pretrained`, `backbone`, `backbone_tuned`, or a name of a person's own
-    model.
-    """
+    """The network: its spec, the objective that it answers, the longest sequence (in patches) that it was built for."""
 
     model: ModelField
     objective: ObjectiveField
     length: int = Field(ge=1)
     temperature: float = Field(default=1.0, gt=0)
+    """Scores are divided by it before they become probabilities."""
     arm: str = ""
+    """Of the fit, which says how it began: `scratch`, `augmented`, `inception`, `self_pretrained`, `backbone`,
+    `backbone_tuned`, or a name of a person's own model."""
 
     @field_validator("model")
     @classmethod
@@ -126,16 +127,14 @@ class NetworkConfig(Spec):
 
 
 class HeldOut(Spec):
-    """How wrong a model was on sequences that it was not fitted to, by which predictions get a set or an interval.
-
-    errors: in ascending order: 1 less the probability of the true class, or the distance from the true number.
-    source: test, which chose nothing; validation, which chose the model; or the folds of validation, each by its model.
-    again: the model was fitted again afterwards, on validation too.
-    """
+    """How wrong a model was on sequences that it was not fitted to, by which predictions get a set or an interval."""
 
     errors: tuple[float, ...]
+    """In ascending order: 1 less the probability of the true class, or the distance from the true number."""
     source: str
+    """Test, which chose nothing; validation, which chose the model; or the folds of validation, each by its model."""
     again: bool = False
+    """The model was fitted again afterwards, on validation too."""
 
     def reach(self, confidence: float) -> float:
         """The error that `confidence` of new sequences stay within. Raises: BadInput where too few were held out."""
@@ -216,28 +215,29 @@ class Drift:
 
 
 class ModelConfig(Spec):
-    """`config.json` of a model folder.
-
-    layout: how the fitted file was read, so that others are read alike. serve: the model that predicts unless another
-    is named: `network`, one of `classics`, or `ensemble`. ensemble: the models that this averages, `network` and one of
-    `classics` (none: there is no such model). label_type: of the labels in Python (`text` from files). plugins: digests
-    of the code of a person's own that the network is made of, by name; they are compared, never imported from here.
-    held_out: errors of each model, by its name. profile: of the sequences of the fit; folders of before have neither.
-    """
+    """`config.json` of a model folder."""
 
     kind: Literal["headstart model"] = "headstart model"
     format: Literal[1] = 1
     made_by: str = ""
     layout: LayoutSpec
+    """How the fitted file was read, so that others are read alike."""
     preparation: Preparation
     network: NetworkConfig | None = None
     classics: dict[str, Facts] = Field(default_factory=dict)
     serve: str
+    """The model that predicts unless another is named: `network`, one of `classics`, or `ensemble`."""
     ensemble: tuple[str, ...] = ()
+    """The models that this averages, `network` and one of `classics` (none: there is no such model)."""
     label_type: Literal["text", "integer", "number", "boolean"] = "text"
+    """Of the labels in Python (`text` from files)."""
     plugins: dict[str, str] = Field(default_factory=dict)
+    """Digests of the code of a person's own that the network is made of, by name; they are compared, never imported
+    from here."""
     held_out: dict[str, HeldOut] = Field(default_factory=dict)
+    """Errors of each model, by its name."""
     profile: Profile | None = None
+    """Of the sequences of the fit; folders of before have neither."""
 
     @model_validator(mode="after")
     def _together(self) -> ModelConfig:

@@ -80,12 +80,10 @@ class _Stage(Spec):
 
 
 class ReadStage(_Stage):
-    """Weights that were made elsewhere and are read. It has no data, asks nothing and takes no seed.
-
-    checkpoint: what is read.
-    """
+    """Weights that were made elsewhere and are read. It has no data, asks nothing and takes no seed."""
 
     checkpoint: CheckpointSpec
+    """What is read."""
     task: ClassVar[Any] = None
     objective: ClassVar[Any] = None
     parent: ClassVar[None] = None
@@ -104,15 +102,14 @@ class ReadStage(_Stage):
 
 
 class FitStage(_Stage):
-    """A model that is fitted to the labelled examples in one go, or that a task knows, without an optimiser.
-
-    model: of a kind of `models.MODELS` that is not trained. seed: of models that draw (`ModelKind.seeded`).
-    """
+    """A model that is fitted to the labelled examples in one go, or that a task knows, without an optimiser."""
 
     task: TaskField
     model: ModelField
+    """Of a kind of `models.MODELS` that is not trained."""
     objective: ObjectiveField
     seed: Seed = 0
+    """Of models that draw (`ModelKind.seeded`)."""
     parent: ClassVar[None] = None
 
     @model_validator(mode="after")
@@ -150,22 +147,29 @@ ParentField = Annotated[SerializeAsAny["StageSpec"] | None, BeforeValidator(_rea
 
 
 class TrainStage(_Stage):
-    """A network that is trained by steps of an optimiser. `start` says which parts of the parent's weights are taken.
-
-    model: of a kind of `models.MODELS` that is trained. parent: the stage before it. weights: which weights of the
-    parent, `best` or `last`. trainable: the parts that learn.
-    """
+    """A network that is trained by steps of an optimiser. `start` says which parts of the parent's weights are taken."""
 
     task: TaskField
+    """The data set, `{ kind = ... }`."""
     model: ModelField = Field(default_factory=ModelSpec)
+    """The model, `{ kind = ... }`; without a kind a network, see `model`."""
     objective: ObjectiveField
+    """What is asked of the model, `{ kind = ... }`."""
     parent: ParentField = None
+    """Name of the stage whose weights this one starts from."""
     weights: Literal["best", "last"] = "best"
+    """Which weights of the parent are taken, the best by validation or the last."""
     start: tuple[str, ...] = Field(default=(), strict=False)
+    """What is made of the parent's weights, from left to right: `"take(PART)"`, `"take(PART, rows='prefix')"`,
+    `"take(PART, rows='symbols')"`, `"match(PART)"`, `"draw(PART, STD)"`; the rest is fresh."""
     trainable: str = "all"
+    """The parts that learn, such as `head` or `all-query_key`."""
     optim: OptimSpec = Field(default_factory=OptimSpec)
+    """How weights are changed, see `optim`."""
     budget: BudgetSpec
+    """How long the stage trains, see `budget`."""
     seed: Seed = 0
+    """Seed of weights, order, masks and dropout; an axis `seed` sets it for the whole chain."""
     seeded: ClassVar[bool] = True
 
     @model_validator(mode="after")

@@ -51,30 +51,30 @@ class BidmcSpec(TaskSpec):
     One example is 4,000 positions of width 2 that begin `0.31 -1.02 | 0.35 -1.04 ...`, target `-0.18`, which stands for
     85 beats per minute. Scored by R2.
 
-    source: `windows`, `BIDMC32HR_TRAIN.ts` and `_TEST.ts` (HR, RR or SpO2): the official splits, of which train gives
-            val. These files do not say whose a window is.
-        `records`, PhysioNet's `bidmc_01_Signals.csv` and `bidmc_01_Numerics.csv`, and so on: a window begins every
-            `stride` samples and is kept where it fits; its target is the mean of the numbers of the seconds it covers.
-            Splits share no record.
-    vital: heart rate, respiratory rate, or oxygen saturation.
-    length: samples of a window; windows of .ts files must have it.
-    stride: of `records`: samples from one window's start to the next's.
-    scale_target: the smallest and largest target of train stand as -1 and 1 (described; essential). False leaves them
-        in their unit, the default of the released code.
-    standardise: each channel gets mean 0 and deviation 1 over the train windows.
-    val_share, test_share: shares held out by `split_seed`, of windows (val), or of records (val and test).
     Source: Pimentel et al. 2016; as windows: Tan et al. 2020.
     """
 
     kind: Literal["bidmc"] = "bidmc"
     source: Literal["windows", "records"] = "windows"
+    """`windows`, `BIDMC32HR_TRAIN.ts` and `_TEST.ts` (HR, RR or SpO2): the official splits, of which train gives val.
+    These files do not say whose a window is. `records`, PhysioNet's `bidmc_01_Signals.csv` and `bidmc_01_Numerics.csv`,
+    and so on: a window begins every `stride` samples and is kept where it fits; its target is the mean of the numbers
+    of the seconds it covers. Splits share no record."""
     vital: Literal["HR", "RR", "SpO2"] = "HR"
+    """Heart rate, respiratory rate, or oxygen saturation."""
     length: int = Field(default=4000, ge=1)
+    """Samples of a window; windows of .ts files must have it."""
     stride: int = Field(default=4000, ge=1)
+    """Of `records`: samples from one window's start to the next's."""
     scale_target: bool = True
+    """The smallest and largest target of train stand as -1 and 1 (described; essential). `false` leaves them in their
+    unit, the default of the released code."""
     standardise: bool = True
+    """Each channel gets mean 0 and deviation 1 over the train windows."""
     val_share: float = Field(default=0.15, gt=0, lt=1)
+    """Shares held out by `split_seed`, of windows (val), or of records (val and test)."""
     test_share: float = Field(default=0.15, gt=0, lt=1)
+    """Shares held out by `split_seed`, of windows (val), or of records (val and test)."""
 
     shows_not: ClassVar[str] = (
         "53 patients of one hospital: this does not show that a model knows new patients, wards or devices."

@@ -19,17 +19,17 @@ from headstart.tasks.task import Baseline, Task, rule
 
 
 class _BitsSpec(GeneratedSpec):
-    """What both share: sizes, seed and the stream.
-
-    train: examples of one epoch; val, test: fixed sets. endless: each epoch has new train examples (False: the
-    first epoch's again and again; so too where `fraction` or `labelled` choose among them). data_seed: seed of
-    all strings (the stage's seed has no part in them).
-    """
+    """What both share: sizes, seed and the stream."""
 
     train: int = Field(default=10_000, ge=1, le=1_000_000)
+    """Examples of one epoch."""
     val: int = Field(default=1_000, ge=1, le=1_000_000)
+    """Fixed sets."""
     test: int = Field(default=1_000, ge=1, le=1_000_000)
+    """Fixed sets."""
     endless: bool = True
+    """Each epoch has new train examples (`false`: the first epoch's again and again; so too where `fraction` or
+    `labelled` choose among them)."""
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"},)
     shows_not: ClassVar[str] = (
@@ -65,16 +65,18 @@ class BitMemorySpec(_BitsSpec):
     100 positions of 50, then the query in 20 more; each position of the query has 50 targets, its string's own
     bits, 0 or 1. With strings of 4 bits and chunks of 2: `10 11 00 10 0? ?0`, asked for `00 10`.
 
-    strings, bits, chunk: how many strings, bits of each, bits of a position. keep: share of the query that is
-    shown.
     Source: Lu et al. 2021, section 2.1 (after Miconi et al. 2018).
     """
 
     kind: Literal["bit_memory"] = "bit_memory"
     strings: int = Field(default=5, ge=1, le=1000)
+    """Number of strings."""
     bits: int = Field(default=1000, ge=1, le=100_000)
+    """Bits of each string."""
     chunk: int = Field(default=50, ge=1)
+    """Bits of a position."""
     keep: float = Field(default=0.5, ge=0, le=1)
+    """Share of the query that is shown."""
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = (
         {"kind": "majority"},
@@ -113,12 +115,12 @@ class BitXorSpec(_BitsSpec):
     Inputs are -1 and 1. With 3 bits: `0 1 1  1 1 0`, asked for `1 0 1` at the last three positions. There are
     4^bits inputs, 1,024 by default, so val and test stand in train too; the notes say how often.
 
-    bits: length of each string.
     Source: Lu et al. 2021, section 2.1.
     """
 
     kind: Literal["bit_xor"] = "bit_xor"
     bits: int = Field(default=5, ge=1, le=100_000)
+    """Length of each string."""
 
     def load(self, data: Path) -> Task:
         length = 2 * self.bits

@@ -27,18 +27,22 @@ SAMPLE = 400
 
 
 class GeneratedSpec(TaskSpec):
-    """A task that is generated from its spec alone.
-
-    train, val, test: how many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are,
-    but where a task draws its splits from one another's rest (`listops`): compare numbers of train examples there with
-    `fraction` or `labelled`, which leave val and test as they are.
-    data_seed: seed of the data (the stage's seed has no part in them).
-    """
+    """A task that is generated from its spec alone."""
 
     train: int = Field(default=2_000, ge=1, le=1_000_000)
+    """How many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are, but where a task
+    draws its splits from one another's rest (`listops`): compare numbers of train examples there with `fraction` or
+    `labelled`, which leave val and test as they are."""
     val: int = Field(default=500, ge=1, le=1_000_000)
+    """How many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are, but where a task
+    draws its splits from one another's rest (`listops`): compare numbers of train examples there with `fraction` or
+    `labelled`, which leave val and test as they are."""
     test: int = Field(default=1_000, ge=1, le=1_000_000)
+    """How many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are, but where a task
+    draws its splits from one another's rest (`listops`): compare numbers of train examples there with `fraction` or
+    `labelled`, which leave val and test as they are."""
     data_seed: Seed = 0
+    """Seed of the data (the stage's seed has no part in them)."""
 
     generated: ClassVar[bool] = True
 

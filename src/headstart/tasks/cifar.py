@@ -46,19 +46,17 @@ LabelledImages = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 class CifarSpec(TaskSpec):
-    """Fields of the tasks made of CIFAR-10. `kind` and what an example looks like are theirs.
-
-    split: `drawn` holds out `val` of the official 50,000 train images, each class in proportion, by
-        `split_seed`; of images that occur twice all copies stay in train. `rothermel` holds out the fifth
-        stock batch as Rothermel et al. do (40,000 and 10,000; its classes have 952 to 1,025 images).
-    val: images held out where they are drawn.
-    augment: train images are shifted, turned and mirrored anew each epoch, as the code of Lu et al. does with CIFAR-10
-        in colour and in grey (the paper does not say so).
-    """
+    """Fields of the tasks made of CIFAR-10. `kind` and what an example looks like are theirs."""
 
     split: Literal["drawn", "rothermel"] = "drawn"
+    """`drawn` holds out `val` of the official 50,000 train images, each class in proportion, by `split_seed`; of images
+    that occur twice all copies stay in train. `rothermel` holds out the fifth stock batch as Rothermel et al. do
+    (40,000 and 10,000; its classes have 952 to 1,025 images)."""
     val: int = Field(default=5_000, ge=1)
+    """Images held out where they are drawn."""
     augment: bool = neutral(False)
+    """Train images are shifted, turned and mirrored anew each epoch, as the code of Lu et al. does with CIFAR-10 in
+    colour and in grey (the paper does not say so)."""
 
     shows_not: ClassVar[str] = (
         "small pictures of ten kinds of thing: this says little of larger images, nor of real sequences."
@@ -143,13 +141,13 @@ class CifarPatchesSpec(CifarSpec):
     with the mean and deviation of the train pixels. Splits as in `image`; Lu et al. train on all 50,000 and
     look at test images only.
 
-    channels: `grey` has patches of 16 numbers (Lu et al. describe that), `rgb` of 48 (their code), the three
-        colours of a pixel side by side.
     Source: Krizhevsky 2009; as patches: Lu et al. 2021.
     """
 
     kind: Literal["cifar_patches"] = "cifar_patches"
     channels: Literal["grey", "rgb"] = "grey"
+    """`grey` has patches of 16 numbers (Lu et al. describe that), `rgb` of 48 (their code), the three colours of a
+    pixel side by side."""
 
     def layout(self) -> tuple[int, int]:
         """Tiles of 4 x 4 in grey or colour."""

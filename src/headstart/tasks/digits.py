@@ -43,14 +43,14 @@ class DigitsSpec(TaskSpec):
     by (0, 2), begins `-0.81 -0.81 -0.81 -0.81 0.02 1.35 0.68 -0.65`, label `zero`. Split: 1,097 train, 200
     val, 500 test, stratified.
 
-    rolled: False leaves the images in place (a logistic regression then solves the task).
-    roll_seed: seed of the offsets.
     Source: Alpaydin and Kaynak 1998, UCI "Optical recognition of handwritten digits", the test part.
     """
 
     kind: Literal["digits"] = "digits"
     rolled: bool = True
+    """`false` leaves the images in place (a logistic regression then solves the task)."""
     roll_seed: Seed = 0
+    """Seed of the offsets."""
 
     shows_not: ClassVar[str] = (
         "64 positions of one small data set: this says nothing of long sequences, nor of other data."
@@ -128,19 +128,19 @@ class MnistSpec(TaskSpec):
     mean and deviation of the train pixels. An example of the default begins `-0.42 -0.42 -0.42 ...` (the dark
     upper border) and has a label such as `five`. Splits: the official 10,000 test images; `val_per_class` of
     each class of the official 60,000 train images are held out by `split_seed` (50,000 train, 10,000 val).
-
-    side: 28, or 32 for the image padded with two dark pixels on each side.
-    augment: train images are shifted and turned anew each epoch, as the code of Lu et al. does with CIFAR-10 (digits
-        are not mirrored).
-    tile: 1 reads pixels row by row (784 or 1,024 positions of width 1); 4 reads patches of 4 x 4 row by row
-        (49 or 64 positions of width 16). Lu et al. describe side 32 with tile 4; their code has side 28.
     """
 
     kind: Literal["mnist"] = "mnist"
     side: Literal[28, 32] = 28
+    """28, or 32 for the image padded with two dark pixels on each side."""
     tile: Literal[1, 4] = 1
+    """1 reads pixels row by row (784 or 1,024 positions of width 1); 4 reads patches of 4 x 4 row by row (49 or 64
+    positions of width 16). Lu et al. describe side 32 with tile 4; their code has side 28."""
     val_per_class: int = Field(default=1000, ge=1)
+    """Validation examples of each class."""
     augment: bool = neutral(False)
+    """Train images are shifted and turned anew each epoch, as the code of Lu et al. does with CIFAR-10 (digits are not
+    mirrored)."""
 
     shows_not: ClassVar[str] = "MNIST is nearly solved: small differences near the top say little of harder images."
     mask_rate: ClassVar[float] = 0.5

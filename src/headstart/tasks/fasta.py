@@ -57,27 +57,30 @@ class FastaSpec(TaskSpec):
 
     One entry of a file is `>Q9H400 Cell.membrane-M` and, in the lines under it, `MGLPVSWAPPALWVLGCCALLL...`.
 
-    source: `promoters`, of one `organism`: is this DNA a promoter? (251 or 81 bases)
-        `splice`, 60 bases around a splice junction: exon to intron (EI), intron to exon (IE), or neither (N).
-        `deeploc`, proteins and one of eleven places in the cell; official train, val and test files. Where the train
-            file is not there, the val file is train, and the notes say so.
-        `files`, your own in `fasta/`: train, test and optionally val (.fa, .fasta, .faa, .fna; .gz or .xz) with the
-            label as word `label_word` of the header; without a file named train, each file is a class by its name.
-    letters: of `files`: `protein` (25 letters) or `dna` (15); either size, U only in proteins.
-    length: letters of an example; longer sequences lose their rest.
-    val_share, test_share: shares that are held out by `split_seed`, each label in proportion, where no file is the
-        split; of sequences that occur twice all copies stay in train.
     Source: Umarov and Solovyev 2017; Towell et al. 1990 (UCI); Almagro Armenteros et al. 2017 (DeepLoc).
     """
 
     kind: Literal["fasta"] = "fasta"
     source: Literal["promoters", "splice", "deeploc", "files"] = "promoters"
+    """`promoters`, of one `organism`: is this DNA a promoter? (251 or 81 bases) `splice`, 60 bases around a splice
+    junction: exon to intron (EI), intron to exon (IE), or neither (N). `deeploc`, proteins and one of eleven places in
+    the cell; official train, val and test files. Where the train file is not there, the val file is train, and the
+    notes say so. `files`, your own in `fasta/`: train, test and optionally val (.fa, .fasta, .faa, .fna; .gz or .xz)
+    with the label as word `label_word` of the header; without a file named train, each file is a class by its name."""
     organism: Literal["ecoli", "bacillus", "arabidopsis_tata", "arabidopsis_non_tata", "mouse"] = "ecoli"
+    """Name of the organism, as the files have it."""
     letters: Literal["protein", "dna"] = "protein"
+    """Of `files`: `protein` (25 letters) or `dna` (15); either size, U only in proteins."""
     label_word: int = Field(default=2, ge=1)
+    """Number of the word in a header that is the label."""
     length: int = Field(default=1000, ge=1)
+    """Letters of an example; longer sequences lose their rest."""
     val_share: float = Field(default=0.1, gt=0, lt=1)
+    """Shares that are held out by `split_seed`, each label in proportion, where no file is the split; of sequences that
+    occur twice all copies stay in train."""
     test_share: float = Field(default=0.2, gt=0, lt=1)
+    """Shares that are held out by `split_seed`, each label in proportion, where no file is the split; of sequences that
+    occur twice all copies stay in train."""
 
     shows_not: ClassVar[str] = (
         "relatives of test sequences may stand in train: this does not show that a model knows new families."
@@ -213,16 +216,16 @@ class HomologySpec(TaskSpec):
     A line of `remote_homology_train.json` is `{"primary": "SVQATREDKF...", "fold_label": 37, ...}`; a file that is one
     JSON list of such objects is read too.
 
-    test: which evolutionary groups the test file holds out of train: `fold` (whole superfamilies, as the papers
-        report), `superfamily` (whole families) or `family`.
-    length: only shorter proteins are read (Lu et al.: under 1,024); how many are left out is said in the notes.
-    Splits: the official train, valid and test files.
     Source: Rao et al. 2019, with Fox et al. 2013 and Hou et al. 2018; as used here: Lu et al. 2021.
     """
 
     kind: Literal["homology"] = "homology"
     test: Literal["fold", "superfamily", "family"] = "fold"
+    """Which evolutionary groups the test file holds out of train: `fold` (whole superfamilies, as the papers report),
+    `superfamily` (whole families) or `family`."""
     length: int = Field(default=1024, ge=2)
+    """Only shorter proteins are read (Lu et al.: under 1,024); how many are left out is said in the notes. Splits: the
+    official train, valid and test files."""
 
     shows_not: ClassVar[str] = (
         "single domains, few examples of most folds: this says little of whole proteins, nor of folds that are not in"

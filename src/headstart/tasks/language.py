@@ -30,21 +30,21 @@ class LanguageSpec(TaskSpec):
     One example of 16 positions: `In the beginning`. Needs a causal model (model.causal = true). Scored in bits per
     byte, `bits_per_token` (the fewer, the better), with perplexity, which is 2 to that power, and accuracy beside it.
 
-    file: the text or the folder, from the data folder on or absolute; .gz, .xz and .bz2 are unpacked. Files with the
-        words train, val (valid, validation) and test in their names are these splits, and other files beside them are
-        not read; of other folders, all files in the order of their names are one text. Where it is enters no identity;
-        its content does.
-    length: bytes of a window; the last one of a split may be shorter.
-    val_share, test_share: where files do not name the splits: shares of the text, which is cut into train, val and test
-        in this order.
     Source: as enwik8 is used (Hutter 2006; Al-Rfou et al. 2019).
     """
 
     kind: Literal["language"] = "language"
     file: str = place(min_length=1)
+    """The text or the folder, from the data folder on or absolute; .gz, .xz and .bz2 are unpacked. Files with the words
+    train, val (valid, validation) and test in their names are these splits, and other files beside them are not read;
+    of other folders, all files in the order of their names are one text. Where it is enters no identity; its content
+    does."""
     length: int = Field(default=256, ge=2, le=2**20)
+    """Bytes of a window; the last one of a split may be shorter."""
     val_share: float = Field(default=0.05, gt=0, lt=1)
+    """Where files do not name the splits: shares of the text, which is cut into train, val and test in this order."""
     test_share: float = Field(default=0.05, gt=0, lt=1)
+    """Where files do not name the splits: shares of the text, which is cut into train, val and test in this order."""
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = ()
     shows_not: ClassVar[str] = "bits per byte of one text: this says little of other texts, nor of what a model can do."

@@ -47,23 +47,24 @@ UNSET: tuple[object, ...] = (None, (), "auto")
 
 
 class OwnFacts(Spec):
-    """What the file decides of a model that is to read other files: see `serve.Preparation`, which holds the same.
-
-    layout: reads other files as this one was read. mean, deviation: of each channel over train, none where values stay
-    as they are; low, high: the numbers of train that stand as -1 and 1, None where targets stay as they are.
-    counts: labelled sequences of each class in train, in the order of `labels`.
-    """
+    """What the file decides of a model that is to read other files: see `serve.Preparation`, which holds the same."""
 
     kind: Kind
     symbols: tuple[str, ...]
     channels: tuple[str, ...]
     labels: tuple[str, ...]
     layout: LayoutSpec
+    """Reads other files as this one was read."""
     mean: tuple[float, ...]
+    """Of each channel over train, none where values stay as they are."""
     deviation: tuple[float, ...]
+    """Of each channel over train, none where values stay as they are."""
     low: float | None
+    """The numbers of train that stand as -1 and 1, None where targets stay as they are."""
     high: float | None
+    """The numbers of train that stand as -1 and 1, None where targets stay as they are."""
     counts: tuple[int, ...]
+    """Labelled sequences of each class in train, in the order of `labels`."""
 
 
 class OwnSpec(TaskSpec):
@@ -74,49 +75,54 @@ class OwnSpec(TaskSpec):
 
     A row of a file with the header `id,label,t0,t1,t2` is `s01,sick,0.3,,0.7`: three positions, the second of them
     missing. A class stands by its name, in the order of the names (of the numbers, where all are numbers).
-
-    file: its path, from the data folder on or absolute. val, test: further files, whose labelled rows are the
-        validation and the test split; without them `val_share` and `test_share` of the rows of `file` are (0.2 each;
-        test_share 0: no test split). unlabelled: a file whose rows join train without their labels. Where a file is
-        enters no identity; its content does.
-    layout: whatever is known of the file; what is left out is guessed, and the notes say how it was read. target,
-        target_kind, id, time, group, values, na, delimiter: the same fields of `layout` in short. target_kind is asked
-        for where whole numbers may be classes or numbers.
-    val_share, test_share: shares of the labelled rows that `split_seed` draws, each class in proportion; exact copies
-        stay together, and so do the rows of a group where there are groups, unless by_group is false. Rows without a
-        label are in train alone; those that belong with a row of val or test are left out, which the notes say.
-    split: `random`, as above, or `time`: train is earlier than val, and val than test, by the column `time`; later
-        copies of earlier sequences are left out, and groups may not decide too (by_group = false).
-    standardise: each channel of numbers gets mean 0 and deviation 1 over what is observed in train.
-    scale_target: the smallest and largest number of train stand as -1 and 1.
-    longest: positions that are kept of each sequence, the first ones (default: all).
-    augment: how train sequences of numbers change in each epoch: `jitter` (noise of deviation 0.03 on each value),
-        `scale` (each channel times a factor of deviation 0.1 around 1), `warp` (a tenth of the positions is made half
-        or twice as long). None by default.
     """
 
     kind: Literal["own"] = "own"
     file: str = place(min_length=1)
+    """Its path, from the data folder on or absolute."""
     val: str | None = place(None, min_length=1)
+    """A further file, whose labelled rows are the validation split; without it `val_share` of `file` are."""
     test: str | None = place(None, min_length=1)
+    """A further file, whose labelled rows are the test split; without it `test_share` of `file` are."""
     unlabelled: str | None = place(None, min_length=1)
+    """A file whose rows join train without their labels. Where a file is enters no identity; its content does."""
     layout: LayoutSpec = Field(default_factory=LayoutSpec)
+    """Whatever is known of the file; what is left out is guessed, and the notes say how it was read."""
     target: str | None = None
+    """Column of the target, as in `layout`."""
     target_kind: Literal["auto", "class", "number"] = neutral("auto")
+    """Whether the target is a class or a number; asked for where whole numbers may be either."""
     id: str | None = None
+    """Column of the ids, as in `layout`."""
     time: str | None = None
+    """Column of the times, as in `layout`."""
     group: str | None = None
+    """Column of the groups, whose rows stay in one split."""
     values: tuple[str, ...] = ()
+    """Columns that hold the sequence, as in `layout`."""
     na: tuple[str, ...] = ()
+    """Words that stand for a missing value, as in `layout`."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    """What separates the cells of a text file, as in `layout`."""
     val_share: float | None = Field(default=None, gt=0, lt=1)
+    """Share of the labelled rows that is the validation split; 0.2 where it is not given."""
     test_share: float | None = Field(default=None, ge=0, lt=1)
+    """Share of the labelled rows that is the test split; 0.2 where it is not given; 0: no test split."""
     by_group: bool = True
+    """Whether the rows of a group stay in one split."""
     standardise: bool = True
+    """Each channel of numbers gets mean 0 and deviation 1 over what is observed in train."""
     scale_target: bool = True
+    """The smallest and largest number of train stand as -1 and 1."""
     longest: int | None = neutral(None, ge=1)
+    """Positions that are kept of each sequence, the first ones (default: all)."""
     split: Literal["random", "time"] = neutral("random")
+    """`random`, as above, or `time`: train is earlier than val, and val than test, by the column `time`; later copies
+    of earlier sequences are left out, and groups may not decide too (by_group = false)."""
     augment: tuple[Change, ...] = neutral(())
+    """How train sequences of numbers change in each epoch: `jitter` (noise of deviation 0.03 on each value), `scale`
+    (each channel times a factor of deviation 0.1 around 1), `warp` (a tenth of the positions is made half or twice as
+    long). left out by default."""
 
     reader: ClassVar[int] = 9
     shows_not: ClassVar[str] = (

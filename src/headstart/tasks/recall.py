@@ -59,19 +59,20 @@ class MqarSpec(_RecallSpec):
     vocabulary, values from the upper half, no key and no value twice. Key i is asked for again 2 g positions after the
     pairs end, with gaps g, no two the same, drawn with a probability in proportion to (g + 1) ** (power - 1).
 
-    vocabulary: tokens, each of which is a class. length: positions. pairs: how many keys have a value; at most a
-    quarter of the length.
-    power: of the law of the gaps; a small one asks for most keys soon after the pairs.
-    random_others: positions after the pairs that ask nothing hold random tokens; else token 0.
     Source: Arora et al. 2023 (zoology's `multiquery_ar`: vocabulary 8,192, pairs of 4 in length 64 to 64 in 512).
     """
 
     kind: Literal["mqar"] = "mqar"
     vocabulary: int = Field(default=8192, ge=8, le=2**16)
+    """Tokens, each of which is a class."""
     length: int = Field(default=64, ge=4, le=2**16)
+    """Positions."""
     pairs: int = Field(default=4, ge=1)
+    """How many keys have a value; at most a quarter of the length."""
     power: float = Field(default=0.01, gt=0, le=10)
+    """Of the law of the gaps; a small one asks for most keys soon after the pairs."""
     random_others: bool = True
+    """Positions after the pairs that ask nothing hold random tokens; else token 0."""
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"}, rule("any one of the values"))
 
@@ -124,16 +125,17 @@ class SelectiveCopyingSpec(_RecallSpec):
     One example with 3 tokens in 8 positions: `. c . . a . a . | | |`, asked for `c a a` at the markers. Noise is token
     0 and the marker the last token; what a token is and where it stands are uniform.
 
-    symbols: tokens in all, noise and marker among them. length: positions before the markers. tokens: how many are to
-    be copied.
     Source: Gu and Dao 2023, after Arjovsky et al. 2016: 16 tokens in 4,096 positions, of an alphabet of 16; in 256
     positions, as here by default, in MAD (Poli et al. 2024).
     """
 
     kind: Literal["selective_copying"] = "selective_copying"
     symbols: int = Field(default=16, ge=3, le=28)
+    """Tokens in all, noise and marker among them."""
     length: int = Field(default=256, ge=1, le=2**20)
+    """Positions before the markers."""
     tokens: int = Field(default=16, ge=1, le=2**10)
+    """How many are to be copied."""
 
     @model_validator(mode="after")
     def _room(self) -> SelectiveCopyingSpec:
@@ -162,13 +164,14 @@ class InductionHeadsSpec(_RecallSpec):
 
     One example of 8 positions: `b d * a c d b *`, asked for `a` at the last one. The trigger is a token of its own.
 
-    symbols: tokens besides the trigger. length: positions.
     Source: Gu and Dao 2023 (16 tokens, trained at length 256), after Dao et al. 2023.
     """
 
     kind: Literal["induction_heads"] = "induction_heads"
     symbols: int = Field(default=16, ge=2, le=26)
+    """Tokens besides the trigger."""
     length: int = Field(default=256, ge=3, le=2**20)
+    """Positions."""
 
     def load(self, data: Path) -> Task:
         names = [*(chr(ord("a") + i) for i in range(self.symbols)), "*"]

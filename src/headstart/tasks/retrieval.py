@@ -54,22 +54,21 @@ class RetrievalSpec(TaskSpec):
 
     One example: `Robert DeNiro plays the most ...` and `this film is ...`, label `two films`.
 
-    source: `aan`, Long Range Arena's files: does one paper cite the other? 147,086 train pairs.
-        `imdb_films`, built from IMDb's reviews and their films' addresses: are two reviews of one film? Every
-        review is in one pair of one film and in one of two films, so no text alone tells the answer; splits
-        share no film; reviews that occur twice are left out.
-        `files`, your own in `pairs/`: train, test and optionally val as .tsv (a header with label, text1,
-        text2; or AAN's five fields; or these three), .jsonl or .parquet.
-    length: the most bytes of a text; longer ones lose their rest.
-    val_share: share of train that is held out by `split_seed` where there is no val file: pairs, each label
-        in proportion, or films.
     Source: Radev et al. 2013, Tay et al. 2020; reviews: Maas et al. 2011.
     """
 
     kind: Literal["retrieval"] = "retrieval"
     source: Literal["aan", "imdb_films", "files"] = "aan"
+    """`aan`, Long Range Arena's files: does one paper cite the other? 147,086 train pairs. `imdb_films`, built from
+    IMDb's reviews and their films' addresses: are two reviews of one film? Every review is in one pair of one film and
+    in one of two films, so no text alone tells the answer; splits share no film; reviews that occur twice are left out.
+    `files`, your own in `pairs/`: train, test and optionally val as .tsv (a header with label, text1, text2; or AAN's
+    five fields; or these three), .jsonl or .parquet."""
     length: int = Field(default=4000, ge=1)
+    """The most bytes of a text; longer ones lose their rest."""
     val_share: float = Field(default=0.1, gt=0, lt=1)
+    """Share of train that is held out by `split_seed` where there is no val file: pairs, each label in proportion, or
+    films."""
 
     shows_not: ClassVar[str] = LONG_RANGE_ARENA
     objective: ClassVar[str] = "retrieve"

@@ -22,16 +22,14 @@ from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 
 class SeriesSpec(TaskSpec):
-    """Fields of the tasks made of an archive of labelled time series. `kind`, `name` and the ending are theirs.
-
-    val_share: share of the official train rows that is held out by `split_seed`, each class in proportion; of
-        rows that occur twice all copies stay in train.
-    standardise: each channel gets mean 0 and deviation 1 over the train rows; else values stay as they are.
-    """
+    """Fields of the tasks made of an archive of labelled time series. `kind`, `name` and the ending are theirs."""
 
     name: str
     val_share: float = Field(default=0.2, gt=0, lt=1)
+    """Share of the official train rows that is held out by `split_seed`, each class in proportion; of rows that occur
+    twice all copies stay in train."""
     standardise: bool = True
+    """Each channel gets mean 0 and deviation 1 over the train rows; else values stay as they are."""
 
     shows_not: ClassVar[str] = (
         "one small set of its archive: a difference here says little of other sets, and its official test split is "
@@ -97,6 +95,7 @@ class UcrSpec(SeriesSpec):
 
     kind: Literal["ucr"] = "ucr"
     name: str = Field(default="GunPoint", pattern=r"^[A-Za-z0-9_-]{1,80}$")
+    """Name of the data set in the archive, such as `ECG200`."""
 
     folders: ClassVar[tuple[str, ...]] = ("ucr", "UCRArchive_2018")
     ending: ClassVar[str] = ".tsv"
@@ -118,6 +117,7 @@ class UeaSpec(SeriesSpec):
 
     kind: Literal["uea"] = "uea"
     name: str = Field(default="BasicMotions", pattern=r"^[A-Za-z0-9_-]{1,80}$")
+    """Name of the data set in the archive, such as `BasicMotions`."""
 
     folders: ClassVar[tuple[str, ...]] = ("uea", "Multivariate_ts")
     ending: ClassVar[str] = ".ts"

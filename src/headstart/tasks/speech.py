@@ -60,28 +60,29 @@ class SpeechSpec(TaskSpec):
 
     One example of Speech Commands is 16,000 samples (one second) that begin `0.003 0.011 -0.005 ...`, label `yes`.
 
-    source: `commands`, Speech Commands 0.02: 35 words at 16 kHz; `validation_list.txt` and `testing_list.txt` name
-            val and test. `_background_noise_` is not a word and is not read.
-        `digits`, the free spoken digits: `{digit}_{speaker}_{take}.wav` at 8 kHz; takes 0 to 4 are the official test
-            split, and `val_share` of the rest is held out.
-        `folders`, your own: `sounds/<label>/*.wav` (a name that begins with _ or . is not a label), with the two lists
-            where they are there, else drawn.
-    length: samples of an example; longer recordings lose their rest.
-    pad: shorter recordings are filled with silence up to `length`, as in the papers; else they stay shorter.
-    resample: samples per second that every recording is brought to, several channels mixed into one; None refuses
-        recordings of another rate, and those of several channels.
-    val_share, test_share: shares that are held out by `split_seed`, each label in proportion, where no file names the
-        split; of recordings that occur twice all copies stay in train.
     Source: Warden 2018; Jackson et al. 2016 (digits).
     """
 
     kind: Literal["speech"] = "speech"
     source: Literal["commands", "digits", "folders"] = "commands"
+    """`commands`, Speech Commands 0.02: 35 words at 16 kHz; `validation_list.txt` and `testing_list.txt` name val and
+    test. `_background_noise_` is not a word and is not read. `digits`, the free spoken digits:
+    `{digit}_{speaker}_{take}.wav` at 8 kHz; takes 0 to 4 are the official test split, and `val_share` of the rest is
+    held out. `folders`, your own: `sounds/<label>/*.wav` (a name that begins with _ or . is not a label), with the two
+    lists where they are there, else drawn."""
     length: int = Field(default=16_000, ge=1, le=2**24)
+    """Samples of an example; longer recordings lose their rest."""
     pad: bool = True
+    """Shorter recordings are filled with silence up to `length`, as in the papers; else they stay shorter."""
     resample: int | None = Field(default=None, ge=1_000, le=192_000)
+    """Samples per second that every recording is brought to, several channels mixed into one; left out refuses
+    recordings of another rate, and those of several channels."""
     val_share: float = Field(default=0.1, gt=0, lt=1)
+    """Shares that are held out by `split_seed`, each label in proportion, where no file names the split; of recordings
+    that occur twice all copies stay in train."""
     test_share: float = Field(default=0.1, gt=0, lt=1)
+    """Shares that are held out by `split_seed`, each label in proportion, where no file names the split; of recordings
+    that occur twice all copies stay in train."""
 
     shows_not: ClassVar[str] = (
         "short clean words: this says nothing of running speech or of speakers and rooms that are not in train."

@@ -45,25 +45,24 @@ class WavesSpec(GeneratedSpec):
     12 cycles`. Phases are uniform, so that the mean window is flat whatever the answer: no single position tells it.
     Frequencies are counted in cycles per window, amplitudes lie from 1/2 to 3/2, and values have a deviation near 1.
 
-    target: `class`, which set of three frequencies? The sets are drawn from as few frequencies as there can be (4 for
-        up to 4 classes, 5 for up to 10), 4 cycles per window apart, so that they overlap; an example's frequencies lie
-        up to 1.5 cycles beside them.
-        `number`, the frequency of the slowest sine, 4 to 12 cycles per window; scored by R2.
-    length, channels: positions of a window, numbers per position.
-    classes: sets of frequencies; only `class` has them.
-    noise: deviation of the noise, where a sine has an amplitude of 1 on average.
-    scale_target: of `number`: the smallest and largest target of train stand as -1 and 1. False leaves cycles per
-        window.
     Source: our own.
     """
 
     kind: Literal["waves"] = "waves"
     target: Literal["class", "number"] = "class"
+    """`class`, which set of three frequencies? The sets are drawn from as few frequencies as there can be (4 for up to
+    4 classes, 5 for up to 10), 4 cycles per window apart, so that they overlap; an example's frequencies lie up to 1.5
+    cycles beside them. `number`, the frequency of the slowest sine, 4 to 12 cycles per window; scored by R2."""
     length: int = Field(default=256, ge=96, le=2**20)
+    """Positions of a window, numbers per position."""
     channels: int = Field(default=1, ge=1, le=64)
+    """Positions of a window, numbers per position."""
     classes: int = Field(default=4, ge=2, le=1000)
+    """Sets of frequencies; only `class` has them."""
     noise: float = Field(default=0.5, ge=0, le=10)
+    """Deviation of the noise, where a sine has an amplitude of 1 on average."""
     scale_target: bool = True
+    """Of `number`: the smallest and largest target of train stand as -1 and 1. `false` leaves cycles per window."""
 
     shows_not: ClassVar[str] = "sums of three sines stand in for signals: this says nothing of recorded ones."
     mask_rate: ClassVar[float] = 0.25
@@ -194,9 +193,13 @@ class _ChainsSpec(GeneratedSpec):
     """What the tasks of made-up sources share: Markov chains that write letters."""
 
     sources: int = Field(default=8, ge=2, le=10_000)
+    """How many there are (each a class, where sequences are classified); train, val and test share them."""
     symbols: int = Field(default=16, ge=8, le=len(LETTERS))
+    """Letters there are."""
     min_length: int = Field(default=30, ge=16, le=100_000)
+    """Bounds of the length of a sequence, both included; lengths are uniform."""
     max_length: int = Field(default=60, ge=16, le=100_000)
+    """Bounds of the length of a sequence, both included; lengths are uniform."""
     habits: ClassVar[int]
     """Orders of the symbols that a source goes on by; 3/4 of the steps are theirs."""
 
@@ -261,15 +264,12 @@ class SourcesSpec(_ChainsSpec):
     often; but orders have short cycles, which repeat their symbols, so that the counts of a sequence tell a little of
     its source, and what stands `lag` positions after what nearly all. Each source writes equally many sequences.
 
-    sources: how many there are, each a class; train, val and test share them.
-    symbols: letters there are.
-    min_length, max_length: bounds of a sequence's length, both included; lengths are uniform.
-    lag: positions between a symbol and the one that follows from it.
     Source: our own.
     """
 
     kind: Literal["sources"] = "sources"
     lag: int = Field(default=3, ge=1, le=16)
+    """Positions between a symbol and the one that follows from it."""
 
     habits: ClassVar[int] = 1
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"}, {"kind": "nearest"}, {"kind": "ngrams"})
@@ -301,9 +301,6 @@ class PairsSpec(_ChainsSpec):
     nearly all. Half of the pairs have one source, in either place each source is as frequent as any other, and no
     sequence occurs twice.
 
-    sources: how many there are; train, val and test share them.
-    symbols: letters there are.
-    min_length, max_length: bounds of each sequence's length, both included; lengths are uniform.
     Source: our own.
     """
 

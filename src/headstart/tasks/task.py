@@ -109,26 +109,24 @@ def rule(name: str) -> dict[str, str]:
 
 
 class TaskSpec(Spec):
-    """Fields that every task has.
-
-    fraction: share of the train examples, a nested prefix of one stratified order, in (0, 1].
-    labelled: how many train units keep their label (None: all); the others serve objectives without a target.
-    split_seed: seed of splits, fractions and labels that we draw; never the stage's seed.
-    patch: positions joined into one, for float inputs (1: none).
-    folds, fold: train and val are dealt out anew into so many folds, each class in proportion, and fold number `fold`
-    (from 0; from `folds` on those of a further repetition) is val; `fold = "seed"` in a study: the run's seed.
-    validation: 0 where val trains too: nothing is left to choose on, so that a network keeps its last weights.
-    What is decided by train (standards, ranges) stays that of train as it was, and test stays test.
-    """
+    """Fields that every task has."""
 
     kind: str
     fraction: float = Field(default=1.0, gt=0, le=1)
+    """Share of the train examples, a nested prefix of one stratified order, in (0, 1]."""
     labelled: int | None = Field(default=None, ge=1)
+    """How many train units keep their label (left out: all); the others serve objectives without a target."""
     split_seed: Seed = 0
+    """Seed of splits, fractions and labels that we draw; never the stage's seed."""
     patch: int = neutral(1, ge=1)
+    """Positions joined into one, for float inputs (1: none)."""
     folds: int | None = neutral(None, ge=2)
+    """Train and val are dealt out anew into so many folds, each class in proportion."""
     fold: int | None = neutral(None, ge=0)
+    """The fold that is val, from 0 (from `folds` on one of a further repetition); `"seed"`: the run's seed."""
     validation: Literal[0, 1] = neutral(1)
+    """0 where val trains too: nothing is left to choose on, so that a network keeps its last weights. What is decided
+    by train (standards, ranges) stays that of train as it was, and test stays test."""
 
     reader: ClassVar[int] = 1
     """Raised where the same files give other arrays, so that none of before are taken for them."""

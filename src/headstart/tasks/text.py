@@ -53,21 +53,22 @@ class TextSpec(TaskSpec):
     One example begins `Story of a man who has unnatural feelings for a pig. ...`, label `negative`. Official
     splits: 25,000 train, 25,000 test; 123 texts stand in both.
 
-    symbols: `bytes` (of UTF-8; 256 ids, the last unused byte is the end) or `characters`: those that occur at
-        least `least` times in train, after id 0, which stands for all others; the end is the last id.
-    least: occurrences in the cut texts of train that a character needs to have an id of its own.
-    length: the most symbols of an example, the end among them; longer texts lose their rest.
-    split: `described` holds out `val_share` of train, each label in proportion, by `split_seed` (of texts that
-        occur twice all copies stay in train); `published`, as the released code has it, validates on test.
     Source: Maas et al. 2011; as a sequence: Tay et al. 2020.
     """
 
     kind: Literal["text"] = "text"
     symbols: Literal["bytes", "characters"] = "bytes"
+    """`bytes` (of UTF-8; 256 ids, the last unused byte is the end) or `characters`: those that occur at least `least`
+    times in train, after id 0, which stands for all others; the end is the last id."""
     least: int = Field(default=15, ge=1)
+    """Occurrences in the cut texts of train that a character needs to have an id of its own."""
     length: int = Field(default=4096, ge=2)
+    """The most symbols of an example, the end among them; longer texts lose their rest."""
     split: Literal["described", "published"] = "described"
+    """`described` holds out `val_share` of train, each label in proportion, by `split_seed` (of texts that occur twice
+    all copies stay in train); `published`, as the released code has it, validates on test."""
     val_share: float = Field(default=0.1, gt=0, lt=1)
+    """Share of the train examples that is held out for validation."""
 
     shows_not: ClassVar[str] = LONG_RANGE_ARENA
 

@@ -37,25 +37,30 @@ MEASURES = ("epochs", "steps", "tokens", "flops", "flops_of")
 
 
 class BudgetSpec(Spec):
-    """How long a stage trains: exactly one of epochs, steps (0 is legal: started, untrained), tokens, flops, flops_of.
-
-    flops: of training, forward and backward passes. flops_of: an arm of the study; all stages of this run together get
-    the FLOPs of all of that arm's. A plan writes both out as steps. evaluate_every: epochs between evaluations on val,
-    but steps where the budget is in steps or tokens (default: ten evaluations over the budget). patience: stop after so
-    many evaluations without a better score. share: of the amount that is given, so that arms can divide one budget;
-    written out while reading, it leaves no trace. scored: splits that are scored at the end: all, val and test
-    (`held_out`), or val alone, which says enough of a stage that others start from.
-    """
+    """How long a stage trains: exactly one of epochs, steps (0 is legal: started, untrained), tokens, flops, flops_of."""
 
     epochs: float | None = Field(default=None, ge=0)
+    """Passes over the train examples."""
     steps: int | None = Field(default=None, ge=0)
+    """Optimiser steps; 0 starts a model and does not train it."""
     tokens: int | None = Field(default=None, ge=0)
+    """Valid positions trained on."""
     evaluate_every: float | None = Field(default=None, gt=0)
+    """Epochs between evaluations on val, but steps where the budget is in steps or tokens (default: ten evaluations
+    over the budget)."""
     patience: int | None = Field(default=None, ge=1)
+    """Stop after so many evaluations without a better score."""
     share: float = neutral(1.0, ge=0, le=1)
+    """Of the amount that is given, so that arms can divide one budget; written out while reading, it leaves no trace.
+    """
     flops: float | None = neutral(None, gt=0)
+    """Of training, forward and backward passes."""
     flops_of: str | None = neutral(None)
+    """An arm of the study; all stages of this run together get the FLOPs of all of that arm's. A plan writes both out
+    as steps."""
     scored: Literal["all", "held_out", "val"] = neutral("all")
+    """Splits that are scored at the end: all, val and test (`held_out`), or val alone, which says enough of a stage
+    that others start from."""
 
     @model_validator(mode="after")
     def _one_measure(self) -> BudgetSpec:

@@ -28,33 +28,41 @@ MATCH = 0.2
 
 
 class OptimSpec(Spec):
-    """How weights are changed.
-
-    kind: `adamw`; `sgd` with momentum, whose weight decay is added to the gradient (beta1, beta2 and epsilon mean
-    nothing then); `muon` for the matrices of mixers and feed-forward layers, and AdamW for everything else.
-    momentum: of SGD (default 0.9) and Muon (0.95, Nesterov's). lr: peak learning rate. schedule: `cosine` falls to
-    `final_share` of the peak at the end of the budget, `constant` stays. warmup_steps or warmup_share (of all steps):
-    linear rise from 0 to the peak. decay: the parts that weight decay shrinks, in the algebra of parts. clip: largest
-    norm of the whole gradient. length_pool: batches per pool of like lengths (0: no buckets). precision: of the forward
-    pass; bfloat16 is mixed precision, its weights stay float32.
-    """
+    """How weights are changed."""
 
     kind: Literal["adamw", "sgd", "muon"] = neutral("adamw")
+    """`adamw`; `sgd` with momentum, whose weight decay is added to the gradient (beta1, beta2 and epsilon mean nothing
+    then); `muon` for the matrices of mixers and feed-forward layers, and AdamW for everything else."""
     momentum: float | None = neutral(None, ge=0, lt=1)
+    """Of SGD (default 0.9) and Muon (0.95, Nesterov's)."""
     lr: float = Field(default=1e-3, gt=0)
+    """Peak learning rate."""
     batch_size: int = Field(default=32, ge=1)
+    """Examples in a batch."""
     schedule: Literal["cosine", "constant"] = "cosine"
+    """`cosine` falls to `final_share` of the peak at the end of the budget, `constant` stays."""
     warmup_steps: int = Field(default=0, ge=0)
+    """Steps over which the learning rate rises linearly from 0 to its peak."""
     warmup_share: float = Field(default=0.0, ge=0, le=1)
+    """The same as a share of all steps of the stage; give one of the two."""
     final_share: float = Field(default=0.0, ge=0, le=1)
+    """Of the peak learning rate, what is left at the end of a cosine schedule."""
     weight_decay: float = Field(default=0.0, ge=0)
+    """Weight decay: decoupled for AdamW and Muon, part of the gradient for SGD."""
     decay: str = "all-kernel"
+    """The parts that weight decay shrinks, in the algebra of parts."""
     beta1: float = Field(default=0.9, ge=0, lt=1)
+    """Decay of the running mean of gradients."""
     beta2: float = Field(default=0.999, ge=0, lt=1)
+    """Decay of the running mean of squared gradients."""
     epsilon: float = Field(default=1e-8, gt=0)
+    """Added to the denominator of the update."""
     clip: float | None = Field(default=None, gt=0)
+    """Largest norm of the whole gradient."""
     length_pool: int = Field(default=0, ge=0)
+    """Batches per pool of like lengths (0: no buckets)."""
     precision: Literal["float32", "bfloat16", "float64"] = "float32"
+    """Of the forward pass; bfloat16 is mixed precision, its weights stay float32."""
 
     @model_validator(mode="after")
     def _one_warmup(self) -> OptimSpec:

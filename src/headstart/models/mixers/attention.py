@@ -25,15 +25,14 @@ of 128 x 128 it is 14.0 and 10.9 ms, and of 16 x 4 causal ones of 64 x 64 it is 
 class AttentionSpec(HeadsSpec):
     """softmax(Q K^T / sqrt(E)) V in each of `heads` heads of width E = D / heads, then an output layer.
 
-    init: `independent` draws query, key, value and output apart; `tied` starts the four with equal values, as
-    the code of Amos et al. does (they train apart). bias: whether the four layers have one. scale: whether scores are
-    divided by sqrt(E), which T5 leaves out. head_width: E, where heads are not as wide together as the model.
     Raises: BadInput where the width does not divide into heads, or into planes for rotary positions.
     """
 
     kind: Literal["attention"] = "attention"
     scale: bool = neutral(True)
+    """Whether scores are divided by sqrt(E), which T5 leaves out."""
     head_width: int | None = neutral(None, ge=1)
+    """E, where heads are not as wide together as the model."""
 
     rotary: ClassVar[bool] = True
     partial_rotary: ClassVar[bool] = True
@@ -94,14 +93,15 @@ class Attention(HeadsMixer):
 class LinformerSpec(HeadsSpec):
     """Attention of `heads` heads to `rank` mixtures of all positions (256 in the source; LRA's code has 16).
 
-    shared: one projection of the length for keys and values, or one for each; the heads share it.
-    Raises: BadInput where it should be causal (a mixture of all positions holds later ones too), and where
-    `heads` does not divide the width.
+    Raises: BadInput where it should be causal (a mixture of all positions holds later ones too), and where `heads`
+    does not divide the width.
     """
 
     kind: Literal["linformer"] = "linformer"
     rank: int = Field(default=256, ge=1)
+    """Length that keys and values are projected to."""
     shared: bool = True
+    """One projection of the length for keys and values, or one for each; the heads share it."""
 
     can_be_causal: ClassVar[bool] = False
     example: ClassVar[Mapping[str, Any]] = {"rank": 5}

@@ -25,20 +25,22 @@ LARGEST = 2**26
 class BigBirdSpec(HeadsSpec):
     """Attention of `heads` heads over blocks of `block` positions.
 
-    Blocks of 64, a window of 3 and 3 random blocks are the source's and LRA's (Tay et al. 2020).
-    window: neighbouring blocks seen, the own one in the middle (odd). random: further blocks seen, drawn for
-    each head and block from those not seen yet. global_blocks: how many first and how many last blocks see
-    all and are seen by all. pattern_seed: the random blocks are a function of it, of the head and of the
-    length in blocks alone. Causal: half of the window, the first blocks and random earlier ones.
-    Raises: BadInput where `heads` does not divide the width or `window` is even.
+    Blocks of 64, a window of 3 and 3 random blocks are the source's and LRA's (Tay et al. 2020). Raises: BadInput
+    where `heads` does not divide the width or `window` is even.
     """
 
     kind: Literal["bigbird"] = "bigbird"
     block: int = Field(default=64, ge=1)
+    """Positions of a block."""
     window: int = Field(default=3, ge=1)
+    """Neighbouring blocks seen, the own one in the middle (odd)."""
     random: int = Field(default=3, ge=0)
+    """Further blocks seen, drawn for each head and block from those not seen yet."""
     global_blocks: int = Field(default=1, ge=0)
+    """How many first and how many last blocks see all and are seen by all."""
     pattern_seed: Seed = 0
+    """The random blocks are a function of it, of the head and of the length in blocks alone. Causal: half of the
+    window, the first blocks and random earlier ones."""
 
     rotary: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {"block": 2, "random": 1}

@@ -25,6 +25,7 @@ class DeltaNetSpec(RecurrentSpec):
 
     kind: Literal["delta_net"] = "delta_net"
     heads: int = Field(default=4, ge=1)
+    """Heads, which divide the width."""
 
     example: ClassVar[Mapping[str, Any]] = {"heads": 2}
     uncounted: ClassVar[str] = "the triangular systems of the chunks"

@@ -27,6 +27,7 @@ class GatedLinearAttentionSpec(RecurrentSpec):
 
     kind: Literal["gated_linear_attention"] = "gated_linear_attention"
     heads: int = Field(default=4, ge=1)
+    """Heads, which divide the width."""
 
     example: ClassVar[Mapping[str, Any]] = {"heads": 2}
     uncounted: ClassVar[str] = "the products of queries and keys of one chunk, which are sums of element-wise products"

@@ -17,6 +17,7 @@ class GRUSpec(RecurrentSpec):
 
     kind: Literal["gru"] = "gru"
     state: int | None = Field(default=None, ge=1)
+    """Size of the state (of each channel, where channels have their own)."""
 
     def layer(self, width: int, length: int) -> nn.Module:
         return GRU(width, self.state or width)

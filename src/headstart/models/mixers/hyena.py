@@ -29,7 +29,9 @@ class HyenaSpec(RecurrentSpec):
 
     kind: Literal["hyena"] = "hyena"
     hidden: int = Field(default=64, ge=1)
+    """Width of the hidden layer."""
     kernel_rate: float | None = Field(default=1e-3, gt=0)
+    """Learning rate of the kernel's parameters; not given: that of the optimiser."""
 
     def layer(self, width: int, length: int) -> nn.Module:
         return Hyena(self, width, length)

@@ -21,15 +21,13 @@ MOST = 1024
 
 
 class InceptionSpec(MixerSpec):
-    """Convolutions over each of `lengths` positions and the largest of three neighbours, side by side.
-
-    lengths: of the convolutions, in positions; one over 39 sees 19 to each side.
-    bottleneck: channels that each convolution reads and gives (None: a quarter of the width).
-    """
+    """Convolutions over each of `lengths` positions and the largest of three neighbours, side by side."""
 
     kind: Literal["inception"] = "inception"
     lengths: tuple[int, ...] = Field(default=(9, 19, 39), min_length=1)
+    """Of the convolutions, in positions; one over 39 sees 19 to each side."""
     bottleneck: int | None = Field(default=None, ge=1)
+    """Channels that each convolution reads and gives (left out: a quarter of the width)."""
 
     @field_validator("lengths")
     @classmethod

@@ -110,7 +110,9 @@ class PerformerSpec(HeadsSpec):
 
     kind: Literal["performer"] = "performer"
     features: int = Field(default=256, ge=1)
+    """Random features."""
     features_seed: Seed = 0
+    """Seed of the random features."""
 
     example: ClassVar[Mapping[str, Any]] = {"features": 24}
 

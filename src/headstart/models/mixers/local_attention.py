@@ -27,6 +27,7 @@ class LocalAttentionSpec(HeadsSpec):
 
     kind: Literal["local_attention"] = "local_attention"
     window: int = Field(default=4096, ge=1)
+    """Positions of a window; a query sees its own window and the one on either side."""
 
     rotary: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {"window": 4}
@@ -126,17 +127,18 @@ class LongformerSpec(HeadsSpec):
     """Attention of `heads` heads to `window` positions on each side and to global ones.
 
     256 on each side is the source's and LRA's (Tay et al. 2020; its code has no global positions by default).
-    global_positions: how many first positions see all and are seen by all (1: where a class token stands).
-    separate: what the global positions see goes through query, key and value layers of its own, as in the
-    source. Causal: the window behind and the global positions before; nothing is separate there, since what
-    stands before a global position stands before any other.
     Raises: BadInput where `heads` does not divide the width.
     """
 
     kind: Literal["longformer"] = "longformer"
     window: int = Field(default=256, ge=1)
+    """Positions that a query sees on each side."""
     global_positions: int = Field(default=1, ge=0)
+    """How many first positions see all and are seen by all (1: where a class token stands)."""
     separate: bool = True
+    """What the global positions see goes through query, key and value layers of its own, as in the source. Causal: the
+    window behind and the global positions before; nothing is separate there, since what stands before a global position
+    stands before any other."""
 
     rotary: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {"window": 2, "global_positions": 2}

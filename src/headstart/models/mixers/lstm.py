@@ -31,17 +31,21 @@ CELL_EPSILON = 1e-6
 class LSTMSpec(MixerSpec):
     """One LSTM layer from a zero state; several are several blocks.
 
-    `state` is N per direction; None is the width shared out among the directions. Where the states do not
-    fill the width, a linear output follows. norm: `cell` puts layer norms (part `norm`) inside the cell: of the input's
-    and of the state's share of the gates, and of the cell, which is handed on normed. gain: their gains and shifts
-    start at 1 and 0 (`unit`), or uniform in +-1 / sqrt(numbers normed) (`small`), as the code of Lu et al. 2021 does.
+    `state` is N per direction; None is the width shared out among the directions. Where the states do not fill the
+    width, a linear output follows.
     """
 
     kind: Literal["lstm"] = "lstm"
     state: int | None = Field(default=None, ge=1)
+    """Size of the state (of each channel, where channels have their own)."""
     directions: Literal[1, 2] = 1
+    """1: from left to right; 2: both. Not given: 2, or 1 in a causal model."""
     norm: Literal["none", "cell"] = neutral("none")
+    """`cell` puts layer norms (part `norm`) inside the cell: of the input's and of the state's share of the gates, and
+    of the cell, which is handed on normed."""
     gain: Literal["unit", "small"] = neutral("unit")
+    """Their gains and shifts start at 1 and 0 (`unit`), or uniform in +-1 / sqrt(numbers normed) (`small`), as the code
+    of Lu et al. 2021 does."""
 
     @model_validator(mode="after")
     def _gains_of_norms(self) -> LSTMSpec:

@@ -27,10 +27,15 @@ class MambaSpec(RecurrentSpec):
 
     kind: Literal["mamba"] = "mamba"
     state: int = Field(default=16, ge=1)
+    """Size of the state (of each channel, where channels have their own)."""
     expand: int = Field(default=2, ge=1)
+    """Inner width as a multiple of the model's."""
     filter: int = Field(default=4, ge=1)
+    """Positions of the short convolution."""
     dt_min: float = 1e-3
+    """Smallest step size that a state starts with."""
     dt_max: float = 0.1
+    """Largest step size that a state starts with."""
 
     example: ClassVar[Mapping[str, Any]] = {"state": 4}
     uncounted: ClassVar[str] = "the scan: decays, inputs and three operations for each number of the state"

@@ -31,12 +31,19 @@ class MegaSpec(MixerSpec):
 
     kind: Literal["mega"] = "mega"
     state: int = Field(default=16, ge=1)
+    """Size of the state (of each channel, where channels have their own)."""
     shared: int | None = Field(default=None, ge=1)
+    """Width of queries and keys; not given: half the model's."""
     hidden: int | None = Field(default=None, ge=1)
+    """Width of values; not given: twice the model's."""
     attention: Weighing = "softmax"
+    """`laplace` is the paper's for the Long Range Arena but for its texts."""
     chunk: int | None = Field(default=None, ge=1)
+    """Positions of a piece that attention sees, into which the sequence is cut; not given: no pieces."""
     directions: Literal[1, 2] | None = None
+    """1: from left to right; 2: both. Not given: 2, or 1 in a causal model."""
     kernel_rate: float | None = Field(default=None, gt=0)
+    """Learning rate of the kernel's parameters; not given: that of the optimiser."""
 
     example: ClassVar[Mapping[str, Any]] = {"state": 4}
 

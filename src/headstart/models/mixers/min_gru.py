@@ -17,6 +17,7 @@ class MinGRUSpec(RecurrentSpec):
 
     kind: Literal["min_gru"] = "min_gru"
     state: int | None = Field(default=None, ge=1)
+    """Size of the state (of each channel, where channels have their own)."""
 
     def layer(self, width: int, length: int) -> nn.Module:
         return MinGRU(width, self.state or width)

@@ -108,15 +108,15 @@ class MixerSpec(Spec):
 
 
 class HeadsSpec(MixerSpec):
-    """Base of attention-like specs, with `heads` heads of width E = D / heads.
-
-    init: `independent` draws query, key, value and output apart; `tied` starts the four with equal values, as
-    the code of Amos et al. does (they train apart). bias: whether the four layers have one.
-    """
+    """Base of attention-like specs, with `heads` heads of width E = D / heads."""
 
     heads: int = Field(default=4, ge=1)
+    """Heads, which divide the width."""
     bias: bool = True
+    """Whether the four layers have one."""
     init: Literal["independent", "tied"] = "independent"
+    """`independent` draws query, key, value and output apart; `tied` starts the four with equal values, as the code of
+    Amos et al. does (they train apart)."""
 
     def describe(self) -> str:
         tied = {"init": "query, key, value and output starting as equal copies"}

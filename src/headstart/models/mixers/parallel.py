@@ -30,11 +30,6 @@ def _as_tuple(value: Any) -> Any:
 class ParallelSpec(MixerSpec):
     """Several mixers on one input.
 
-    combine: `sum` adds their outputs, `concat` joins them and projects (n D) to D. norm: each output has a
-    layer norm first (part `norm`), so that none drowns the others. frozen: numbers of mixers that keep their
-    fresh weights and do not learn. SPADE's first block is
-    `mixers = [{ kind = "s4" }, { kind = "local_attention" }], frozen = [0]`, its others local attention.
-    Those two mixers are the default.
     Raises: BadInput where a number in `frozen` names no mixer.
     """
 
@@ -42,9 +37,14 @@ class ParallelSpec(MixerSpec):
     mixers: Annotated[
         tuple[kind_field(MixerSpec, MIXERS), ...], BeforeValidator(_as_tuple)  # type: ignore[valid-type]
     ] = Field(default_factory=_default, min_length=1)
+    """The mixers that stand side by side, each `{ kind = ... }`."""
     combine: Literal["sum", "concat"] = "concat"
+    """`sum` adds their outputs, `concat` joins them and projects (n D) to D."""
     norm: bool = True
+    """Each output has a layer norm first (part `norm`), so that none drowns the others."""
     frozen: Annotated[tuple[int, ...], BeforeValidator(_as_tuple)] = ()
+    """Numbers of mixers that keep their fresh weights and do not learn. SPADE's first block is `mixers = [{ kind = "s4"
+    }, { kind = "local_attention" }], frozen = [0]`, its others local attention. Those two mixers are the default."""
 
     example: ClassVar[Mapping[str, Any]] = {
         "mixers": ({"kind": "s4d", "state": 4}, {"kind": "local_attention", "window": 4}),

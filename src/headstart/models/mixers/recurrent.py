@@ -15,12 +15,10 @@ from headstart.seeds import Draw
 
 
 class RecurrentSpec(MixerSpec):
-    """Base of mixers made of a causal layer; in two directions two layers with weights of their own, added.
-
-    directions: None means two, or one where causal.
-    """
+    """Base of mixers made of a causal layer; in two directions two layers with weights of their own, added."""
 
     directions: Literal[1, 2] | None = None
+    """Left out means two, or one where causal."""
 
     def layer(self, width: int, length: int) -> nn.Module:
         """The causal layer: forward(x (B, L, D)) -> (B, L, D), for L at most `length`."""

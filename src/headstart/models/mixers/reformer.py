@@ -26,16 +26,18 @@ SMALL = 1e-6
 class ReformerSpec(HeadsSpec):
     """Attention of `heads` heads within hash buckets of about `chunk` positions, in `hashes` rounds.
 
-    A row of at most `chunk` positions has one bucket, a longer one about length / chunk. Causal models take
-    the length that they are built for instead, since early positions cannot know a row's own.
-    hash_seed: of the fixed directions of evaluation; training draws its own for each example.
-    Raises: BadInput where `heads` does not divide the width.
+    A row of at most `chunk` positions has one bucket, a longer one about length / chunk. Causal models take the
+    length that they are built for instead, since early positions cannot know a row's own. Raises: BadInput where
+    `heads` does not divide the width.
     """
 
     kind: Literal["reformer"] = "reformer"
     chunk: int = Field(default=64, ge=1)
+    """Positions of a bucket, about; a row of at most so many has one bucket."""
     hashes: int = Field(default=4, ge=1)
+    """Rounds of hashing."""
     hash_seed: Seed = 0
+    """Of the fixed directions of evaluation; training draws its own for each example."""
 
     example: ClassVar[Mapping[str, Any]] = {"chunk": 4, "hashes": 2}
 

@@ -26,6 +26,7 @@ class RetNetSpec(RecurrentSpec):
 
     kind: Literal["retnet"] = "retnet"
     heads: int = Field(default=4, ge=1)
+    """Heads, which divide the width."""
 
     example: ClassVar[Mapping[str, Any]] = {"heads": 2}
 

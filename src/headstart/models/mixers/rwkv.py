@@ -30,6 +30,7 @@ class RWKVSpec(RecurrentSpec):
 
     kind: Literal["rwkv6"] = "rwkv6"
     heads: int = Field(default=4, ge=1)
+    """Heads, which divide the width."""
 
     example: ClassVar[Mapping[str, Any]] = {"heads": 2}
     uncounted: ClassVar[str] = "the products of queries and keys of one chunk, which are sums of element-wise products"

@@ -46,11 +46,17 @@ class S4Spec(KernelSpec):
 
     kind: Literal["s4"] = "s4"
     state: int = Field(default=64, ge=2)
+    """Size of the state (of each channel, where channels have their own)."""
     directions: Literal[1, 2] | None = None
+    """1: from left to right; 2: both. Not given: 2, or 1 in a causal model."""
     dt_min: float = 1e-3
+    """Smallest step size that a state starts with."""
     dt_max: float = 0.1
+    """Largest step size that a state starts with."""
     gate: Gate = "glu"
+    """What follows the recurrence: a gated linear unit, a linear layer or nothing."""
     kernel_rate: float | None = Field(default=1e-3, gt=0)
+    """Learning rate of the kernel's parameters; not given: that of the optimiser."""
 
     example: ClassVar[Mapping[str, Any]] = {"state": 8}
 

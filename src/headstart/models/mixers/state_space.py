@@ -137,19 +137,24 @@ class KernelSpec(MixerSpec):
 class S4DSpec(KernelSpec):
     """S4D: a diagonal state space, discretised by a zero-order hold; `state` counts both of a conjugate pair.
 
-    `init`: "legs" takes the eigenvalues of HiPPO-LegS' normal part, "lin" -1/2 + i pi n. Step sizes start
-    log-uniform in [dt_min, dt_max]. `kernel_rate` is the learning rate of the kernel's parameters (None: the
-    optimiser's). `directions` None means two, or one where causal. Source: Gu, Gupta, Goel and Ré 2022.
+    Source: Gu, Gupta, Goel and Ré 2022.
     """
 
     kind: Literal["s4d"] = "s4d"
     state: int = Field(default=64, ge=2)
+    """Size of the state (of each channel, where channels have their own)."""
     directions: Literal[1, 2] | None = None
+    """1: from left to right; 2: both. Not given: 2, or 1 in a causal model."""
     init: Literal["legs", "lin"] = "legs"
+    """`legs`: the eigenvalues of HiPPO-LegS' normal part; `lin`: -1/2 + i pi n."""
     dt_min: float = 1e-3
+    """Smallest step size that a state starts with."""
     dt_max: float = 0.1
+    """Largest step size that a state starts with."""
     gate: Gate = "glu"
+    """What follows the recurrence: a gated linear unit, a linear layer or nothing."""
     kernel_rate: float | None = Field(default=1e-3, gt=0)
+    """Learning rate of the kernel's parameters; not given: that of the optimiser."""
 
     example: ClassVar[Mapping[str, Any]] = {"state": 8}
 
@@ -206,11 +211,17 @@ class DLRSpec(KernelSpec):
 
     kind: Literal["dlr"] = "dlr"
     state: int = Field(default=1024, ge=1)
+    """Size of the state (of each channel, where channels have their own)."""
     directions: Literal[1, 2] | None = None
+    """1: from left to right; 2: both. Not given: 2, or 1 in a causal model."""
     decay_min: float = 1e-4
+    """Smallest decay that a state starts with."""
     decay_max: float = 0.1
+    """Largest decay that a state starts with."""
     gate: Gate = "linear"
+    """What follows the recurrence: a gated linear unit, a linear layer or nothing."""
     kernel_rate: float | None = Field(default=1e-4, gt=0)
+    """Learning rate of the kernel's parameters; not given: that of the optimiser."""
 
     example: ClassVar[Mapping[str, Any]] = {"state": 8}
 

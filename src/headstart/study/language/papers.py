@@ -92,27 +92,33 @@ class Claim(Spec):
     """`higher` has more of `quantity` than `lower`, on each of `columns` (empty: on all of the study).
 
     Two arms in a list stand for what the first has more than the second, so that gains can be held against gains.
-    pairs: two columns each, in place of `columns`: the first holds more than the second (`higher` alone: the arm's own
-    score; with `lower`: its lead). within: the claim is that both are as good, to this margin (a share, 0.02 for two
-    points). than: a number in place of `lower`; no score on stand-in data is held against it. premise: two arms, of
-    which the first has to be above the second: where there is no gain, nothing can be said of what carries it, nor of
-    a lag that shrinks where there is none; such a claim is undecided, as is one of likeness without a premise where no
-    arm is clearly above a guess. relative: of each column, what `higher` has more
-    than `lower` is counted in shares of the score of `lower`. at: settings of the sweep, in place of those that
-    validation chose. Without `higher` it is told and not checked.
     """
 
     says: str = Field(min_length=1)
+    """The claim in a sentence, as the report prints it."""
     higher: Side | None = None
+    """The arm that is said to have more; two arms stand for what the first has more than the second."""
     lower: Side | None = None
+    """The arm that is said to have less, or two arms as in `higher`."""
     columns: tuple[str, ...] = ()
+    """The columns that the claim is about; without any, all of them."""
     pairs: tuple[Pair, ...] = ()
+    """Two columns each, in place of `columns`: the first holds more than the second (`higher` alone: the arm's own
+    score; with `lower`: its lead)."""
     quantity: Quantity = "test"
+    """What is compared: a score, a number of steps or a measure of trained weights."""
     within: float | None = Field(default=None, gt=0)
+    """The claim is that both are as good, to this margin (a share, 0.02 for two points)."""
     than: float | None = None
+    """A number in place of `lower`; no score on stand-in data is held against it."""
     premise: Pair | None = None
+    """Two arms, of which the first has to be above the second: where there is no gain, nothing can be said of what
+    carries it, nor of a lag that shrinks where there is none; such a claim is undecided, as is one of likeness without
+    a premise where no arm is clearly above a guess."""
     relative: bool = False
+    """Of each column, what `higher` has more than `lower` is counted in shares of the score of `lower`."""
     at: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the sweep, in place of those that validation chose. Without `higher` it is told and not checked."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -216,11 +222,13 @@ def _table(key: str) -> BeforeValidator:
 
 
 class PaperCell(Spec):
-    """A cell: `text` as printed; `kind`: left out, the row's; `erratum`: what the printed cell does not agree with."""
+    """A cell: `text` as printed;"""
 
     text: str = Field(min_length=1)
     kind: CellKind | None = None
+    """Left out, the row's."""
     erratum: str = ""
+    """What the printed cell does not agree with."""
     _number: tuple[float | None, float | None] = PrivateAttr((None, None))
 
     @property
@@ -235,21 +243,25 @@ class PaperCell(Spec):
 
 
 class PaperHead(Spec):
-    """A column's heading as printed. `metric` and `unit`: left out, the table's."""
+    """A column's heading as printed."""
 
     head: str = Field(min_length=1)
     metric: Metric | None = None
+    """Left out, the table's."""
     unit: Unit | None = None
+    """Left out, the table's."""
 
 
 class PaperRow(Spec):
     """A row: `row` is its printed label, the cells are by our column. Without an `arm` it is only quoted, and `why`
-    says why we do not run it. `kind`: that of cells without one."""
+    says why we do not run it.
+    """
 
     row: str = Field(min_length=1)
     arm: str | None = Field(default=None, min_length=1)
     quantity: Quantity = "test"
     kind: CellKind = "measured"
+    """That of cells without one."""
     why: str = ""
     note: str = ""
     cells: dict[str, Annotated[PaperCell, _table("text")]] = Field(min_length=1)

@@ -48,68 +48,86 @@ LONGEST = 100
 
 
 class AverageSpec(Spec):
-    """An average over columns (those named, else all); `missing`: what a column without a number counts.
+    """An average over columns (those named, else all);
 
     `chance`, or `skip` it.
     """
 
     over: Literal["columns"] = "columns"
+    """What is averaged over."""
     columns: tuple[str, ...] = ()
+    """The columns that count; without any, all of them."""
     missing: Literal["chance", "skip"] = "chance"
+    """What a column without a number counts."""
 
 
 class MarkSpec(Spec):
     """A value of a setting that plots of the sweep mark, and what it is (`the rate of Lu et al.`)."""
 
     setting: str
+    """The full name of the swept setting, such as `finetune.optim.lr`."""
     value: float
+    """The value that is marked."""
     says: str = Field(min_length=1)
+    """What the mark is called in the plot."""
 
 
 class ReportSpec(Spec):
-    """choose: axes whose value is chosen on validation (default: every axis but seed and those of the model, whose
-    values are reported side by side).
-
-    against: the arm that the others are compared with (default: none).
-    match: an arm; the report says after how many steps the others reach its best validation score.
-    figures: what is drawn of trained weights besides curves: `kernels`, `attention`, `deviations`, `spreads`.
-    sweep: plots of a sweep show validation alone, or `test` beside it and in a table of its own; no choice reads it.
-    mark: a value that these plots mark. gain: draw what arms gain over `against`, in percent of its score.
-    baselines: run each task's trivial baselines too, and report them beside the arms.
-    """
+    """"""
 
     choose: tuple[str, ...] | None = Field(default=None, strict=False)
+    """Axes whose value is chosen on validation (default: every axis but seed and those of the model, whose values are
+    reported side by side)."""
     against: str | None = None
+    """The arm that the others are compared with (default: none)."""
     average: AverageSpec | None = None
+    """An average over columns, as a table of its own; see `average`."""
     match: str | None = None
+    """An arm; the report says after how many steps the others reach its best validation score."""
     figures: tuple[Literal["kernels", "attention", "deviations", "spreads"], ...] = Field(default=(), strict=False)
+    """What is drawn of trained weights besides curves: `kernels`, `attention`, `deviations`, `spreads`."""
     sweep: Literal["val", "test"] = "val"
+    """Plots of a sweep show validation alone, or `test` beside it and in a table of its own; no choice reads it."""
     mark: MarkSpec | None = None
+    """A value that these plots mark."""
     gain: bool = False
+    """Draw what arms gain over `against`, in percent of its score."""
     baselines: bool = True
+    """Run each task's trivial baselines too, and report them beside the arms."""
 
 
 class StudySpec(Spec):
-    """A study, its bases and its scale applied. The last of `stages` is the one whose scores are reported.
-
-    paper: name of the cells that a paper printed (`studies/papers`). scale: the one that is applied, with what it
-    leaves out (`scale_note`) and the columns and stages whose data are absent, each with what stands in. requires:
-    plugins whose kinds it uses, each with its digest; they are compared with what is loaded, never imported from here.
-    """
+    """A study, its bases and its scale applied. The last of `stages` is the one whose scores are reported."""
 
     name: str
+    """The name of the study; reports are filed under it."""
     title: str = ""
+    """The heading of its table and page."""
     paper: str | None = None
+    """Name of the cells that a paper printed (`studies/papers`)."""
     scale: Literal["tiny", "small", "paper"] | None = None
+    """The one that is applied, with what it leaves out (`scale_note`) and the columns and stages whose data are absent,
+    each with what stands in."""
     scale_note: str = ""
+    """Written while a scale is applied, not by hand."""
     stood_in: dict[str, dict[str, StandIn]] = Field(default_factory=dict)
+    """Written while a scale is applied, not by hand."""
     requires: dict[str, str] = Field(default_factory=dict)
+    """Plugins whose kinds it uses, each with its digest; they are compared with what is loaded, never imported from
+    here."""
     stages: dict[str, dict[str, Any]]
+    """`[stages.NAME]`, in the order of the chain; the last one's scores are reported."""
     columns: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """`[columns.NAME]`: bundles of settings, mostly a task and the model for it."""
     arms: dict[str, dict[str, Any]]
+    """`[arms.NAME]`: bundles of settings that are compared with each other; a list `seed` names the seeds of an arm's
+    runs."""
     axes: dict[str, list[Any]] = Field(default_factory=dict)
+    """`[axes]`: full name of a setting = list of its values."""
     claims: tuple[Claim, ...] = ()
+    """`[[claims]]`: directions that the report checks, see `claims`."""
     report: ReportSpec = Field(default_factory=ReportSpec)
+    """`[report]`: what is chosen, compared and drawn, see `report`."""
 
     @property
     def reported(self) -> str:

@@ -48,24 +48,34 @@ class ListOpsSpec(GeneratedSpec):
     opened operators and the closing bracket are 15 symbols: a digit takes one position and an operator two.
     No expression occurs twice, within a split or between splits.
 
-    variant: `lra`, all symbols; `fpt` (Lu et al., as their code has it), closing brackets dropped and cut
-        after 512 symbols (the id of the bracket stands unused); `rothermel`, all symbols as in `lra`, and a
-        signature of 2,000 positions whatever the longest expression is.
-    min_length, max_length: bounds of the length in symbols, both exclusive.
-    depth: levels of a tree; the last has digits only. Above it a node is an operator with probability 1/4.
-    arguments: the most that an operator has; their number is uniform from 2.
     Source: Nangia and Bowman 2018; rules and sizes: Tay et al. 2020.
     """
 
     kind: Literal["listops"] = "listops"
     variant: Literal["lra", "fpt", "rothermel"] = "lra"
+    """`lra`, all symbols; `fpt` (Lu et al., as their code has it), closing brackets dropped and cut after 512 symbols
+    (the id of the bracket stands unused); `rothermel`, all symbols as in `lra`, and a signature of 2,000 positions
+    whatever the longest expression is."""
     min_length: int = Field(default=500, ge=0)
+    """Bounds of the length in symbols, both exclusive."""
     max_length: int = Field(default=2000, ge=2, le=1_000_000)
+    """Bounds of the length in symbols, both exclusive."""
     depth: int = Field(default=10, ge=1, le=30)
+    """Levels of a tree; the last has digits only. Above it a node is an operator with probability 1/4."""
     arguments: int = Field(default=10, ge=2, le=100)
+    """The most that an operator has; their number is uniform from 2."""
     train: int = Field(default=96_000, ge=1, le=1_000_000)
+    """How many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are, but where a task
+    draws its splits from one another's rest (`listops`): compare numbers of train examples there with `fraction` or
+    `labelled`, which leave val and test as they are."""
     val: int = Field(default=2_000, ge=1, le=1_000_000)
+    """How many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are, but where a task
+    draws its splits from one another's rest (`listops`): compare numbers of train examples there with `fraction` or
+    `labelled`, which leave val and test as they are."""
     test: int = Field(default=2_000, ge=1, le=1_000_000)
+    """How many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are, but where a task
+    draws its splits from one another's rest (`listops`): compare numbers of train examples there with `fraction` or
+    `labelled`, which leave val and test as they are."""
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = (
         *TaskSpec.baselines,

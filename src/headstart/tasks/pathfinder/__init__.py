@@ -47,19 +47,28 @@ class PathfinderSpec(GeneratedSpec):
     are -1 (black) to 1; the first rows of most images are black, `-1.00 -1.00 -1.00 ...`, label `one contour`
     or `two contours`. The label, a fair coin, decides nothing but which contour's end the second disc marks.
 
-    size: pixels per side; 32 and 64 are Pathfinder, 128 is PathX, 256 is PathX-256. 16 is none of Long Range Arena's
-        but a small size of our own, for a quick look.
-    contour_length: paddles of each long contour; 14 is the hard set that the papers use. Size 16 has room for 6 only.
-    Source: Linsley et al. 2018; sizes and settings: Tay et al. 2020. The images follow their rules and are
-    none of theirs; where theirs let a contour run under a disc, ours keep off all four ends.
+    Source: Linsley et al. 2018; sizes and settings: Tay et al. 2020. The images follow their rules and are none of
+    theirs; where theirs let a contour run under a disc, ours keep off all four ends.
     """
 
     kind: Literal["pathfinder"] = "pathfinder"
     size: Literal[16, 32, 64, 128, 256] = 32
+    """Pixels per side; 32 and 64 are Pathfinder, 128 is PathX, 256 is PathX-256. 16 is none of Long Range Arena's but a
+    small size of our own, for a quick look."""
     contour_length: Literal[14, 9, 6] = 14
+    """Paddles of each long contour; 14 is the hard set that the papers use. Size 16 has room for 6 only."""
     train: int = Field(default=160_000, ge=1, le=1_000_000)
+    """How many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are, but where a task
+    draws its splits from one another's rest (`listops`): compare numbers of train examples there with `fraction` or
+    `labelled`, which leave val and test as they are."""
     val: int = Field(default=20_000, ge=1, le=1_000_000)
+    """How many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are, but where a task
+    draws its splits from one another's rest (`listops`): compare numbers of train examples there with `fraction` or
+    `labelled`, which leave val and test as they are."""
     test: int = Field(default=20_000, ge=1, le=1_000_000)
+    """How many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are, but where a task
+    draws its splits from one another's rest (`listops`): compare numbers of train examples there with `fraction` or
+    `labelled`, which leave val and test as they are."""
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = (*TaskSpec.baselines, rule("distance of the discs"))
     shows_not: ClassVar[str] = LONG_RANGE_ARENA
@@ -163,14 +172,16 @@ class PathfinderFilesSpec(TaskSpec):
     of identical images the first is kept, and the number of the others is said. Of the archive's
     `pathfinder128` two copies are about, one of them suspect.
 
-    skip: images to leave out, as `imgs/0/sample_172.png` (that one is empty in the archive's curv_baseline).
     Source: Tay et al. 2020.
     """
 
     kind: Literal["pathfinder_files"] = "pathfinder_files"
     size: Literal[32, 64, 128, 256] = 32
+    """Side of the pictures, in pixels."""
     contour_length: Literal[14, 9, 6] = 14
+    """Dashes of the contour."""
     skip: tuple[str, ...] = ()
+    """Images to leave out, as `imgs/0/sample_172.png` (that one is empty in the archive's curv_baseline)."""
 
     shows_not: ClassVar[str] = LONG_RANGE_ARENA
     mask_rate: ClassVar[float] = 0.5
