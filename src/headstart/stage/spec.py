@@ -147,7 +147,7 @@ ParentField = Annotated[SerializeAsAny["StageSpec"] | None, BeforeValidator(_rea
 
 
 class TrainStage(_Stage):
-    """A network that is trained by steps of an optimiser. `start` says which parts of the parent's weights are taken."""
+    """A network that is trained by steps of an optimiser, from fresh weights or from those of a parent."""
 
     task: TaskField
     """The data set, `{ kind = ... }`."""

@@ -37,7 +37,7 @@ MEASURES = ("epochs", "steps", "tokens", "flops", "flops_of")
 
 
 class BudgetSpec(Spec):
-    """How long a stage trains: exactly one of epochs, steps (0 is legal: started, untrained), tokens, flops, flops_of."""
+    """How long a stage trains: exactly one of epochs, steps, tokens, flops and flops_of."""
 
     epochs: float | None = Field(default=None, ge=0)
     """Passes over the train examples."""
