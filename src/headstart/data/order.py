@@ -172,7 +172,7 @@ class Ordered:
         if self.begins_anew:
             return f"{self.name!r} counts on from row to row and begins anew {self.begins_anew:,} times"
         each = self.values is not None and len(self.spread) + 1 == len(self.values)
-        return f"{self.name!r} stands in equal steps" if each and self.even and named else ""
+        return f"{self.name!r} stands in equal steps" if each and self.even and named and not self.whole else ""
 
     def rises_within(self, codes: np.ndarray) -> bool:
         """Whether it rises, in the order of the rows, within the rows of each code, in nearly equal steps.
