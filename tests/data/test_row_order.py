@@ -225,3 +225,35 @@ def test_a_number_of_the_person_beside_features_is_the_group_and_no_value() -> N
     }
     result = read(columns)
     assert (result.layout.group, result.layout.channels[0].columns) == ("person_nr", ("mean", "std"))
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%dT%H:%M:%S", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%I:%M:%S %p"])
+def test_dates_of_a_recording_are_a_clock_in_whatever_form_and_never_the_sequence(form: str) -> None:
+    stamps = pd.date_range("2024-05-03 11:30", periods=120, freq="s").strftime(form)
+    assert "'stamp' never falls from row to row, as a clock does" in why(recording(stamp=np.asarray(stamps)))
+
+
+def test_a_clock_with_gaps_is_a_clock() -> None:
+    clock = np.arange(120) * 0.02
+    clock[[3, 70, 71]] = np.nan
+    assert "'t9x' never falls from row to row" in why(recording(t9x=clock))
+
+
+def test_samples_in_shuffled_rows_and_labels_that_come_again_in_blocks_are_told() -> None:
+    order = np.random.default_rng(0).permutation(96)
+    shuffled = {name: np.asarray(cells)[order] for name, cells in pieces(name="stueck", time="nth").items()}
+    assert "'nth' has the same values, each once, within those of 'stueck'" in read(shuffled).layout.doubts[0]
+    assert "'activity' stands in 4 runs of equal values that come again" in read(recording(160)).layout.doubts[0]
+    rare = np.where(np.random.default_rng(0).random(160) < 0.05, "rare", "often")
+    for honest in (rare, np.sort(rare)):
+        assert not read(recording(160) | {"activity": honest}).layout.doubts
+
+
+def test_numbers_of_patients_are_ids_and_a_sorted_amount_beside_positions_is_asked_about() -> None:
+    noise, label = numbers(60, 3), np.tile(["a", "b", "b", "a"], 15)
+    columns = {"patient_id": 5000 + 3 * np.arange(60), "bp": noise[:, 0], "chol": noise[:, 1], "label": label}
+    layout = read(columns).layout
+    assert (layout.id, layout.channels[0].columns) == ("patient_id", ("bp", "chol"))
+    layout = read({"conc": np.arange(60) * 0.5, **{f"t{i}": noise[:, i] for i in range(3)}, "label": label}).layout
+    assert layout.unused == ("conc",)
+    assert "'conc' never falls from row to row" in layout.doubts[0]

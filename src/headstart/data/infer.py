@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-import numpy as np
-
 from headstart.data.labels import check_one_group, check_one_target
 from headstart.data.layout import (
     PLAIN_TARGET,
@@ -27,7 +25,7 @@ from headstart.data.layout import (
     run_of,
     set_channels,
 )
-from headstart.data.order import FEW, ROWS_EACH, Ordered, clock_name, counter_name, evidence
+from headstart.data.order import FEW, ROWS_EACH, Ordered, clock_name, counter_name, dated, evidence
 from headstart.data.table import Column, Table, unread
 from headstart.data.text import is_number, looks_like_list, name_files
 from headstart.errors import BadInput
@@ -160,7 +158,7 @@ class View:
             column
             for column in columns
             if column.type == "text"
-            and not self.files(column)
+            and not (self.files(column) or dated(column.words))
             and (
                 plain(column.name) in (*TEXTS, "values")
                 or len(self.table.columns) == 1
@@ -300,7 +298,7 @@ def _ordered(view: View, shape: Shape) -> Shape:
         view.take("id", [result.row_id], f"{result.row_id!r} numbers the rows")
     elif result.clock is not None and set_id is not None and not run:
         view.aside.append(result.clock)
-    elif result.clock is not None and not result.certain:
+    elif result.says and not result.certain:
         view.doubts.append(
             f"{result.says}; where rows are samples of a recording, give them an id (--id), and where recordings stand "
             "in columns, turn the table round"
@@ -394,6 +392,8 @@ def _put_aside(view: View, columns: list[Column], ids: Ordered | None = None) ->
         shared = column.rows_each >= ROWS_EACH if ids is None else column.one_within(ids.codes)
         if ids is not None and clock_name(column.name) and column.rises_within(ids.codes):
             view.aside.append(column.name)
+        elif ids is None and column.identifies and "id" not in view.roles and not view.named("id"):
+            view.take("id", [column.name], f"{column.name!r} numbers the rows")
         elif shared and column.whole and counter_name(column.name) and column.once and column.kinds > 1:
             if "group" not in view.roles and column.kinds < rows:
                 view.take("group", [column.name], f"{column.name!r} stands in {column.kinds:,} runs of equal values")
@@ -432,7 +432,7 @@ def _at_an_end(view: View, free: list[Column]) -> list[str]:
     for column, other in ((free[0], free[-1]), (free[-1], free[0])):
         rest = [neighbour for neighbour in free if neighbour is not column][:50]
         alone = not all(neighbour.whole for neighbour in rest)
-        if view.few_whole(column) and (alone or (column is free[0] and _spread(column) < _spread(other))):
+        if view.few_whole(column) and (alone or (column is free[0] and Ordered(column).reach < Ordered(other).reach)):
             return [column.name]
     return []
 
@@ -493,8 +493,3 @@ def _nothing(view: View, shape: str) -> BadInput:
         f"{view.source}: no column looks like a sequence ({shape}; columns: {view.names}); {way} "
         "the columns with --values, and their --layout (wide, text, list or long)"
     )
-
-
-def _spread(column: Column) -> float:
-    values = column.floats[~np.isnan(column.floats)]
-    return float(values.max() - values.min()) if len(values) else 0.0

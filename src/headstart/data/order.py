@@ -34,7 +34,8 @@ COUNTERS = frozenset(("id", "ids", "no", "nr", "num", "number", "idx", "index", 
 # fmt: on
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _NUMBER = re.compile(r"\d+")
-_TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
+_TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:[.,]\d+)?)(?:\s*([AaPp])\.?[Mm]\.?)?")
+_DATE = re.compile(r"(\d{1,4})[./-](\d{1,2})[./-](\d{1,4})(?:[ T,]+(\S.*))?")
 
 
 def clock_name(name: str) -> bool:
@@ -62,6 +63,12 @@ def seconds_of(words: Words) -> np.ndarray:
     return out
 
 
+def dated(words: Words) -> bool:
+    """Whether the first cells that are not empty are dates or times, whatever their form."""
+    first = [word for word in words[:200] if word and word.strip()][:20]
+    return bool(first) and any(np.isfinite(read(first)).all() for read in _READ)
+
+
 @dataclass
 class Ordered:
     """A column as its order is looked at. `decimal`: the mark in its numbers."""
@@ -76,18 +83,16 @@ class Ordered:
 
     @cached_property
     def values(self) -> np.ndarray | None:
-        """(n,) float64 numbers, or seconds of dates and times of day; None where a cell is none of these."""
+        """(n,) float64 numbers, or seconds of dates and times of day; None where a tenth of the cells is none of these.
+
+        Where a cell is empty, the value lies between its neighbours'.
+        """
         column = self.column
         if column.type == "number":
-            numbers = column.floats if self.decimal == "." else parse(column.data, self.decimal)
-            return numbers if np.isfinite(numbers).all() else None
-        if column.type not in ("text", "time") or not len(column.words):
+            return _without_gaps(column.floats if self.decimal == "." else parse(column.data, self.decimal))
+        if column.type not in ("text", "time") or not dated(column.words):
             return None
-        for read in (seconds_of, _times_of_day):
-            if np.isfinite(read(column.words[:20])).all():
-                values = read(column.words)
-                return values if np.isfinite(values).all() else None
-        return None
+        return next((values for read in _READ if (values := _without_gaps(read(column.words))) is not None), None)
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -127,10 +132,29 @@ class Ordered:
         """Whether it may count: texts, or whole numbers."""
         return self.column.type == "text" or (self.column.type == "number" and self.column.whole)
 
+    @property
+    def identifies(self) -> bool:
+        """Whether it gives every row a whole number of its own under the name of an id: patient_id, sampleNo."""
+        words = _WORDS.findall(self.name)
+        named = bool(words) and words[-1].lower() in ("id", "no", "nr")
+        return named and self.whole and 1 < self.kinds == len(self.codes)
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether its cells stand in runs that return, three times as long as chance would have them."""
+        share = np.bincount(self.codes) / max(len(self.codes), 1)
+        chance = 1 / max(1 - float((share**2).sum()), 1e-9)
+        return not self.once and self.rows_each >= max(ROWS_ALONE, 3 * chance)
+
     @cached_property
     def spread(self) -> np.ndarray:
         """Steps between its different values, from the smallest on."""
         return np.zeros(0) if self.values is None else np.diff(np.unique(self.values))
+
+    @property
+    def reach(self) -> float:
+        """From its smallest value to the largest."""
+        return float(self.spread.sum())
 
     @property
     def even(self) -> bool:
@@ -186,6 +210,14 @@ class Ordered:
         steps = np.diff(self.values[order])[within]
         return len(steps) >= ENOUGH - 1 and bool((steps > 0).all()) and (_even(steps) or clock_name(self.name))
 
+    def crosses(self, codes: np.ndarray) -> bool:
+        """Whether rows in any order may be positions of the codes: no value twice in one, and the same in many."""
+        if self.values is None or 2 * len(self.spread) > len(self.values):
+            return False
+        order = np.lexsort((self.values, codes))
+        steps = np.diff(self.values[order])[np.diff(codes[order]) == 0]
+        return len(steps) >= ENOUGH - 1 and bool((steps > 0).all()) and _even(steps)
+
     def falls_within(self, codes: np.ndarray) -> bool:
         """Whether it falls somewhere within the rows of one code."""
         if self.values is None:
@@ -210,14 +242,55 @@ def _even(steps: np.ndarray) -> bool:
     return middle > 0 and float((np.abs(steps - middle) <= NEAR * middle).mean()) >= 0.75
 
 
+def _without_gaps(values: np.ndarray) -> np.ndarray | None:
+    """Values with those that are missing put between their neighbours; None where a tenth or more is missing."""
+    there = np.isfinite(values)
+    if there.all() or 10 * int(there.sum()) <= 9 * len(values):
+        return values if there.all() else None
+    return np.interp(np.arange(len(values)), np.flatnonzero(there), values[there])
+
+
+def _seconds(word: str) -> float:
+    """Seconds of 10:00:05.5, 00:30.0 or 1:05 PM; NaN where a cell is none."""
+    match = _TIME_OF_DAY.fullmatch(word.strip())
+    if not match:
+        return float("nan")
+    hours, minutes, seconds, half = match.groups()
+    if half:  # 1:05 PM has no seconds
+        hours, minutes, seconds = (hours, minutes, seconds) if hours else (minutes, seconds, "0")
+        hours = str(int(hours) % 12 + 12 * (half in "Pp"))
+    return 3600 * int(hours or 0) + 60 * float(minutes) + float(seconds.replace(",", "."))
+
+
 def _times_of_day(words: Words) -> np.ndarray:
-    """(n,) seconds of 10:00:05.5 or 00:30.0; NaN where a cell is neither."""
+    """(n,) seconds of times of day; NaN where a cell is none."""
+    return np.array([_seconds(word or "") for word in words])
+
+
+def _dates(words: Words) -> np.ndarray:
+    """(n,) seconds of dates in other forms: 31.03.2024 10:00, 3/31/2024 1:05 PM; NaN where a cell is none.
+
+    The day comes first before a dot, or where a number above 12 says so.
+    """
+    matches = [_DATE.fullmatch((word or "").strip()) for word in words]
+    day_first = any(match and (int(match[1]) > 12 or "." in match[0][:3]) for match in matches)
     out = np.full(len(words), np.nan)
-    for row, word in enumerate(words):
-        match = _TIME_OF_DAY.fullmatch((word or "").strip())
-        if match:
-            out[row] = 3600 * int(match[1] or 0) + 60 * int(match[2]) + float(match[3])
+    for row, match in enumerate(matches):
+        if match is None:
+            continue
+        first, second, third = (int(match[k]) for k in (1, 2, 3))
+        year, month, day = (third, second, first) if day_first else (third, first, second)
+        if len(match[1]) == 4:
+            year, month, day = first, second, third
+        try:
+            date = datetime(year if year > 99 else 2000 + year, month, day, tzinfo=UTC)
+        except ValueError:
+            continue
+        out[row] = date.timestamp() + (_seconds(match[4]) if match[4] else 0)
     return out
+
+
+_READ = (seconds_of, _dates, _times_of_day)
 
 
 @dataclass(frozen=True)
@@ -260,7 +333,8 @@ def evidence(columns: Sequence[Ordered], labels: Sequence[Ordered], known: Seque
     ids = [column for column in columns if column.whole and (not clock_name(column.name) or counter_name(column.name))]
     ids = [column for column in ids if column.name not in names or not by_role("target", [column.name])]
     inner = [clock for clock in clocks if not run or clock_name(clock.name)]
-    return _long(ids, inner, labels, run) or _rows(clocks, rest, labels, run)
+    result = _long(ids, inner, labels, run) or _rows(clocks, rest, labels, run)
+    return result if run or result != Evidence() else Evidence(says=_doubt(ids, clocks, labels), certain=False)
 
 
 def _long(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Ordered], run: bool) -> Evidence | None:
@@ -317,14 +391,28 @@ def _rows(clocks: Sequence[Ordered], columns: Sequence[Ordered], labels: Sequenc
         says = clock.counts(named)
         if not says:
             continue
-        if (
-            run
-        ):  # a row may have a time of its own: that of a sample goes on in fractions, or beside blocks of one label
-            fine = clock.never_falls and clock.even and bool(np.median(clock.spread) % 1)
-            certain = fine or (clock.never_falls and named and blocks)
-            if not certain and not (named and not labels):
+        # A row may have a time of its own: that of a sample goes on in fractions, or beside blocks of one label.
+        if run:
+            fine = clock.even and bool(np.median(clock.spread) % 1)
+            certain = named and clock.never_falls and (fine or blocks)
+            if not certain and not (named and not labels) and not (fine and clock.never_falls):
                 continue
         else:
             certain = named or clock.even or blocks or not labels
         return Evidence(clock=clock.name, says=says, certain=certain)
     return Evidence()
+
+
+def _doubt(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Ordered]) -> str:
+    """What hints at rows that are samples, in shuffled rows or without a clock; "" where nothing does."""
+    for column in ids:
+        if not 2 < ROWS_EACH * column.kinds <= len(column.codes):
+            continue
+        others = [label for label in labels if label.name != column.name and label.one_within(column.codes)]
+        for clock in clocks if others else []:
+            if clock.name != column.name and clock.crosses(column.codes):
+                return f"{clock.name!r} has the same values, each once, within those of {column.name!r}"
+    again = next((label for label in labels if label.comes_again), None)
+    if again is None:
+        return ""
+    return f"{again.name!r} stands in {len(again.begins):,} runs of equal values that come again"
