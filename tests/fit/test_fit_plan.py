@@ -184,7 +184,7 @@ def test_both_mixers_are_trained_where_the_time_leaves_each_half_of_its_steps(
 
 @pytest.mark.parametrize("seconds", [90.0, 3_000.0, None])
 def test_a_network_of_augmented_sequences_is_trained_where_it_is_asked_for_and_counts(seconds, tmp_path) -> None:
-    lines = ["label,a,b,c", *(f"{'xy'[i % 2]},{i}.5,{i % 7}.25,{i * i}.125" for i in range(60))]
+    lines = ["label,a,b,c", *(f"{'xy'[i % 2]},{i * 7 % 60}.5,{i % 7}.25,{i * i % 61}.125" for i in range(60))]
     (tmp_path / "few.csv").write_text("\n".join(lines) + "\n")
     known = replace(_known(36, 36, 3), task={"kind": "own", "file": "few.csv"}, data=tmp_path)
     steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}

@@ -120,7 +120,7 @@ def test_the_data_that_were_read_are_named_apart_from_generated_ones_and_stand_i
     listops = {"kind": "listops", "min_length": 4, "max_length": 16, "train": 40, "val": 20, "test": 20}
     own = tmp_path / "secret" / "own.csv"
     own.parent.mkdir()
-    own.write_text("a,b,label\n" + "".join(f"{i},{i % 7},{'xy'[i % 2]}\n" for i in range(60)))
+    own.write_text("a,b,label\n" + "".join(f"{i * 7 % 60}.5,{i % 7},{'xy'[i % 2]}\n" for i in range(60)))
     task = {"kind": "own", "file": str(own)}
     table["columns"] |= {
         "own": {**table["columns"]["digits"], "task": task},
