@@ -257,3 +257,14 @@ def test_numbers_of_patients_are_ids_and_a_sorted_amount_beside_positions_is_ask
     layout = read({"conc": np.arange(60) * 0.5, **{f"t{i}": noise[:, i] for i in range(3)}, "label": label}).layout
     assert layout.unused == ("conc",)
     assert "'conc' never falls from row to row" in layout.doubts[0]
+
+
+def test_a_first_column_of_sorted_classes_is_the_target_and_no_id(tmp_path: Path) -> None:
+    noise, sizes = numbers(84, 30), {2: 42, 12: 7, 28: 3}
+    for classes, each in sizes.items():
+        rows = [" ".join([str(i // each + 1), *map(str, noise[i])]) for i in range(84)]
+        layout = read(write(tmp_path / "ucr.txt", "\n".join(rows))).layout
+        assert (layout.shape, layout.target, layout.id, len(layout.channels)) == ("wide", "1", None, 1), classes
+    features = {"species": np.repeat([1, 2, 3], 28), "sepal": noise[:, 0], "petal": noise[:, 1]}
+    layout = read(features).layout
+    assert (layout.shape, layout.doubts[0][:46]) == ("wide", "'species' stands in 3 runs of equal values; wh")

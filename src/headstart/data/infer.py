@@ -33,6 +33,8 @@ from headstart.text import first_few
 
 NO_CLASSES = ("id", "file", "name", *TEXTS)
 """Names of texts that are no classes, however few there are."""
+MANY = 12
+"""Columns without names from which on they are positions rather than channels."""
 LONG = 12
 """Characters from which on cells of a column without a known name are taken for texts."""
 
@@ -329,8 +331,11 @@ def _labels(view: View) -> list[Ordered]:
     target = view.roles.get("target")
     if "target" in view.roles:
         return view.ordered([view.table.columns[target]] if target else [])
-    named = view.targets()
-    return view.ordered([column for column in view.free() if column.name in named or view.classes(column)])
+    named, free = view.targets(), view.free()
+    labels = [column for column in free if column.name in named or view.classes(column)]
+    if not labels and view.table.header is False and len(free) > MANY:
+        labels = [view.table.columns[name] for name in _at_an_end(view, free)]
+    return view.ordered(labels)
 
 
 def _name_roles(view: View, shape: Shape) -> None:

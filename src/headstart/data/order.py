@@ -351,8 +351,10 @@ def _long(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Or
         within = [clock for clock in clocks if clock is not column and clock.rises_within(codes)]
         anew = [clock for clock in within if not clock.never_falls or 2 * len(clock.spread) < rows]
         coarser = any(1 < label.kinds < kinds for label in alike)
-        plain = coarser or (not others and (kinds > FEW or counter_name(column.name) or column.numbered))
-        if not plain and column.column.type == "text":  # a label, as far as its cells tell
+        text = column.column.type == "text"
+        many = kinds > FEW and (text or not labels)
+        plain = coarser or (not others and (many or counter_name(column.name) or (column.numbered and text)))
+        if not plain and text:  # a label, as far as its cells tell
             continue
         together = column.once and plain and not _broken(column, clocks)
         enough = bool(within) or (not run and column.rows_each >= ROWS_ALONE)
@@ -412,6 +414,8 @@ def _doubt(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[O
         for clock in clocks if others else []:
             if clock.name != column.name and clock.crosses(column.codes):
                 return f"{clock.name!r} has the same values, each once, within those of {column.name!r}"
+        if column.once and column.rows_each >= ROWS_ALONE and not labels:
+            return f"{column.name!r} stands in {column.kinds:,} runs of equal values"
     again = next((label for label in labels if label.comes_again), None)
     if again is None:
         return ""
