@@ -40,7 +40,7 @@ from headstart.serve.config import ENSEMBLE, NETWORK, Profile
 from headstart.serve.model import of_examples
 from headstart.serve.network import check_servable
 from headstart.spec import read
-from headstart.stage import look_again
+from headstart.stage import ReadStage, look_again
 from headstart.store import DONE, Store, store_folder
 from headstart.study.language.estimate import survey
 from headstart.study.language.files import to_toml
@@ -166,6 +166,8 @@ class Fit:
         study = make_plan(read_study(planning.with_places(table, known), self.settings.overrides), self.data)
         survey(study)
         for stage in study.stages.values():
+            if isinstance(stage.spec, ReadStage):
+                continue
             model, objective = stage.spec.model, stage.spec.objective
             if objective.source_digest and stage.name != "pretrain":
                 raise BadInput(
