@@ -72,7 +72,7 @@ def test_two_studies_differ_in_settings_scores_and_curves(pair: tuple[list[Plan]
     assert scores["deep listops"] == (
         "0.410 ± 0.006 (3 seeds)",
         "0.510 ± 0.006 (3 seeds)",
-        "+0.100 [0.100, 0.100], detectable 0.000",
+        "+0.100 on 3 of 3",
     )
     assert scores["other listops"] == ("—", "0.510 ± 0.006 (3 seeds)", "—")
     curves = section(sections, "Validation curves")

@@ -169,7 +169,7 @@ class Fit:
             if isinstance(stage.spec, ReadStage):
                 continue
             model, objective = stage.spec.model, stage.spec.objective
-            if objective.source_digest and stage.name != "pretrain":
+            if objective is not None and objective.source_digest and stage.name != "pretrain":
                 raise BadInput(
                     f"override: {stage.name}: the objective {objective.kind!r} comes from a plugin, and what is served "
                     "must answer with classes or numbers as 'classify' and 'regress' do; name it as "
