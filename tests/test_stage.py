@@ -293,3 +293,33 @@ def test_a_model_that_memory_cannot_hold_is_bad_input() -> None:
 def test_nothing_trainable_lives_where_the_model_does() -> None:
     model = torch.nn.Linear(2, 2, dtype=torch.float64)
     assert FlatParameters(model, [], set(), {}).weights.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("changes", "hardly"),
+    [
+        ({}, True),
+        ({"model": {"init": "gpt2_scaled"}}, False),
+        ({"model": {"init": "standard"}}, False),
+        ({"model": {"width": 768}}, False),
+        ({"trainable": "all"}, False),
+        ({"trainable": "head+mixer[1:2]"}, True),
+        ({"start": ["draw(mixer, 0.07)"]}, False),
+        ({"start": ["draw(query_key, 0.07)"]}, True),
+    ],
+)
+def test_frozen_blocks_drawn_as_gpt2s_at_a_small_width_hardly_mix(changes: dict[str, Any], hardly: bool) -> None:
+    model = {"width": 64, "init": "gpt2", **changes.pop("model", {})}
+    table = {"task": {"kind": "digits"}, "objective": {"kind": "classify"}, "budget": {"steps": 1}, "trainable": "head"}
+    stage = read_stage({**table, "model": model, **changes})
+    assert stage.hardly_mixes is hardly
+    assert ("hardly mix positions" in stage.shows_not) is hardly
+
+
+def test_frozen_blocks_of_a_parent_are_no_random_start() -> None:
+    table = {"task": {"kind": "digits"}, "objective": {"kind": "classify"}, "budget": {"steps": 1}}
+    model = {"width": 64, "init": "gpt2"}
+    parent = read_stage({**table, "model": model})
+    for start, hardly in (("take(backbone)", False), ("match(backbone)", False), ("take(feed_forward)", True)):
+        child = {**table, "model": model, "parent": parent, "start": [start], "trainable": "head"}
+        assert read_stage(child).hardly_mixes is hardly

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from torch import nn
 
 from headstart.errors import BadInput, nearest
 from headstart.models.norms import BatchNorm
-from headstart.parameters import LEAVES, OWN, leaves, select
+from headstart.parameters import LEAVES, OWN, SelectsNothing, leaves, select
 from headstart.seeds import normal
 from headstart.text import first_few
 
@@ -95,6 +96,15 @@ def _not_negative(text: str) -> bool:
         return 0.0 <= float(text) < float("inf")
     except ValueError:
         return False
+
+
+def touched(start: Sequence[str], of: Mapping[str, str]) -> set[str]:
+    """Names of the tensors, of those with these leaves, that a start takes, matches or draws."""
+    names: set[str] = set()
+    for text in start:
+        with suppress(SelectsNothing):
+            names |= set(select(_read(text).part, of, "start"))
+    return names
 
 
 def trainable(model: nn.Module, expression: str) -> list[str]:

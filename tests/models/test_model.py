@@ -331,3 +331,36 @@ def test_a_causal_model_with_norms_over_the_batch_says_that_training_is_not_caus
     assert "later ones too" in text
     assert text.endswith("norms 'layer' and 'rms' keep to it.")
     assert not any(ModelSpec(causal=causal, norm=norm).shows_not for causal, norm in ((True, "rms"), (False, "batch")))
+
+
+@pytest.mark.parametrize(("width", "spread"), [(64, 0.02 * 12**0.5), (768, 0.02), (1024, 0.02)])
+def test_a_scaled_start_has_gpt2s_spread_from_its_width_on_and_a_larger_one_below(width: int, spread: float) -> None:
+    spec = read(
+        ModelSpec, {"width": width, "blocks": 1, "init": "gpt2_scaled", "mixer": {"kind": "attention"}}, "model"
+    )
+    signature = Signature("tokens", 5, 8, 8, "class", classes=2)
+    weights = build_model(spec, signature, Output("sequence", 2), 0).state_dict()
+    drawn = {name: x.std().item() for name, x in weights.items() if "blocks.0.mixer" in name and x.ndim == 2}
+    assert drawn
+    for name, value in drawn.items():
+        assert value == pytest.approx(spread / (2**0.5 if "output" in name else 1.0), rel=0.05), name
+
+
+def test_a_random_block_mixes_at_a_small_width_only_where_its_start_is_scaled() -> None:
+    def share(init: str) -> float:
+        """Of the last position's state after the blocks, what depends on the other positions."""
+        spec = read(ModelSpec, {"width": 64, "blocks": 4, "init": init, "causal": True, "pool": "last"}, "model")
+        signature = Signature("floats", 8, 32, 32, "class", classes=2)
+        model = build_model(spec, signature, Output("sequence", 2), 0).eval()
+        inputs = torch.randn(16, 32, 8, generator=torch.Generator().manual_seed(0))
+        inputs[:, -1] = inputs[0, -1]
+        batch = Batch(inputs, torch.ones(16, 32, dtype=torch.bool), torch.arange(16))
+        states = []
+        hook = model.norm.register_forward_hook(lambda _module, _inputs, output: states.append(output))
+        with torch.no_grad():
+            model(batch)
+        hook.remove()
+        last = states[0][:, -1]
+        return float(last.var(0).sum() / last.square().mean(0).sum())
+
+    assert share("gpt2_scaled") > 4 * share("gpt2")

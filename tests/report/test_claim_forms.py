@@ -421,3 +421,18 @@ def test_arms_on_different_kinds_of_machines_are_named_beside_their_difference()
         if cell.arm == "self_pretrained":
             stored.results[cell.chain[-1].identity]["provenance"]["machine"] = "server"
     assert all(remark in text for text in texts())
+
+
+def test_a_verdict_on_frozen_random_blocks_that_hardly_mix_is_withdrawn() -> None:
+    claim = {**OVER, "columns": ["a", "b"]}
+    results, paper = run(made(claims=[claim]), score=level(0.2, 0.3))
+    assert status_of(results, paper) == {"a": "holds", "b": "holds"}
+    weak = [replace(row, hardly_mixes=row.arm == "scratch" and row.column == "a") for row in results.table]
+    results = replace(results, table=tuple(weak))
+    assert status_of(results, paper) == {"a": "withdrawn", "b": "holds"}
+    (part, _) = verdicts(results, paper)[0].parts
+    assert part.difference is not None, "the number is still there"
+    assert part.p is None, "and counts for no correction"
+    assert "the random start was too small for its width" in str(verdicts(results, paper)[0])
+    assert "1 holds and 1 is withdrawn" in answer(results)
+    assert "Differences from scratch are no evidence" in answer(results)

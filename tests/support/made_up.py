@@ -45,6 +45,12 @@ class Stage:
     seed: int
     detail: str = ""
     model: Any = field(default_factory=ModelSpec)
+    hardly_mixes: bool = False
+
+    @property
+    def shows_not(self) -> str:
+        """As of every stage."""
+        return str(self.model.shows_not)
 
     def model_dump(self, mode: str = "json") -> dict[str, Any]:
         assert mode == "json"

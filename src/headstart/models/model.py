@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from headstart.errors import BadInput, OwnCall, flops_of
 from headstart.models import LIKE
 from headstart.models.blocks import (
+    GPT2_SPREAD,
     Block,
     FeedForwardSpec,
     build_feed_forward,
     dropout,
     feed_forward_flops,
     gpt2_start,
+    scaled_spread,
 )
 from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops, joined, spread, there
 from headstart.models.heads import Output, Pool, build_head, head_flops
@@ -83,9 +85,10 @@ class ModelSpec(ModelKind):
     """Share of numbers zeroed in training after the encoder, each mixer and each feed-forward layer."""
     pool: Pool = "mean"
     """How a sequence becomes one vector, over its valid positions."""
-    init: Literal["standard", "gpt2"] = neutral("standard")
-    """How fresh blocks are drawn: torch's own way (`standard`), or as GPT-2's (`gpt2`), for blocks of attention alone.
-    """
+    init: Literal["standard", "gpt2", "gpt2_scaled"] = neutral("standard")
+    """How fresh blocks are drawn: torch's own way (`standard`), or, for blocks of attention alone, as GPT-2's: normal,
+    with a deviation of 0.02 (`gpt2`), which is right from a width of 768 on, or of 0.02 sqrt(768 / width) below that
+    (`gpt2_scaled`)."""
     norm_epsilon: float = neutral(EPSILON, gt=0, lt=1)
     """Added to the variance (or the mean square)."""
     embedding_norm: bool = neutral(False)
@@ -154,9 +157,9 @@ class ModelSpec(ModelKind):
     @model_validator(mode="after")
     def _gpt2_is_of_attention(self) -> ModelSpec:
         other = [m for m in self.mixers if not isinstance(m, HeadsSpec) or m.init != "independent"]
-        if self.init == "gpt2" and other:
+        if self.init != "standard" and other:
             raise ValueError(
-                f"init 'gpt2' draws query, key, value and output layers apart, which mixer {other[0].kind!r} "
+                f"init {self.init!r} draws query, key, value and output layers apart, which mixer {other[0].kind!r} "
                 "does not have or ties (mixer.init); use init = 'standard'"
             )
         return self
@@ -183,7 +186,8 @@ class ModelSpec(ModelKind):
 
     def describe_fresh(self) -> str:
         texts = ["fresh weights of its encoder being orthogonal"] if self.encoder.init == "orthogonal" else []
-        texts += ["fresh blocks being drawn as GPT-2's"] if self.init == "gpt2" else []
+        scaled = ", their deviation scaled with the width" if self.init == "gpt2_scaled" else ""
+        texts += [f"fresh blocks being drawn as GPT-2's{scaled}"] if self.init != "standard" else []
         return " and ".join(texts)
 
     def _blocks(self) -> str:
@@ -450,6 +454,7 @@ def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int
         "head": seeded(seed, "head", lambda: build_head(output, spec.width, spec.pool)),
     }
     blocks = [_block(spec, number, length, seed) for number in range(spec.blocks)]
-    if spec.init == "gpt2":
-        seeded(seed, "gpt2", lambda: gpt2_start(blocks, spec.blocks))
+    if spec.init != "standard":
+        spread = scaled_spread(spec.width) if spec.init == "gpt2_scaled" else GPT2_SPREAD
+        seeded(seed, "gpt2", lambda: gpt2_start(blocks, spec.blocks, spread))
     return SequenceModel(parts, blocks, spec.dropout, patch)

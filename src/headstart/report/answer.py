@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from headstart.report.claims import Outcome, verdicts
+from headstart.report.claims import TOO_SMALL, Outcome, verdicts
 from headstart.study.results import words
 from headstart.study.results.results import Results
 from headstart.study.results.rows import ELSEWHERE, Row, on_other_machines, test_gap
@@ -17,6 +17,7 @@ OUTCOME_VERBS: Mapping[Outcome, tuple[str, str]] = {
     "the other way round": ("is the other way round", "are the other way round"),
     "does not hold": ("does not hold", "do not hold"),
     "undecided": ("is undecided", "are undecided"),
+    "withdrawn": ("is withdrawn", "are withdrawn"),
 }
 """How one direction with this outcome, and how several, are spoken of."""
 
@@ -36,6 +37,8 @@ def answer(results: Results) -> str:
             text = (_one_column if len(results.columns) == 1 else _columns)(results, scored)
         claims = _claims(results)
         text = f"{claims}. {sentence(text, results.arms)}" if claims else text
+        weak = list(dict.fromkeys(row.arm for row in results.table if row.hardly_mixes))
+        text += f". Differences from {words.listed(weak)} are no evidence: {TOO_SMALL}" if weak else ""
     so_far = f"So far ({done} of {planned} runs done): " if done < planned else ""
     return sentence(f"{so_far}{_on_stand_ins(results)}{text}.", results.arms)
 

@@ -27,9 +27,15 @@ from headstart.study.results.statistics import (
 if TYPE_CHECKING:
     from headstart.study.language.papers import Paper
 
-Outcome = Literal["holds", "the other way round", "does not hold", "undecided", "not measured"]
-OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold", "undecided", "not measured")
-"""In the order in which they are listed. `does not hold`: two are claimed to be as good, and clearly are not."""
+Outcome = Literal["holds", "the other way round", "does not hold", "undecided", "withdrawn", "not measured"]
+OUTCOMES: tuple[Outcome, ...] = (
+    *("holds", "the other way round", "does not hold", "undecided", "withdrawn", "not measured"),
+)
+"""In the order in which they are listed. `does not hold`: two are claimed to be as good, and clearly are not.
+`withdrawn`: an arm of the comparison could not do what it stands for."""
+
+TOO_SMALL = "the random start was too small for its width, so that frozen blocks hardly mix positions"
+"""Why a verdict is withdrawn."""
 
 OF_TEST = ("test", "last_test", "last_gap")
 """Quantities that another draw of the test examples would change."""
@@ -158,13 +164,13 @@ def _corrected(every: list[Verdict]) -> list[Verdict]:
             (i, j): part.difference
             for i, verdict in enumerate(every)
             for j, part in enumerate(verdict.parts)
-            if verdict.claim.within is None and part.outcome != "not measured"
+            if verdict.claim.within is None and part.outcome not in ("withdrawn", "not measured")
         }
     )
 
     def judged(part: Part, p: float | None) -> Part:
         part = replace(part, p=p)
-        if part.outcome == "undecided" or p is None or p < 1 - LEVEL or part.difference is None:
+        if part.outcome in ("undecided", "withdrawn") or p is None or p < 1 - LEVEL or part.difference is None:
             return part
         why = (
             f"clear alone, but not among {len(tested)} verdicts (Holm's correction, p = {p:.2g}; no permutation test "
@@ -192,7 +198,10 @@ def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part
         except _Unknown as why:
             yield Part(label, "not measured", None, str(why))
             continue
-        yield replace(part, outcome="undecided", why=missing) if missing else part
+        part = replace(part, outcome="undecided", why=missing) if missing else part
+        if any((row := results.row(arm, column)) and row.hardly_mixes for _, arm, column in terms):
+            part = replace(part, outcome="withdrawn", why=_joined(TOO_SMALL, part.why))
+        yield part
 
 
 def _missing_premise(results: Results, paper: Paper | None, claim: Claim, column: str) -> str:

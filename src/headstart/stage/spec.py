@@ -6,6 +6,7 @@ import math
 import resource
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -25,10 +26,13 @@ from pydantic_core import PydanticCustomError
 from headstart.checkpoints.source import forget_hub
 from headstart.checkpoints.spec import CheckpointSpec
 from headstart.errors import BadInput
+from headstart.initial import touched
+from headstart.models.blocks import GPT2_WIDTH
 from headstart.models.kind import ModelField, model_class
 from headstart.models.model import ModelSpec
 from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveField
+from headstart.parameters import SelectsNothing, select
 from headstart.spec import Seed, Spec, digest, read
 from headstart.tasks import Task, TaskField, TaskSpec
 from headstart.tasks.task import content
@@ -67,6 +71,13 @@ class _Stage(Spec):
                 text = f"a model of kind {kind!r} is not trained and has no use for it; leave it out of this arm"
                 raise PydanticCustomError("unknown_key", "{text}", {"key": name, "text": text})
         return table
+
+    hardly_mixes: ClassVar[bool] = False
+
+    @property
+    def shows_not(self) -> str:
+        """What its scores do not show, a sentence that reports print; empty where nothing is to be said."""
+        return str(self.model.shows_not)
 
     @property
     def precision(self) -> str:
@@ -205,6 +216,29 @@ class TrainStage(_Stage):
     def precision(self) -> str:
         """As of every stage."""
         return self.optim.precision
+
+    @property
+    def hardly_mixes(self) -> bool:  # type: ignore[override]
+        """Whether attention stays as GPT-2's start of 0.02 drew it, at a width at which such blocks hardly mix."""
+        model = self.model
+        if getattr(model, "init", "") != "gpt2" or model.width >= GPT2_WIDTH:
+            return False
+        leaves = {f"blocks.{i}.{leaf}": leaf for i in range(model.blocks) for leaf in ("query_key", "value_output")}
+        moved = touched(self.start, leaves)
+        with suppress(SelectsNothing):
+            moved |= set(select(self.trainable, leaves, "trainable"))
+        return len(moved) < len(leaves)
+
+    @property
+    def shows_not(self) -> str:
+        """As of every stage."""
+        if not self.hardly_mixes:
+            return super().shows_not
+        return (
+            f"the frozen random blocks of width {self.model.width} hardly mix positions, since their deviation of 0.02 "
+            f"is that of GPT-2's width of {GPT2_WIDTH}; a lead over them says nothing of pretraining "
+            '(model.init = "gpt2_scaled" draws them by width).'
+        )
 
     def _parent_is_a_fresh_start(self) -> bool:
         """An untrained parent of the same model, task and seed has just the weights this stage would draw itself."""

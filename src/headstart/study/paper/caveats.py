@@ -381,7 +381,7 @@ def _starts(results: Results, plan: Plan) -> Texts:
 
     def limits(row: Row) -> Iterator[str]:
         chain = [planned for run in row.runs for _, i in run.stages if (planned := plan.every_stage.get(i)) is not None]
-        yield from dict.fromkeys(filter(None, (planned.spec.model.shows_not for planned in chain)))
+        yield from dict.fromkeys(filter(None, (planned.spec.shows_not for planned in chain)))
 
     for column, text, rows in _grouped(results, limits):
         yield column, f"{_arms(results, rows)}: {text}"

@@ -200,6 +200,7 @@ class Row:
     trained: int | None = None
     base: Row | None = field(default=None, repr=False, compare=False)
     stand_in: str = ""
+    hardly_mixes: bool = False
     measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     source: str = ""
     guess: bool = False

@@ -180,6 +180,7 @@ def _row(
         points=tuple(points),
         runs=tuple(chosen.runs if chosen else ()),
         task=task,
+        hardly_mixes=cells[0].chain[-1].spec.hardly_mixes,
         parameters=parameters(last),
         trained=parameters(last, "trainable"),
     )
