@@ -22,8 +22,8 @@ def test_the_picture_of_the_floors_has_the_rooms_and_arrows_of_the_code() -> Non
     def drawn(text: str) -> list[str]:
         return re.findall(r'<text x="[^"]*" y="[^"]*">([a-z/_]+)</text>|<path d="([^"]*)"', text)
 
-    now, kept = floors().picture(), (ROOT / "docs" / "images" / "floors.svg").read_text("utf-8")
-    assert drawn(now) == drawn(kept), "run `python docs/floors.py`"
+    now, stored = floors().picture(), (ROOT / "docs" / "images" / "floors.svg").read_text("utf-8")
+    assert drawn(now) == drawn(stored), "run `python docs/floors.py`"
 
 
 def test_every_room_has_a_question_and_every_file_that_is_named_is_there() -> None:
