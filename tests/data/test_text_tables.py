@@ -83,6 +83,7 @@ def test_an_encoding_that_is_none_is_refused(tmp_path):
             b"PK\x03\x04....",
             "f.csv: is a zip file or a spreadsheet, not text; give it the ending that says so, or save it as CSV",
         ),
+        (b"@r1\nACGT\n+\nIIII\n", "f.csv: is FASTQ, whose qualities are not read; save it as FASTA, or as CSV"),
         (b"a,b\n1,\0\n", "f.csv: is not text (byte 6 is 0); give a text file, or its --encoding"),
     ],
 )
@@ -152,6 +153,23 @@ def test_a_cell_that_is_no_number_is_named_once_with_its_rows_and_the_way_out(tm
     result = read(path, na=("n/a",))
     assert len(result) == 1_100
     assert (result.lengths == 5).sum() == 37
+
+
+def test_units_below_a_header_and_a_header_below_other_lines_are_told(tmp_path):
+    names, *rows = wide()
+    units = ["", "", *["mV"] * 6]
+    message = why(write(tmp_path / "f.csv", "\n".join([names, ",".join(units), *rows])))
+    assert message == (
+        "f.csv:2: holds words ('mV') where the rows below hold numbers, as a row of units does; leave it out (or, "
+        "where they are missing values, give --na mV)"
+    )
+    message = why(write(tmp_path / "f.csv", "\n".join(["device,M5", "rate,50", "", names, *rows])))
+    assert message == (
+        "f.csv:4: holds words ('t0', 't1', 't2' and 3 more) where the rows below hold numbers, as a header does; leave "
+        "out the lines above it"
+    )
+    missing = [names, ",".join(["s99", "a", *["-"] * 6]), rows[0].replace(rows[0].split(",")[3], "-"), *rows[1:]]
+    assert "'-' is not a number" in why(write(tmp_path / "f.csv", "\n".join(missing)))
 
 
 def test_infinity_and_what_float32_cannot_hold_are_refused(tmp_path):

@@ -335,7 +335,7 @@ def _times(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
         mistakes.add(
             table.places.cell(row, column.name),
             f"the time {words[row] or ''!r} is neither a number nor a date "
-            '(2024-05-01 12:30:00); correct it, or set time="" to take rows as they come',
+            "(2024-05-01 12:30:00); correct it, or give --time-column '' to take rows as they come (time in Python)",
         )
     return times
 

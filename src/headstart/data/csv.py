@@ -6,9 +6,11 @@ import codecs
 import csv
 import itertools
 import re
+import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +20,20 @@ from headstart.data.archives import reading, unpacked
 from headstart.data.layout import TEXTS, LayoutSpec, check_names, is_role, numbered, plain
 from headstart.data.rows import list_column
 from headstart.data.table import FEW, Cells, Column, Table, Type, arrow_texts, numbers_of, texts_of
-from headstart.data.text import COMMA, DELIMITERS, POINTED, THOUSANDS, cut, find_delimiter, is_number, text_lines
+from headstart.data.text import (
+    COMMA,
+    DELIMITERS,
+    POINTED,
+    THOUSANDS,
+    cut,
+    find_delimiter,
+    is_number,
+    mostly_numbers,
+    text_lines,
+    words_above,
+)
 from headstart.errors import BadInput, Mistakes, Places
+from headstart.text import first_few
 
 SAMPLE = 1_000
 """Rows that are looked at before it is decided how to read the file."""
@@ -111,10 +125,26 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
     form.header = has_header(rows, form.decimal) if spec.header is None else spec.header
     if form.header and len(rows) == 1:
         raise BadInput(f"{path}: has a header and no row; give rows, or set header=false where the row is data")
+    _check_words(sample, rows, form, spec)
     body = rows[1:] if form.header else rows
     body = body[: max(50, CELLS // max(len(rows[0]), 1))]
     form.name_columns(rows[0], len({len(row) for row in body}) == 1, spec)
     return sample, form, body
+
+
+def _check_words(sample: list[str], rows: Sequence[Sequence[str]], form: Form, spec: LayoutSpec) -> None:
+    """Raises: BadInput where a row above the numbers holds words: units, or the header below lines about the file."""
+    row, words = words_above(rows, int(form.header), form.decimal, spec.na)
+    if row is None:
+        return
+    records = Records(iter(sample), form)
+    line = next(records.line for k, _ in enumerate(records) if k == row)
+    what = "a header does; leave out the lines above it"
+    if form.header and row == 1 and not any(is_role(cell) for cell in rows[row]):
+        way = f"--na {shlex.quote(words[0])}{' and so on' if len(set(words)) > 1 else ''}"
+        what = f"a row of units does; leave it out (or, where they are missing values, give {way})"
+    some = first_few([repr(word) for word in dict.fromkeys(words)], 3)
+    raise BadInput(f"{form.source}:{line}: holds words ({some}) where the rows below hold numbers, as {what}")
 
 
 def typed(table: Table, types: list[Type], spec: LayoutSpec, form: Form) -> Table:
@@ -320,10 +350,8 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     """Whether the first row names the columns, told from what stands under it."""
     head, below = rows[0], rows[1:]
 
-    def number(text: str) -> bool:
-        return is_number(text, decimal)
-
-    numeric = [i for i in range(len(head)) if _mostly([row[i] for row in below if i < len(row)], number)]
+    number = partial(is_number, decimal=decimal)
+    numeric = [i for i in range(len(head)) if mostly_numbers([row[i] for row in below if i < len(row)], decimal)]
     named = sum(bool(head[i].strip()) and not number(head[i]) and head[i].strip().lower() != "nan" for i in numeric)
     if 2 * named > len(numeric) > 0:
         return True
@@ -337,11 +365,6 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
         return False
     short = all(0 < len(cell.strip()) <= 32 and len(cell.split()) == 1 for cell in head)
     return short and len(set(head)) == len(head) == len(own)
-
-
-def _mostly(cells: Sequence[str], number: Callable[[str], bool]) -> bool:
-    there = [cell for cell in cells if cell.strip()]
-    return 2 * sum(map(number, there)) > len(there)
 
 
 def _counts_on(row: Sequence[str], decimal: str) -> bool:

@@ -169,6 +169,8 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
                 f"--target {name!r} or --target {names[level + 1]!r}, whichever is the class (target in Python)"
             )
         table.roles["target"] = name
+        if spec.group is not None:
+            return
         table.notes.append(
             f"folders such as {below[0]!r} stand in several classes; where each is a person, give --group "
             f"{names[level + 1]!r}, so that nobody is in train and test"

@@ -17,6 +17,8 @@ import numpy as np
 from headstart.data.archives import absent, incomplete, listed, members, reading, unpacked
 from headstart.errors import BadInput, Mistakes, nearest
 
+ABOVE, LOOKED_AT = 30, 200
+"""Rows among which one of words above the numbers is looked for; rows and columns that are looked at for it."""
 LINE = 2**26
 """Characters or bytes that one line may have."""
 
@@ -79,6 +81,8 @@ def check_text(path: Path, start: bytes, encoding: str) -> None:
     for magic, what in BINARY.items():
         if start.startswith(magic):
             raise BadInput(f"{path}: is {what}, not text; give it the ending that says so, or save it as CSV")
+    if re.match(rb"@.*\n[A-Za-z.*-]+\r?\n\+", start):
+        raise BadInput(f"{path}: is FASTQ, whose qualities are not read; save it as FASTA, or as CSV")
     if start.startswith(WIDE) and not wide:
         raise BadInput(f"{path}: is UTF-16; save it as UTF-8, or give --encoding utf-16")
     if b"\0" in start and not wide:
@@ -347,3 +351,33 @@ def number_name(value: float) -> str:
     """`3` of 3.0, `0.5` of 0.5."""
     whole = isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e16)
     return str(int(value)) if whole else repr(float(value))
+
+
+def mostly_numbers(cells: Sequence[str], decimal: str) -> bool:
+    """Whether more than half of the cells that are not empty are numbers."""
+    there = [cell for cell in cells if cell.strip()]
+    return 2 * sum(is_number(cell, decimal) for cell in there) > len(there)
+
+
+def words_above(
+    rows: Sequence[Sequence[str]], begin: int, decimal: str, missing: Sequence[str]
+) -> tuple[int | None, list[str]]:
+    """(row, words) of the last row above the numbers, from `begin` on, with words in most columns of numbers; or None.
+
+    A word that comes again further down its column, or is among `missing`, is not meant.
+    """
+    columns = {}
+    for i in range(min(max(map(len, rows)), LOOKED_AT)):
+        below = [row[i].strip() for row in rows[begin : begin + LOOKED_AT] if i < len(row)]
+        if len(below) > 2 and mostly_numbers(below, decimal):
+            columns[i] = below
+    last, words = None, []  # type: tuple[int | None, list[str]]
+    for k, row in enumerate(rows[begin : begin + ABOVE] if len(columns) > 1 else [], begin):
+        cells = [(row[i].strip(), below) for i, below in columns.items() if i < len(row)]
+        if 2 * sum(is_number(cell, decimal) for cell, _ in cells) > len(columns):
+            break
+        there = [cell for cell, below in cells if below.count(cell) == 1 and not is_number(cell, decimal)]
+        there = [cell for cell in there if cell and cell.lower() != "nan" and cell not in missing]
+        if 2 * len(there) > len(columns):
+            last, words = k, there
+    return last, words
