@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.archives import reading, unpacked
-from headstart.data.layout import TEXTS, LayoutSpec, check_names, is_role, numbered, plain
+from headstart.data.layout import TEXTS, LayoutSpec, by_role, check_names, is_role, numbered, plain
 from headstart.data.rows import list_column
 from headstart.data.table import FEW, Cells, Column, Table, Type, arrow_texts, numbers_of, texts_of
 from headstart.data.text import (
@@ -140,7 +140,7 @@ def _check_words(sample: list[str], rows: Sequence[Sequence[str]], form: Form, s
     records = Records(iter(sample), form)
     line = next(records.line for k, _ in enumerate(records) if k == row)
     what = "a header does; leave out the lines above it"
-    if form.header and row == 1 and not any(is_role(cell) for cell in rows[row]):
+    if form.header and row == 1 and not (by_role("id", rows[row]) or by_role("target", rows[row])):
         way = f"--na {shlex.quote(words[0])}{' and so on' if len(set(words)) > 1 else ''}"
         what = f"a row of units does; leave it out (or, where they are missing values, give {way})"
     some = first_few([repr(word) for word in dict.fromkeys(words)], 3)

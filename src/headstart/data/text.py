@@ -364,20 +364,19 @@ def words_above(
 ) -> tuple[int | None, list[str]]:
     """(row, words) of the last row above the numbers, from `begin` on, with words in most columns of numbers; or None.
 
-    A word that comes again further down its column, or is among `missing`, is not meant.
+    Words that come again further down, or are among `missing`, are not meant.
     """
-    columns = {}
-    for i in range(min(max(map(len, rows)), LOOKED_AT)):
-        below = [row[i].strip() for row in rows[begin : begin + LOOKED_AT] if i < len(row)]
-        if len(below) > 2 and mostly_numbers(below, decimal):
-            columns[i] = below
+    seen = [[cell.strip() for cell in row[:LOOKED_AT]] for row in rows[: begin + LOOKED_AT]]
+    width = max(map(len, seen))
+    below = [[row[i] for row in seen[begin:] if i < len(row)] for i in range(width)]
+    columns = [i for i, cells in enumerate(below) if len(cells) > 2 and mostly_numbers(cells, decimal)]
     last, words = None, []  # type: tuple[int | None, list[str]]
-    for k, row in enumerate(rows[begin : begin + ABOVE] if len(columns) > 1 else [], begin):
-        cells = [(row[i].strip(), below) for i, below in columns.items() if i < len(row)]
-        if 2 * sum(is_number(cell, decimal) for cell, _ in cells) > len(columns):
+    for k, row in enumerate(seen[begin : begin + ABOVE] if len(columns) > 1 else [], begin):
+        cells = [row[i] for i in columns if i < len(row) and row[i]]
+        there = [cell for cell in cells if not is_number(cell, decimal) and cell.lower() != "nan"]
+        if 2 * sum(is_number(cell, decimal) for cell in cells) > len(columns):
             break
-        there = [cell for cell, below in cells if below.count(cell) == 1 and not is_number(cell, decimal)]
-        there = [cell for cell in there if cell and cell.lower() != "nan" and cell not in missing]
         if 2 * len(there) > len(columns):
-            last, words = k, there
+            again = {row[i] for row in seen[k + 1 :] for i in columns if i < len(row)}.union(missing)
+            last, words = (last, words) if again.intersection(there) else (k, there)
     return last, words
