@@ -224,6 +224,7 @@ def test_an_output_never_replaces_what_is_read(tmp_path: Path) -> None:
     assert study.store.problem(child) is None
 
 
+@pytest.mark.slow
 def test_an_output_replaces_what_headstart_wrote_and_nothing_else(tmp_path: Path) -> None:
     study, _, child = done(tmp_path / "runs")
     weights = tmp_path / "w.safetensors"

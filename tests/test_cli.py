@@ -100,6 +100,7 @@ def test_a_file_of_code_is_checked_as_a_plugin(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("errors", [subprocess.DEVNULL, subprocess.STDOUT], ids=["output", "both"])
 def test_a_run_whose_output_nobody_reads_trains_and_writes_all_the_same(tmp_path: Path, errors: int) -> None:
     (tmp_path / "tiny.toml").write_text(TINY.replace("[0, 1]", "[0]").replace("[1e-3, 3e-3]", "[1e-3]"))
@@ -122,6 +123,7 @@ def test_a_run_whose_output_nobody_reads_trains_and_writes_all_the_same(tmp_path
     os.close(writer)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pseudo-terminal")
 def test_a_run_at_a_terminal_draws_its_progress_and_ends_with_the_table(tmp_path: Path) -> None:
     import pty

@@ -85,6 +85,7 @@ def test_curves_hold_every_recorded_number_of_every_stage(bound: Study) -> None:
         Results("n", "t", (), (), None, (), ()).curves()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_the_files_hold_the_same_rows_and_a_spreadsheet_runs_no_formula(
     ending: str, bound: Study, tmp_path: Path

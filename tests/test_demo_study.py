@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 import headstart
 from headstart.study.results.statistics import mean
 
 
+@pytest.mark.slow
 def test_self_pretraining_beats_scratch_on_forty_labels(tmp_path: Path) -> None:
     study = headstart.Study(
         "few-labels",

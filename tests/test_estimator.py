@@ -313,6 +313,7 @@ def test_embeddings_can_be_a_table(fitted):
     assert table.columns[-1] == "sequenceclassifier31"
 
 
+@pytest.mark.slow
 def test_it_is_searched_and_piped_as_any_estimator():
     X, y = waves()
     search = GridSearchCV(quick(pretrain=False), {"learning_rates": [(1e-3,), 3e-3]}, cv=2, error_score="raise")

@@ -10,6 +10,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 # The client's own event loop leaves a socket to the garbage collector; that is not a fault of a notebook.
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )

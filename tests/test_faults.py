@@ -143,6 +143,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_study_killed_again_and_again_ends_with_the_bits_of_one_in_one_go(tmp_path: Path, reference: Path) -> None:
     finished: dict[str, float] = {}
     started: list[int] = []  # steps at which stages went on
@@ -166,6 +167,7 @@ def test_a_study_killed_again_and_again_ends_with_the_bits_of_one_in_one_go(tmp_
     assert_equal_bits(tmp_path, reference)
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_store_do_each_stage_once(tmp_path: Path, reference: Path) -> None:
     with driver(tmp_path, workers=1) as first, driver(tmp_path, workers=0) as two:
         texts = [first.stdout.read(), two.stdout.read()]
@@ -234,6 +236,7 @@ def _tensors(state: Path) -> set[str]:
         return set(file.keys())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["truncated", "a flipped bit"])
 def test_a_damaged_state_is_noticed_and_the_one_before_gives_equal_bits(
     tmp_path: Path, broken_off: Path, reference: Path, damage: str
@@ -269,6 +272,7 @@ def test_a_damaged_finished_stage_is_done_again_and_the_others_are_not(tmp_path:
     assert_equal_bits(root, reference)
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing_and_the_next_run_ends_with_equal_bits(
     tmp_path: Path, broken_off: Path, reference: Path
 ) -> None:
@@ -320,6 +324,7 @@ def _ps(*words: str) -> str:
     return subprocess.run(["ps", *words], capture_output=True, text=True, check=False).stdout
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_each_write_in_turn_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def pathx256(root: Path) -> None:
     (folder / "metadata" / "0.npy").write_text("\n".join(lines) + "\n", "utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "study", "words", "positions"),
     [

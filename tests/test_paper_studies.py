@@ -159,6 +159,7 @@ def quiet(folder: Path) -> dict[str, str]:
     return {**variables, "HEADSTART_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
 
 
+@pytest.mark.slow
 def test_a_study_that_is_killed_and_resumed_prints_the_same_table(tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()

@@ -19,6 +19,7 @@ def reference(tmp_path_factory):
     return make_reference(tmp_path_factory.mktemp("reference"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRIALS)
 def test_a_disturbed_run_ends_with_the_bits_of_an_undisturbed_one(name, reference, tmp_path):
     if name in NEED_A_DISK and not may_mount():
@@ -26,6 +27,7 @@ def test_a_disturbed_run_ends_with_the_bits_of_an_undisturbed_one(name, referenc
     TRIALS[name][0](random.Random(f"{name}/test"), reference, tmp_path, Counter())
 
 
+@pytest.mark.slow
 def test_two_minutes_of_faults_lose_nothing():
     document: dict[str, Any] = {}
     soak(2, document, [name for name in TRIALS if may_mount() or name not in NEED_A_DISK])

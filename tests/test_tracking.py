@@ -374,6 +374,7 @@ def test_csv_is_refused_with_what_holds_the_same(tmp_path: Path, capsys: pytest.
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_the_command_line_tracks_with_workers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,6 +164,7 @@ def test_hidden_values_cannot_matter() -> None:
     assert np.array_equal(fit_quant(x).transform(x), fit_quant(other).transform(other))
 
 
+@pytest.mark.slow
 def test_side_by_side_they_are_one_model_that_comes_back_from_its_arrays() -> None:
     train, val, x = waves(60, 0), waves(20, 1), waves(40, 2)
     model = KernelsSpec(features=84, also=("hydra", "quant")).fit(train, val, signature("waves"), 0)

@@ -40,6 +40,7 @@ class GreedySpec(MixerSpec):
 '''
 
 
+@pytest.mark.slow
 def test_every_cell_has_a_time_or_a_reason_and_is_written_in_three_forms(tmp_path):
     (tmp_path / "greed.py").write_text(OWN)
     done = command(

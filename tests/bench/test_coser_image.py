@@ -128,6 +128,7 @@ def test_the_goal_is_judged_where_the_setting_is_the_papers(tmp_path, capsys):
     assert "test r2 0.5000 at epoch 10" in text
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_and_keeps_what_was_measured(images, tmp_path, capsys):
     assert call(images, tmp_path, "--limit", "0") == 1
     output = capsys.readouterr().out
@@ -187,6 +188,7 @@ def test_the_comparison_sees_a_rate_or_a_mask_that_stands_still(images, monkeypa
     assert "differ from plain ones" in str(recorded_steps.agreement("pretrain", spec, task, "cpu").problem)
 
 
+@pytest.mark.slow
 def test_ragged_windowed_and_endless_stages_are_compared_too(monkeypatch):
     monkeypatch.setattr(recorded_steps, "STEPS", 8)
     cases = list(recorded_steps.others(32, 24, "float32"))

@@ -234,6 +234,7 @@ def test_sets_of_neither_list_have_a_section_with_n_grams_as_a_rival_of_letters(
     assert "Not measured: headstart fit on letters (not run)." in after
 
 
+@pytest.mark.slow
 def test_the_network_among_the_rivals_learns_within_its_epochs_and_says_how_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

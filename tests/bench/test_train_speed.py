@@ -21,6 +21,7 @@ from headstart.seeds import Draw
 from headstart.sequence import collate
 
 
+@pytest.mark.slow
 def test_training_is_measured_beside_a_plain_loop(monkeypatch):
     monkeypatch.setattr(train_speed, "ENOUGH", 0.0)
     (speed,) = train_speed.survey(train_speed.read_models("digits"), "cpu", 1, 100)

@@ -37,6 +37,7 @@ def walk(guide: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
     return done
 
 
+@pytest.mark.slow
 def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> None:
     checked, planned, ran, listed, twins = walk("your-own-mixer.md", tmp_path)
     assert checked.stdout.count(" ok") >= 9
@@ -52,6 +53,7 @@ def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> 
     assert {"complete", "absent"} == set(states), "only the stages of the edited mixer are new"
 
 
+@pytest.mark.slow
 def test_a_whole_model_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> None:
     checks, small, checked, ran = walk("your-own-model.md", tmp_path)
     assert checks.stdout.count(" ok") == small.stdout.count(" ok") == 9
@@ -65,6 +67,7 @@ def test_the_task_of_the_guide_keeps_the_contract_as_typed(tmp_path: Path) -> No
     assert plugin.stdout.count(" ok") == by_class.stdout.count(" ok") >= 9
 
 
+@pytest.mark.slow
 def test_the_guide_to_the_loop_trains_once_and_loads_what_is_finished(tmp_path: Path) -> None:
     first, again = walk("own-loop.md", tmp_path)
     assert "step " in first.stdout
@@ -73,6 +76,7 @@ def test_the_guide_to_the_loop_trains_once_and_loads_what_is_finished(tmp_path: 
     assert len(again.stdout.splitlines()) == 2, "nothing was trained again"
 
 
+@pytest.mark.slow
 def test_the_guide_to_the_papers_says_commands_that_work(tmp_path: Path) -> None:
     dry, at_paper, alone, halves = walk("papers.md", tmp_path)
     assert "scale tiny" in dry.stdout
@@ -82,6 +86,7 @@ def test_the_guide_to_the_papers_says_commands_that_work(tmp_path: Path) -> None
     assert "halves at scale tiny is sound" in halves.stdout
 
 
+@pytest.mark.slow
 def test_the_guide_to_ones_own_file_gets_from_the_file_to_its_table(tmp_path: Path) -> None:
     shown, checked, ran, listed, cleared = walk("own-file.md", tmp_path)
     assert "8 groups, each in one split" in shown.stdout
@@ -99,6 +104,7 @@ def test_the_guide_to_ones_own_file_gets_from_the_file_to_its_table(tmp_path: Pa
     assert set(states) == {"complete"}, "a file that moved is the same file"
 
 
+@pytest.mark.slow
 def test_the_guide_to_own_data_gets_from_a_file_to_predictions(tmp_path: Path) -> None:
     _, shown, planned, fitted, _, python = walk("your-own-data.md", tmp_path)
     assert "p" in shown.stdout
@@ -112,6 +118,7 @@ def test_the_guide_to_own_data_gets_from_a_file_to_predictions(tmp_path: Path) -
     assert "up" in python.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("guide", "shown", "fitted", "head"),
     [
@@ -131,6 +138,7 @@ def test_a_guide_gets_from_what_people_have_to_predictions(
     assert len(lines) == (10 if guide == "sound.md" else 21)
 
 
+@pytest.mark.slow
 def test_the_guide_to_backbones_gets_from_a_folder_of_weights_to_its_table(tmp_path: Path) -> None:
     saved(tmp_path / "weights" / "gpt2", {**GPT2, "n_embd": 16, "n_layer": 3, "n_positions": 100})
     ready, shown, dry, ran = walk("backbones.md", tmp_path)
@@ -142,6 +150,7 @@ def test_the_guide_to_backbones_gets_from_a_folder_of_weights_to_its_table(tmp_p
     assert "the pretrained weights are one draw" in ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("guide", "sound", "planned"),
     [
@@ -156,6 +165,7 @@ def test_the_studies_of_the_guides_are_sound(tmp_path: Path, guide: str, sound: 
     assert planned in dry.stdout
 
 
+@pytest.mark.slow
 def test_jobs_of_a_queue_share_a_store_and_their_report(tmp_path: Path) -> None:
     batch, first, second, report = walk("clusters.md", tmp_path)
     assert "#SBATCH --nodes=2\n" in batch.stdout
@@ -166,6 +176,7 @@ def test_jobs_of_a_queue_share_a_store_and_their_report(tmp_path: Path) -> None:
     assert not list((tmp_path / "runs").glob("*/failure.txt"))
 
 
+@pytest.mark.slow
 def test_a_stage_is_shared_by_two_ranks(tmp_path: Path) -> None:
     walk("several-gpus.md", tmp_path)
     results = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("*/result.json")]
@@ -248,6 +259,7 @@ def test_a_class_that_does_not_keep_the_contract_is_told_why(tmp_path: Path, sou
         assert "causality" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_sweep_of_the_guide_trains_as_one_stack(tmp_path: Path) -> None:
     (ran,) = walk("stacks.md", tmp_path)
     assert "6 runs of" in ran.stdout
@@ -257,6 +269,7 @@ def test_the_sweep_of_the_guide_trains_as_one_stack(tmp_path: Path) -> None:
     assert "mixes" not in ran.stdout
 
 
+@pytest.mark.slow
 def test_the_guide_to_the_store_verifies_packs_unpacks_and_cleans_as_typed(tmp_path: Path) -> None:
     _, verified, packed, unpacked, reported, shown, cleaned = walk("store.md", tmp_path)
     assert "5 finished stages, every file as it was written" in verified.stdout

@@ -24,6 +24,7 @@ def _rows(count: int, seed: int, number: bool) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [False, True], ids=["classes", "numbers"])
 def test_sets_and_intervals_of_a_real_fit_hold_the_truth_as_often_as_asked(number: bool, tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text(_rows(600, 0, number))

@@ -260,6 +260,7 @@ def fit(folder: Path, *more: str) -> int:
 FEW = ("--folds", "2", "finetune.optim.lr=1e-2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("serve", ["kernels", "network", "ensemble"])
 def test_what_takes_long_is_not_fitted_again_once_the_time_is_over(
     serve: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -290,6 +291,7 @@ def test_what_takes_long_is_not_fitted_again_once_the_time_is_over(
     assert json.loads((tmp_path / "model" / "config.json").read_text())["held_out"][serve]["again"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_in_the_last_fit_leaves_a_model_and_the_same_command_goes_on_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -325,6 +327,7 @@ def test_ctrl_c_in_the_last_fit_leaves_a_model_and_the_same_command_goes_on_with
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_a_network_whose_training_ends_by_validation_is_served_as_it_was_trained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

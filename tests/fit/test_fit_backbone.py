@@ -149,6 +149,7 @@ def test_proteins_meet_the_letter_vectors_of_the_checkpoint_and_are_served_witho
     assert len((folder / "p.csv").read_text().splitlines()) == 41
 
 
+@pytest.mark.slow
 def test_the_study_that_a_fit_writes_is_the_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fit = ["fit", "waves.csv", "--target", "label", "--backbone", "small", "-o", "model"]
     assert headstart(*fit, *FAST) == 0

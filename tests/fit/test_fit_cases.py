@@ -106,6 +106,7 @@ FITTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FITTED)
 def test_a_file_that_looks_odd_is_fitted_and_served(case: str, tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_bytes(FITTED[case].encode())
@@ -149,6 +150,7 @@ ARRAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ARRAYS)
 def test_arrays_of_any_form_are_fitted(case: str, tmp_path, capsys) -> None:
     np.savez(tmp_path / "train.npz", X=ARRAYS[case], label=np.array(["a", "b"] * 12))
@@ -411,6 +413,7 @@ def test_numbers_have_no_classes_to_be_balanced(tmp_path, capsys) -> None:
     assert "--balanced: the target of train.csv is a number, no class; leave it out" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("word", "there"), [("--pretrain", True), ("--no-pretrain", False)])
 def test_a_second_network_is_self_pretrained_or_not_as_the_command_says(word, there, tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows()))
@@ -486,6 +489,7 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsy
     assert "7 of 7 stages done, 0 running, 0.0 s elapsed" in outputs[1].err
 
 
+@pytest.mark.slow
 def test_the_study_that_a_fit_wrote_repeats_it(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(40)))
     assert fit(tmp_path, "train.csv", "--target", "label") == 0

@@ -149,6 +149,7 @@ def rows(count: int = 60) -> list[np.ndarray]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classes", "balanced", "numbers"])
 def test_its_score_is_that_of_the_answers_of_its_members_by_hand(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -65,6 +65,7 @@ SECONDS = re.compile(r"[\d.]+ ?s\b *")
 """How long a row took, which differs from run to run."""
 
 
+@pytest.mark.slow
 def test_a_killed_fit_goes_on_and_ends_with_the_model_of_one_in_one_go(tmp_path: Path) -> None:
     whole, broken = _folder(tmp_path / "whole"), _folder(tmp_path / "broken")
     done = _start(whole)
@@ -98,6 +99,7 @@ def test_a_killed_fit_goes_on_and_ends_with_the_model_of_one_in_one_go(tmp_path:
         assert (whole / "model" / name).read_bytes() == (broken / "model" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_other_settings_do_not_run_over_a_kept_plan(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "one")
     quick = ("finetune.budget.steps=2", "pretrain.budget.steps=2")
@@ -125,6 +127,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert "the same command continues from there" in error
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_after_a_first_usable_model_leaves_a_folder_that_serves(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "one")

@@ -56,6 +56,7 @@ def headstart(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.slow
 def test_ragged_series_with_gaps_are_fitted_served_without_the_source_and_repeated(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,7 @@ def started(folder: Path) -> dict[str, torch.Tensor]:
     return served.network.state_dict()
 
 
+@pytest.mark.slow
 def test_an_arm_begins_with_the_weights_of_the_other_model_and_is_served_without_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,6 +106,7 @@ def test_an_arm_begins_with_the_weights_of_the_other_model_and_is_served_without
     assert ended.value.code == 0
 
 
+@pytest.mark.slow
 def test_other_channels_have_a_new_input_layer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     draw = np.random.default_rng(0)
     np.savez(folder / "two.npz", X=draw.standard_normal((40, 25, 2)), y=np.arange(40) % 2)
@@ -118,6 +120,7 @@ def test_other_channels_have_a_new_input_layer(folder: Path, capsys: pytest.Capt
         assert (tensor.shape == theirs[name].shape and torch.equal(tensor, theirs[name])) != fresh, name
 
 
+@pytest.mark.slow
 def test_a_stage_of_the_store_is_a_start_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = Store(folder / "runs")
     stage = next(entry for entry in store.listing() if (entry.stage or {}).get("name") == "pretrain")
@@ -203,6 +206,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_started_from_is_refused_before_training(
     case: str, folder: Path, capsys: pytest.CaptureFixture[str]

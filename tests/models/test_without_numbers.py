@@ -73,6 +73,7 @@ def test_planning_does_not_import_the_compiler():
     assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", ["inception", "s4d"])
 def test_the_outline_of_a_network_that_fit_makes_imports_neither_compiler_nor_symbolic_mathematics(mixer):
     """A served one is compared with its outline before it is read: with these it takes a second more."""

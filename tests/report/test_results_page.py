@@ -155,6 +155,7 @@ def test_the_terminal_names_the_stage_whose_data_are_stood_in_for(
     assert "stand-in" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_figure_without_printed_numbers_tells_its_source_and_note_with_the_claims(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_figure_without_printed_numbers_tells_its_source_and_note_with_the_cla
     assert with_cells.count("The 12 blocks of GPT-2") == 1
 
 
+@pytest.mark.slow
 def test_test_at_every_setting_has_a_table_and_a_panel_only_where_the_study_asks(done: Done, tmp_path: Path) -> None:
     mark = {"setting": LR, "value": 2e-3, "says": "the rate of Doe"}
     table = study(report={"choose": [LR], "against": "scratch", "sweep": "test", "mark": mark, "gain": True})

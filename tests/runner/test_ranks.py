@@ -101,6 +101,7 @@ def kill(rank: int) -> None:
     os.kill(ranks_alive()[str(rank)], signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_loses_nothing_and_the_stage_goes_on_on_any_number(
     tmp_path: Path, reference: Store
 ) -> None:
@@ -154,6 +155,7 @@ def command(folder: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_on_all_ranks_and_torchrun_goes_on(tmp_path: Path, reference: Store) -> None:
     store, (first, _) = Store(tmp_path / "runs"), plan().stages.values()
     on_cpu = ("--device", "cpu", "pretrain.budget.steps=100000")

@@ -124,6 +124,7 @@ def assert_equal(home: headstart.Study, store: Path) -> None:
     assert tables[0] == tables[1]
 
 
+@pytest.mark.slow
 def test_a_node_that_is_lost_in_the_middle_leaves_the_table_as_it_is(
     cluster: LoopbackCluster, home: headstart.Study, tmp_path: Path
 ) -> None:
@@ -152,6 +153,7 @@ def test_a_node_that_is_lost_in_the_middle_leaves_the_table_as_it_is(
     assert_equal(home, tmp_path)
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_what_runs_on_the_nodes_and_the_store_goes_on_at_home(
     cluster: LoopbackCluster, home: headstart.Study, tmp_path: Path
 ) -> None:
@@ -175,6 +177,7 @@ def test_ctrl_c_saves_what_runs_on_the_nodes_and_the_store_goes_on_at_home(
     assert_equal(home, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_a_study_through_the_client_port(cluster: LoopbackCluster, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     words = ["run", "tiny.toml", "--on", cluster.client, "--device", "cpu"]
@@ -214,6 +217,7 @@ def headstart_command(cluster: LoopbackCluster, folder: Path, *words: str) -> su
     )
 
 
+@pytest.mark.slow
 def test_bad_input_for_a_real_cluster_ends_with_one_message_and_code_2(
     cluster: LoopbackCluster, tmp_path: Path
 ) -> None:
@@ -241,6 +245,7 @@ def test_bad_input_for_a_real_cluster_ends_with_one_message_and_code_2(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_cluster_leaves_no_process_behind(tmp_path: Path) -> None:
     assert ENVIRONMENT["RAY_USAGE_STATS_ENABLED"] == "0"
     with socket.socket() as probe:

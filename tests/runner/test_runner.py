@@ -270,6 +270,7 @@ def test_a_time_limit_cuts_what_runs_and_the_next_run_goes_on_to_equal_bits(tmp_
     assert not differences(store, bits(Store(tmp_path / "b"), slow))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_ctrl_c_saves_and_the_next_run_goes_on_to_equal_bits(tmp_path: Path, workers: int) -> None:
     stages = [stage(f"s{i}", steps=60, pause=0.01, seed=i) for i in range(2)]
@@ -403,6 +404,7 @@ def test_an_unknown_device_is_refused_before_anything_is_done(tmp_path: Path) ->
             run(Store(tmp_path), stage(), device="cuda")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_steps_are_timed_before_a_run_in_as_many_workers_as_it_has(tmp_path: Path, workers: int) -> None:
     plan = make_plan(read_study("digits", ["arms=['scratch']", "seed=[0]", "finetune.optim.lr=[1e-3]"]), tmp_path)

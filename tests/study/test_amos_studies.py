@@ -117,6 +117,7 @@ SCALED = [(name, scale) for name in ALL for scale in ("tiny", "small")]
 
 
 # The positive control keeps at small the step sizes of 1,024 positions, which its pilot chose.
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "scale"), [*SCALED, ("positive-control", "tiny")])
 def test_step_sizes_of_s4_are_scaled_with_the_length_of_the_sequences(name: str, scale: str, nowhere: Path) -> None:
     lengths = {cell.column: _positions(cell) for cell in planned(name, "paper", nowhere).cells}

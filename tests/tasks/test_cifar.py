@@ -427,6 +427,7 @@ def test_any_bytes_are_an_image_or_a_mistake(content, size, form):
             assert decode(given_bytes, 32, FORMATS, "RGB")[0].shape == (32, 32, 3)
 
 
+@pytest.mark.slow
 def test_the_real_copy(linked):
     if not (linked / "cifar10").is_dir():
         pytest.skip("no CIFAR-10 in ../shared/data/cifar10")

@@ -227,6 +227,7 @@ def test_without_validation_a_fifth_of_train_chooses_and_all_of_it_is_fitted(tmp
     assert len(split_of(model.features, task.train, facts).target) == facts.used
 
 
+@pytest.mark.slow
 def test_a_fit_of_few_rows_chooses_on_folds_and_serves_a_model_of_all_of_them(tmp_path: Path) -> None:
     path, root = write(tmp_path), tmp_path / "runs"
     settings = FitSettings(

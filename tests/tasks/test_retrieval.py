@@ -336,6 +336,7 @@ def test_pairs_are_right_for_any_reviews(some, seed):
     assert sorted(map(tuple, label[ones])) == sorted(map(tuple, label[twos]))
 
 
+@pytest.mark.slow
 def test_the_real_reviews_of_films(linked):
     if not (linked / "imdb").is_dir():
         pytest.skip("no IMDb in ../shared/data/imdb")

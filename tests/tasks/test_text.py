@@ -311,6 +311,7 @@ def test_any_text_goes_through_the_files_unchanged(texts, length):
                 assert task.text(task.train.inputs(i)) == cut + "∎"
 
 
+@pytest.mark.slow
 def test_the_real_reviews(linked):
     if not (linked / "imdb").is_dir():
         pytest.skip("no IMDb in ../shared/data/imdb")

@@ -36,6 +36,7 @@ def alone(name: str) -> dict[str, torch.Tensor]:
     return trained(case(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "name"), CASES)
 def test_twenty_steps_on_several_ranks_are_those_of_one(folder: Path, count: int, name: str) -> None:
     double = case(name).optim.precision == "float64"

@@ -99,6 +99,7 @@ def test_with_copied_weights_it_is_the_lstm_of_torch():
     close(ours(x, valid)[valid], expected[valid], 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("check", CHECKS)
 def test_norms_inside_the_cell_hold_to_the_contract_of_mixers(check, directions):
