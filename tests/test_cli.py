@@ -1,6 +1,7 @@
 """The command line as a person meets it: real processes, real answers, no traceback."""
 
 import errno
+import inspect
 import json
 import os
 import shlex
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,21 @@ import pytest
 import typer
 from support.command import command
 
-from headstart import __version__
+from headstart import Study, __version__, run
+from headstart.api import Ways
 from headstart.cli import app
 from headstart.errors import DiskFull
 from headstart.store.files import writing
+from headstart.verbs.options import (
+    ArmOptions,
+    FitOptions,
+    LayoutOptions,
+    RunOptions,
+    StudyOptions,
+    WorkOptions,
+    as_words,
+    option_name,
+)
 from headstart.verbs.terminal import print_error
 
 TINY = """
@@ -220,12 +233,29 @@ def test_no_verb_has_lost_an_option() -> None:
     assert {verb: lost for verb, words in OPTIONS.items() if (lost := set(words.split()) - known[verb])} == {}
 
 
-def test_the_options_of_a_layout_are_fields_of_its_spec() -> None:
+def test_the_options_of_a_layout_and_of_a_fit_are_fields_of_their_specs() -> None:
     from headstart.data import LayoutSpec
-    from headstart.verbs.data import OPTIONS as FIELDS
+    from headstart.fit.settings import FitSettings
 
-    assert set(FIELDS) <= set(LayoutSpec.model_fields)
-    assert [option for option, _, _ in FIELDS.values()] == LAYOUT.split()
+    layout = [field.name for field in fields(LayoutOptions)]
+    assert set(layout) <= set(LayoutSpec.model_fields)
+    assert [option_name(LayoutOptions, name) for name in layout] == LAYOUT.split()
+    settings = {field.name: field.default for field in fields(FitSettings)}
+    for field in (*fields(FitOptions), *fields(ArmOptions)):
+        if field.name not in ("no_group", "time", "augment"):
+            assert settings[field.name] == field.default, field.name
+
+
+def test_the_command_line_and_python_perform_a_study_by_the_same_words() -> None:
+    words = [field.name for field in fields(RunOptions)]
+    assert words == [*Ways.__annotations__] == [*inspect.signature(Study.runtime).parameters][1:]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wokers'"):
+        run("digits", wokers=2)  # type: ignore[call-arg]
+
+
+def test_options_are_written_as_they_are_read() -> None:
+    words = as_words(StudyOptions(plugin=["a.py", "b"], scale="small"), WorkOptions(workers=0))
+    assert words == ["--plugin", "a.py", "--plugin", "b", "--scale", "small", "--workers", "0", "--threads", "1"]
 
 
 def test_run_prints_the_store_the_table_the_caveats_and_the_page(finished: Path) -> None:

@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
@@ -33,8 +33,23 @@ from headstart.study.results.results import Facts, Results
 from headstart.tasks import data_folder
 from headstart.tracking import Track, Tracking
 
+
+class Ways(TypedDict, total=False):
+    """Keywords of `run`, `Study.perform` and `Study.runtime`: how stages are performed, see `Study.runtime`."""
+
+    workers: int | None
+    threads: int
+    device: str
+    stack: Stack
+    on: str
+    gpus_per_stage: float | None
+    ranks: int | None
+
+
 Source = str | os.PathLike[str] | Mapping[str, Any]
 """A study: a file, the name of a built-in one, or a table as TOML would give it."""
+RUN: Ways = {"workers": 0, "stack": "auto"}
+"""What `run` takes where nothing is said."""
 
 
 class Study:
@@ -165,23 +180,15 @@ class Study:
     def perform(
         self,
         *,
-        workers: int | None = None,
-        threads: int = 1,
-        device: str = "auto",
-        stack: Stack = "off",
-        on: str = "",
-        gpus_per_stage: float | None = None,
-        ranks: int | None = 1,
         probes: Mapping[str, Any] | None = None,
         tracking: Tracking | None = None,
+        **ways: Unpack[Ways],
     ) -> Iterable[Event]:
         """Train what is missing, yielding events; of the stages in `probes` a few steps are timed first.
 
-        tracking: where records are passed on to.
+        tracking: where records are passed on to. ways: how, see `runtime`.
         """
-        ways: dict[str, Any] = {"stack": stack, "on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks}
-        runtime = self.runtime(workers=workers, threads=threads, device=device, **ways)
-        events = perform(self.plan.every_stage.values(), self.store, runtime, probes=probes)
+        events = perform(self.plan.every_stage.values(), self.store, self.runtime(**ways), probes=probes)
         return events if tracking is None else tracking.through(events)
 
     @property
@@ -244,26 +251,16 @@ def run(
     *,
     store: str | os.PathLike[str] | None = None,
     data: str | os.PathLike[str] | None = None,
-    workers: int | None = 0,
-    threads: int = 1,
-    device: str = "auto",
-    stack: Stack = "auto",
-    on: str = "",
-    gpus_per_stage: float | None = None,
-    ranks: int | None = 1,
     scale: str | None = None,
     plugins: Sequence[str | os.PathLike[str]] = (),
     on_event: Callable[[Event], None] | None = None,
     track: Track | Sequence[Track] = (),
+    **ways: Unpack[Ways],
 ) -> Results:
     """Perform a study and return its results; what is finished in the store is not done again.
 
-    workers: processes (0: this one; None: one per core).
-    stack: how many stages that differ in numbers alone train as one stack, "off", or "auto": off on a CPU, on a GPU as
-    many as are fastest.
-    on: `ray` or `ray://HOST:PORT`: stages are tasks of that cluster (extra [cluster]), `workers` of them at a time
-    at most (0 or None: as many as its nodes have room for), each with `threads` CPUs and `gpus_per_stage` GPUs.
-    ranks: processes that train each stage together (None: as many as torchrun has started, else 1).
+    ways: `workers`, `threads`, `device`, `stack`, `on`, `gpus_per_stage` and `ranks`, as `Study.runtime` has them, but
+    that stages are performed in this process (`workers=0`) and as stacks where that is faster (`stack="auto"`).
     scale: `tiny`, `small` or `paper`, of a study that has scales.
     plugins: files or modules of your own whose kinds the study uses.
     on_event: called with every event (a log, a progress bar); what it raises ends the run.
@@ -277,8 +274,7 @@ def run(
         else Study(study, overrides, store=store, data=data, scale=scale, plugins=plugins)
     )
     tracking, failed = Tracking(track, bound.plan, bound.store), list[str]()
-    ways: dict[str, Any] = {"stack": stack, "on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks}
-    for event in bound.perform(workers=workers, threads=threads, device=device, **ways, tracking=tracking):
+    for event in bound.perform(**(RUN | ways), tracking=tracking):
         if on_event is not None:
             on_event(event)
         if isinstance(event, Failed):

@@ -23,6 +23,7 @@ from headstart.spec import read
 from headstart.tasks.own import OwnSpec
 from headstart.verbs.data import layout_of
 from headstart.verbs.fit import split_settings
+from headstart.verbs.options import LayoutOptions
 
 RNG = np.random.default_rng(0)
 LABELS = ["a", "b"] * 10
@@ -151,8 +152,8 @@ def test_whether_whole_numbers_are_classes_is_asked_and_taken_as_an_option_or_a_
         in " ".join(refused.stderr.split())
     )
     for layout in (
-        layout_of({"target": "age", "target_kind": "class"}),
-        layout_of({"target": "age"}, ["target_kind=class"]),
+        layout_of(LayoutOptions(target="age", target_kind="class")),
+        layout_of(LayoutOptions(target="age"), ["target_kind=class"]),
     ):
         assert read_source("ages.csv", FitSettings(layout=layout), tmp_path).sequences.target == "class"
     assert split_settings(["target_kind=class", "layout.na=['x']", "finetune.optim.lr=[1e-3]"]) == (

@@ -28,6 +28,7 @@ from headstart.study.paper.snapshot import Snapshot, read_file, read_snapshot, t
 from headstart.study.results.statistics import Difference, paired_difference
 from headstart.text import json_lines
 from headstart.verbs.compare import print_pooled
+from headstart.verbs.options import FolderOptions, StudyOptions
 from headstart.verbs.perform import Outputs, report, report_files, report_study
 from headstart.verbs.terminal import print_error
 
@@ -449,9 +450,9 @@ def test_files_without_a_gain_are_refused_when_pooled(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"--pool: no study holds a self-pretrained arm .*; name files of studies"):
         print_pooled([str(saved(finished))], None, None)
     with pytest.raises(BadInput, match="--pool: it pools files of results; name them with --from FILE"):
-        report(["digits"], [], {}, [], Outputs(pool=True), False)
+        report(["digits"], [], FolderOptions(), StudyOptions(), Outputs(pool=True), False)
     with pytest.raises(BadInput, match=r"--pool: it goes with --json FILE and --out NAME\.md alone"):
-        report([], ["a.json"], {}, [], Outputs(pool=True, pivot=True), False)
+        report([], ["a.json"], FolderOptions(), StudyOptions(), Outputs(pool=True, pivot=True), False)
 
 
 @pytest.mark.parametrize("name", ["..", "../../outside", "/outside", "a/b", "", "x" * 200, "a\x1b[2J"])

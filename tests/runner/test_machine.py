@@ -26,6 +26,7 @@ from headstart.runner.machine import choose_device, default_workers, gpus, has_b
 from headstart.runner.perform import _Interruption, _Run
 from headstart.store import Store
 from headstart.verbs import checks, perform
+from headstart.verbs.options import StudyOptions
 
 
 def with_gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -156,9 +157,9 @@ def test_check_and_doctor_say_that_bfloat16_is_slow_here(
     monkeypatch.setenv("COLUMNS", "250")
     with_gpus(monkeypatch, 0)
     settings = ['finetune.optim.precision="bfloat16"', "seed=[0]"]
-    checks.check_one("digits", settings, None)
+    checks.check_one("digits", settings, None, StudyOptions())
     assert 'optim.precision: "bfloat16" is about ten times slower than float32' in capsys.readouterr().out
-    checks.check_one("digits", ["seed=[0]"], None)
+    checks.check_one("digits", ["seed=[0]"], None, StudyOptions())
     assert "bfloat16" not in capsys.readouterr().out
     checks.examine_machine(str(tmp_path), None)
     out = capsys.readouterr().out

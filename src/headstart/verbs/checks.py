@@ -28,6 +28,7 @@ from headstart.study.language.plan import Plan
 from headstart.study.results.words import count
 from headstart.tasks import TASKS, Task, TaskSpec, data_folder
 from headstart.text import many
+from headstart.verbs.options import FolderOptions, StudyOptions, study_of
 from headstart.verbs.terminal import console, hanging, table
 
 S = TypeVar("S", bound=Spec)
@@ -117,16 +118,14 @@ def check_one(
     what: str | None,
     overrides: Sequence[str],
     data: str | None,
-    mixer: str | None = None,
-    scale: str | None = None,
-    plugins: Sequence[str] = (),
+    reading: StudyOptions,
 ) -> None:
     """`headstart check WHAT`: a study is planned and fitted, a kind of anything is held to its contract."""
     from headstart.study.language.files import built_in_studies, is_built_in
 
-    loaded = load_plugins(plugins)
-    if mixer is not None:
-        what = what or load_class(mixer, "--mixer", "mixer")
+    loaded = load_plugins(reading.plugin or [])
+    if reading.mixer is not None:
+        what = what or load_class(reading.mixer, "--mixer", "mixer")
     if what is None and loaded:
         _check_plugins(loaded, overrides, data)
         return
@@ -150,7 +149,7 @@ def check_one(
         _check_objective(what, overrides)
         return
     if is_built_in(what) or what.endswith(".toml"):
-        _check_study(what, overrides, data, mixer, scale, plugins)
+        _check_study(what, overrides, data, reading)
         return
     file = what if what.endswith(".py") else f"{what}.py"
     if file == what or Path(file).is_file():
@@ -233,17 +232,8 @@ def _print_checks(what: str, problems: Mapping[str, str | None], notes: Iterable
         raise BadInput(f"check: {what} does not keep the contract: {', '.join(broken)}")
 
 
-def _check_study(
-    what: str,
-    overrides: Sequence[str],
-    data: str | None,
-    mixer: str | None,
-    scale: str | None,
-    plugins: Sequence[str],
-) -> None:
-    from headstart.api import Study
-
-    study = Study(what, overrides, data=data, plugins=plugins, mixer=mixer, scale=scale, absent="open")
+def _check_study(what: str, overrides: Sequence[str], data: str | None, reading: StudyOptions) -> None:
+    study = study_of(what, overrides, FolderOptions(data=data), reading, absent="open")
     for note in study.notes:
         console().print(Text(note))
     plan = study.plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from headstart.runner.machine import choose_device, default_workers, keep_freed_
 from headstart.store import store_folder
 from headstart.study.results import words
 from headstart.verbs.data import layout_of, print_card
+from headstart.verbs.options import ArmOptions, FitOptions, LayoutOptions, WorkOptions
 from headstart.verbs.predict import check_skops, export_estimator
 from headstart.verbs.terminal import console, hanging, writable_folder
 
@@ -49,13 +50,13 @@ def split_settings(settings: Sequence[str]) -> tuple[list[str], tuple[str, ...]]
 def fit_file(
     path: str,
     out: str,
-    flags: Mapping[str, Any],
+    flags: LayoutOptions,
     overrides: Sequence[str],
-    settings: Mapping[str, Any],
+    options: FitOptions,
+    arms: ArmOptions,
+    work: WorkOptions,
     *,
     store: str | None,
-    workers: int | None,
-    threads: int,
     device: str,
     dry_run: bool,
     show_examples: bool,
@@ -68,7 +69,7 @@ def fit_file(
         _check_export(export, plugins)
     models = own_networks(load_plugins(plugins))
     of_layout, of_study = split_settings(overrides)
-    wanted = _settings(layout_of(flags, of_layout), of_study, settings, models)
+    wanted = _settings(layout_of(flags, of_layout), of_study, options, arms, models)
     folder, root = Path(out), Path(store_folder(store))
     screen = console()
     if not dry_run:
@@ -78,7 +79,7 @@ def fit_file(
     # The file is read and accepted before torch is loaded: a mistake in it is reported within a second.
     with _in_options():
         source = read_source(path, wanted, root)
-    if settings["time"] is None and choose_device(device) != "cpu":
+    if options.time is None and choose_device(device) != "cpu":
         wanted = replace(wanted, time=None)
     from headstart.fit.card import model_card
     from headstart.fit.page import write_page
@@ -88,7 +89,7 @@ def fit_file(
     keep_freed_memory()
     with _in_options():
         fit = Fit(source, wanted, root, folder, device, time.monotonic() - begun)
-    slots = default_workers(device) if workers is None else workers
+    slots = default_workers(device) if work.workers is None else work.workers
     if dry_run:
         print_card(fit.card)
         screen.print()
@@ -101,8 +102,8 @@ def fit_file(
         for text in fit.fit_baselines():
             screen.print(Text(text))
         _print_plan(fit, fit.make_plan(max(slots, 1)), slots)
-        _train(fit, slots, threads)
-        for text in fit.fit_again(threads):
+        _train(fit, slots, work.threads)
+        for text in fit.fit_again(work.threads):
             screen.print(Text(text))
     except KeyboardInterrupt as error:
         if not fit.usable:
@@ -143,18 +144,18 @@ def _check_export(export: str, plugins: Sequence[str]) -> None:
 
 
 def _settings(
-    layout: LayoutSpec, of_study: tuple[str, ...], options: Mapping[str, Any], models: tuple[str, ...]
+    layout: LayoutSpec, of_study: tuple[str, ...], options: FitOptions, arms: ArmOptions, models: tuple[str, ...]
 ) -> FitSettings:
     """The settings as the command line gave them, with the time limit of a CPU where none was given."""
-    files = {name: Path(options[name]) for name in FILES[1:] if options[name] is not None}
-    for name, file in files.items():
-        if not file.exists():
+    values: dict[str, Any] = {**vars(options), **vars(arms)}
+    for name in FILES[1:]:
+        if values[name] is not None and not (file := Path(values[name])).exists():
             raise BadInput(f"--{name}: {str(file)!r} does not exist; give the path of a file")
-    time = DEFAULT_TIME if options["time"] is None else read_time(options["time"])
-    seeds = None if options["seeds"] is None else tuple(range(options["seeds"]))
-    return FitSettings(
-        layout=layout, overrides=of_study, models=models, **{**options, **files, "time": time, "seeds": seeds}
-    )
+    files = {name: Path(values[name]) for name in FILES[1:] if values[name] is not None}
+    values |= {**files, "by_group": not values.pop("no_group"), "augment": tuple(options.augment or ())}
+    values["time"] = DEFAULT_TIME if options.time is None else read_time(options.time)
+    values["seeds"] = None if options.seeds is None else tuple(range(options.seeds))
+    return FitSettings(layout=layout, overrides=of_study, models=models, **values)
 
 
 def _train(fit: Fit, slots: int, threads: int) -> None:

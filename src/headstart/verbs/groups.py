@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headstart.verbs import options as opt
+from headstart.verbs.verb import command
 
 bench = typer.Typer(no_args_is_help=True, help="Measure time and memory of mixers.")
 store_verbs = typer.Typer(no_args_is_help=True, help="Clean, pack, unpack and verify the folder of stages.")
@@ -22,7 +23,7 @@ LimitOption = Annotated[
 ]
 
 
-@bench.command("mixers")
+@command(bench, "mixers")
 def bench_mixers_verb(
     mixers: Annotated[
         str | None, typer.Option("--mixers", metavar="A,B", help="Only these (default: all; `headstart ls mixers`).")
@@ -43,8 +44,9 @@ def bench_mixers_verb(
     bench_mixers(mixers, mixer, plugin or [], lengths, width, batch, device, threads, limit, out)
 
 
-@store_verbs.command()
+@command(store_verbs)
 def gc(
+    *,
     studies: Annotated[
         list[str] | None, typer.Argument(metavar="[STUDY ...]", help="Studies whose stages stay, at every scale.")
     ] = None,
@@ -52,38 +54,31 @@ def gc(
     recent: Annotated[
         bool, typer.Option("--recent", help="Also unfinished stages that changed within the last day.")
     ] = False,
-    store: opt.StoreOption = None,
-    data: opt.DataOption = None,
-    _weights: opt.WeightsOption = None,
+    folders: opt.FolderOptions,
     plugin: opt.PluginOption = None,
 ) -> None:
     """Show and remove stages that no study needs. Those of named studies and of the store's reports stay."""
     from headstart.verbs.store import clean_store
 
-    clean_store(studies or [], store, data, plugin or [], yes=yes, recent=recent)
+    clean_store(studies or [], folders.store, folders.data, plugin or [], yes=yes, recent=recent)
 
 
-@store_verbs.command()
+@command(store_verbs)
 def pack(
+    *,
     study: opt.StudyArgument,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="The file, a zip.")],
     overrides: opt.Overrides = None,
-    store: opt.StoreOption = None,
-    data: opt.DataOption = None,
-    _weights: opt.WeightsOption = None,
-    mixer: opt.MixerOption = None,
-    plugin: opt.PluginOption = None,
-    scale: opt.ScaleOption = None,
+    folders: opt.FolderOptions,
+    reading: opt.StudyOptions,
 ) -> None:
     """Write a study's finished stages into one file. The study and a digest of each file go with them."""
-    from headstart.api import Study
     from headstart.verbs.store import pack_study
 
-    settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
-    pack_study(Study(study, overrides or [], plugins=plugin or [], absent="open", **settings), out)
+    pack_study(opt.study_of(study, overrides, folders, reading, absent="open"), out)
 
 
-@store_verbs.command()
+@command(store_verbs)
 def unpack(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `headstart store pack` wrote.")],
     store: opt.StoreOption = None,
@@ -94,7 +89,7 @@ def unpack(
     raise typer.Exit(unpack_file(file, store))
 
 
-@store_verbs.command()
+@command(store_verbs)
 def verify(
     stages: Annotated[
         list[str] | None, typer.Argument(metavar="[ID ...]", help="Stages, by the first digits (default: all).")

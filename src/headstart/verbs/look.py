@@ -21,6 +21,7 @@ from headstart.store import Store, publish, store_folder
 from headstart.study.results.listing import COLUMNS, stage_rows
 from headstart.study.results.words import count, duration
 from headstart.verbs.data import show_file
+from headstart.verbs.options import LayoutOptions
 from headstart.verbs.terminal import check_replaceable, console, table, writable_file
 
 if TYPE_CHECKING:
@@ -176,17 +177,14 @@ def _read(cost: StudyCost, wide: bool) -> str:
     return "; ".join(filter(None, parts)) or "generated"
 
 
-def print_one(
-    what: str, overrides: Sequence[str], store: str | None, data: str | None, layout: Mapping[str, Any] | None = None
-) -> None:
+def print_one(what: str, overrides: Sequence[str], store: str | None, data: str | None, layout: LayoutOptions) -> None:
     """`headstart show WHAT`: a stage's id, a study, a task, a mixer, a table or kind of a study, a checkpoint, or a
     data file.
 
     `layout` are options of a data file; where one is given, `what` is a file.
     """
-    options = {name: value for name, value in (layout or {}).items() if value is not None}
-    if options:
-        return show_file(what, options, overrides)
+    if layout != LayoutOptions():
+        return show_file(what, layout, overrides)
     if re.fullmatch(r"[0-9a-f]{4,16}", what):
         return _show_stage(Store(store_folder(store)), what)
     from headstart.models.mixers import MIXERS
@@ -215,13 +213,13 @@ def print_one(
     if (head := what.partition(".")[0]) in TABLES and head != what and not os.path.exists(what):
         raise BadInput(f"show: {what!r} is a key of a study; `headstart show {head}` prints all keys of {head}")
     if os.path.splitext(what)[1]:  # before the names of sections: those import torch
-        return show_file(what, {}, overrides)
+        return show_file(what, layout, overrides)
     from headstart.study.language.reference import section_names
 
     if what in section_names():
         return _show_keys(what)
     if os.path.exists(what):
-        return show_file(what, {}, overrides)
+        return show_file(what, layout, overrides)
     close = difflib.get_close_matches(what, [*section_names(), *map(short_name, built_in_studies())], n=1, cutoff=0.5)
     guess = f"did you mean {close[0]!r}? " if close else ""
     raise BadInput(

@@ -1,23 +1,22 @@
-"""Arguments and options that several verbs have."""
+"""Arguments and options of the command line, each declared once: alone, or as a field of a group of options.
+
+A group is a frozen dataclass; `verb.command` puts its fields among a verb's options, and the verb gets one value.
+"""
 
 from __future__ import annotations
 
-import errno
-import functools
-import io
 import os
 import re
-import sys
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
-from typing import Annotated, Any, ParamSpec, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from headstart.errors import BadInput
 
-P = ParamSpec("P")
-R = TypeVar("R")
+if TYPE_CHECKING:
+    from headstart.api import Study
 
 
 def study_names(incomplete: str) -> list[str]:
@@ -49,24 +48,6 @@ ThreadsOption = Annotated[
     int, typer.Option("--threads", min=1, max=1024, metavar="N", help="Threads of each stage; results depend on it.")
 ]
 DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda (every GPU) or cuda:N.")]
-StackOption = Annotated[
-    str, typer.Option("--stack", metavar="auto|off|K", help="Train stages that differ in numbers alone K at a time.")
-]
-RanksOption = Annotated[
-    int | None, typer.Option("--ranks", min=1, max=1024, metavar="N", help="Processes that train each stage together.")
-]
-PretrainOption = Annotated[
-    bool | None,
-    typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: where it is worth the time)."),
-]
-AugmentOption = Annotated[
-    list[str] | None,
-    typer.Option("--augment", metavar="NAME", help="A further network on augmented numbers: jitter, scale, warp."),
-]
-SplitOption = Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")]
-TestShareOption = Annotated[
-    float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
-]
 MixerOption = Annotated[
     str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
 ]
@@ -88,33 +69,15 @@ UseOption = Annotated[
     str | None, typer.Option("--use", metavar="NAME", help="Use this model of the folder: network, kernels, ...")
 ]
 PivotOption = Annotated[bool, typer.Option("--pivot", help="The table as arms by columns.")]
-OnOption = Annotated[
-    str, typer.Option("--on", metavar="CLUSTER", help="ray (this machine's), or ray://HOST:10001; default: here.")
-]
 GpusOption = Annotated[
     float | None,
     typer.Option("--gpus-per-stage", min=0, metavar="N", help="GPUs that a stage takes on a cluster, as 0.25 or 1."),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and what it costs; train nothing.")]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write results as JSON (-: print it).")]
-TidyOption = Annotated[str | None, typer.Option("--tidy", metavar="FILE", help="Scores and curves: .csv, .parquet.")]
 TrackOption = Annotated[
     list[str] | None,
     typer.Option("--track", metavar="NAME", help="Log training to tensorboard, wandb or mlflow; repeatable."),
-]
-WidthOption = Annotated[str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")]
-ServeOption = Annotated[
-    str,
-    typer.Option(
-        "--serve", metavar="NAME", help="auto (best on validation), network, kernels, ensemble, a plugin's model, ..."
-    ),
-]
-BackboneOption = Annotated[
-    str | None, typer.Option("--backbone", metavar="MODEL", help="Add an arm: frozen layers of a checkpoint.")
-]
-StartOption = Annotated[
-    str | None,
-    typer.Option("--start", metavar="MODEL", help="Add an arm: from the weights of a model folder, or a stage."),
 ]
 
 
@@ -138,70 +101,206 @@ WeightsOption = Annotated[
 ]
 
 
-class _Outlasting:
-    """A stream to which writing goes on when nobody reads it any more, as after `| head`; it goes nowhere then."""
+@dataclass(frozen=True)
+class FolderOptions:
+    """Where stages, data sets and checkpoints are."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        try:
-            return int(self._stream.write(text))
-        except OSError as error:
-            self._discard(error)
-            return len(text)
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except OSError as error:
-            self._discard(error)
-
-    def _discard(self, error: OSError) -> None:
-        """What is buffered, and all that comes, is written to the null device. Raises: an error of another cause."""
-        if error.errno not in (errno.EPIPE, errno.EIO):  # the second: of a terminal that has been closed
-            raise error
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, self._stream.fileno())
-        os.close(null)
+    store: StoreOption = None
+    data: DataOption = None
+    weights: WeightsOption = None
 
 
-def open_streams() -> None:
-    """Make the standard streams take whatever is printed: one that is closed loses it, as /dev/null does, and one that
-    has no sign for a letter gets an escape for it.
+@dataclass(frozen=True)
+class StudyOptions:
+    """How a study is read besides its overrides."""
+
+    mixer: MixerOption = None
+    plugin: PluginOption = None
+    scale: ScaleOption = None
+
+
+@dataclass(frozen=True)
+class WorkOptions:
+    """How many stages are at work, and with how many threads each."""
+
+    workers: WorkersOption = None
+    threads: ThreadsOption = 1
+
+
+@dataclass(frozen=True)
+class RunOptions(WorkOptions):
+    """How stages are performed: what a `Runtime` is made of."""
+
+    device: DeviceOption = "auto"
+    stack: Annotated[
+        str,
+        typer.Option("--stack", metavar="auto|off|K", help="Train stages that differ in numbers alone K at a time."),
+    ] = "auto"
+    on: Annotated[
+        str, typer.Option("--on", metavar="CLUSTER", help="ray (this machine's), or ray://HOST:10001; default: here.")
+    ] = ""
+    gpus_per_stage: GpusOption = None
+    ranks: Annotated[
+        int | None,
+        typer.Option("--ranks", min=1, max=1024, metavar="N", help="Processes that train each stage together."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Files that results are written to besides the report."""
+
+    json: JsonOption = None
+    tidy: Annotated[str | None, typer.Option("--tidy", metavar="FILE", help="Scores and curves: .csv, .parquet.")] = (
+        None
+    )
+    figure_width: Annotated[
+        str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class LayoutOptions:
+    """How a file of sequences is read: fields of `LayoutSpec`, which is slow to import, while `--help` answers at once.
+
+    What is None was not given.
     """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:  # it gets the lowest free number, this one, which no other file may have
-            os.open(os.devnull, os.O_RDWR)
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115 - to the end
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # not what a test has put there
-            stream.reconfigure(errors="backslashreplace")
+
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="NAME",
+            help="Column of the target: its name, or its position in a file without a header.",
+        ),
+    ] = None
+    id: Annotated[str | None, typer.Option("--id", metavar="NAME", help="Column of the ids.")] = None
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--time-column",
+            metavar="NAME",
+            help="Column of the time: of each position of a long table, else of each sequence.",
+        ),
+    ] = None
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NAME", help="Column of the subject that several rows may share.")
+    ] = None
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--values", metavar="NAME", help="A column of the sequence, or a run such as 't*' (repeatable)."),
+    ] = None
+    shape: Annotated[str | None, typer.Option("--layout", metavar="SHAPE", help="wide, text, list or long.")] = None
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="numbers, text, dna, protein or tokens.")
+    ] = None
+    target_kind: Annotated[
+        str | None, typer.Option("--target-kind", metavar="KIND", help="Whether the target is a class or a number.")
+    ] = None
+    na: Annotated[
+        list[str] | None, typer.Option("--na", metavar="WORD", help="A word for a missing value (repeatable).")
+    ] = None
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", metavar="MARK", help="The character that separates cells.")
+    ] = None
+    decimal: Annotated[str | None, typer.Option("--decimal", metavar="MARK", help="Of numbers: '.' or ','.")] = None
+    quote: Annotated[
+        str | None, typer.Option("--quote", metavar="MARK", help="The character that quotes cells; '' for none.")
+    ] = None
+    encoding: Annotated[str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file (utf-8).")] = None
 
 
-def lasting_command(app: typer.Typer) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A command that does its work to the end, whether or not its output is read to the end."""
+@dataclass(frozen=True)
+class FitOptions:
+    """Fields of `FitSettings`, by their names, as words: `time` as 5m, `seeds` as their number."""
 
-    def decorate(verb: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(verb)
-        def whole(*args: P.args, **kwargs: P.kwargs) -> R:
-            output, errors = _Outlasting(sys.stdout), _Outlasting(sys.stderr)
-            with redirect_stdout(output), redirect_stderr(errors):
-                try:
-                    return verb(*args, **kwargs)
-                finally:
-                    output.flush()
-                    errors.flush()
+    val: Annotated[
+        str | None, typer.Option("--val", metavar="FILE", help="Sequences to choose on (default: a fifth is held out).")
+    ] = None
+    test: Annotated[
+        str | None, typer.Option("--test", metavar="FILE", help="Test sequences (default: a fifth is held out).")
+    ] = None
+    unlabelled: Annotated[
+        str | None, typer.Option("--unlabelled", metavar="FILE", help="More sequences, for self-pretraining alone.")
+    ] = None
+    time: Annotated[
+        str | None, typer.Option("--time", metavar="TIME", help="Limit for the whole fit: 90s, 5m, 1h (5m on a CPU).")
+    ] = None
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, max=100, metavar="N", help="Number of seeds (3, or K).")
+    ] = None
+    folds: Annotated[int | None, typer.Option("--folds", min=1, metavar="K", help="Cross-validation folds.")] = None
+    balanced: Annotated[bool, typer.Option("--balanced", help="Weight all classes equally.")] = False
+    serve: Annotated[
+        str,
+        typer.Option(
+            "--serve",
+            metavar="NAME",
+            help="auto (best on validation), network, kernels, ensemble, a plugin's model, ...",
+        ),
+    ] = "auto"
+    split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0
+    val_share: Annotated[float, typer.Option("--val-share", metavar="SHARE", help="Of the rows, to choose on.")] = 0.2
+    split: Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")] = (
+        "random"
+    )
+    test_share: Annotated[
+        float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
+    ] = 0.2
+    no_group: Annotated[bool, typer.Option("--no-group", help="Split rows of one group apart.")] = False
+    pretrain: Annotated[
+        bool | None,
+        typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: where it is worth the time)."),
+    ] = None
+    augment: Annotated[
+        list[str] | None,
+        typer.Option("--augment", metavar="NAME", help="A further network on augmented numbers: jitter, scale, warp."),
+    ] = None
 
-        return app.command()(whole)
 
-    return decorate
+@dataclass(frozen=True)
+class ArmOptions:
+    """Checkpoints and models that a fit takes further arms from: fields of `FitSettings` too."""
+
+    backbone: Annotated[
+        str | None, typer.Option("--backbone", metavar="MODEL", help="Add an arm: frozen layers of a checkpoint.")
+    ] = None
+    start: Annotated[
+        str | None,
+        typer.Option("--start", metavar="MODEL", help="Add an arm: from the weights of a model folder, or a stage."),
+    ] = None
+
+
+def option_name(group: type, field: str) -> str:
+    """`--time-column` of the field `time` of `LayoutOptions`: how an option is written."""
+    (option,) = get_type_hints(group, include_extras=True)[field].__metadata__
+    return str(option.default)  # typer keeps the first name there: in Annotated it is no default
+
+
+def as_words(*groups: Any) -> list[str]:
+    """Groups of options as they are written on the command line; what is None is left out."""
+    words = []
+    for group in groups:
+        for field in fields(group):
+            value = getattr(group, field.name)
+            for part in value if isinstance(value, list) else [] if value is None else [value]:
+                words += [option_name(type(group), field.name), str(part)]
+    return words
+
+
+def study_of(
+    word: str,
+    overrides: Sequence[str] | None,
+    folders: FolderOptions,
+    options: StudyOptions,
+    *,
+    absent: Literal["refuse", "open"] = "refuse",
+) -> Study:
+    """The study that words and options describe. Raises: BadInput where it, its data or its stages do not fit."""
+    from headstart.api import Study
+
+    reading: dict[str, Any] = {"mixer": options.mixer, "scale": options.scale, "plugins": options.plugin or []}
+    return Study(word, overrides or [], store=folders.store, data=folders.data, absent=absent, **reading)
 
 
 def inches(text: str) -> float:
@@ -231,23 +330,3 @@ VersionOption = Annotated[
 def show_version(version: VersionOption = False) -> None:
     """What stands before any verb."""
     del version
-
-
-def refuse_repeats(command: Any) -> Any:
-    """The same command, which refuses an option of one value that is given twice: the last one would win unseen."""
-    for inner in getattr(command, "commands", {}).values():
-        refuse_repeats(inner)
-    options = [p for p in command.params if p.param_type_name == "option"]
-    single = [p for p in options if p.nargs == 1 and not p.multiple and not p.is_flag]
-    parse = command.parse_args
-
-    def checked(ctx: Any, args: list[str]) -> Any:
-        words = [word.partition("=")[0] for word in args]
-        for option in single:
-            count = sum(words.count(name) for name in option.opts if name.startswith("-"))
-            if count > 1:
-                raise BadInput(f"{option.opts[0]}: is given {count} times; give it once")
-        return parse(ctx, args)
-
-    command.parse_args = checked
-    return command

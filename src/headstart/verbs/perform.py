@@ -40,7 +40,7 @@ from headstart.tracking import Tracking
 from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.display import watch
-from headstart.verbs.options import inches
+from headstart.verbs.options import FolderOptions, StudyOptions, inches, study_of
 from headstart.verbs.terminal import check_replaceable, console, hanging, study_files, writable_file, writable_folder
 
 PAGES = (".html", ".htm", ".pdf", ".tex", ".txt", ".csv", ".json")
@@ -299,24 +299,21 @@ def _list(head: str, items: Sequence[object], note: str = "") -> None:
 def report(
     words: Sequence[str],
     files: Sequence[str],
-    settings: Mapping[str, str | None],
-    plugins: Sequence[str],
+    folders: FolderOptions,
+    reading: StudyOptions,
     outputs: Outputs,
     checklist: bool,
 ) -> None:
-    """The verb: of a study with its overrides, or, where there are `files`, of these and of the words after them.
-
-    settings: store, data, mixer and scale of a study.
-    """
+    """The verb: of a study with its overrides, or, where there are `files`, of these and of the words after them."""
     if not files:
         if outputs.pool:
             raise BadInput("--pool: it pools files of results; name them with --from FILE ...")
         if not words:
             raise BadInput("report: name a study, or files of its results (--from FILE ...)")
-        store, data, mixer, scale = (settings[name] for name in ("store", "data", "mixer", "scale"))
-        study = Study(words[0], words[1:], store=store, data=data, plugins=plugins, mixer=mixer, scale=scale)
-        return report_study(study, outputs, checklist)
-    for name, value in settings.items():
+        return report_study(study_of(words[0], words[1:], folders, reading), outputs, checklist)
+    plugins = reading.plugin or []
+    of_study = {"store": folders.store, "data": folders.data, "mixer": reading.mixer, "scale": reading.scale}
+    for name, value in of_study.items():
         if value is not None:
             raise BadInput(f"--{name}: {value!r}: --from reads files of results alone; leave --{name} out")
     if not outputs.pool:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import typer
 from rich.text import Text
@@ -17,6 +17,7 @@ from rich.text import Text
 from headstart.errors import BadInput
 from headstart.plugins import load_plugins
 from headstart.verbs.data import layout_of
+from headstart.verbs.options import LayoutOptions
 from headstart.verbs.terminal import check_replaceable, console, writable_file
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def predict_file(
     source: str,
     out: str | None,
     use: str | None,
-    flags: Mapping[str, Any],
+    flags: LayoutOptions,
     settings: Sequence[str] = (),
     plugins: Sequence[str] = (),
     confidence: float | None = None,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from headstart.api import Study
 from headstart.errors import BadInput
+from headstart.verbs.options import FolderOptions, StudyOptions, WorkOptions, as_words, study_of
 
 _TIME = re.compile(r"(\d+-)?\d+(:[0-5]\d){0,2}", re.ASCII)
 _NAME = re.compile(r"[\w.,-]+", re.ASCII)
@@ -51,10 +49,12 @@ exit "$code"
 
 
 def batch_file(
-    words: Sequence[str],
-    settings: Mapping[str, str | None],
-    plugins: Sequence[str],
-    options: Mapping[str, Any],
+    study: str,
+    overrides: list[str],
+    folders: FolderOptions,
+    reading: StudyOptions,
+    gpus_per_stage: float | None,
+    work: WorkOptions,
     *,
     nodes: int,
     cpus: int,
@@ -62,7 +62,7 @@ def batch_file(
     time: str,
     partition: str | None,
 ) -> str:
-    """The file, for a study and its overrides. settings: store, data, mixer, scale. options: others of `headstart run`.
+    """The file, for a study and its overrides; the options are those of `headstart run`.
 
     cpus, gpus: of each node. time: as Slurm takes it.
     Raises: BadInput where the study, a time or the name of a partition is none, or a stage fits on no machine.
@@ -73,14 +73,13 @@ def batch_file(
         )
     if partition is not None and not _NAME.fullmatch(partition):
         raise BadInput(f"--partition: {partition!r} is not the name of a partition; see `sinfo`")
-    share, threads = options.get("gpus-per-stage") or 0, options.get("threads") or 1
-    for option, value, most, what in (("gpus-per-stage", share, gpus, "--gpus"), ("threads", threads, cpus, "--cpus")):
+    needs = (("gpus-per-stage", gpus_per_stage or 0, gpus, "--gpus"), ("threads", work.threads, cpus, "--cpus"))
+    for option, value, most, what in needs:
         if value > most:
             raise BadInput(
                 f"--{option}: a stage takes {value:g}, and a machine has {most} ({what}); change one of them"
             )
-    study, *overrides = words
-    name = Study(study, overrides, **settings, plugins=plugins, absent="open").spec.name
+    name = study_of(study, overrides, folders, reading, absent="open").spec.name
     directions = {
         "job-name": re.sub(r"[^\w-]+", "-", f"headstart-{name}", flags=re.ASCII),
         "nodes": nodes,
@@ -92,8 +91,8 @@ def batch_file(
         "signal": "B:TERM@120",
     }
     directives = [f"#SBATCH --{option}={value}" for option, value in directions.items()] + ["#SBATCH --requeue"]
-    named = [(f"--{name}", str(value)) for name, value in {**settings, **options}.items() if value is not None]
-    named += [("--plugin", plugin) for plugin in plugins]
+    words = [study, *overrides, *as_words(folders, reading)]
+    words += [] if gpus_per_stage is None else ["--gpus-per-stage", str(gpus_per_stage)]
     way = ["--on", "ray", "--device", "cuda" if gpus else "cpu"]
-    command = shlex.join(["headstart", "run", *words, *(word for pair in named for word in pair), *way])
+    command = shlex.join(["headstart", "run", *words, *as_words(work), *way])
     return _FILE.format(directives="\n".join(directives), cpus=cpus, gpus=gpus, command=command)
