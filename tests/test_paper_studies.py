@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from headstart.study.language.files import built_in_studies
 from headstart.study.language.plan import PlannedStage, make_plan
 from headstart.study.language.spec import read_study
 
+pytestmark = pytest.mark.slow
 STEPS = 2
 WORDS = ("take", "match", "draw")
 
@@ -55,7 +57,8 @@ def short(spec: StageSpec) -> StageSpec:
     return spec.model_copy(update={"parent": parent, "budget": budget, "task": task, "optim": optim})
 
 
-def kinds(folder: Path) -> dict[tuple[Any, ...], StageSpec]:
+@cache
+def kinds(folder: Path = Path("/nonexistent")) -> dict[tuple[Any, ...], StageSpec]:
     """The cheapest stage of every kind, over all studies at scale tiny, with what it leaves out of them."""
     cheapest: dict[tuple[Any, ...], StageSpec] = {}
     for name in built_in_studies():
@@ -76,13 +79,10 @@ def with_parents(spec: StageSpec, folder: Path) -> list[PlannedStage]:
     return [*above, PlannedStage(spec.objective.kind, spec, identity(spec, folder))]
 
 
-KINDS = kinds(Path("/nonexistent"))
-
-
 def test_the_kinds_of_stages_are_those_that_the_papers_need() -> None:
-    asked = [key for key in KINDS if key[0] == "asked"]
+    asked = [key for key in kinds() if key[0] == "asked"]
     assert {key[1][0] for key in asked} == {"masked", "causal", "classify", "regress", "retrieve"}
-    mixers = {mixer for key in KINDS if key[0] == "mixes" for mixer in key[1]}
+    mixers = {mixer for key in kinds() if key[0] == "mixes" for mixer in key[1]}
     assert {
         "attention",
         "local_attention",
@@ -106,7 +106,7 @@ def test_the_kinds_of_stages_are_those_that_the_papers_need() -> None:
 def test_a_stage_of_every_kind_trains_and_is_scored(part: int, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     wanted = {}
-    for spec in list({id(spec): spec for spec in KINDS.values()}.values())[part::4]:
+    for spec in list({id(spec): spec for spec in kinds().values()}.values())[part::4]:
         for planned in with_parents(short(spec), tmp_path):
             wanted[planned.identity] = planned
     events = list(perform(wanted.values(), store, Runtime(tmp_path, "cpu", 0, 1)))
@@ -159,7 +159,6 @@ def quiet(folder: Path) -> dict[str, str]:
     return {**variables, "HEADSTART_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.slow
 def test_a_study_that_is_killed_and_resumed_prints_the_same_table(tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()
