@@ -53,7 +53,7 @@ from headstart.baselines.measures import fit_temperature, softmax
 from headstart.fit import defaults
 from headstart.fit.budget import Amount, whole_amount
 from headstart.fit.choice import best_of, winner
-from headstart.fit.defaults import FEW_ROWS, FOLDS, MOST_ROUNDS
+from headstart.fit.defaults import FEW_ROWS, FOLDS
 from headstart.fit.perform import Fit, fit_sequences
 from headstart.fit.plan import study_table, with_places
 from headstart.fit.settings import FitSettings
@@ -107,6 +107,8 @@ SERVING_SETS = (
     "promoters Bacillus",
 )
 LETTERS, LETTERS_AMOUNT = ("splice junctions", "promoters Bacillus"), Amount(defaults.ONE_RATE, 1_000, 0)
+MOST_ROUNDS = 3
+"""How often the folds of --choice are dealt; `fit` deals them once."""
 SERVING_FOLDS, SERVING_TIME = 2, 60.0
 """Outer folds and seconds of a fit of --serving."""
 
@@ -121,8 +123,7 @@ def study_of(train: Path, test: Path, layout: Mapping[str, Any]) -> dict[str, An
         "folds": FOLDS,
         "fold": "seed",
     }
-    once = {"task": {"validation": 0}, "seed": list(range(FOLDS))}
-    again = {f"{name}_again": {"model": model, **once} for name, model in MODELS.items()}
+    again = {f"{name}_again": {"model": model, "task": {"validation": 0}} for name, model in MODELS.items()}
     return {
         "name": "choice",
         "stages": {"finetune": {"objective": {"kind": "classify"}}},

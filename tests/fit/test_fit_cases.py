@@ -1,7 +1,6 @@
 """What people's files really hold, through the whole of `headstart fit`: refused with the way out, or fitted."""
 
 import contextlib
-import json
 import os
 import re
 import sys
@@ -419,38 +418,6 @@ def test_a_second_network_is_self_pretrained_or_not_as_the_command_says(word, th
     (tmp_path / "train.csv").write_text("\n".join(rows()))
     assert fit(tmp_path, "train.csv", "--target", "label", "--time", "5m", word) == 0
     assert ("self_pretrained" in capsys.readouterr().out) == there
-
-
-@pytest.mark.parametrize(("words", "changes"), [(["--augment", "jitter", "--augment", "scale"], True), ([], False)])
-def test_one_network_sees_augmented_sequences_or_none_does_as_the_command_says(
-    words, changes, tmp_path, capsys
-) -> None:
-    (tmp_path / "train.csv").write_text("\n".join(rows(30)))
-    assert (
-        fit(tmp_path, "train.csv", "--target", "label", "--time", "5m", "--no-pretrain", "--store", "runs", *words) == 0
-    )
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.split()[:1] == ["augmented"] for line in lines) == changes
-    page, card = ((tmp_path / "model" / name).read_text() for name in ("report.html", "README.md"))
-    assert ("trained on augmented sequences" in card) == changes
-    assert ("augmented: the first network again, on train sequences changed by jitter and scale" in page) == changes
-    specs = [json.loads(file.read_text())["spec"] for file in (tmp_path / "runs").glob("*/stage.json")]
-    networks = [spec for spec in specs if spec["model"]["kind"] == "sequence"]
-    augmented = [spec for spec in networks if spec["task"].get("augment")]
-    assert len(augmented) == changes < len(networks)
-    for spec in augmented:  # all else is as the network from random weights has it
-        spec["task"]["augment"] = []
-        assert spec in [other for other in networks if other is not spec]
-
-
-def test_augmented_letters_are_refused(tmp_path, capsys) -> None:
-    lines = ["label,sequence", *(f"{'ab'[i % 2]},{'ACGT' * 3}{'ACGT'[i % 4] * (i + 1)}" for i in range(30))]
-    (tmp_path / "train.csv").write_text("\n".join(lines))
-    assert fit(tmp_path, "train.csv", "--target", "label", "--augment", "warp") == 2
-    text = " ".join(capsys.readouterr().err.split())
-    assert re.search(
-        r"--augment: \['warp'\] is for sequences of numbers, and these are DNA, letter by letter; leave it out", text
-    )
 
 
 def test_each_model_without_a_network_is_named_as_it_begins_and_then_each_further_run(tmp_path, capsys) -> None:

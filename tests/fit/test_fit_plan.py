@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,30 +181,6 @@ def test_both_mixers_are_trained_where_the_time_leaves_each_half_of_its_steps(
     assert any("leaves too few steps for a second network" in line for line in fitted.texts) != both
 
 
-@pytest.mark.parametrize("seconds", [90.0, 3_000.0, None])
-def test_a_network_of_augmented_sequences_is_trained_where_it_is_asked_for_and_counts(seconds, tmp_path) -> None:
-    lines = ["label,a,b,c", *(f"{'xy'[i % 2]},{i * 7 % 60}.5,{i % 7}.25,{i * i % 61}.125" for i in range(60))]
-    (tmp_path / "few.csv").write_text("\n".join(lines) + "\n")
-    known = replace(_known(36, 36, 3), task={"kind": "own", "file": "few.csv"}, data=tmp_path)
-    steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
-    plain, asked = (
-        plan._fitted(known, Shape(patch=2), FitSettings(time=seconds, augment=augment), "", steps, 0.0, 1.0)[0]
-        for augment in ((), ("warp", "scale"))
-    )
-    arms = asked.study["arms"]
-    assert "augmented" not in plain.study["arms"]
-    assert arms["augmented"] == {**arms["scratch"], "task": {"patch": 2, "augment": ["warp", "scale"]}}
-    text = "augmented: the first network again, on train sequences changed by warp and scale"
-    assert text in asked.texts
-    assert text not in plain.texts
-    trained = [study["stages"]["finetune"]["budget"]["steps"] for study in (asked.study, plain.study)]
-    if seconds == 90.0:
-        assert trained[0] < trained[1], "the others leave it its part of the time"
-    else:
-        assert trained[0] == trained[1]
-        assert asked.seconds - plain.seconds == pytest.approx(2 * 3 * 0.02 * trained[0], abs=0.2)
-
-
 def test_what_was_asked_for_is_not_trained_twice_where_the_time_does_not_suffice() -> None:
     known = replace(_known(), task={"kind": "digits"})
     steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
@@ -347,6 +322,12 @@ def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) ->
         FitPlan.load(tmp_path / "model", "xyz", FitSettings(time=60.0, seeds=(0, 1), balanced=True))
 
 
+def test_a_plan_of_arms_with_seeds_of_their_own_is_made_anew(tmp_path) -> None:
+    for arm, again in (({"seed": [0, 1]}, False), ({}, True)):
+        FitPlan(made_for="abc", study={"arms": {"kernels": arm}}, seconds=3.0, texts=()).save(tmp_path, FitSettings())
+        assert (FitPlan.load(tmp_path, "abc", FitSettings()) is not None) == again
+
+
 def test_a_damaged_plan_is_told(tmp_path) -> None:
     FitPlan(made_for="abc", study={}, seconds=3.0, texts=()).save(tmp_path, FitSettings())
     (tmp_path / "plan.json").write_text((tmp_path / "plan.json").read_text().replace("abc", "abd"))
@@ -416,35 +397,6 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
     with pytest.raises(LookupError) as stopped:
         fit.make_plan(2)
     assert stopped.value.args == (runs * each + (5 - runs) * each / 2,), "the other runs take the cores, too"
-
-
-@pytest.mark.parametrize(("each", "runs", "rounds"), [(0.2, 15, 3), (0.3, 10, 2), (0.6, 5, 1), (3.0, 4, 1)])
-def test_folds_are_dealt_again_as_long_as_all_take_a_fifth_of_the_time(each, runs, rounds, monkeypatch) -> None:
-    now, seeds = [0.0], list[int]()
-    fit = Fit.__new__(Fit)
-    fit.settings, fit.splits = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4), rounds=3), (None,) * 5  # type: ignore[assignment]
-    fit.usable, fit.begun = True, 0.0
-    fit.__dict__["known"] = _known()
-    fit._split = lambda: f"dealt {fit.settings.rounds} times"  # type: ignore[method-assign]
-
-    def fitted(seed: int) -> Iterator[str]:
-        seeds.append(seed)
-        now[0] += each
-        yield from ()
-        return []
-
-    monkeypatch.setattr(perform.time, "monotonic", lambda: now[0])
-    fit._fitted_here = fitted  # type: ignore[method-assign, assignment]
-    assert list(fit.fit_baselines()) == []
-    assert seeds == [*range(runs)]
-    assert fit.settings.rounds == rounds
-    assert fit.settings.all_runs == tuple(range(5 * rounds))
-    assert fit.known.split == ("" if rounds == 3 else f"dealt {rounds} times")
-
-
-@pytest.mark.parametrize(("labelled", "rounds"), [(20, 3), (100, 3), (149, 3), (150, 2), (299, 2), (300, 1)])
-def test_few_rows_are_dealt_into_folds_until_three_hundred_answers_choose(labelled: int, rounds: int) -> None:
-    assert defaults.rounds_of(labelled) == rounds
 
 
 def test_a_large_test_split_is_scored_at_the_end_alone() -> None:

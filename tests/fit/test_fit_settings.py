@@ -31,7 +31,6 @@ def test_a_time_that_is_none_is_refused_with_the_way_out(text: str) -> None:
         ({"serve": "kernel"}, "did you mean 'kernels'"),
         ({"epochs": -1.0}, "epochs: -1.0"),
         ({"time": float("nan")}, "time: nan"),
-        ({"augment": ("jitter", "wrap")}, "augment: no 'wrap'; did you mean 'warp'"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict, message: str) -> None:
@@ -42,8 +41,6 @@ def test_settings_that_cannot_be_are_refused(settings: dict, message: str) -> No
 def test_places_of_files_do_not_decide_a_plan(tmp_path) -> None:
     assert FitSettings(test=tmp_path / "a.csv").document() == FitSettings(test=tmp_path / "b.csv").document()
     assert FitSettings(balanced=True).document() != FitSettings().document()
-    assert FitSettings(augment=("warp",)).document() != FitSettings(augment=("scale",)).document()
-    assert "augment" not in FitSettings().document(), "plans of before stand"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from headstart.api import run as run_here
 from headstart.errors import BadInput
 from headstart.report.content import read_content, results_page
 from headstart.report.page import write_report
-from headstart.study.language.plan import make_plan
 from headstart.study.paper.compare import Gain, gains, pooled
 from headstart.study.paper.snapshot import Snapshot, read_file, read_snapshot, take_snapshot
 from headstart.study.results.statistics import Difference, paired_difference
@@ -232,19 +231,6 @@ def test_arms_that_were_run_apart_join(tmp_path: Path) -> None:
     joined = read_snapshot(files).results()
     assert joined.table == bound(tmp_path / "both", report={"choose": [LR]}).results().table
     assert joined.arms == ("scratch", "self_pretrained")
-
-
-def test_seeds_that_an_arm_lists_join(tmp_path: Path) -> None:
-    def part(*seeds: int, listed: list[int]) -> Path:
-        arms = study()["arms"]
-        arms = {**arms, "self_pretrained": {**arms["self_pretrained"], "seed": listed}}
-        return saved(bound(tmp_path / str(seeds), f"seed={list(seeds)}", arms=arms))
-
-    joined = read_snapshot([part(0, 1, listed=[1]), part(2, 3, listed=[2, 3])])
-    assert joined.plan.study.arms["self_pretrained"]["seed"] == [1, 2, 3]
-    assert [(row.arm, row.n) for row in joined.results().table] == [("scratch", 4), ("self_pretrained", 3)]
-    assert {*make_plan(joined.plan.study, tmp_path).stages} == {*joined.plan.stages}
-    assert "Runs were repeated with 3 to 4 seeds" in page(joined)
 
 
 def test_the_page_says_where_and_when_each_part_was_run(tmp_path: Path) -> None:

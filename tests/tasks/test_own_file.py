@@ -493,3 +493,8 @@ def test_single_rows_are_dealt_in_proportion_to_within_one_of_each_class(seed):
         counts = np.bincount(target[sides[name]], minlength=3)
         assert (np.abs(counts - share * np.array([50, 13, 1])) <= 1).all()
     assert 63 in sides["train"], "a class with one member is learned, not tested"
+
+
+def test_a_way_to_change_train_sequences_that_is_gone_is_told(tmp_path):
+    write(tmp_path, table())
+    assert "task: augment: is gone" in why(tmp_path, augment=["jitter"])

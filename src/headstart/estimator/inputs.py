@@ -235,7 +235,6 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
         models=models,
         backbone=None if estimator.backbone is None else os.fspath(estimator.backbone),
         start=None if estimator.start is None else os.fspath(estimator.start),
-        augment=(estimator.augment,) if isinstance(estimator.augment, str) else tuple(estimator.augment),
     )
 
 

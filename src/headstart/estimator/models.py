@@ -56,7 +56,6 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     plugins: Sequence[str | os.PathLike[str]] = ()
     backbone: str | os.PathLike[str] | None = None
     start: str | os.PathLike[str] | None = None
-    augment: Sequence[str] | str = ()
     served_: Served = field(init=False)
     outcome_: Outcome = field(init=False)
 
@@ -252,8 +251,6 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         longer.
     start: another model, by the folder that `save_pretrained` or `headstart fit` wrote, or a stage of `store` by its
         id: one arm more begins with its weights, with a new input layer where the sequences have other channels.
-    augment: one or more of `jitter`, `scale` and `warp`: one arm more has the network from random weights, trained on
-        sequences of numbers that change so in each epoch.
 
     After a fit: classes_; outcome_, all that was compared; served_, the models; n_features_in_ where X has columns.
     """

@@ -203,7 +203,7 @@ def cost_of(
     train, before = training(tuned, amount.steps), training(filled, amount.pretrain_steps, known.val)
     own = len(settings.own_arms), len(settings.own_arms) - len(settings.models)
     arms, pretrained = (2 + own[0], 1 + own[1]) if settings.pretrains else (1 + own[0], 0)
-    arms += amount.second + bool(settings.augment)
+    arms += amount.second
     before = before if settings.pretrains else 0.0
     more = 0.0
     if known.backbone is not None and amount.backbone_steps:

@@ -58,7 +58,7 @@ class Kind:
 # much time: train had 1.0 by then. So proteins alone are cut.
 # On the same folds of ECG200, ArrowHead and OSULeaf this S4D (0.917, 0.952 and 0.775) gained 0, 0 and 0.008 by jittered
 # train sequences, 0.017, 0 and 0.008 by scaled ones, 0, -0.083 and 0.025 by warped ones and by all three at once. None
-# gained `LEAST_GAIN` on average: nothing is augmented unless it is asked for (docs/benchmarks/fit-augment.md).
+# gained `LEAST_GAIN` on average: nothing is augmented (docs/benchmarks/fit-augment.md).
 _STATES = {"kind": "s4d", "state": 16}
 _CONVOLUTIONS = {"kind": "inception"}
 KINDS: dict[str, Kind] = {
@@ -95,8 +95,6 @@ FOLDS, FEW_ROWS = 5, 300
 """Folds that choose where train and validation have fewer labels than that: a fifth of so few rows says too little."""
 # On outer folds of the train rows of six choosing sets of 28 to 250 rows (docs/benchmarks/fit-choice.md), to choose on
 # three rounds of folds instead of one gained 0.044 on the one of 28 rows and changed nothing on the others.
-MOST_ROUNDS = 3
-"""How often folds are dealt at most."""
 FEW = 1_000
 """Labelled train sequences below which the smaller network is taken."""
 
@@ -177,11 +175,6 @@ def expectation(labelled: int, rows: int, tried: str = "") -> str:
         f"where {'all had a label' if bare else 'some had none'}, in {other}. "
         f"On data sets held out this rule was right in {RIGHT[0]} of {RIGHT[1]} comparisons"
     )
-
-
-def rounds_of(labelled: int) -> int:
-    """How often so many rows are dealt into folds: until `FEW_ROWS` answers choose, or `MOST_ROUNDS` times."""
-    return max(1, min(MOST_ROUNDS, -(-FEW_ROWS // max(labelled, 1))))
 
 
 def batch_size(labelled: int, rows: int) -> int:

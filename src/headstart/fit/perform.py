@@ -92,12 +92,11 @@ class Fit:
         """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
 
         Yields a line as each begins, and one on the first model that could serve. With a limit of time, further seeds
-        may take a fifth of it, further folds two thirds: a choice on one fold of few rows is a guess. Where few rows
-        are dealt into folds again, all rounds may take a fifth.
+        may take a fifth of it, further folds two thirds: a choice on one fold of few rows is a guess.
         """
         limit, runs = self.settings.time or float("inf"), self.settings.runs
         begun = last = time.monotonic()
-        for i, seed in enumerate(self.settings.all_runs, 1):
+        for i, seed in enumerate(runs, 1):
             stages = yield from self._fitted_here(seed)
             now = time.monotonic()
             if not self.usable and any(self.store.status(identity) in DONE for identity in stages):
@@ -109,12 +108,6 @@ class Fit:
                 self.waiting = (len(runs) - i) * (now - last)  # the others run beside the networks
                 break
             last = now  # the next run is taken to be as long as this one
-            rounds, more = divmod(i, len(runs))
-            if not more and (now - begun) * (rounds + 1) > rounds * limit / 5:
-                break
-        if (rounds := max(1, i // len(runs))) < self.settings.rounds:
-            self.settings = replace(self.settings, rounds=rounds)
-            self.known = replace(self.known, split=self._split())
         series = self.known.series
         for seed in self.settings.runs if series is not None and series.fits(self.settings.time) else ():
             yield from self._fitted_here(seed, embedding=True)
@@ -126,7 +119,7 @@ class Fit:
         """Fit the models of one run. Yields a line as each begins, in later runs of the first alone; returns stages."""
         table = planning.study_without_networks(self.known, self.settings, seed, embedding=embedding)
         stages = make_plan(read_study(planning.with_places(table, self.known)), self.data).stages
-        runs, more = self.settings.runs if embedding else self.settings.all_runs, ""
+        runs, more = self.settings.runs, ""
         for event in self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))):
             if isinstance(event, Started) and not more:
                 more = "" if seed == runs[0] else f", run {runs.index(seed) + 1} of {len(runs)}"
@@ -184,10 +177,7 @@ class Fit:
                 check_servable(model, objective, self.task)
         self.wanted = planning.made_for(content(spec, self.data), spec.document(places=False), self.settings, known)
         self.folder = self.out or self.store.root / "plans" / self.wanted
-        plan = FitPlan.load(self.folder, self.wanted, self.settings)
-        if plan is not None:  # whose study has as many rounds as there was time for
-            rounds = len(plan.study["axes"]["seed"]) // len(self.settings.runs)
-            self.settings = replace(self.settings, rounds=max(1, min(self.settings.rounds, rounds)))
+        FitPlan.load(self.folder, self.wanted, self.settings)
 
     def _check_memory(self) -> None:
         """Raises: BadInput where a model without gradients takes more than there is: it would end this process."""
@@ -210,8 +200,7 @@ class Fit:
             # Whatever the plan promised: what is left of the time, less what comparing and writing take. To find where
             # a model without gradients looks is about half the work of having fitted it, and what serves is fitted
             # again: a model without gradients, or one of the networks.
-            each = self.baseline_seconds / self.settings.rounds
-            after = AFTER + (0.5 + 1 / len(self.settings.runs)) * each
+            after = AFTER + (0.5 + 1 / len(self.settings.runs)) * self.baseline_seconds
             after += reserved(self.study, self.plan.seconds, max(workers, 1))
             least = 0.0 if self.usable and self.settings.serve not in (NETWORK, ENSEMBLE) else 1.0
             limit = max(least, self.settings.time - (time.monotonic() - self.begun) - after)

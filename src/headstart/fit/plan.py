@@ -29,7 +29,6 @@ from headstart.fit.budget import (
     whole_amount,
 )
 from headstart.fit.settings import (
-    AUGMENTED,
     BACKBONE,
     EMBEDDING,
     FILES,
@@ -158,7 +157,7 @@ def _fitted(
 def _without_networks(known: Known, settings: FitSettings, made_for: str, enough: float) -> FitPlan:
     """The plan where the time is too little for a network; `enough` seconds would do."""
     table = study_without_networks(known, settings, settings.runs[0])
-    axes = {"seed": list(settings.all_runs)}
+    axes = {"seed": list(settings.runs)}
     table |= {"title": "Models without a network on the same sequences", "axes": axes}
     time = f"{math.ceil(enough)}s" if enough < 100 else f"{math.ceil(enough / 60)}m"
     text = (
@@ -238,8 +237,6 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
     pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
     if settings.pretrains:
         arms["self_pretrained"] = {**usual, **pretrained}
-    if settings.augment:
-        arms[AUGMENTED] = {**usual, "task": {**network.get("task", {}), "augment": list(settings.augment)}}
     if amount.second:
         arms[SECOND] = {**network, "model": {"mixer": dict(kind.second), **own_model}}
     for name, own in settings.own_arms.items():
@@ -255,9 +252,6 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         most = shape.alone and shape.alone * known.start.fields.spec.encoder.patch
         arms[STARTED] = {**shape.task(most), **known.start.arm(_read_signature(known, shape))}
     model = defaults.model_table(known.kind, known.labelled, known.lengths)
-    once = {"seed": list(settings.runs)} if settings.rounds > 1 else {}
-    slow = {name: {**arm, **once} for name, arm in _embedding(known, settings).items()}
-    arms = {name: {**arm, **once} for name, arm in arms.items()}
     return {
         "name": "fit",
         "title": "Training from scratch and from self-pretraining on the same sequences"
@@ -266,8 +260,8 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         + ("" if known.start is None else f", and from the weights of {known.start.name}"),
         "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
-        "arms": {**arms, **_without_gradients(known, settings), **slow},
-        "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.all_runs)},
+        "arms": {**arms, **_without_gradients(known, settings), **_embedding(known, settings)},
+        "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.runs)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
     }
 
@@ -335,8 +329,6 @@ def _texts(
         lines.append(f"a second network, from random weights, is of {other}; validation chooses between them")
     elif whole_amount(known, settings).second:
         lines.append(f"the time leaves too few steps for a second network, of {SECOND}")
-    if settings.augment:
-        lines.append(f"{AUGMENTED}: the first network again, on train sequences changed by {listed(settings.augment)}")
     lines += shape.texts(known.lengths)
     singly = [*settings.models, *([known.backbone.name] if known.backbone is not None else [])]
     if singly and shape.alone is not None and shape.alone != shape.longest:

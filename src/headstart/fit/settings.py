@@ -16,7 +16,6 @@ from headstart.errors import BadInput, nearest
 from headstart.models import MODELS
 from headstart.spec import Spec, read
 from headstart.store import Damaged, publish_json, read_json
-from headstart.tasks.augmentation import CHANGES
 from headstart.text import listed
 
 PLAN = "plan.json"
@@ -36,13 +35,10 @@ EMBEDDING = "embedding"
 """The arm of a model of series: its frozen features under a linear readout, a model without gradients."""
 SECOND = "inception"
 """The arm of a second network, from random weights, whose mixer is another one: see `defaults.Kind.second`."""
-AUGMENTED = "augmented"
-"""The arm of the network from random weights whose train sequences change in each epoch."""
 STARTED = "started"
 """The arm of a network that starts from another model's weights, and the stage that reads them."""
 NETWORKS = {
     "scratch": "network, from random weights",
-    AUGMENTED: "network, from random weights, trained on augmented sequences",
     SECOND: "network of convolutions, from random weights",
     "self_pretrained": "network, self-pretrained on the sequences",
 }
@@ -73,9 +69,7 @@ class FitSettings:
     worth its time, see `left_out`). val_share, test_share (0: none), split, split_seed, by_group: of the split, as task
     `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
     person's own, each an arm more. backbone: a checkpoint whose frozen layers or features are an arm more, by its name
-    or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from. augment: how
-    the train sequences of an arm more change in each epoch, see `augment` of task `own`. rounds: how often folds are
-    dealt for the models without gradients; a fit without `folds` and `seeds` decides it.
+    or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -97,11 +91,9 @@ class FitSettings:
     split: str = "random"
     by_group: bool = True
     overrides: tuple[str, ...] = ()
-    rounds: int = 1
     models: tuple[str, ...] = ()
     backbone: str | None = None
     start: str | None = None
-    augment: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.seeds is not None and (not self.seeds or len(set(self.seeds)) != len(self.seeds)):
@@ -122,9 +114,6 @@ class FitSettings:
             )
         if self.rates is not None and (not self.rates or any(not 0 < rate < math.inf for rate in self.rates)):
             raise BadInput(f"rates: {list(self.rates)} must be numbers above 0")
-        for name in self.augment:
-            if name not in CHANGES:
-                raise BadInput(f"augment: {nearest(name, CHANGES)}")
         for kind in self.models:
             if kind in TAKEN:
                 raise BadInput(f"plugin: a fit has an arm {kind!r} of its own; register the model under another name")
@@ -181,17 +170,11 @@ class FitSettings:
         """The seed of each run."""
         return tuple(range(SEEDS)) if self.seeds is None else self.seeds
 
-    @property
-    def all_runs(self) -> tuple[int, ...]:
-        """The seed of each run in all rounds."""
-        return self.runs if self.rounds == 1 else tuple(range(self.rounds * len(self.runs)))
-
     def document(self) -> dict[str, Any]:
         """What of the settings decides what a plan is for, as JSON material: no place of a file, and not the time."""
         names = ["seeds", "rates", "epochs", "pretrain_epochs", "balanced", "pretrain", "overrides"]
         names += ["models"] if self.models else []
         names += ["folds"] if (self.folds or 1) > 1 else []
-        names += ["augment"] if self.augment else []
         return {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in names}
 
 
@@ -241,8 +224,10 @@ class FitPlan(Spec):
             differ = [name for name in now if plan.settings and plan.settings.get(name) != now[name]]
             which = f" ({listed(differ)})" if differ else ""
             raise BadInput(f"{path}: was made for other data or settings{which}; {anew}")
-        networks = "scratch" in plan.study.get("arms", {}) or not settings.asks_for_network
-        return plan if plan.time == settings.time and networks else None
+        arms = plan.study.get("arms", {})
+        networks = "scratch" in arms or not settings.asks_for_network
+        listed_seeds = any("seed" in arm for arm in arms.values())  # of a headstart whose arms had seeds of their own
+        return plan if plan.time == settings.time and networks and not listed_seeds else None
 
     def save(self, folder: Path, settings: FitSettings) -> None:
         """Write the plan where the same command finds it."""

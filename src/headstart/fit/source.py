@@ -14,7 +14,7 @@ from typing import Any
 from headstart.data import LayoutSpec, Sequences, check_ids, check_target_kind, read_sequences
 from headstart.data.layout import TARGET, by_role, plain
 from headstart.errors import BadInput
-from headstart.fit.defaults import FEW_ROWS, FOLDS, rounds_of
+from headstart.fit.defaults import FEW_ROWS, FOLDS
 from headstart.fit.settings import FILES, FitSettings
 from headstart.store import publish
 from headstart.store.files import PRIVATE, PRIVATE_FOLDER
@@ -218,7 +218,7 @@ def _listed_in(label: str) -> list[object]:
 
 
 def in_folds(settings: FitSettings, spec: OwnSpec, task: Task, data: Path) -> tuple[FitSettings, tuple[Task, ...]]:
-    """The settings with folds, seeds and rounds written out, and the task as each fold deals it (one, without folds).
+    """The settings with folds and seeds written out, and the task as each fold deals it (one, without folds).
 
     Where rows belong together in few groups there are as few folds. Raises: BadInput where one that was asked for is
     empty.
@@ -234,18 +234,5 @@ def in_folds(settings: FitSettings, spec: OwnSpec, task: Task, data: Path) -> tu
             if settings.folds is not None:
                 raise
             continue
-        again = replace(settings, folds=folds, seeds=seeds, rounds=1)
-        if folds > 1 and settings.folds is None and settings.seeds is None:
-            again = replace(again, rounds=_whole_rounds(spec, data, folds, rounds_of(labelled)))
-        return again, tuple(splits)
+        return replace(settings, folds=folds, seeds=seeds), tuple(splits)
     raise AssertionError("one fold is always there")
-
-
-def _whole_rounds(spec: OwnSpec, data: Path, folds: int, most: int) -> int:
-    """Rounds, the first among them, before one that leaves a fold empty, as of few groups it may."""
-    for fold in range(folds, most * folds):
-        try:
-            open_task(spec.model_copy(update={"folds": folds, "fold": fold}), data)
-        except BadInput:
-            return fold // folds
-    return most

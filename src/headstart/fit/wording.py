@@ -381,7 +381,5 @@ def split_in_words(task: Task, settings: FitSettings, *, splits: int, grouped: b
     how = "each group on one side" if grouped else how
     if splits > 1:
         how += f"; each run chooses on another of {splits} folds of train and val"
-        rounds = f", which are dealt {settings.rounds} times for models without gradients"
-        how += rounds if settings.rounds > 1 else ""
     files = [name for name in ("val", "test") if getattr(settings, name) is not None]
     return "; ".join([sizes, how]) + "".join(f", {name} from its own file" for name in files)

@@ -115,7 +115,7 @@ class NetworkConfig(Spec):
     temperature: float = Field(default=1.0, gt=0)
     """Scores are divided by it before they become probabilities."""
     arm: str = ""
-    """Of the fit, which says how it began: `scratch`, `augmented`, `inception`, `self_pretrained`, `backbone`,
+    """Of the fit, which says how it began: `scratch`, `inception`, `self_pretrained`, `backbone`,
     `backbone_tuned`, or a name of a person's own model."""
 
     @field_validator("model")

@@ -31,9 +31,8 @@ from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
 from headstart.store.files import stamps
-from headstart.tasks.augmentation import Change, augmenter, check_changes
 from headstart.tasks.build import each_split, own_path, repeats
-from headstart.tasks.task import SPLITS, WHOLE, Augment, Task, TaskSpec
+from headstart.tasks.task import SPLITS, WHOLE, Task, TaskSpec
 
 SHORT = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""
@@ -119,10 +118,6 @@ class OwnSpec(TaskSpec):
     split: Literal["random", "time"] = neutral("random")
     """`random`, as above, or `time`: train is earlier than val, and val than test, by the column `time`; later copies
     of earlier sequences are left out, and groups may not decide too (by_group = false)."""
-    augment: tuple[Change, ...] = neutral(())
-    """How train sequences of numbers change in each epoch: `jitter` (noise of deviation 0.03 on each value), `scale`
-    (each channel times a factor of deviation 0.1 around 1), `warp` (a tenth of the positions is made half or twice as
-    long). left out by default."""
 
     reader: ClassVar[int] = 9
     shows_not: ClassVar[str] = (
@@ -131,6 +126,16 @@ class OwnSpec(TaskSpec):
     )
     mask_rate: ClassVar[float] = 0.25
     loss: ClassVar[str | None] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_gone(cls, table: Any) -> Any:
+        """A setting of before is gone, which is no misspelling."""
+        if isinstance(table, Mapping) and "augment" in table:
+            raise ValueError(
+                "augment: is gone, since no change of the train sequences gained anything on small sets; leave it out"
+            )
+        return table
 
     @model_validator(mode="after")
     def _resolve(self) -> OwnSpec:
@@ -146,9 +151,6 @@ class OwnSpec(TaskSpec):
             self.__dict__[name] = type(self).model_fields[name].get_default()
         if short:
             self.__dict__["layout"] = self.layout.model_copy(update=short)
-        self.__dict__["augment"] = tuple(sorted(set(self.augment)))
-        if "jitter" in self.augment and not self.standardise:
-            raise ValueError("augment: 'jitter' needs standardised values; set standardise = true, or leave it out")
         for split, what in (("val", "validation"), ("test", "test")):
             file, share = getattr(self, split), getattr(self, f"{split}_share")
             if file is not None and share is not None:
@@ -177,7 +179,6 @@ class OwnSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         facts = (ready := self._prepared(data)).facts
         signature = Signature(**facts["signature"])
-        check_changes(self.augment, facts["kind"], per_position=signature.per_position)
         return Task(
             signature,
             **each_split(lambda name: ready.split(name, per_position=signature.per_position)),
@@ -189,9 +190,6 @@ class OwnSpec(TaskSpec):
             blocks=ready.arrays.get("blocks"),
         )
 
-    def augmentation(self) -> Augment | None:
-        return augmenter(self.augment, self.split_seed, self.patch) if self.augment else None
-
     def facts(self, data: Path) -> OwnFacts:
         """What the file decides. Raises: BadInput for whatever is wrong with it."""
         return read(OwnFacts, self._prepared(data).facts["served"], "facts")
@@ -201,7 +199,7 @@ class OwnSpec(TaskSpec):
         return {field: own_path(data, field, name) for field in FILES if (name := getattr(self, field)) is not None}
 
     def _prepared(self, data: Path) -> Prepared:
-        whole = self.model_copy(update={**WHOLE, "augment": ()})
+        whole = self.model_copy(update=WHOLE)
         document = {
             "reader": self.reader,
             "task": whole.document(places=False),

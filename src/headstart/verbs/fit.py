@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 SHOWN = 6
 """Notes that are printed; the page has all."""
-_FIELD = re.compile(r"\btask\.(augment|val_share|test_share|val|test|unlabelled|folds|split_seed|split)\b")
+_FIELD = re.compile(r"\btask\.(val_share|test_share|val|test|unlabelled|folds|split_seed|split)\b")
 PAGE, CARD, STUDY, EXPORTED = "report.html", "README.md", "study.toml", "model.skops"
 
 
@@ -152,7 +152,7 @@ def _settings(
         if values[name] is not None and not (file := Path(values[name])).exists():
             raise BadInput(f"--{name}: {str(file)!r} does not exist; give the path of a file")
     files = {name: Path(values[name]) for name in FILES[1:] if values[name] is not None}
-    values |= {**files, "by_group": not values.pop("no_group"), "augment": tuple(options.augment or ())}
+    values |= {**files, "by_group": not values.pop("no_group")}
     values["time"] = DEFAULT_TIME if options.time is None else read_time(options.time)
     values["seeds"] = None if options.seeds is None else tuple(range(options.seeds))
     return FitSettings(layout=layout, overrides=of_study, models=models, **values)

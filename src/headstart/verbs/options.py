@@ -252,10 +252,6 @@ class FitOptions:
         bool | None,
         typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: where it is worth the time)."),
     ] = None
-    augment: Annotated[
-        list[str] | None,
-        typer.Option("--augment", metavar="NAME", help="A further network on augmented numbers: jitter, scale, warp."),
-    ] = None
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,12 @@ def chosen_axes(study: StudySpec) -> tuple[str, ...]:
 
 
 def axes_of(study: StudySpec, arm: str) -> dict[str, list[Any]]:
-    """The axes that an arm's runs go through. One that lists seeds has those alone, of them that the axis has; one
-    without validation, where nothing can choose, has the value alone that it sets itself."""
+    """The axes that an arm's runs go through. One without validation, where nothing can choose, has the value alone
+    that it sets itself."""
     table, axes = study.arms[arm], {path: list(values) for path, values in study.axes.items()}
     task = {**table.get("task", {}), **table.get(study.reported, {}).get("task", {})}
     if not task.get("validation", 1):
         axes |= {path: [value] for path in axes if (value := _inner(table, path.split("."))) is not None}
-    if isinstance(own := table.get("seed"), list):
-        axes["seed"] = [seed for seed in study.axes.get("seed", own) if seed in own]
     return axes
 
 

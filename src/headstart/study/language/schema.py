@@ -44,12 +44,10 @@ def study_schema() -> dict[str, Any]:
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
         "description": "Of an arm: which variants of a column it takes, from left to right.",
     }
-    seed = {"anyOf": [own["seed"], {"type": "array", "items": {"type": "integer"}}]}
     definitions["bundle"] = {
         "type": "object",
         "properties": {
             **{key: own[key] for key in SHARED_STAGE_KEYS},
-            "seed": {**seed, "description": "Of an arm, a list: the seeds of its runs, of those that the axis has."},
             "variants": variants,
             "variant": variant,
         },

@@ -120,8 +120,7 @@ class StudySpec(Spec):
     columns: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """`[columns.NAME]`: bundles of settings, mostly a task and the model for it."""
     arms: dict[str, dict[str, Any]]
-    """`[arms.NAME]`: bundles of settings that are compared with each other; a list `seed` names the seeds of an arm's
-    runs."""
+    """`[arms.NAME]`: bundles of settings that are compared with each other."""
     axes: dict[str, list[Any]] = Field(default_factory=dict)
     """`[axes]`: full name of a setting = list of its values."""
     claims: tuple[Claim, ...] = ()
@@ -218,7 +217,8 @@ def check_study(study: StudySpec) -> None:
         for name, bundle in bundles.items():
             check_bundle(study.stages, f"{where}.{name}", bundle, of=where)
     for name, bundle in study.arms.items():
-        _check_seeds(f"arms.{name}.seed", bundle.get("seed"), study.axes.get("seed"))
+        if isinstance(own := bundle.get("seed"), list):
+            raise BadInput(f"arms.{name}.seed: {own}: an arm has the seeds of the axis; leave it out, or give one")
         _check_variant(study, f"arms.{name}.variant", bundle.get("variant", ()))
     for name, settings in study.stages.items():
         for key in settings:
@@ -265,17 +265,6 @@ def _check_axes(study: StudySpec) -> None:
                 raise BadInput(f"axes: '{path}' and '{other}' set the same thing; keep one of them")
 
 
-def _check_seeds(location: str, own: Any, axis: Sequence[Any] | None) -> None:
-    """An arm that lists seeds has some of the axis. own: what it says of its seed, which may be one or none."""
-    if not isinstance(own, list):
-        return
-    if not own or any(type(seed) is not int for seed in own) or len(set(own)) < len(own):
-        raise BadInput(f"{location}: {own} should be whole numbers, each once: the seeds of this arm's runs")
-    if axis is not None and not {*own} & {*axis}:
-        way = "add one of these seeds to the axis, or leave this arm out with arms=[...]"
-        raise BadInput(f"{location}: {own} has none of the seeds of the axis 'seed', {list(axis)}; {way}")
-
-
 def _check_variant(study: StudySpec, location: str, variants: Any) -> None:
     """An arm's variants must be there in every column."""
     for column, bundle in (study.columns or {"": {}}).items():
@@ -314,8 +303,6 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
             _fix_one(study, table, path, value)
         else:
             check_path(study, path, "override", OVERRIDES)
-            if path == "seed" and any(isinstance(arm.get("seed"), list) for arm in table["arms"].values()):
-                value = value if isinstance(value, list) else [value]  # none that an arm does not list
             if isinstance(value, list) and path.rsplit(".", 1)[-1] not in LISTS:
                 _replace_axes(table, path, value)
                 _new_axis(table, path, value)
@@ -373,10 +360,7 @@ def _fix_one(study: StudySpec, table: dict[str, Any], path: str, value: Any) -> 
     for arm, settings in table["arms"].items() if kind == "columns" else ():
         if any(set_by(table["stages"], key, [own], setting) for key, own in settings.items()):
             raise BadInput(f"override: {path}: arm {arm!r} sets it and wins; override arms.{arm}.{setting} instead")
-    if setting == "seed" and isinstance(bundles[name].get("seed"), list):
-        bundles[name]["seed"] = [value]
-    else:
-        _fix(table["stages"], [bundles[name]], setting, value, f"{kind}.{name}.")
+    _fix(table["stages"], [bundles[name]], setting, value, f"{kind}.{name}.")
 
 
 def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value: Any, bundle: str = "") -> None:

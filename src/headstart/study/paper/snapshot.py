@@ -464,9 +464,7 @@ def _study_of(parts: Sequence[Snapshot], runs: Iterable[Cell]) -> StudySpec:
     seeds = sorted({cell.seed for cell in runs})
     for key in ("arms", "columns"):
         table[key] = {name: bundle for study in studies for name, bundle in getattr(study, key).items()}
-    for arm, bundle in table["arms"].items():
-        if isinstance(bundle.get("seed"), list):
-            bundle["seed"] = sorted({cell.seed for cell in runs if cell.arm == arm})
+    for bundle in table["arms"].values():
         for name in (name for name in table["stages"] if isinstance(bundle.get(name), dict)):
             bundle[name] = {key: value for key, value in bundle[name].items() if key != "seed"}
     table["axes"] = {**table["axes"], "seed": seeds}
