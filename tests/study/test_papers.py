@@ -477,6 +477,10 @@ def test_a_misspelt_paper_gets_the_nearest() -> None:
         ),
         ({"claims": [{"says": "s", "columns": ["img"]}]}, r"claims\[0\].columns: no 'img'; did you mean 'image'"),
         ({"rows": [{"row": "A", "arm": "a", "cells": {"image": {"text": "1", "kind": "guess"}}}]}, r"kind: 'guess' sh"),
+        (
+            {"claims": [{"says": "s", "higher": ["b"], "lower": "scratch"}]},
+            r"claims\[0\].higher: \['b'\] should be the n",
+        ),
         ({"source": None}, r"papers/made-up.toml.source: None should be a valid string"),
     ],
 )

@@ -71,6 +71,13 @@ class NetSpec(OwnModelSpec):
         return Net(self.width, signature.width, self.fault)
 
 
+class AcausalSpec(NetSpec):
+    """It says of itself that later positions are seen."""
+
+    kind: Literal["acausal"] = "acausal"  # type: ignore[assignment]
+    causal: ClassVar[bool] = False
+
+
 class StatedSpec(NetSpec):
     """It says its FLOPs, and wrong ones."""
 
@@ -138,7 +145,7 @@ class UnsureSpec(ClassifySpec):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for table, classes in (
-        (MODELS, (NetSpec, StatedSpec)),
+        (MODELS, (NetSpec, StatedSpec, AcausalSpec)),
         (MIXERS, (LeakySpec,)),
         (OBJECTIVES, (HalvesSpec, AbsentSpec, UnsureSpec)),
     ):
@@ -249,3 +256,8 @@ def test_a_score_that_is_no_number_is_no_loss_that_left_the_numbers() -> None:
     finished(live)
     with pytest.raises(BadInput, match="'unsure' gives no number for accuracy on val at any evaluation"):
         live.finish()
+
+
+def test_where_an_own_class_says_that_it_is_causal_is_told() -> None:
+    with pytest.raises(BadInput, match=r"where 'acausal' is one, let its class say `causal: ClassVar\[bool\] = True`"):
+        begun({"model": {"kind": "acausal"}, "objective": {"kind": "causal"}}, BASE)

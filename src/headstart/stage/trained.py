@@ -59,7 +59,10 @@ class TrainedRun(StageRun):
         self.device = torch.device(device)
         self.model = _fresh_model(spec, task)
         if spec.objective.needs_causal and not spec.model.causal:
-            raise BadInput("model.causal: the objective 'causal' needs a causal model; set model.causal = true")
+            way = "set model.causal = true"
+            if "causal" not in type(spec.model).model_fields:
+                way = f"where {spec.model.kind!r} is one, let its class say `causal: ClassVar[bool] = True`"
+            raise BadInput(f"model.causal: the objective 'causal' needs a causal model; {way}")
         names = trainable(self.model, spec.trainable)
         self.trained = names
         symbols = task.symbols if any("symbols" in entry for entry in spec.start) else ()

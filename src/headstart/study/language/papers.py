@@ -81,7 +81,15 @@ OWN_UNITS = (*COUNTS, *SECONDS, *SPEEDUPS)
 AVERAGE = "average"
 """The column that is the mean over the others."""
 
-Side = str | tuple[str, str]
+
+def _arms(side: Any) -> Any:
+    pair = isinstance(side, (list, tuple)) and len(side) == 2 and all(isinstance(name, str) for name in side)
+    if side is not None and not pair and not isinstance(side, str):
+        raise ValueError("should be the name of an arm, or a list of two")
+    return tuple(side) if pair else side
+
+
+Side = Annotated[str | tuple[str, str], BeforeValidator(_arms)]
 """An arm, or two: what the first has more than the second."""
 Pair = Annotated[tuple[str, str], BeforeValidator(lambda pair: tuple(pair) if isinstance(pair, list) else pair)]
 Term = tuple[int, str, str]
