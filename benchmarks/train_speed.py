@@ -33,7 +33,7 @@ from headstart.bench.machine import devices, sentence, setting, wait_for
 from headstart.bench.pages import Table, markdown, seconds
 from headstart.bench.process import Failed, Measurement
 from headstart.errors import BadInput, nearest
-from headstart.models.counting import training_flops
+from headstart.models.counting import Learning, training_flops
 from headstart.models.model import ModelSpec, Network
 from headstart.objectives import ClassifySpec
 from headstart.runner.machine import choose_device, keep_freed_memory
@@ -294,8 +294,9 @@ def _facts(example: Example, model: Network, device: str) -> dict[str, Any]:
     """What is known without timing steps, and the machine's peak."""
     examples, signature, spec = made_up(example), example.signature, example.spec
     output, names = OBJECTIVE.output(signature), dict(model.named_parameters())
+    learning = Learning(model, names)
     flops = sum(
-        training_flops(model, spec.layer_flops(signature, output, n), names, n, spec.kernel_flops(n), example.batch)
+        training_flops(learning, spec.layer_flops(signature, output, n), n, spec.kernel_flops(n), example.batch)
         for n in examples.lengths.tolist()
     )
     return {

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from headstart.initial import trainable
-from headstart.models.counting import flop_counter, training_flops
+from headstart.models.counting import Learning, flop_counter
+from headstart.models.counting import training_flops as flops_of_training
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.sequence import Batch, Signature
@@ -61,6 +64,12 @@ def counted(model: SequenceModel, names: list[str], signature: Signature) -> flo
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(batch(signature)).sum().backward()
     return counter.get_total_flops() / 2
+
+
+def training_flops(
+    model: nn.Module, layers: Iterable[tuple[str, float]], names: Iterable[str], length: int, *more: Any
+) -> float:
+    return flops_of_training(Learning(model, list(names)), layers, length, *more)
 
 
 @pytest.mark.parametrize("expression", TRAINABLE)

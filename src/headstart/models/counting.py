@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -13,15 +14,32 @@ from headstart.models.model import SequenceModel
 from headstart.models.positions import Relative
 
 
+class Learning:
+    """What of each layer learns, looked up once for sequences of all lengths. trained: names of parameters."""
+
+    def __init__(self, network: nn.Module, trained: Collection[str]) -> None:
+        self.network, self.trained = network, frozenset(trained)
+        self.within = cache(self._within)
+        self.weights = cache(lambda name: list(_weights(network.get_submodule(name), name)))
+        self.kernels = cache(lambda name: set(_kernel_parameters(network.get_submodule(name), name)))
+
+    def _within(self, name: str) -> set[str]:
+        """Parameters that train and act within a layer."""
+        relative = isinstance(getattr(self.network, "position", None), Relative)
+        shared = {parameter for parameter in self.trained if relative and parameter.startswith("position.")}
+        own = {parameter for parameter in self.trained if parameter.startswith(f"{name}.")} - shared
+        block, _, layer = name.rpartition(".")
+        return own | shared if layer == "mixer" and self.network.get_submodule(block).takes_bias else own
+
+
 def training_flops(
-    network: nn.Module,
+    learning: Learning,
     layers: Iterable[tuple[str, float]],
-    trained: Collection[str],
     length: int,
     kernels: Mapping[str, float] | None = None,
     batch: int = 1,
 ) -> float:
-    """FLOPs of a forward and a backward pass over one sequence of `length`, where the parameters `trained` learn.
+    """FLOPs of a forward and a backward pass over one sequence of `length`, where `learning` says what learns.
 
     layers: (module, FLOPs of the forward pass), as `layer_flops` of a model's spec gives them. kernels: the part of
     these that makes a kernel, as `kernel_flops` gives it. It is spent once for the `batch` sequences of a step, and its
@@ -34,9 +52,9 @@ def training_flops(
 
     Relative positions act within mixers; the two layers of a parallel block pass gradients beside each other.
     """
-    total, below, entry = 0.0, False, False
+    total, below, entry, network = 0.0, False, False, learning.network
     for name, flops in layers:
-        own = _trained_within(network, name, trained)
+        own = learning.within(name)
         block, _, layer = name.rpartition(".")
         # What passes a gradient below this layer: of a parallel block's second layer, what the block begins with.
         beside = layer.endswith("feed_forward") and bool(network.get_submodule(block).parallel)
@@ -44,23 +62,23 @@ def training_flops(
         if layer == "norm_mixer" or beside:
             entry = passes or (beside and bool(own))
         if kernels and name in kernels:
-            learns = bool(own & set(_kernel_parameters(network.get_submodule(name), name)))
+            learns = bool(own & learning.kernels(name))
             total += (3 if learns else 1) * kernels[name] / batch
             flops -= kernels[name]
         if flops and (passes or own):
             positions = -(-length // int(getattr(network, "patch", 1))) if name.startswith("blocks.") else length
-            total += _backward(network.get_submodule(name), name, flops, positions, own, passes)
+            total += _backward(learning, name, flops, positions, passes)
         total += flops
         below = below or bool(own)
     return total
 
 
-def frozen_layers(network: nn.Module, layers: Sequence[tuple[str, float]], trained: Collection[str]) -> tuple[int, int]:
+def frozen_layers(learning: Learning, layers: Sequence[tuple[str, float]]) -> tuple[int, int]:
     """(how many of `layers`, how many blocks) no gradient enters, counted from the input, in whole blocks.
 
     One block more than there are: the last norm, too. (0, 0) where something trains below the first block, or nothing.
     """
-    first = next((name for name, _ in layers if _trained_within(network, name, trained)), "encoder")
+    first = next((name for name, _ in layers if learning.within(name)), "encoder")
     names = [name for name, _ in layers]
     if first.startswith("blocks."):
         block = int(first.split(".")[1])
@@ -74,25 +92,18 @@ def frozen_blocks(model: SequenceModel, trained: Collection[str]) -> int:
     names = ["encoder", "position", "embedding_norm"]
     for number in range(len(model.blocks)):
         names += [f"blocks.{number}.{layer}" for layer in ("norm_mixer", "mixer", "norm_feed_forward", "feed_forward")]
-    return frozen_layers(model, [(name, 0.0) for name in [*names, "norm", "head"]], trained)[1]
+    return frozen_layers(Learning(model, trained), [(name, 0.0) for name in [*names, "norm", "head"]])[1]
 
 
-def _trained_within(network: nn.Module, name: str, trained: Collection[str]) -> set[str]:
-    """Parameters that train and act within a layer."""
-    relative = isinstance(getattr(network, "position", None), Relative)
-    shared = {parameter for parameter in trained if relative and parameter.startswith("position.")}
-    own = {parameter for parameter in trained if parameter.startswith(f"{name}.")} - shared
-    block, _, layer = name.rpartition(".")
-    return own | shared if layer == "mixer" and network.get_submodule(block).takes_bias else own
-
-
-def _backward(layer: nn.Module, name: str, flops: float, length: int, trained: set[str], below: bool) -> float:
+def _backward(learning: Learning, name: str, flops: float, length: int, below: bool) -> float:
     """FLOPs of the gradients of one layer, of `flops` forward over `length` positions (of blocks: joined ones)."""
+    trained = learning.within(name)
     if name == "net":  # a person's own: of its layers only the weights are known, of which tables are not multiplied
+        layer = learning.network.get_submodule(name)
         tables = {table.weight for table in layer.modules() if isinstance(table, nn.Embedding)}
         sizes = {f"{name}.{path}": 0 if p in tables else p.numel() for path, p in layer.named_parameters()}
         return flops * (1 + sum(sizes[path] for path in trained) / max(sum(sizes.values()), 1))
-    products = {weight: 2.0 * length * size for weight, size in _weights(layer, name)}
+    products = {weight: 2.0 * length * size for weight, size in learning.weights(name)}
     last = list(products)[-1] if products and name != "encoder" else ""
     inside = bool(trained - {last, last.removesuffix("weight") + "bias"})
     # Heads pool before their layers, and closed forms leave small layers out: the layer's own number is the whole.

@@ -15,7 +15,7 @@ import torch
 
 from headstart.errors import BadInput, StackTooLarge, lacks_memory
 from headstart.initial import apply_start, trainable
-from headstart.models.counting import frozen_layers, training_flops
+from headstart.models.counting import Learning, frozen_layers, training_flops
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
 from headstart.spec import digest
@@ -109,6 +109,7 @@ class TrainedRun(StageRun):
         if resume is not None:
             self.progress.restore(*resume)
         self.stack: Stack | None = None
+        self._learning, self._unit_flops = Learning(self.model, names), dict[str, float]()
 
     def join(self, stack: Stack) -> None:
         """Take the steps in company; data that another stage of the stack has are held once."""
@@ -147,7 +148,7 @@ class TrainedRun(StageRun):
         """The splits, where the frozen layers are computed once for each unit."""
         setting, spec, signature = self.setting, self.spec, self.task.signature
         layers = spec.model.layer_flops(signature, spec.objective.output(signature), signature.length)
-        level = frozen_layers(self.model, layers, self.trained)[1]
+        level = frozen_layers(Learning(self.model, self.trained), layers)[1]
         if setting.fresh is not None or setting.total < setting.per_epoch:
             return {}
         width = getattr(spec.model, "width", 0)
@@ -210,22 +211,21 @@ class TrainedRun(StageRun):
 
         That of a training step is its share, with the whole of the forward pass.
         """
+        if of not in self._unit_flops:
+            lengths, counts = np.unique(self.task.train.lengths, return_counts=True)
+            each = [self._flops_at(length, of) for length in lengths.tolist()]
+            self._unit_flops[of] = float(np.dot(each, counts) / max(self.task.train.units, 1))
+        return self._unit_flops[of]
+
+    def _flops_at(self, length: int, of: str) -> float:
+        """`unit_flops` of a unit of this length."""
         spec, signature = self.spec, self.task.signature
-        output = spec.objective.output(signature)
-        lengths, counts = np.unique(self.task.train.lengths, return_counts=True)
-        each = []
-        for length in lengths.tolist():
-            layers = spec.model.layer_flops(signature, output, length)
-            last = frozen_layers(self.model, layers, self.trained)[0] if of == "frozen" else len(layers)
-            training = of == "training"
-            each.append(
-                training_flops(
-                    self.model, layers, self.trained, length, spec.model.kernel_flops(length), spec.optim.batch_size
-                )
-                if training
-                else sum(flops for _, flops in layers[:last])
-            )
-        return float(np.dot(each, counts) / max(self.task.train.units, 1))
+        layers = spec.model.layer_flops(signature, spec.objective.output(signature), length)
+        if of == "training":
+            kernels = spec.model.kernel_flops(length)
+            return training_flops(self._learning, layers, length, kernels, spec.optim.batch_size)
+        last = frozen_layers(self._learning, layers)[0] if of == "frozen" else len(layers)
+        return float(sum(flops for _, flops in layers[:last]))
 
     def seconds(self) -> tuple[float, float]:
         """The median of a few steps without the first ones, which are slower, and a look at validation.
