@@ -65,7 +65,7 @@ def seconds_of(words: Words) -> np.ndarray:
 
 def dated(words: Words) -> bool:
     """Whether the first cells that are not empty are dates or times, whatever their form."""
-    first = [word for word in words[:200] if word and word.strip()][:20]
+    first: list[str | None] = [word for word in words[:200] if word and word.strip()][:20]
     return bool(first) and any(np.isfinite(read(first)).all() for read in _READ)
 
 
@@ -247,7 +247,7 @@ def _without_gaps(values: np.ndarray) -> np.ndarray | None:
     there = np.isfinite(values)
     if there.all() or 10 * int(there.sum()) <= 9 * len(values):
         return values if there.all() else None
-    return np.interp(np.arange(len(values)), np.flatnonzero(there), values[there])
+    return np.asarray(np.interp(np.arange(len(values)), np.flatnonzero(there), values[there]))
 
 
 def _seconds(word: str) -> float:
