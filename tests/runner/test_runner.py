@@ -77,7 +77,7 @@ def test_a_result_says_how_it_came_about(tmp_path: Path) -> None:
     assert set(provenance["versions"]) == {"python", "headstart", "torch", "numpy", "safetensors"}
     assert (provenance["device"], provenance["threads"], provenance["precision"]) == ("cpu", 1, "float32")
     assert provenance["attempts"] == 1
-    assert finished.result["parameters"] == {"total": 11}
+    assert finished.result["parameters"]["total"] == 11
     assert finished.result == Store(tmp_path).result(planned.identity)
 
 

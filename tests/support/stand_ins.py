@@ -126,16 +126,16 @@ class FakeRun:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def finish(self) -> FakeOutcome:
-        weights = {"x": self.x, "frozen": self.frozen}
+        weights, scored = {"x": self.x, "frozen": self.frozen}, {"best": self.best, "last": self.x}
         return FakeOutcome(
             "diverged" if self.diverged else "complete",
             {**weights, "x": self.best},
             weights,
             ["frozen"] if self.spec.frozen else [],
             {"val/output": self.x},
-            {"best": {"val": {"loss": float(self.best.sum())}}},
-            {"steps": self.step},
-            {"total": 11},
+            {which: {"step": self.step, "epoch": 0.0, "val": {"loss": float(x.sum())}} for which, x in scored.items()},
+            {**dict.fromkeys(("epochs", "examples", "tokens", "flops", "seconds"), 0.0), "steps": self.step},
+            {"total": 11, "trainable": 11, "account": []},
             {"name": "loss", "greater": False},
         )
 
