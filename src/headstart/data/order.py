@@ -65,8 +65,8 @@ def seconds_of(words: Words) -> np.ndarray:
 
 def dated(words: Words) -> bool:
     """Whether the first cells that are not empty are dates or times, whatever their form."""
-    first: list[str | None] = [word for word in words[:200] if word and word.strip()][:20]
-    return bool(first) and any(np.isfinite(read(first)).all() for read in _READ)
+    first = [word for word in words[:200] if word and word.strip()][:20]
+    return bool(first) and any(np.isfinite(read([*first])).all() for read in _READ)
 
 
 @dataclass
