@@ -384,3 +384,11 @@ def test_a_second_name_for_the_same_classes_is_no_doubt(tmp_path) -> None:
     rows = [f"{'ab'[i % 2]},{i % 2},{i}.5,{i}.25,{i}.75" for i in range(12)]
     path = write(tmp_path / "f.csv", "\n".join(["label,target,t0,t1,t2", *rows]) + "\n")
     assert read(path).layout.target == "label"
+
+
+def test_lists_as_numpy_writes_them_are_numbers_and_never_text(tmp_path):
+    rows = [f'{"ab"[i % 2]};"[{", ".join(f"np.float64({v})" for v in row)}]"' for i, row in enumerate(numbers(12, 4))]
+    result = read(write(tmp_path / "f.csv", "\n".join(["label;x", *rows])))
+    assert np.allclose(result.values[:, 0], numbers(12, 4).reshape(-1))
+    rows = [f'{"ab"[i % 2]},"[{a} {b} ... {a} {b}]"' for i, (a, b) in enumerate(numbers(12, 2))]
+    assert "whoever wrote the file shortened the list" in why(write(tmp_path / "f.csv", "\n".join(["label,x", *rows])))

@@ -96,3 +96,10 @@ def test_changes_that_are_lost_in_the_spread_between_sequences_are_said() -> Non
     (text,) = [text for text in data_card(read_sequences(levels + SIGNAL)).findings if "single precision" in text]
     assert "subtract its own level from each sequence" in text
     assert not any("single precision" in text for text in data_card(read_sequences(5e6 + SIGNAL)).findings)
+
+
+def test_a_ts_file_keeps_double_precision(tmp_path: Path) -> None:
+    rows = [",".join(f"{5e6 + v:.3f}" for v in row) + f":{label}" for row, label in zip(SIGNAL, LABELS, strict=True)]
+    result = read(write(tmp_path / "f.ts", "\n".join(["@univariate true", "@classLabel true a b", "@data", *rows])))
+    np.testing.assert_allclose(result.values[:, 0], 5e6 + SIGNAL.reshape(-1), rtol=0, atol=1e-6)
+    assert not data_card(result).findings

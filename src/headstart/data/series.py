@@ -70,11 +70,13 @@ def read_tsv(lines: Lines, mistakes: Mistakes) -> Rows:
     return out
 
 
-def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: Target | None = "class") -> Rows:
+def read_ts(
+    lines: Lines, file: str, mistakes: Mistakes, target: Target | None = "class", dtype: type = np.float32
+) -> Rows:
     """Rows `1,2,?:4,5,6:label` under a header of `@` lines; `:` divides the dimensions, `?` or NaN is missing.
 
     A dimension that ends before the others is missing from there on. With `target` "number" the last field is
-    one; None: whatever the header says. What it says of dimensions, lengths and labels must be true.
+    one; None: whatever the header says. What it says of dimensions, lengths and labels must be true. dtype: of values.
     """
     out, header = Rows(), _header(lines)
     if header is None:
@@ -109,15 +111,17 @@ def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: Target | None =
             continue
         *fields, last = line.split(":") if target != "none" else [*line.split(":"), ""]
         expected = expected or len(fields)
-        values = _case(fields, expected, length, location, mistakes)
+        values = _case(fields, expected, length, location, mistakes, dtype)
         if values is not None and _labelled(out, last, known[1:], location, mistakes):
             out.values.append(values)
             out.places.append(location)
     return out
 
 
-def numbers(fields: list[str], location: str, mistakes: Mistakes, missing: tuple[str, ...]) -> np.ndarray | None:
-    """(n,) float32, NaN for the texts of `missing` and for NaN; None and a mistake where one is not a number."""
+def numbers(
+    fields: list[str], location: str, mistakes: Mistakes, missing: tuple[str, ...], dtype: type = np.float32
+) -> np.ndarray | None:
+    """(n,) of this dtype, NaN for the texts of `missing` and for NaN; None and a mistake where one is not a number."""
     try:
         values = np.array(list(map(float, fields)))
     except ValueError:
@@ -133,7 +137,7 @@ def numbers(fields: list[str], location: str, mistakes: Mistakes, missing: tuple
     if len(wrong):
         mistakes.add(location, f"value {wrong[0] + 1} is {fields[wrong[0]].strip()[:20]!r}; give numbers of up to 3e38")
         return None
-    return values.astype(np.float32)
+    return values.astype(dtype)
 
 
 def _header(lines: Lines) -> dict[str, str] | None:
@@ -160,7 +164,9 @@ def _dimensions(header: dict[str, str]) -> int:
     return int(count) if count.isdecimal() else 0
 
 
-def _case(fields: list[str], expected: int, length: int, location: str, mistakes: Mistakes) -> np.ndarray | None:
+def _case(
+    fields: list[str], expected: int, length: int, location: str, mistakes: Mistakes, dtype: type
+) -> np.ndarray | None:
     """The dimensions of one row as (L, F)."""
     if len(fields) != expected or not 0 < expected <= DIMENSIONS:
         mistakes.add(
@@ -169,7 +175,7 @@ def _case(fields: list[str], expected: int, length: int, location: str, mistakes
             "is cut short or the header is wrong",
         )
         return None
-    dimensions = [numbers(field.split(","), location, mistakes, ("?",)) for field in fields]
+    dimensions = [numbers(field.split(","), location, mistakes, ("?",), dtype) for field in fields]
     parts = [part for part in dimensions if part is not None]
     if len(parts) < len(dimensions):
         return None
@@ -179,7 +185,7 @@ def _case(fields: list[str], expected: int, length: int, location: str, mistakes
             location, f"has {longest} values, the header says {length}; the row is cut short or the header is wrong"
         )
         return None
-    out = np.full((longest, expected), np.nan, dtype=np.float32)
+    out = np.full((longest, expected), np.nan, dtype=dtype)
     for i, part in enumerate(parts):
         out[: len(part), i] = part
     if np.isnan(out).all():
@@ -213,7 +219,7 @@ def _labelled(out: Rows, text: str, known: list[str], location: str, mistakes: M
 def read_ts_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """A .ts file of the UCR and UEA archives, labelled, with numbers as targets, or with neither."""
     numbered = enumerate(text_lines(path, spec.encoding, mistakes), 1)
-    rows = read_ts(((f"{path}:{number}", line) for number, line in numbered), str(path), mistakes, None)
+    rows = read_ts(((f"{path}:{number}", line) for number, line in numbered), str(path), mistakes, None, np.float64)
     mistakes.check()
     if not len(rows):
         raise BadInput(f"{path}: has no sequence under @data; give a whole .ts file")

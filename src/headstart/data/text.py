@@ -44,6 +44,8 @@ FILE = re.compile(
     r"\S.{0,300}\.(csv|tsv|txt|dat|wav|mp3|flac|ogg|png|jpe?g|tiff?|bmp|gif|npy|npz|mat|edf|hea|json|parquet)", re.I
 )
 """A name of a file that may hold a sequence."""
+_SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
+"""A number as numpy writes it inside of a list of Python's."""
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -311,7 +313,10 @@ def looks_like_list(words: Iterable[str | None], most: int = 50) -> bool:
             continue
         parts = list_parts(word[:2_000])[:-1] if len(word) > 2_000 else list_parts(word)
         known = sum(is_number(part) or part.lower() in ("nan", "") for part in parts)
-        good += len(parts) > 1 and known >= 0.9 * len(parts)
+        cut_short = "..." in parts and word.strip().startswith(
+            "["
+        )  # as numpy writes long arrays: told where it is read
+        good += len(parts) > 1 and (known >= 0.9 * len(parts) or (cut_short and known == len(parts) - 1))
         seen += 1
         if seen == most:
             break
@@ -332,7 +337,7 @@ def is_number(text: str, decimal: str = ".") -> bool:
 
 def list_parts(text: str) -> list[str]:
     """The members of a list that was written into a cell; two separators side by side hold a missing one."""
-    plain = text.strip().strip("[]()")
+    plain = _SCALAR.sub(r"\1", text).strip().strip("[]()")
     for separator in (",", ";", "|"):
         if separator in plain:
             return [part.strip() for part in plain.split(separator)]
