@@ -152,14 +152,14 @@ def test_a_state_that_cannot_be_read_just_now_stays(tmp_path: Path, monkeypatch:
     state = folder / "state-2.safetensors"
     (folder / "result.json").unlink()
     state.write_bytes((folder / "best.safetensors").read_bytes())
-    read = Path.read_bytes
+    opened = store_files.opened
 
-    def failing(path: Path) -> bytes:
+    def failing(path: Path, **more: Any) -> Any:
         if path == state:
             raise OSError(errno.EIO, "Input/output error", str(path))
-        return read(path)
+        return opened(path, **more)
 
-    monkeypatch.setattr(Path, "read_bytes", failing)
+    monkeypatch.setattr(store_files, "opened", failing)
     events = list(perform(study.plan.stages.values(), study.store, Runtime(study.data)))
     (failed,) = [e for e in events if isinstance(e, Failed)]
     assert "Input/output error" in failed.message

@@ -51,7 +51,7 @@ STAGE_FORM: Form = {
     "name?": TEXT,
     "spec?": {
         **{key: {"kind?": TEXT} for key in ("task?", "model?", "checkpoint?")},
-        "optim?": {"lr?": NUMBER},
+        "optim?": {"lr?": LARGE},
         "seed?": WHOLE,
     },
     "parent?": (NAME, None),
@@ -62,7 +62,8 @@ STAGE_FORM: Form = {
 }
 RECORD_FORM: Form = {
     "step": COUNT,
-    **dict.fromkeys(("epoch?", "examples?", "tokens?", "rate?", "seconds?"), (NUMBER, None)),
+    **dict.fromkeys(("epoch?", "examples?", "tokens?", "seconds?"), (NUMBER, None)),
+    "rate?": (LARGE, None),
     "train?": METRICS,
     "val?": METRICS,
 }
