@@ -185,7 +185,7 @@ def _case(
             location, f"has {longest} values, the header says {length}; the row is cut short or the header is wrong"
         )
         return None
-    out = np.full((longest, expected), np.nan, dtype=dtype)
+    out: np.ndarray = np.full((longest, expected), np.nan, dtype=dtype)
     for i, part in enumerate(parts):
         out[: len(part), i] = part
     if np.isnan(out).all():
