@@ -98,20 +98,24 @@ class Study:
         """The study and its runs: with twins that say something of their own, and with the plugins that it requires."""
         source = with_kinds(source) if isinstance(source, Mapping) else str(source)
         words = [word_with_kinds(word) for word in self.overrides]
-        plain = own = None
+        twins, own = set[str](), None
         if self.mixer is not None:
             kind = load_class(self.mixer, "--mixer", "mixer")
             cls = MIXERS[kind].load()
             inside = {name for name, able in (("rotary", cls.rotary), ("relative", cls.takes_bias)) if able}
-            own = functools.partial(with_mixer, kind=kind, inside=inside)
-            plain = read_study(source, scale=scale, data=self.data)
+
+            def own(table: Mapping[str, Any]) -> Mapping[str, Any]:
+                twinned = with_mixer(table, kind, inside)
+                twins.update(twinned["arms"].keys() - table.get("arms", {}).keys())
+                return twinned
+
         spec = read_study(source, words, scale=scale, data=self.data, change=own)
         try:
             plan = make_plan(spec, self.data, absent=absent)
         except BadInput as error:
             raise BadInput(as_given(str(error), source, words)) from None
-        if plain is not None:
-            reasons = idle_twins(plan, spec.arms.keys() - plain.arms.keys())
+        if twins & spec.arms.keys():
+            reasons = idle_twins(plan, twins & spec.arms.keys())
             self.notes = [f"the arm {name!r} is left out: {reason}" for name, reason in reasons.items()]
             if reasons:
                 plan = make_plan(without_arms(spec, reasons), self.data, absent=absent)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from headstart.errors import BadInput
+from headstart.models.model import ModelSpec
 from headstart.spec import merge
 from headstart.stage import identity
 from headstart.study.language.files import as_given, built_in_studies
@@ -251,6 +252,37 @@ def test_overrides_that_cannot_be_read_are_refused() -> None:
     assert "override: arms: no 'scrath'; did you mean 'scratch'?" in why("arms=['scrath']")
 
 
+def test_an_override_is_laid_over_the_file_before_it_is_checked_but_hides_no_other_mistake() -> None:
+    broken = {"axes": {"seed": [1, 1]}}
+    assert why(**broken) == "axes.seed: [1, 1] holds a value twice"
+    assert why("model.width=8", **broken) == "axes.seed: [1, 1] holds a value twice"
+    assert why("optim.lr=1e-3", **broken) == "axes.seed: [1, 1] holds a value twice", "that of the file comes first"
+    assert {cell.seed for cell in plan("seed=[4]", **broken).cells} == {4}
+    assert "report.average.columns: no 'q'; there are: a, b" in why("report.average.columns=['q']")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"axes": {"seed": 3}}, "axes.seed: 3 should be a list"),
+        ({"report": {"choose": "seed"}}, "report.choose: 'seed' should be a list"),
+        ({"stood_in": 3}, "stood_in: 3 should be a table of settings"),
+        ({"arms": {"scratch": {"model": 3}}}, "arms.scratch.model: 3 should be a table of settings"),
+        ({"arms": {"scratch": {"finetune": {"model": 3}}}}, "arms.scratch.finetune.model: 3 should be a table of set"),
+    ],
+)
+def test_what_an_override_goes_through_has_the_right_shape(changes: dict[str, Any], message: str) -> None:
+    for words in ([], ["seed=4"], ["columns=['a']"], ["model.width=8"]):
+        assert message in why(*words, **changes)
+
+
+def test_a_spec_in_a_table_of_python_takes_overrides_as_a_table_does() -> None:
+    spec = {"arms": {"scratch": {"model": ModelSpec(width=8)}}}
+    table = {"arms": {"scratch": {"model": ModelSpec(width=8).model_dump()}}}
+    for words in ([], ["model.blocks=1"]):
+        assert [*plan(*words, **spec).stages] == [*plan(*words, **table).stages]
+
+
 def test_a_file_names_itself_in_its_errors(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("name = ")
@@ -342,6 +374,7 @@ def test_a_table_can_be_an_axis() -> None:
         ([], {"arms": {"\x1b[31mred": {}}}, "is not a name that can be printed"),
         ([], {"stages": {"report": {}}}, "a stage cannot be named like a key of a study"),
         (["model=5"], {}, "finetune.model: 5 should be a table"),
+        (["model=5", "model.width=8"], {}, "override: pretrain.model: 5 should be a table of settings"),
         (["finetune.start='take(all)'"], {}, "finetune.start: 'take(all)' should be a list"),
     ],
 )

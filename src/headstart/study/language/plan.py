@@ -16,8 +16,9 @@ from headstart.spec import digest, digest_of, sorted_json
 from headstart.stage import ReadStage, StageSpec, TrainStage, identity, identity_document, read_stage, settings_of_class
 from headstart.study.language.budgets import OPEN, LacksData, Outlines
 from headstart.study.language.chosen import axes_of, chosen_axes, place_of
+from headstart.study.language.overrides import SHARED_KEYS
 from headstart.study.language.scales import VARIANTS, names_of, nested, overlay
-from headstart.study.language.spec import SHARED_KEYS, StudySpec
+from headstart.study.language.spec import StudySpec
 
 BASELINE = "baseline"
 """Name of the stages that stand beside a study's own."""

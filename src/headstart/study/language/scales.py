@@ -37,12 +37,14 @@ def check_known(name: Any, known: Iterable[str], location: str) -> None:
 
 def check_written(table: Mapping[str, Any]) -> None:
     """Raises: BadInput naming the place of what is not a table, or of a name that is not there."""
-    for key in ("axes", "report"):
-        checked_table(table.get(key, {}), key)
+    _check_lists(table)
+    checked_table(table.get("stood_in", {}), "stood_in")
     stages = checked_tables(table.get("stages", {}), "stages")
     for key in BUNDLES:
         for name, bundle in checked_tables(table.get(key, {}), key).items():
             check_bundle(stages, f"{key}.{name}", bundle, of=key)
+            for at, settings in {"": bundle, **{f".{stage}": bundle.get(stage, {}) for stage in stages}}.items():
+                checked_table(settings.get("model", {}), f"{key}.{name}{at}.model")
     scales = checked_tables(table.get("scales", {}), "scales")
     if not scales:
         return
@@ -56,8 +58,7 @@ def check_written(table: Mapping[str, Any]) -> None:
 
 
 def _check_scale(table: Mapping[str, Any], stages: Iterable[str], scale: Mapping[str, Any], location: str) -> None:
-    for key in ("axes", "report"):
-        checked_table(scale.get(key, {}), f"{location}.{key}")
+    _check_lists(scale, f"{location}.")
     general = {key: value for key, value in scale.items() if key not in SCALE_KEYS}
     check_bundle(stages, location, general, more=SCALE_KEYS)
     columns, arms = table.get("columns", {}), table.get("arms", {})
@@ -71,6 +72,16 @@ def _check_scale(table: Mapping[str, Any], stages: Iterable[str], scale: Mapping
         for bundle in names_of(bundles):
             checked = checked_table(bundle, f"{location}.stand_in.{name}")
             check_bundle(stages, f"{location}.stand_in.{name}", checked, of="columns")
+
+
+def _check_lists(table: Mapping[str, Any], location: str = "") -> None:
+    """Axes are lists, and so is what a report chooses: overrides go through them before the study is read."""
+    for path, values in checked_table(table.get("axes", {}), f"{location}axes").items():
+        if not isinstance(values, list):
+            raise BadInput(f"{location}axes.{path}: {values!r} should be a list")
+    choose = checked_table(table.get("report", {}), f"{location}report").get("choose")
+    if not isinstance(choose, (list, tuple, type(None))):
+        raise BadInput(f"{location}report.choose: {choose!r} should be a list")
 
 
 def check_bundle(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -11,10 +11,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from headstart.errors import BadInput, nearest
-from headstart.models.kind import model_class
 from headstart.plugins import require_plugins
-from headstart.spec import Spec, merge, read, set_path
+from headstart.spec import Spec, read
 from headstart.study.language.files import study_path, table_of
+from headstart.study.language.overrides import check_path, with_overrides
 from headstart.study.language.papers import AVERAGE, Claim, built_in_papers, check_claim
 from headstart.study.language.scales import (
     STAGE_KEYS,
@@ -25,24 +25,13 @@ from headstart.study.language.scales import (
     check_known,
     check_written,
     checked_table,
-    full_names,
-    kept,
     names_of,
-    nested,
-    overlay,
-    parse_override,
     set_by,
     with_bases,
 )
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import available
 
-SHARED_KEYS = ("task", "model", "seed")
-"""Settings that may be named without a stage: they mean the same in every stage of a chain."""
-OVERRIDES = ("arms", "columns", "report")
-"""What an override may begin with besides stages and shared settings."""
-LISTS = ("start", "mixer", "choose", "arms", "columns")
-"""Keys whose value is a list: it replaces the value and makes no axis."""
 LONGEST = 100
 """Characters of a name: a study's becomes a folder's, and each stands in tables."""
 
@@ -141,17 +130,17 @@ def read_study(
     scale: str | None = None,
     data: Path | None = None,
     at_hand: Callable[[TaskSpec], bool] | None = None,
-    change: Callable[[StudySpec], StudySpec] | None = None,
+    change: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
 ) -> StudySpec:
     """Read a study file (or built-in name, or dict), at a scale, and apply `name=value` overrides.
 
     scale: `tiny` (the default), `small` or `paper`, of a study that has scales. data: the folder of data sets; what
     is not in it is stood in for, where the scale says by what (None: nothing is). at_hand: says it instead.
-    change: of the study, before the overrides are applied, which may then name what it adds.
+    change: of the study's table, before the overrides are laid over it, which may then name what it adds.
     Raises: BadInput naming file, place, value and way out.
     """
     if isinstance(source, Mapping):
-        table, prefix, path = merge(source), "", None
+        table, prefix, path = {key: _plain(value) for key, value in source.items()}, "", None
     else:
         path = study_path(str(source))
         table, prefix = table_of(path), f"{path.name}: "
@@ -163,14 +152,30 @@ def read_study(
         written = with_bases(table, path)
         check_written(written)
         check_requires(written)
-        study = read(StudySpec, at_scale(written, scale, absent, kept_by_word))
-        _check_claims(study, written)
-        check_study(study)
-        study = apply_overrides(study if change is None else change(study), overrides)
-        check_study(study)
-        return study
+        table = at_scale(written, scale, absent, kept_by_word)
+        try:
+            laid = with_overrides(table if change is None else change(table), overrides)
+        except BadInput:
+            _checked(table, written)  # a mistake of the file comes first: the override may be right but for it
+            raise
+        return _checked(laid, written)
     except BadInput as error:
         raise BadInput("\n".join(prefix + line for line in str(error).splitlines())) from None
+
+
+def _plain(value: Any) -> Any:
+    """A table of Python with tables in place of specs: of settings that overrides reach into."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return value.model_dump() if isinstance(value, Spec) else value
+
+
+def _checked(table: Mapping[str, Any], written: Mapping[str, Any]) -> StudySpec:
+    """The study of a table. written: before a scale left any of it out."""
+    study = read(StudySpec, table)
+    _check_claims(study, written)
+    check_study(study)
+    return study
 
 
 def check_requires(table: Mapping[str, Any]) -> None:
@@ -234,7 +239,7 @@ def check_study(study: StudySpec) -> None:
     if study.report.gain and study.report.against is None:
         raise BadInput("report.gain: a gain is one over an arm; name it in 'report.against', or leave 'gain' out")
     if study.report.mark is not None:
-        check_path(study, study.report.mark.setting, "report.mark.setting")
+        check_path(study.stages, study.report.mark.setting, "report.mark.setting")
     for path in study.report.choose or ():
         check_known(path, study.axes, "report.choose")
         if path == "seed":
@@ -250,7 +255,7 @@ def _check_name(where: str, name: str) -> None:
 
 def _check_axes(study: StudySpec) -> None:
     for path, values in study.axes.items():
-        check_path(study, path, "axes")
+        check_path(study.stages, path, "axes")
         if path in study.stages:
             raise BadInput(f"axes: '{path}' is a whole stage; name one of its settings, as in '{path}.optim.lr'")
         if path.removesuffix(".seed") in study.stages:
@@ -270,118 +275,3 @@ def _check_variant(study: StudySpec, location: str, variants: Any) -> None:
     for column, bundle in (study.columns or {"": {}}).items():
         for name in names_of(variants):
             check_known(name, bundle.get(VARIANTS, {}), f"{location}: columns.{column}")
-
-
-def check_path(study: StudySpec, path: str, location: str, more: Sequence[str] = ()) -> None:
-    """A setting's full name: `STAGE.key...`, `task...`, `model...` or `seed`. more: other names that would be right."""
-    first = path.split(".")[0]
-    if first in study.stages or first in SHARED_KEYS:
-        return
-    if first in STAGE_KEYS:
-        full = " or ".join(f"'{name}.{path}'" for name in study.stages)
-        raise BadInput(f"{location}: '{path}' names no stage; write {full}")
-    raise BadInput(f"{location}: '{path}': {nearest(first, [*study.stages, *SHARED_KEYS, *more])}")
-
-
-def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
-    """`name=value` words win over all: a list makes or replaces an axis, a value fixes one setting everywhere.
-
-    `arms=[...]` and `columns=[...]` keep those named; `arms.NAME.key=value` and `columns.NAME.key=value` fix a setting
-    of one of them. Where the study names what it chooses, a new axis of `optim` joins it, any other one multiplies the
-    columns.
-    """
-    table: dict[str, Any] = study.model_dump()
-    for word in overrides:
-        path, value = parse_override(word)
-        first = path.split(".")[0]
-        if path in ("arms", "columns"):
-            table[path] = kept(table[path], value, f"override: {path}")
-            table["stood_in"] = {name: kinds for name, kinds in table["stood_in"].items() if name in table["columns"]}
-        elif first == "report":
-            set_path(table, path.split("."), value)
-        elif first in ("arms", "columns"):
-            _fix_one(study, table, path, value)
-        else:
-            check_path(study, path, "override", OVERRIDES)
-            if isinstance(value, list) and path.rsplit(".", 1)[-1] not in LISTS:
-                _replace_axes(table, path, value)
-                _new_axis(table, path, value)
-            else:
-                _replace_axes(table, path, [value])
-                table["axes"].pop(path, None)
-                table["report"]["choose"] = _without(table["report"]["choose"], path)
-                _fix(table["stages"], table["arms"].values(), path, value)
-    return read(StudySpec, table)
-
-
-def _replace_axes(table: dict[str, Any], path: str, values: list[Any]) -> None:
-    """Drop the other axes that these values win over. Raises: BadInput where they win over a part of one."""
-    stages = table["stages"]
-    for axis, own in list(table["axes"].items()):
-        if axis == path:
-            continue
-        hit = set_by(stages, path, values, axis)
-        if len(hit) == len(full_names(stages, axis)):
-            del table["axes"][axis]
-            table["report"]["choose"] = _without(table["report"]["choose"], axis)
-        elif hit or set_by(stages, axis, own, path):
-            raise BadInput(f"override: '{path}' is a part of what the axis '{axis}' sets; override '{axis}' itself")
-
-
-def _new_axis(table: dict[str, Any], path: str, values: list[Any]) -> None:
-    choose = table["report"]["choose"]
-    if path not in table["axes"] and choose is not None and ".optim." in f".{path}":
-        table["report"]["choose"] = (*choose, path)
-    table["axes"][path] = values
-
-
-def _without(names: Any, path: str) -> Any:
-    return None if names is None else tuple(n for n in names if n != path)
-
-
-def _fix_one(study: StudySpec, table: dict[str, Any], path: str, value: Any) -> None:
-    """Set one value in the arm or column that the path `arms.NAME.key` or `columns.NAME.key` names.
-
-    Names may have dots. Raises: BadInput where an axis, or for a column an arm, would win over the value.
-    """
-    kind, _, rest = path.partition(".")
-    bundles = table[kind]
-    name = max((bundle for bundle in bundles if rest.startswith(f"{bundle}.")), key=len, default=rest.split(".")[0])
-    check_known(name, bundles, f"override: {kind}")
-    setting = rest.removeprefix(f"{name}.")
-    if setting == name:
-        raise BadInput(f"override: {path}: name a setting, as in {kind}.{name}.model.width=64")
-    check_path(study, setting, f"override: {kind}.{name}")
-    if isinstance(value, list) and setting.rsplit(".", 1)[-1] not in LISTS:
-        raise BadInput(f"override: {path}: an axis is one of all {kind}; give one value, or write {setting}={value}")
-    for axis, values in table["axes"].items():
-        if set_by(table["stages"], axis, values, setting) or set_by(table["stages"], setting, [value], axis):
-            raise BadInput(f"override: {path}: the axis '{axis}' sets it in every arm; override '{axis}' instead")
-    for arm, settings in table["arms"].items() if kind == "columns" else ():
-        if any(set_by(table["stages"], key, [own], setting) for key, own in settings.items()):
-            raise BadInput(f"override: {path}: arm {arm!r} sets it and wins; override arms.{arm}.{setting} instead")
-    _fix(table["stages"], [bundles[name]], setting, value, f"{kind}.{name}.")
-
-
-def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value: Any, bundle: str = "") -> None:
-    """Set one value in arms, the strongest of the bundles, so that it wins over all. bundle: the beginning of an
-    override of one arm or column, for messages.
-
-    A setting of models is for the arms whose kind of model has it, as an axis over it is.
-    """
-    known: set[str] = set()
-    fits = False
-    for arm in arms:
-        for name in full_names(stages, path):
-            stage, _, rest = name.partition(".")
-            if not rest and not isinstance(value, Mapping):
-                raise BadInput(f"override: {bundle}{stage}: {value!r} is not a table of settings")
-            model = overlay(arm.get("model", {}), arm.get(stage, {}).get("model", {}))
-            if rest.startswith("model.") and "kind" in model:
-                known |= model_class(model).model_fields.keys()
-                if rest.split(".")[1] not in model_class(model).model_fields:
-                    continue
-            arm[stage] = overlay(arm.get(stage, {}), nested(rest, value) if rest else value)
-            fits = True
-    if not fits:
-        raise BadInput(f"override: {bundle}{path}: {nearest(path.partition('model.')[2].split('.')[0], known)}")

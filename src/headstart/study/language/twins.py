@@ -12,7 +12,7 @@ from headstart.models.kind import DEFAULT
 from headstart.models.model import build_model
 from headstart.parameters import SelectsNothing
 from headstart.sequence import Signature
-from headstart.spec import merge, read
+from headstart.spec import merge
 from headstart.stage import StageSpec, TrainStage
 from headstart.study.language.plan import Plan
 from headstart.study.language.spec import StudySpec
@@ -21,26 +21,27 @@ LENGTH = 64
 """Positions of the model that is built to see which parts it has, where its spec names no length."""
 
 
-def with_mixer(study: StudySpec, kind: str, inside: Collection[str]) -> StudySpec:
-    """The study with a twin of each arm in which every block has this mixer.
+def with_mixer(table: Mapping[str, Any], kind: str, inside: Collection[str]) -> dict[str, Any]:
+    """The table of a study with a twin of each arm in which every block has this mixer.
 
     Arms of models that have no mixer get none. inside: which of the positions that act within mixers, rotary and
     relative ones, it can have; where a column asks for others it gets sinusoidal ones: the twin's name says so.
     """
-    table: dict[str, Any] = study.model_dump()
-    for name, bundle in study.arms.items():
-        kinds = [_model(settings).get("kind") for settings in (bundle, *(bundle.get(s, {}) for s in study.stages))]
+    stages, columns, arms = (table.get(key, {}) for key in ("stages", "columns", "arms"))
+    twins: dict[str, Any] = {}
+    for name, bundle in arms.items():
+        kinds = [_model(settings).get("kind") for settings in (bundle, *(bundle.get(stage, {}) for stage in stages))]
         if any(kind not in (None, DEFAULT) for kind in kinds):
             continue
         model: dict[str, Any] = {"mixer": {"kind": kind}}
-        asked = [_position(b) for b in [*study.columns.values(), bundle, *study.stages.values()]]
+        asked = [_position(b) for b in [*columns.values(), bundle, *stages.values()]]
         other = not {"rotary", "relative"} & set(asked) <= set(inside)
         if other:
             model["position"] = {"kind": "sinusoidal"}
         twin = f"{name} with {kind}" + (", sinusoidal" if other else "")
-        stages = {stage: merge(bundle.get(stage, {}), {"model": model}) for stage in study.stages}
-        table["arms"][twin] = {**merge(bundle), **stages}
-    return read(StudySpec, table)
+        inner = {stage: merge(bundle.get(stage, {}), {"model": model}) for stage in stages}
+        twins[twin] = {**merge(bundle), **inner}
+    return {**table, "arms": {**arms, **twins}}
 
 
 def _model(settings: Mapping[str, Any]) -> Mapping[str, Any]:
