@@ -62,7 +62,7 @@ def test_sentinels_are_said_in_channels_and_in_the_target(tmp_path: Path, mark: 
     name = f"{mark:g}"
     text = said(table(tmp_path / "f.csv", target.tolist(), values), target="label")
     assert f"channel 't' holds {name} (2 values), far from all others" in text
-    assert f"the target {name} (1 rows), far from all others" in text
+    assert f"the target {name} (1 row), far from all others" in text
     assert "far from" not in said(table(tmp_path / "f.csv", target.tolist(), values), target="label", na=(name,))
 
 

@@ -13,6 +13,7 @@ from headstart.data.doubts import doubts
 from headstart.data.layout import SOUNDS
 from headstart.data.sequences import Sequences, target_doubt
 from headstart.data.text import printable
+from headstart.text import many
 
 MOST = 20
 """Classes and channels that are listed."""
@@ -234,7 +235,7 @@ def _of_channels(facts: dict[str, Any]) -> list[str]:
                 "matter, subtract its own level from each sequence"
             )
     if facts["constant positions"] and not still:
-        out.append(f"at {facts['constant positions']:,} positions every sequence has the same value")
+        out.append(f"at {many(facts['constant positions'], 'position')} every sequence has the same value")
     return out
 
 

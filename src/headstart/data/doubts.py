@@ -13,7 +13,7 @@ from headstart.data.sequences import Sequences, shared_with_neighbours
 from headstart.data.splits import about_neighbours
 from headstart.data.table import Words
 from headstart.data.text import number_name, printable
-from headstart.text import first_few
+from headstart.text import first_few, many
 
 # fmt: off
 MISSING = frozenset((
@@ -52,8 +52,8 @@ def lost_labels(words: Words, na: Collection[str]) -> list[str]:
     if not nans:
         return []
     return [
-        f"the label {nans[0]!r} of {len(nans):,} rows is taken for a missing one; where it is a class, give it another "
-        "name"
+        f"the label {nans[0]!r} of {many(len(nans), 'row')} is taken for a missing one; where it is a class, give it "
+        "another name"
     ]
 
 
@@ -67,7 +67,7 @@ def target_doubts(numbers: np.ndarray) -> Iterator[str]:
         return
     ends = sentinels(x)
     for value, count in ends.items():
-        yield f"the target {_sentinel(value, count, 'rows')}"
+        yield f"the target {_sentinel(value, count, 'row')}"
     x = x[~np.isin(x, list(ends))]
     for value, rest in (_end(x, x.min()), _end(x, x.max())):
         if len(rest) > FAR and np.ptp(rest) > 0 and _apart(value, rest) > FAR * np.ptp(rest):
@@ -80,14 +80,14 @@ def target_doubts(numbers: np.ndarray) -> Iterator[str]:
 def value_doubt(name: str, values: np.ndarray) -> Iterator[str]:
     """Sentinels among the values (n,) of a channel."""
     for value, count in sentinels(values).items():
-        yield f"channel {_short(name)!r} holds {_sentinel(value, count, 'values')}"
+        yield f"channel {_short(name)!r} holds {_sentinel(value, count, 'value')}"
 
 
 def _sentinel(value: float, count: int, of: str) -> str:
     text = number_name(float(f"{value:.7g}"))
     return (
-        f"{text} ({count:,} {of}), far from all others, as programs write what is missing; where that is so, give --na "
-        f"{text} (na in Python)"
+        f"{text} ({many(count, of)}), far from all others, as programs write what is missing; where that is so, give "
+        f"--na {text} (na in Python)"
     )
 
 
