@@ -475,7 +475,7 @@ def test_the_same_seeds_of_two_machines_are_refused_when_joined_and_compared_sid
     (scratch,) = [
         line for line in done.stdout.splitlines() if line.split()[:2] == ["scratch", "digits"] and "±" in line
     ]
-    assert "+0.250 [0.250, 0.250], detectable 0.000" in scratch
+    assert "+0.250 on 2 of 2" in scratch
 
 
 def test_a_dry_run_shows_stages_and_cost_and_trains_nothing(tmp_path: Path) -> None:
