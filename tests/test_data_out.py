@@ -127,6 +127,7 @@ def test_json_has_errors_of_both_splits_sweep_points_and_stages_by_name_and_seed
         assert set(stages.values()) <= set(pretrained["stages"])
 
 
+@pytest.mark.slow
 def test_a_dash_prints_json_alone(bound: Study, capsys: pytest.CaptureFixture[str]) -> None:
     report_study(bound, Outputs(json="-"))
     output = capsys.readouterr()
@@ -134,6 +135,7 @@ def test_a_dash_prints_json_alone(bound: Study, capsys: pytest.CaptureFixture[st
     assert "self_pretrained" in output.err
 
 
+@pytest.mark.slow
 def test_what_is_cut_off_while_the_table_is_printed_has_been_written_before(
     bound: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

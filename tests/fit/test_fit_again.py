@@ -140,6 +140,7 @@ def by_hand(spec: StageSpec, task: Task, parent: dict[str, torch.Tensor] | None 
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", [False, True], ids=["classes", "numbers"])
 def test_a_network_is_served_with_the_bits_of_one_trained_by_hand_on_train_and_validation(
     numbers: bool, tmp_path: Path
@@ -193,6 +194,7 @@ def test_a_network_is_served_with_the_bits_of_one_trained_by_hand_on_train_and_v
     assert np.array_equal(answer, outcome.served.predict(read_sequences(waves(4))))
 
 
+@pytest.mark.slow
 def test_a_self_pretrained_network_starts_from_the_pretraining_of_the_run_that_was_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_self_pretrained_network_starts_from_the_pretraining_of_the_run_that_w
     assert all(torch.equal(served.state_dict()[name], last[name]) for name in last)
 
 
+@pytest.mark.slow
 def test_both_models_of_an_ensemble_are_fitted_again_and_named_in_its_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

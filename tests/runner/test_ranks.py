@@ -185,6 +185,7 @@ RAISING = OBJECTIVE.replace("import headstart\n", "import os\nimport headstart\n
 )
 
 
+@pytest.mark.slow
 def test_a_rank_that_raises_gives_its_message_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(RAISING)

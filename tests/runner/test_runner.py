@@ -321,6 +321,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_the_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SPIN, str(Path(__file__).parents[1]), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:

@@ -203,6 +203,7 @@ class Small(stacks.Stack):
         super()._advance()
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_with_a_stack_leaves_its_stages_to_be_done_alone(tmp_path: Path) -> None:
     engine = replace(ENGINE, stack_key=fake_key, stack=FakeStack)
     store = Store(tmp_path / "runs")
@@ -327,6 +328,7 @@ for event in perform(sweep(), Store(sys.argv[3]), runtime):
 """
 
 
+@pytest.mark.slow
 def test_a_stack_whose_process_is_killed_goes_on_with_another_number_of_models(tmp_path: Path, alone: Store) -> None:
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-c", DRIVER, str(tests), str(Path(__file__).parent), str(tmp_path)]

@@ -66,6 +66,7 @@ def write(file: Path, members: dict[str, bytes], manifest: dict[str, Any] | None
     return file
 
 
+@pytest.mark.slow
 def test_a_store_comes_out_as_it_went_in(study: headstart.Study, packed: Path, tmp_path: Path, capsys: Output) -> None:
     other = Store(tmp_path / "other")
     assert command("store", "unpack", packed, "--store", other.root) == 0

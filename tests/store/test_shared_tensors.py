@@ -261,6 +261,7 @@ def _finish_in_a_process(root: str, number: int, barrier: Any) -> None:
         finish(Store(root), 100 * number + backbone, float(backbone))
 
 
+@pytest.mark.slow
 def test_processes_that_write_the_same_content_at_once_both_hold_it(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(2)
@@ -292,6 +293,7 @@ def test_a_result_of_an_older_store_is_read_and_a_newer_format_is_refused(tmp_pa
         store.result(name(1))
 
 
+@pytest.mark.slow
 def test_a_table_of_forty_frozen_stages_takes_little_more_than_its_distinct_backbones(tmp_path: Path) -> None:
     class Planned:
         def __init__(self, spec: StageSpec) -> None:
