@@ -51,9 +51,10 @@ from sklearn.model_selection import StratifiedKFold
 import headstart
 from headstart.baselines.measures import fit_temperature, softmax
 from headstart.fit import defaults
-from headstart.fit.budget import Amount, whole_amount
+from headstart.fit.budget import whole_amount
 from headstart.fit.choice import best_of, winner
 from headstart.fit.defaults import FEW_ROWS, FOLDS
+from headstart.fit.known import Amount
 from headstart.fit.perform import Fit, fit_sequences
 from headstart.fit.plan import study_table, with_places
 from headstart.fit.settings import FitSettings

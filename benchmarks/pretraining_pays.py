@@ -31,7 +31,7 @@ from own_results import NUMBERS
 from sklearn.linear_model import LogisticRegression
 
 from headstart.fit import defaults
-from headstart.fit.budget import EVALUATIONS
+from headstart.fit.known import EVALUATIONS
 from headstart.report.figures.style import across, canvas, legend_of, png
 from headstart.report.tables.model import text_table, to_markdown
 from headstart.report.tables.scores import differences

@@ -16,15 +16,15 @@ VIT: dict[str, Any] = {"model_type": "vit", "hidden_size": 8, "num_hidden_layers
 VIT |= {"intermediate_size": 12}
 
 
-@pytest.mark.parametrize("name", ["backbone", "backbone_tuned"])
-def test_positions_of_a_vit_are_new_and_learned(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tuned", [False, True])
+def test_positions_of_a_vit_are_new_and_learned(tuned: bool, tmp_path: Path) -> None:
     backbone = find_backbone(str(saved(tmp_path / "vit", VIT)), "numbers")
     assert isinstance(backbone, Backbone)
-    arm = backbone.arm(name, {"steps": 10})
+    arm = backbone.arm("backbone", {"steps": 10}, tuned=tuned)
     assert arm["model"]["position"] == {"kind": "learned"}
     assert arm["finetune"]["start"] == ["take(backbone)"]
     assert "position" in arm["finetune"]["trainable"]
-    assert "new positions" in backbone.text(name)
+    assert "new positions" in backbone.text(tuned=tuned)
 
 
 def test_a_fit_of_a_vit_sees_the_order_of_a_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

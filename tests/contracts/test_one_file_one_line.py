@@ -1,8 +1,9 @@
-"""A mixer, a task, a kind of model and an objective are one file and one line of a table each, and nothing else."""
+"""A mixer, a task, a kind of model, an objective and an arm of a fit are one file and one line of a table each, and nothing else."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ from headstart.analysis.stages import first_batch, opened
 from headstart.analysis.weights import kernels
 from headstart.api import Study
 from headstart.cli import app
+from headstart.fit.arms import ARMS
+from headstart.fit.perform import fit_sequences
+from headstart.fit.settings import FitSettings
 from headstart.models import MODELS
 from headstart.models.contract import CHECKS, check_mixer
 from headstart.models.exporting import exportable_network
@@ -213,3 +217,46 @@ def test_a_new_kind_is_listed_and_shown() -> None:
         answer = runner.invoke(app, words)
         assert answer.exit_code == 0, answer.output
         assert part in answer.output
+
+
+ARM = '''
+from headstart.fit.arms.arm import Arm
+
+
+class Wide(Arm):
+    """The network from random weights, wider."""
+
+    names = ("wide",)
+    servable = True
+    helps = {"wide": "width"}
+
+    def tables(self, frame):
+        return {"wide": {**frame.usual, "model": {**frame.model, "width": 48}}}
+
+    def seconds(self, spent):
+        return spent.training()
+
+    def lines(self, frame, networks):
+        return ["wide: " + str(next(spec.model.width for stage, spec in networks if "wide" in stage.arms))]
+
+    def texts(self, known, settings, arms):
+        return {"wide": "network, of width 48"}
+'''
+
+
+def test_a_new_arm_is_planned_trained_compared_named_and_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("wide")
+    exec(compile(ARM, "wide.py", "exec"), module.__dict__)  # noqa: S102
+    monkeypatch.setitem(ARMS, "wide", module.Wide())
+    rows = [f"{'ab'[i % 2]},{i % 7}.{i},{i % 3}.5,{(i % 2) * 9}.25" for i in range(60)]
+    (tmp_path / "rows.csv").write_text("\n".join(["label,t0,t1,t2", *rows]) + "\n")
+    asked = FitSettings(time=None, epochs=1.0, seeds=(0,), rates=(0.01,), pretrain=False, serve="wide")
+    outcome = fit_sequences(tmp_path / "rows.csv", asked, store=tmp_path / "runs")
+    assert "wide: 48" in outcome.plan
+    assert outcome.candidate("wide").text == "network, of width 48"
+    assert outcome.candidate("wide").is_network
+    assert "Whether width helped" in outcome.answer
+    assert outcome.served.config.network is not None
+    assert outcome.served.config.network.arm == outcome.serves == "wide"

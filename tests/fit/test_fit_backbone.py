@@ -19,8 +19,10 @@ from headstart.data.letters import ALPHABETS
 from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier, SequenceRegressor
 from headstart.fit import budget
+from headstart.fit.arms import check_names
 from headstart.fit.backbone import Backbone, find_backbone
 from headstart.fit.defaults import LEAST_STEPS
+from headstart.fit.known import Amount, Known
 from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
@@ -117,10 +119,10 @@ def headstart(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
-def known(backbone: Backbone | None) -> budget.Known:
+def known(backbone: Backbone | None) -> Known:
     signature = Signature("tokens", 25, 100, 100, "class", classes=2)
     lengths = np.full(300, 100)
-    return budget.Known({}, "protein", signature, 300, 300, 60, 40, lengths, (), Path("data"), backbone=backbone)
+    return Known({}, "protein", signature, 300, 300, 60, 40, lengths, (), Path("data"), backbone=backbone)
 
 
 def test_proteins_meet_the_letter_vectors_of_the_checkpoint_and_are_served_without_it(
@@ -241,7 +243,7 @@ def test_half_of_the_time_at_most_is_the_frozen_arms_and_the_second_arm_has_what
     seconds |= {"backbone": StepTime(0.1, 0.01), "backbone_tuned": StepTime(0.2, 0.02)}
     whole = budget.whole_amount(data, settings)
 
-    def cost(amount: budget.Amount) -> float:
+    def cost(amount: Amount) -> float:
         return budget.cost_of(data, settings, amount, seconds)
 
     assert budget.scaled_with_backbone(whole, 1e9, cost, settings) == whole
@@ -269,5 +271,5 @@ def test_half_of_the_time_at_most_is_the_frozen_arms_and_the_second_arm_has_what
 
 def test_names_of_its_arms_are_taken_and_its_place_decides_no_plan() -> None:
     with pytest.raises(BadInput, match="plugin: a fit has an arm 'backbone' of its own"):
-        FitSettings(models=("backbone",))
+        check_names(FitSettings(models=("backbone",)))
     assert FitSettings(backbone="a").document() == FitSettings(backbone="b").document()

@@ -12,6 +12,8 @@ from headstart.errors import BadInput
 from headstart.fit import budget, defaults, perform, plan
 from headstart.fit.again import reserved
 from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, model_table, shape_of
+from headstart.fit.known import Amount, Known
+from headstart.fit.known import looks as known_looks
 from headstart.fit.perform import Fit
 from headstart.fit.settings import FitPlan, FitSettings
 from headstart.runner.events import StepTime
@@ -22,9 +24,9 @@ from headstart.study.language.spec import read_study
 SIGNATURE = Signature("floats", 1, 100, 100, "class", classes=3)
 
 
-def _known(labelled: int = 300, rows: int = 300, length: int = 100, kind: str = "numbers") -> budget.Known:
+def _known(labelled: int = 300, rows: int = 300, length: int = 100, kind: str = "numbers") -> Known:
     task = {"kind": "own", "file": "x.csv"}
-    return budget.Known(task, kind, SIGNATURE, labelled, rows, 60, 140, np.full(rows, length), (), Path("data"))
+    return Known(task, kind, SIGNATURE, labelled, rows, 60, 140, np.full(rows, length), (), Path("data"))
 
 
 def test_sequences_that_are_short_enough_are_read_as_they_are() -> None:
@@ -52,7 +54,7 @@ def test_one_sequence_a_thousand_times_longer_than_the_rest_decides_nothing() ->
 
 def test_networks_of_long_texts_join_tokens_and_the_plan_says_so() -> None:
     known = replace(_known(kind="text"), signature=replace(SIGNATURE, input="tokens"), lengths=np.arange(5_001))
-    shape, amount = shape_of("text", known.lengths), budget.Amount(defaults.ONE_RATE, 10, 10)
+    shape, amount = shape_of("text", known.lengths), Amount(defaults.ONE_RATE, 10, 10)
     table = plan.study_table(known, shape, FitSettings(), amount)
     for name in ("scratch", "self_pretrained"):
         assert table["arms"][name]["task"] == {"longest": 4_096}
@@ -278,7 +280,10 @@ def test_a_network_for_symbols_that_a_person_asked_for_is_trained_in_any_time(as
 
 def test_a_plan_without_a_network_is_no_plan_where_one_is_asked_for(tmp_path) -> None:
     settings = FitSettings(time=60.0)
-    for study, again in (({"arms": {"kernels": {}}}, False), ({"arms": {"scratch": {}}}, True)):
+    for study, again in (
+        ({"arms": {"kernels": {"model": {"kind": "kernels"}}}}, False),
+        ({"arms": {"scratch": {}}}, True),
+    ):
         FitPlan(made_for="abc", study=study, seconds=3.0, texts=("a",)).save(tmp_path, settings)
         assert FitPlan.load(tmp_path, "abc", settings) is not None
         assert (FitPlan.load(tmp_path, "abc", replace(settings, serve="network")) is not None) == again
@@ -401,7 +406,7 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
 
 def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
     seconds = {"finetune": StepTime(0.01, 0.001), "pretrain": StepTime(0.02, 0.002)}
-    amount = budget.Amount((1e-3,), 100, 200)
+    amount = Amount((1e-3,), 100, 200)
     settings = FitSettings()
     few, many = (budget.cost_of(replace(_known(), test=n), settings, amount, seconds) for n in (100, 10_100))
     # 10,000 more at two weights, for two arms of three seeds, and for the network that is trained again: self-pretraining
@@ -415,8 +420,8 @@ def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
 def test_a_training_looks_at_validation_as_often_as_it_pays(steps: int, val: int, looks: int) -> None:
     """Batches of 16: 50 steps have seen 800 sequences, as many as eight looks at 100 and two at 400."""
     known = replace(_known(), val=val)
-    assert budget.looks(known, steps) == looks
-    study = plan.study_table(known, Shape(), FitSettings(), budget.Amount((1e-3,), steps, 2 * steps))
+    assert known_looks(known, steps) == looks
+    study = plan.study_table(known, Shape(), FitSettings(), Amount((1e-3,), steps, 2 * steps))
     budgets = [study["stages"][name]["budget"] for name in ("pretrain", "finetune")]
     assert budgets[1] == {"steps": steps, "evaluate_every": max(1, steps / looks), "scored": "held_out"}
     assert (budgets[0]["steps"], budgets[0]["scored"]) == (2 * steps, "val")
@@ -438,12 +443,12 @@ def test_few_steps_for_symbols_are_not_enough_and_come_after_a_second_rate() -> 
 
 def test_few_sequences_are_seen_more_often() -> None:
     known = _known(labelled=20, rows=20)
-    assert budget.whole_amount(known, FitSettings()) == budget.Amount((1e-3, 3e-3), 600, 1_000, second=True)
+    assert budget.whole_amount(known, FitSettings()) == Amount((1e-3, 3e-3), 600, 1_000, second=True)
 
 
 def test_a_network_waits_for_its_own_pretraining_however_many_cores_there_are() -> None:
     seconds = {"finetune": StepTime(0.1, 0.0), "pretrain": StepTime(0.1, 0.0)}
-    amount = budget.Amount((1e-3,), 1_000, 2_000)
+    amount = Amount((1e-3,), 1_000, 2_000)
     alone, many = (budget.cost_of(_known(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
     again = 100
     assert alone == pytest.approx(3 * (2 * 100 + 200) + again, rel=1e-9)

@@ -17,9 +17,12 @@ from headstart.checkpoints.folder import read_header
 from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.estimator import SequenceRegressor
-from headstart.fit.backbone import SeriesModel, check_served, find_backbone
+from headstart.fit.arms import check_names, check_served
+from headstart.fit.backbone import SeriesModel, find_backbone
+from headstart.fit.known import Known
 from headstart.fit.occlusion import affordable
 from headstart.fit.settings import FitSettings
+from headstart.sequence import Signature
 from headstart.serve.folder import load_model
 
 FAST = ["--time", "10h", "--seeds", "1", "--workers", "0", "finetune.budget.steps=2", "pretrain.budget.steps=2"]
@@ -150,12 +153,13 @@ def test_it_is_left_out_where_its_features_take_more_than_half_of_the_time() -> 
     backbone = find_backbone("bolt", "numbers")
     assert isinstance(backbone, SeriesModel)
     slow = replace(backbone, seconds=51.0)
+    known = Known({}, "numbers", Signature("floats", 2, 9, 9, "class"), 9, 9, 9, 9, None, (), Path(), series=slow)
     assert replace(backbone, seconds=50.0).fits(100.0)
     assert not slow.fits(100.0)
     assert slow.fits(None)
     with pytest.raises(BadInput, match="serve: there is no time for 'embedding'; give more --time"):
-        check_served(FitSettings(backbone="bolt", time=100.0, serve="embedding"), None, slow)
-    text = slow.texts(2, classes=True, fits=False)[1]
+        check_served(FitSettings(backbone="bolt", time=100.0, serve="embedding"), known)
+    text = slow.texts("embedding", 2, classes=True, fits=False)[1]
     assert text.endswith("is left out: to compute them takes some 51 s, more than half of the time")
     with pytest.raises(BadInput, match="a fit has an arm 'embedding' of its own"):
-        FitSettings(models=("embedding",))
+        check_names(FitSettings(models=("embedding",)))

@@ -28,7 +28,6 @@ def test_a_time_that_is_none_is_refused_with_the_way_out(text: str) -> None:
         ({"seeds": (1, 1)}, "each once"),
         ({"rates": (0.0,)}, "above 0"),
         ({"rates": ()}, "above 0"),
-        ({"serve": "kernel"}, "did you mean 'kernels'"),
         ({"epochs": -1.0}, "epochs: -1.0"),
         ({"time": float("nan")}, "time: nan"),
     ],

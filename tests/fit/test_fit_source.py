@@ -14,11 +14,11 @@ from headstart.baselines import FittedSpec
 from headstart.data import LayoutSpec, read_sequences
 from headstart.data.splits import dealt_in_time
 from headstart.errors import BadInput
-from headstart.fit.settings import SERVABLE, FitSettings
+from headstart.fit.arms import without_gradients
+from headstart.fit.settings import FitSettings
 from headstart.fit.source import from_memory, read_source
 from headstart.models import MODELS
 from headstart.sequence import IGNORE
-from headstart.serve.config import ENSEMBLE
 from headstart.spec import read
 from headstart.tasks.own import OwnSpec
 from headstart.verbs.data import layout_of
@@ -124,7 +124,7 @@ def test_a_mistake_in_a_file_is_reported_before_heavy_libraries_are_loaded(
 
 
 def test_every_model_without_gradients_may_be_served() -> None:
-    assert all(issubclass(MODELS[name].load(), FittedSpec) for name in SERVABLE[2:] if name != ENSEMBLE)
+    assert all(issubclass(MODELS[name].load(), FittedSpec) for name in without_gradients())
 
 
 def test_a_fit_reads_its_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from support.own_code import EXAMPLE, OUTPUTS, clean_process, copy_of, fitted_wi
 
 from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier, SequenceRegressor
+from headstart.fit.arms import check_names
 from headstart.fit.settings import FitSettings
 from headstart.models.own import OwnModel
 from headstart.plugins import load_plugins, own_networks
@@ -120,9 +121,9 @@ def test_names_and_settings_of_such_an_arm_are_checked(folder: Path) -> None:
     with pytest.raises(BadInput, match=r"override: 'arms\.scratch\.model\.width' is not a setting"):
         FitSettings(models=(kind,), overrides=("arms.scratch.model.width=4",))
     with pytest.raises(BadInput, match="serve: no 'my_con'; did you mean 'my_conv'"):
-        FitSettings(models=(kind,), serve="my_con")
+        check_names(FitSettings(models=(kind,), serve="my_con"))
     with pytest.raises(BadInput, match="plugin: a fit has an arm 'scratch' of its own"):
-        FitSettings(models=("scratch",))
+        check_names(FitSettings(models=("scratch",)))
 
 
 def test_an_estimator_fits_models_that_give_outputs_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

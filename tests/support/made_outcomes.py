@@ -11,9 +11,9 @@ import numpy as np
 from headstart.baselines.measures import scores_of, softmax
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.card import data_card
+from headstart.fit.arms import without_gradients
 from headstart.fit.occlusion import Occlusion
 from headstart.fit.outcome import Answers, Candidate, Outcome, TrainedModel
-from headstart.fit.settings import NETWORKS, SERVABLE
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import ClassifySpec, RegressSpec
@@ -27,6 +27,7 @@ from support.made_models import fit_method
 
 NASTY = ("<script>alert(1)</script>", "=1+1", "[red]x", "🙂 {{ 7*7 }} $x_1$", "a|b, \"c\" & 'd'")
 SEEDS = (0, 1, 2)
+NETWORKS = ("scratch", "self_pretrained")
 LR = "finetune.optim.lr"
 
 
@@ -222,7 +223,7 @@ def served_model(s: Sequences, labels: tuple[str, ...], patch: int, serves: str)
     network = build_model(spec, signature, Output("sequence", max(len(labels), 1)), seed=0).eval()
     plain = Signature("floats", len(channels), 64, 1, "class" if labels else "number", len(labels))
     x = Examples(s.values, s.offsets, s.codes() if labels else s.numbers().astype(np.float32), np.arange(len(s)))
-    classic = serves if serves in SERVABLE[2:] else "majority"
+    classic = serves if serves in without_gradients() else "majority"
     fitted = fit_method(classic, x, plain)
     network_config = NetworkConfig(model=spec, objective=objective, length=64 // patch, temperature=2.6, arm="scratch")
     config = ModelConfig(
@@ -230,7 +231,7 @@ def served_model(s: Sequences, labels: tuple[str, ...], patch: int, serves: str)
         preparation=known,
         network=network_config,
         classics={classic: fitted.facts},
-        serve=serves if serves in SERVABLE[2:] else "network",
+        serve=serves if serves in without_gradients() else "network",
     )
     return Served(config, network, {classic: fitted})
 

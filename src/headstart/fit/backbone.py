@@ -22,7 +22,7 @@ from headstart.checkpoints.source import absent, find_folder
 from headstart.checkpoints.spec import CheckpointSpec
 from headstart.data.layout import SOUNDS
 from headstart.errors import BadInput
-from headstart.fit.settings import BACKBONE, EMBEDDING, TUNED, FitSettings
+from headstart.fit.settings import FitSettings
 from headstart.initial import rows_of_symbols
 from headstart.sequence import Examples
 from headstart.spec import read
@@ -60,8 +60,9 @@ class Backbone:
         """Whether the checkpoint's blocks know no positions of a sequence (ViT), so that learned ones are new."""
         return bool(self.fields.model["position"]["kind"] == "none")
 
-    def arm(self, name: str, budget: Mapping[str, Any]) -> dict[str, Any]:
-        """What `BACKBONE` or `TUNED` adds to a network's arm: the checkpoint's model, its start, and what trains."""
+    def arm(self, parent: str, budget: Mapping[str, Any], *, tuned: bool = False) -> dict[str, Any]:
+        """What its arm adds to a network's: the checkpoint's model, its start, and what trains. parent: the stage that
+        reads it. tuned: norms and input layer train, too."""
         encoder: dict[str, Any] = {"masked": "zero"}
         if self.kind == "numbers":
             encoder["init"] = "orthogonal"
@@ -71,23 +72,23 @@ class Backbone:
         return {
             "model": {"kind": "sequence", "pool": "mean", "encoder": encoder, **self.fields.model, **positions},
             "finetune": {
-                "parent": BACKBONE,
+                "parent": parent,
                 "start": start,
-                "trainable": self.trainable(name),
+                "trainable": self.trainable(tuned),
                 "budget": dict(budget),
             },
         }
 
-    def trainable(self, name: str) -> str:
+    def trainable(self, tuned: bool) -> str:
         """The parts that learn."""
-        if name == TUNED:
+        if tuned:
             return "encoder+position+norm+head"
         parts = "head" if self.own_vectors else "encoder+head"
         return f"position+{parts}" if self.fresh_positions else parts
 
-    def text(self, name: str) -> str:
+    def text(self, *, tuned: bool = False) -> str:
         """An arm in words."""
-        if name == TUNED:
+        if tuned:
             learned = self.fresh_positions or self.fields.model["position"]["kind"] in ("learned", "relative")
             positions = f", {'new ' * self.fresh_positions}positions" * learned
             return f"layers of {self.name}, frozen but for their norms; input layer{positions} and head are trained too"
@@ -95,7 +96,7 @@ class Backbone:
         what = "the head is trained" if self.own_vectors else f"{new} and the head are trained"
         return f"layers of {self.name}, frozen; {what}"
 
-    def texts(self, steps: int, tuned: int) -> list[str]:
+    def texts(self) -> list[str]:
         """What was decided, in words."""
         spec, family = self.fields.spec, FAMILIES[self.fields.family]
         lines = [
@@ -109,12 +110,6 @@ class Backbone:
             unknown = f"; {words.listed([repr(symbol) for symbol in lost[:8]])}"
             unknown += f" and {len(lost) - 8} more" if len(lost) > 8 else ""
             lines.append(f"{text} of their own in {self.name}{f'{unknown} are read as unknown' if lost else ''}")
-        lines.append(f"{BACKBONE}: {self.text(BACKBONE)}, {steps:,} steps")
-        lines.append(
-            f"{TUNED}: {self.text(TUNED)}, {tuned:,} steps"
-            if tuned
-            else f"{TUNED}, with norms and input layer trained, is left out: there is no time for it"
-        )
         return lines
 
     def check(self, positions: int, vocabulary: Collection[str]) -> None:
@@ -173,7 +168,7 @@ class SeriesModel:
     @property
     def model(self) -> dict[str, Any]:
         """The model of its arm, without its place."""
-        return {"kind": EMBEDDING, "content": self.content}
+        return {"kind": EmbeddingSpec.model_fields["kind"].default, "content": self.content}
 
     def fits(self, time: float | None) -> bool:
         """Whether its features take at most half of so many seconds."""
@@ -183,18 +178,18 @@ class SeriesModel:
         """Its arm in words."""
         return f"frozen features of {self.name} with {'logistic' if classes else 'ridge'} regression"
 
-    def texts(self, channels: int, classes: bool, fits: bool) -> list[str]:
+    def texts(self, arm: str, channels: int, classes: bool, fits: bool) -> list[str]:
         """What was decided, in words."""
         size, entry = size_of(self.fields.series, channels), SERIES[self.fields.family]
         mean = ", the mean over channels" if size < self.fields.series.size * channels else ""
         lines = [
             f"checkpoint {self.name}: {entry.summary}, {words.many(self.fields.spec.blocks, 'block')}, width "
             f"{self.fields.spec.width}; content {self.content[:16]}, licence {self.licence or 'not declared'}",
-            f"{EMBEDDING}: {self.text(classes)}, {size:,} of each sequence{mean}",
+            f"{arm}: {self.text(classes)}, {size:,} of each sequence{mean}",
         ]
         if not fits:
             lines[1] = (
-                f"{EMBEDDING}: {self.text(classes)}, is left out: to compute them takes some "
+                f"{arm}: {self.text(classes)}, is left out: to compute them takes some "
                 f"{words.duration(self.seconds)}, more than half of the time"
             )
         return lines
@@ -244,13 +239,3 @@ def asked_backbone(settings: FitSettings, task: Task, kind: str) -> Backbone | S
     if isinstance(backbone, Backbone) or settings.time is None:
         return backbone
     return backbone.timed(task.train, sum(map(len, splits)))
-
-
-def check_served(settings: FitSettings, backbone: Backbone | None, series: SeriesModel | None) -> None:
-    """Raises: BadInput where an arm of a checkpoint is to be served that this one does not have."""
-    arms = {EMBEDDING: series, BACKBONE: backbone, TUNED: backbone}
-    if settings.serve in arms and arms[settings.serve] is None:
-        other = EMBEDDING if backbone is None else BACKBONE
-        raise BadInput(f"serve: {settings.serve!r} is no arm of {settings.backbone}; it has {other!r}")
-    if settings.serve == EMBEDDING and series is not None and not series.fits(settings.time):
-        raise BadInput(f"serve: there is no time for {EMBEDDING!r}; give more --time, or a smaller model")

@@ -6,71 +6,28 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from headstart.fit import defaults
-from headstart.fit.backbone import Backbone, SeriesModel
-from headstart.fit.settings import BACKBONE, STARTED, TUNED, FitSettings
-from headstart.fit.started import Start
+from headstart.fit.arms import ARMS, foreign_arms
+from headstart.fit.arms.arm import Spent
+from headstart.fit.known import Amount, Known
+from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.job import Runtime
 from headstart.runner.machine import torch_settings
-from headstart.sequence import Signature
-from headstart.study.language.costs import STEP, speed_here
+from headstart.study.language.costs import speed_here
 from headstart.study.language.estimate import measure, survey
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import StudySpec
 
-EVALUATIONS = (2, 10)
-"""Looks at validation in each training, at least and at most."""
 AFTER, REPORT = 8.0, 4.0
 """Seconds that comparing models and writing the report take, and the report alone."""
 LONG = 30.0
 """Seconds from which on a second fit is left out where the time does not suffice for it."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a plan is made from: the task's table (without `places`) and signature (patch 1), its sizes, all lengths.
-
-    labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words. backbone: a checkpoint,
-    series: or a model of series.
-    """
-
-    task: Mapping[str, Any]
-    kind: str
-    signature: Signature
-    labelled: int
-    rows: int
-    val: int
-    test: int
-    lengths: Any
-    weights: tuple[float, ...]
-    data: Path
-    places: Mapping[str, str] = field(default_factory=dict)
-    split: str = ""
-    backbone: Backbone | None = None
-    series: SeriesModel | None = None
-    start: Start | None = None
-
-
-@dataclass(frozen=True)
-class Amount:
-    """How much is trained: rates tried, steps of training and of self-pretraining, and those of a checkpoint's arms.
-
-    second: whether a second network, of another mixer, is trained for as many steps.
-    """
-
-    rates: tuple[float, ...]
-    steps: int
-    pretrain_steps: int
-    backbone_steps: int = 0
-    tuned_steps: int = 0
-    second: bool = False
 
 
 def whole_amount(known: Known, settings: FitSettings) -> Amount:
@@ -193,36 +150,11 @@ def cost_of(
     share: processes' worth of work that is done at once. A network waits for its own pretraining, however many cores
     there are.
     """
-    none = StepTime(0.0, 0.0)
-    tuned, filled = seconds.get("finetune", none), seconds.get("pretrain", none)
-    rest = known.val + known.test
-
-    def training(time: StepTime, steps: int, scored: int = rest) -> float:
-        return time.step * steps + time.unit * (looks(known, steps) * known.val + 2 * scored)
-
-    train, before = training(tuned, amount.steps), training(filled, amount.pretrain_steps, known.val)
-    own = len(settings.own_arms), len(settings.own_arms) - len(settings.models)
-    arms, pretrained = (2 + own[0], 1 + own[1]) if settings.pretrains else (1 + own[0], 0)
-    arms += amount.second
-    before = before if settings.pretrains else 0.0
-    more = 0.0
-    if known.backbone is not None and amount.backbone_steps:
-        frozen = seconds.get(BACKBONE, none)
-        # With vectors of its own nothing below the head trains: each sequence passes the layers once.
-        once = frozen.unit * (known.labelled + rest) + STEP * amount.backbone_steps
-        more += once if known.backbone.own_vectors else training(frozen, amount.backbone_steps)
-    if known.start is not None:
-        more += training(seconds.get(STARTED, tuned), amount.steps)
-    if amount.tuned_steps:
-        more += training(seconds.get(TUNED, none), amount.tuned_steps)
-    each = len(amount.rates) * (arms * train + more) + pretrained * before
-    return max(len(settings.runs) * each / share, before + train) + train
-
-
-def looks(known: Known, steps: int) -> int:
-    """How often a training of so many steps looks at validation: it scores no more sequences than it trains on."""
-    seen = steps * defaults.batch_size(known.labelled, known.rows)
-    return round(min(max(seen / max(known.val, 1), EVALUATIONS[0]), EVALUATIONS[1]))
+    spent = Spent(known, settings, amount, seconds)
+    single = sum(arm.seconds(spent) for arm in ARMS.values())
+    each = len(amount.rates) * single + sum(arm.seconds_before(spent) for arm in ARMS.values())
+    before = spent.pretraining() if settings.pretrains else 0.0
+    return max(len(settings.runs) * each / share, before + spent.training()) + spent.training()
 
 
 def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTime]:
@@ -230,7 +162,7 @@ def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTi
     costs, speed = measure(survey(make_plan(study, data)), Runtime(data, device), speed_here())
     slowest: dict[str, StepTime] = {}
     for cost in costs:
-        name = next((arm for arm in cost.planned.arms if arm in (BACKBONE, TUNED, STARTED)), cost.planned.name)
+        name = next((arm for arm in cost.planned.arms if arm in foreign_arms()), cost.planned.name)
         known = slowest.get(name, StepTime(0.0, 0.0))
         now = cost.time or StepTime(cost.seconds_at(speed)[0] / max(cost.steps, 1), speed.seconds(0, cost.unit_flops))
         slowest[name] = StepTime(max(known.step, now.step), max(known.unit, now.unit))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headstart.errors import BadInput
+from headstart.fit.arms import ranks
 from headstart.fit.outcome import Candidate
-from headstart.fit.settings import EMBEDDING, FITTED, NETWORKS
 from headstart.study.results.statistics import Difference, difference, unpaired_difference
 
-SIMPLEST = (*FITTED, EMBEDDING, *NETWORKS)
-"""Arms, the simplest first: of models with equal validation scores the first of these is taken."""
 ALIKE = 1e-6
 """Scores that differ by no more, as a share of them, are equal."""
 
@@ -50,8 +48,8 @@ def best_of(candidates: Sequence[Candidate]) -> Candidate:
     Where the time ended before a network saw every fold, it is compared on those that it saw. An ensemble is the last
     of equals, and what weights in float32 add up to is equal within 1e-6.
     """
-    ranks = {name: rank for rank, name in enumerate(SIMPLEST)}
-    order = sorted(candidates, key=lambda item: (bool(item.members), ranks.get(item.name, len(ranks))))
+    simplest = ranks()
+    order = sorted(candidates, key=lambda item: (bool(item.members), simplest.get(item.name, len(simplest))))
     best = order[0]
     for other in order[1:]:
         own, others = on_common_runs(best, other)

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headstart.fit.budget import Known
+from headstart.fit.arms import ARMS
 from headstart.fit.choice import serving, winner
 from headstart.fit.ensemble import with_ensemble
+from headstart.fit.known import Known
 from headstart.fit.outcome import Candidate, candidates_of
-from headstart.fit.settings import BACKBONE, EMBEDDING, STARTED, TUNED, FitSettings
+from headstart.fit.settings import FitSettings
 from headstart.serve.config import ENSEMBLE
 from headstart.store import Store
 from headstart.study.results.results import Results
@@ -36,9 +37,7 @@ def compared(
 
     Raises: BadInput where what was asked for was not trained to its end.
     """
-    texts = {} if known.series is None else {EMBEDDING: known.series.text(bool(facts.labels))}
-    texts |= {} if known.backbone is None else {name: known.backbone.text(name) for name in (BACKBONE, TUNED)}
-    texts |= {} if known.start is None else {STARTED: known.start.text(arms[STARTED])}
+    texts = {name: text for arm in ARMS.values() for name, text in arm.texts(known, settings, arms).items()}
     candidates = candidates_of(results, store, facts, settings.balanced, texts)
     asked = settings.serve == ENSEMBLE
     results, candidates = with_ensemble(results, candidates, np.array(known.weights), asked=asked)

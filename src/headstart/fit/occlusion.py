@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headstart.baselines.embedding import Embedding
-from headstart.fit.settings import BACKBONE, STARTED, TUNED
+from headstart.fit.arms import foreign_arms
 from headstart.models.model import ModelSpec
 from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Examples
@@ -66,7 +66,7 @@ def _affordable(served: Served, name: str) -> int:
     network, fitted = served.config.network, served.classics.get(name)
     if isinstance(features := getattr(fitted, "features", None), Embedding):
         return _few(features.encoder.flops * features.channels)
-    if name != NETWORK or network is None or network.arm not in (BACKBONE, TUNED, STARTED):
+    if name != NETWORK or network is None or network.arm not in foreign_arms():
         return MOST
     assert isinstance(network.model, ModelSpec), "arms of other weights have their blocks"
     signature = served.config.signature

@@ -12,8 +12,8 @@ import numpy as np
 from headstart.baselines.measures import fit_temperature, scores_of, softmax
 from headstart.data import LayoutSpec
 from headstart.data.card import Card
+from headstart.fit.arms import without_gradients
 from headstart.fit.occlusion import Occlusion
-from headstart.fit.settings import EMBEDDING, NETWORKS, PRETRAINED
 from headstart.plugins import plugins_of
 from headstart.runner.machine import release
 from headstart.sequence import IGNORE
@@ -30,20 +30,6 @@ ENOUGH = 100
 """Labelled test sequences from which on they alone say how wrong a model is."""
 MOST_ERRORS = 10_000
 """Errors on held-out sequences that a model folder holds: of more, so many quantiles."""
-WITHOUT_GRADIENTS = {
-    "numbers": {
-        "kernels": "random and competing convolution kernels with ridge",
-        "summary": "a linear model of summary features",
-        "majority": "shares of the classes, or the mean",
-        EMBEDDING: "frozen features of a model of series with a linear readout",
-    },
-    "tokens": {
-        "kernels": "a linear model of n-grams",
-        "summary": "a linear model of single symbols and pairs",
-        "majority": "shares of the classes, or the mean",
-    },
-}
-"""The other arms in words, by what the sequences hold."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +92,7 @@ class Candidate:
     @property
     def is_network(self) -> bool:
         """It is a neural network, not a model without gradients, nor an ensemble of both."""
-        return not self.members and self.name not in WITHOUT_GRADIENTS["numbers"]
+        return not self.members and self.name not in without_gradients()
 
     @property
     def worth(self) -> float:
@@ -165,22 +151,20 @@ class Outcome:
 
 
 def candidates_of(
-    results: Results, store: Store, facts: OwnFacts, balanced: bool = False, texts: Mapping[str, str] | None = None
+    results: Results, store: Store, facts: OwnFacts, balanced: bool, texts: Mapping[str, str]
 ) -> list[Candidate]:
     """One candidate per arm with a finished run, at the settings that validation chose.
 
-    balanced: temperatures of networks are fitted as if all classes were equally frequent. texts: further arms in words.
+    balanced: temperatures of networks are fitted as if all classes were equally frequent. texts: arms in words.
     """
     weights = weights_of(facts, balanced)
-    known = {**NETWORKS, **WITHOUT_GRADIENTS["numbers" if facts.kind == "numbers" else "tokens"], **(texts or {})}
     out = []
     for row in results.table:
         # Where all validation targets are equal R² is not a number, and nothing is chosen: the first setting stands.
         runs = row.runs or (row.points[0].runs if row.points else ())
         models = tuple(_model(run, row.arm, store, facts, weights) for run in runs if run.status == "complete")
         if models:
-            start = "self-pretrained on the sequences" if row.arm.endswith(PRETRAINED) else "from random weights"
-            out.append(Candidate(row, known.get(row.arm, f"your own model, {start}"), test_means(models), models))
+            out.append(Candidate(row, texts[row.arm], test_means(models), models))
     return out
 
 
@@ -209,7 +193,7 @@ def weights_of(facts: OwnFacts, balanced: bool) -> np.ndarray | None:
 def _model(run: Run, arm: str, store: Store, facts: OwnFacts, weights: np.ndarray | None) -> TrainedModel:
     identity = run.stages[-1][1]
     outputs = {name: tensor.numpy() for name, tensor in store.predictions(identity).items()}
-    network = arm not in WITHOUT_GRADIENTS["numbers"]
+    network = arm not in without_gradients()
     model = model_of(run.seed, identity, outputs, facts, weights, network=network)
     return replace(model, worth=worth_of(model.val, run.val))
 

@@ -20,10 +20,12 @@ from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit import plan as planning
 from headstart.fit.again import Again, planned_again, reserved, served_again
-from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone, check_served
-from headstart.fit.budget import AFTER, LONG, REPORT, Amount, Known, whole_amount
+from headstart.fit.arms import ARMS, check_served
+from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone
+from headstart.fit.budget import AFTER, LONG, REPORT, whole_amount
 from headstart.fit.compared import Compared, compared
 from headstart.fit.defaults import ONE_RATE, shape_of
+from headstart.fit.known import Amount, Known
 from headstart.fit.occlusion import affordable, looked
 from headstart.fit.outcome import Outcome, distinct, weights_of
 from headstart.fit.settings import FILES, FitPlan, FitSettings
@@ -108,16 +110,16 @@ class Fit:
                 self.waiting = (len(runs) - i) * (now - last)  # the others run beside the networks
                 break
             last = now  # the next run is taken to be as long as this one
-        series = self.known.series
-        for seed in self.settings.runs if series is not None and series.fits(self.settings.time) else ():
-            yield from self._fitted_here(seed, embedding=True)
+        table = planning.study_without_networks(self.known, self.settings, self.settings.runs[0], slow=True)
+        for seed in self.settings.runs if table["arms"] else ():
+            yield from self._fitted_here(seed, slow=True)
             if time.monotonic() - begun > limit / 2:
                 break
         self.baseline_seconds = time.monotonic() - begun
 
-    def _fitted_here(self, seed: int, *, embedding: bool = False) -> Generator[str, None, list[str]]:
+    def _fitted_here(self, seed: int, *, slow: bool = False) -> Generator[str, None, list[str]]:
         """Fit the models of one run. Yields a line as each begins, in later runs of the first alone; returns stages."""
-        table = planning.study_without_networks(self.known, self.settings, seed, embedding=embedding)
+        table = planning.study_without_networks(self.known, self.settings, seed, slow=slow)
         stages = make_plan(read_study(planning.with_places(table, self.known)), self.data).stages
         runs, more = self.settings.runs, ""
         for event in self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))):
@@ -150,7 +152,7 @@ class Fit:
         if known.backbone is not None:
             longest = shape.alone or int(known.lengths.max())
             known.backbone.check(-(-longest // shape.patch), self.task.symbols)
-        check_served(self.settings, known.backbone, known.series)
+        check_served(self.settings, known)
         if known.start is not None:
             known.start.check(known.kind, self.task.symbols)
         self._check_memory()
@@ -323,7 +325,7 @@ class Fit:
         paths = [Path(path) for path in self.source.places.values()]
         folder = os.path.commonpath([path.parent for path in paths])
         names = {str(path): path.relative_to(folder).as_posix() for path in paths}
-        used = (self.known.backbone, self.known.series, self.known.start)
+        used = [arm.weights(self.known) for arm in ARMS.values()]
         weights = {each.source: Path(each.source).name for each in used if each is not None}
         more = " --weights FOLDER, which holds the weights" if any(map(os.path.isabs, weights)) else ""
         head = f"# headstart run THIS_FILE --data FOLDER, which holds {listed([*names.values()])}{more}\n"

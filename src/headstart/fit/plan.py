@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from headstart.fit import defaults
+from headstart.fit.arms import ARMS, foreign_arms, without_gradients
+from headstart.fit.arms.arm import Frame
+from headstart.fit.arms.backbone import BACKBONE, TUNED
 from headstart.fit.budget import (
-    Amount,
-    Known,
     cost_of,
     fewest_steps,
     least_steps,
     left_out,
-    looks,
     scaled_down,
     scaled_with_backbone,
     seconds_of_one,
@@ -28,35 +25,22 @@ from headstart.fit.budget import (
     wanted_steps,
     whole_amount,
 )
-from headstart.fit.settings import (
-    BACKBONE,
-    EMBEDDING,
-    FILES,
-    FITTED,
-    LITTLE,
-    PRETRAINED,
-    SECOND,
-    STARTED,
-    TUNED,
-    FitPlan,
-    FitSettings,
-)
+from headstart.fit.known import Amount, Known
+from headstart.fit.settings import FILES, LITTLE, FitPlan, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
-from headstart.sequence import Signature
 from headstart.spec import digest
 from headstart.stage import TrainStage
 from headstart.study.language.plan import Plan, PlannedStage, make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.results.words import duration, many
-from headstart.tasks.task import patched_signature
 from headstart.text import listed
 
 SAFE = 0.7
 """Share of the time left that is planned: a few timed steps promise nothing."""
 START = 8.0
 """Seconds that worker processes need until they train, and the report until it is written."""
-SUPPOSED = {name: StepTime(0.02, 0.001) for name in ("pretrain", "finetune", BACKBONE, TUNED)}
+SUPPOSED = {name: StepTime(0.02, 0.001) for name in ("pretrain", "finetune", *foreign_arms())}
 """What steps and scores are supposed to take where there is no time left to measure it."""
 SQUEEZES = (1, 2, 4)
 """How many times fewer positions are tried where time is short."""
@@ -66,9 +50,8 @@ COLUMN = "data"
 def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings, known: Known) -> str:
     """What a plan belongs to: the data and the weights to start from by content, and the settings but the time."""
     plain = {name: value for name, value in task.items() if name not in FILES}
-    more = {} if known.backbone is None else {"backbone": known.backbone.content}
-    more |= {} if known.series is None else {EMBEDDING: known.series.content}
-    more |= {} if known.start is None else {STARTED: known.start.content}
+    read = {name: arm.weights(known) for name, arm in ARMS.items()}
+    more = {name: weights.content for name, weights in read.items() if weights is not None}
     return digest({"content": content, "task": plain, "settings": settings.document(), **more})
 
 
@@ -196,107 +179,65 @@ def _networks(plan: Plan) -> list[tuple[PlannedStage, TrainStage]]:
 
 def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
     """A plan's study with the files of today, wherever they lay when it was made."""
-    column, stages = table["columns"][COLUMN], dict(table["stages"])
-    for name, weights in ((BACKBONE, known.backbone), (STARTED, known.start)):
-        if weights is not None and name in stages:
-            stages[name] = {"checkpoint": {**stages[name]["checkpoint"], "source": weights.source}}
+    column, read = table["columns"][COLUMN], [arm.weights(known) for arm in ARMS.values()]
+    sources = {weights.content: weights.source for weights in read if weights is not None}
+
+    def placed(key: str, tables: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: {**table, key: {**table[key], "source": sources[content]}}
+            if (content := table.get(key, {}).get("content")) in sources
+            else table
+            for name, table in tables.items()
+        }
+
     columns = {COLUMN: {**column, "task": {**column["task"], **known.places}}}
-    arms = dict(table["arms"])
-    for name, arm in arms.items():
-        if known.series is not None and arm.get("model", {}).get("kind") == EMBEDDING:
-            arms[name] = {**arm, "model": {**arm["model"], "source": known.series.source}}
+    stages, arms = placed("checkpoint", table["stages"]), placed("model", table["arms"])
     return {**table, "stages": stages, "columns": columns, "arms": arms}
 
 
 def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
     """The study of the networks, as a file would hold it, but for where its data are."""
     size = defaults.batch_size(known.labelled, known.rows)
+    frame, stages, arms = Frame(known, shape, settings, amount), dict[str, Any](), dict[str, Any]()
 
     def optim(lr: float) -> dict[str, Any]:
         return {"lr": lr, "batch_size": size, "warmup_share": 0.1, "clip": 1.0, "weight_decay": 0.01}
 
-    def budget(steps: int, scored: str) -> dict[str, Any]:
-        return {"steps": steps, "evaluate_every": max(1, steps / looks(known, steps)), "scored": scored}
-
-    pretrain = {
+    for arm in ARMS.values():
+        stages = {**arm.stages(known), **stages}
+        arms |= arm.tables(frame)
+    stages["pretrain"] = {
         "objective": {"kind": "masked", "mask_rate": defaults.KINDS[known.kind].mask_rate},
         "optim": optim(defaults.PRETRAIN_RATE),
-        "budget": budget(amount.pretrain_steps, "val"),
+        "budget": frame.budget(amount.pretrain_steps, "val"),
     }
-    finetune = {
+    stages["finetune"] = {
         "objective": defaults.objective_table(known.signature, known.weights),
         "optim": optim(amount.rates[0]),
-        "budget": budget(amount.steps, "held_out"),
+        "budget": frame.budget(amount.steps),
     }
-    kind, network, alone = defaults.KINDS[known.kind], shape.task(shape.longest), shape.task(shape.alone)
-    # Said in the arms: that of a checkpoint has the norm and the input layer of its own.
-    own_model: dict[str, Any] = {"norm": kind.norm} if kind.norm != "layer" else {}
-    own_model |= {"encoder": {"patch": shape.join}} if shape.join > 1 else {}
-    usual = {**network, "model": own_model} if own_model else network
-    arms: dict[str, Any] = {"scratch": usual}
-    pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
-    if settings.pretrains:
-        arms["self_pretrained"] = {**usual, **pretrained}
-    if amount.second:
-        arms[SECOND] = {**network, "model": {"mixer": dict(kind.second), **own_model}}
-    for name, own in settings.own_arms.items():
-        arms[name] = {**alone, "model": {"kind": own}, **(pretrained if name != own else {})}
-    stages: dict[str, Any] = {"pretrain": pretrain, "finetune": finetune}
-    if known.backbone is not None:
-        stages = {BACKBONE: {"checkpoint": {"content": known.backbone.content}}, **stages}
-        for name, steps in ((BACKBONE, amount.backbone_steps), (TUNED, amount.tuned_steps)):
-            if steps:
-                arms[name] = {**alone, **known.backbone.arm(name, budget(steps, "held_out"))}
-    if known.start is not None:
-        stages = {STARTED: {"checkpoint": {"content": known.start.content}}, **stages}
-        most = shape.alone and shape.alone * known.start.fields.spec.encoder.patch
-        arms[STARTED] = {**shape.task(most), **known.start.arm(_read_signature(known, shape))}
     model = defaults.model_table(known.kind, known.labelled, known.lengths)
     return {
         "name": "fit",
         "title": "Training from scratch and from self-pretraining on the same sequences"
-        + ("" if known.backbone is None else f", beside layers of {known.backbone.name}")
-        + ("" if known.series is None else f", beside frozen features of {known.series.name}")
-        + ("" if known.start is None else f", and from the weights of {known.start.name}"),
+        + "".join(arm.title(known) for arm in ARMS.values()),
         "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
-        "arms": {**arms, **_without_gradients(known, settings), **_embedding(known, settings)},
+        "arms": arms,
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.runs)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
     }
 
 
-def _read_signature(known: Known, shape: defaults.Shape) -> Signature:
-    """Of what networks read: patches where positions are joined, of which the last may have room left."""
-    if shape.patch == 1:
-        return known.signature
-    lengths = np.minimum(known.lengths, shape.longest or sys.maxsize)
-    room = bool((lengths % shape.patch).any())
-    return replace(patched_signature(known.signature, shape.patch), missing=known.signature.missing or room)
-
-
-def _without_gradients(known: Known, settings: FitSettings) -> dict[str, Any]:
-    """The models without gradients, as arms of the study."""
-    more = known.kind, known.lengths, known.signature.width, settings.time
-    return {kind: {"model": defaults.classic_table(kind, *more)} for kind in reversed(FITTED)}
-
-
-def _embedding(known: Known, settings: FitSettings) -> dict[str, Any]:
-    """The arm of a model of series, where there is time for it."""
-    series = known.series
-    return {EMBEDDING: {"model": series.model}} if series is not None and series.fits(settings.time) else {}
-
-
-def study_without_networks(
-    known: Known, settings: FitSettings, seed: int, *, embedding: bool = False
-) -> dict[str, Any]:
-    """The arms without gradients of the same study, with one seed: the same stages as in the whole of it; or that of a
-    model of series."""
+def study_without_networks(known: Known, settings: FitSettings, seed: int, *, slow: bool = False) -> dict[str, Any]:
+    """The arms without gradients of the same study, with one seed: the same stages as in the whole of it. slow: those
+    that are fitted after the others."""
     table = study_table(known, defaults.Shape(), settings, Amount(defaults.ONE_RATE, 1, 0))
+    names = [name for arm in ARMS.values() if not arm.network and arm.slow == slow for name in arm.names]
     return {
         **table,
         "stages": {"finetune": table["stages"]["finetune"]},
-        "arms": _embedding(known, settings) if embedding else _without_gradients(known, settings),
+        "arms": {name: arm for name, arm in table["arms"].items() if name in names},
         "axes": {"seed": [seed]},
         "report": {"choose": [], "baselines": False},
     }
@@ -323,14 +264,11 @@ def _texts(
         f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.norm} norm, "
         f"{model.pool} over positions"
     )
-    both = [spec.model for stage, spec in _networks(plan) if SECOND in stage.arms]
-    if both:
-        other = " and ".join(dict.fromkeys(mixer.kind for mixer in both[0].mixers))
-        lines.append(f"a second network, from random weights, is of {other}; validation chooses between them")
-    elif whole_amount(known, settings).second:
-        lines.append(f"the time leaves too few steps for a second network, of {SECOND}")
+    frame, networks = Frame(known, shape, settings, amount, why), _networks(plan)
+    for arm in ARMS.values():
+        lines += arm.beside(frame, networks)
     lines += shape.texts(known.lengths)
-    singly = [*settings.models, *([known.backbone.name] if known.backbone is not None else [])]
+    singly = [name for arm in ARMS.values() for name in arm.singly(frame)]
     if singly and shape.alone is not None and shape.alone != shape.longest:
         lines.append(f"{listed(singly)}: no positions are joined, and the first {shape.alone:,} are read")
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
@@ -343,33 +281,8 @@ def _texts(
         f"training: {amount.steps:,} steps of {size} sequences, rates {rates}, "
         f"{many(len(settings.runs), 'seed')}; {loss}"
     )
-    for kind in settings.models:
-        several = f"{kind}{PRETRAINED}" in settings.own_arms
-        lines.append(
-            f"{kind}: a model of your own, {'from scratch and self-pretrained' if several else 'from scratch'}"
-        )
-    if settings.pretrains:
-        asked = next((spec.objective for stage, spec in _networks(plan) if stage.name == "pretrain"), None)
-        rate = getattr(asked, "mask_rate", None)
-        hidden = f"{rate:.0%} of positions masked" if rate else "each next position predicted"
-        how = f"{hidden}; {'absolute error' if known.kind == 'numbers' else 'cross-entropy'}"
-        if asked is not None and asked.source_digest:
-            how = f"the objective {asked.kind}, of your own"
-        lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, {how}")
-    lines += [why] if why else []
-    if settings.pretrains or why:
-        reason = "it was asked for" if settings.asks_to_pretrain else "the time allows it"
-        lines.append(defaults.expectation(known.labelled, known.rows, reason if settings.pretrains else ""))
-    if known.backbone is not None:
-        lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
-    if known.series is not None:
-        classes, width = known.signature.target == "class", known.signature.width
-        lines += known.series.texts(width, classes, known.series.fits(settings.time))
-    if known.start is not None:
-        begun = next(
-            spec.model for stage, spec in _networks(plan) if STARTED in stage.arms and stage.name == "finetune"
-        )
-        lines.append(known.start.line(known.start.arm(_read_signature(known, shape)), begun))
+    for arm in ARMS.values():
+        lines += arm.lines(frame, networks)
     if settings.time is not None and amount.steps < whole.steps:
         lines.append(
             f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "
@@ -390,7 +303,7 @@ def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: s
     second = whole_amount(known, settings).second
     few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more, second)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
-    table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in (*FITTED, EMBEDDING)}
+    table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in without_gradients()}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
     study = read_study(with_places(table, known), overrides)
     return stage_seconds(study, known.data, device)

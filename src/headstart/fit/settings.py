@@ -24,27 +24,6 @@ FILES = ("file", "val", "test", "unlabelled")
 """Fields of the task that name files; those after the first are settings of a fit too."""
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
-FITTED = ("majority", "summary", "kernels")
-"""Arms of models without gradients that every fit has, the simplest first."""
-SERVABLE = ("auto", "network", *FITTED, "ensemble")
-"""What may be served: the best on validation, the best network, a model without gradients by its name, or the average
-of the best network and the best of these."""
-BACKBONE, TUNED = "backbone", "backbone_tuned"
-"""Arms of a checkpoint: with a trained head, and with norms and input layer trained too. The first is its stage too."""
-EMBEDDING = "embedding"
-"""The arm of a model of series: its frozen features under a linear readout, a model without gradients."""
-SECOND = "inception"
-"""The arm of a second network, from random weights, whose mixer is another one: see `defaults.Kind.second`."""
-STARTED = "started"
-"""The arm of a network that starts from another model's weights, and the stage that reads them."""
-NETWORKS = {
-    "scratch": "network, from random weights",
-    SECOND: "network of convolutions, from random weights",
-    "self_pretrained": "network, self-pretrained on the sequences",
-}
-"""Arms that are networks of headstart, the simplest first, in words."""
-TAKEN = (*SERVABLE, *NETWORKS, BACKBONE, TUNED, EMBEDDING, STARTED)
-"""Names that an arm of a person's own model cannot have."""
 PRETRAINED = "_self_pretrained"
 """End of the name of an arm whose model, of a person's own, is self-pretrained."""
 SPLITS = ("random", "time")
@@ -65,9 +44,9 @@ class FitSettings:
     networks, chosen on validation. folds: in each run another of so many folds of train and validation is validation
     (1: the same rows in all; None: 5 below 300 labels, without a file of validation). epochs, pretrain_epochs: of
     training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best on validation),
-    `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained (None: where it is
-    worth its time, see `left_out`). val_share, test_share (0: none), split, split_seed, by_group: of the split, as task
-    `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
+    `network`, `ensemble`, or an arm that can be served. pretrain: whether a network is self-pretrained (None: where it
+    is worth its time, see `left_out`). val_share, test_share (0: none), split, split_seed, by_group: of the split, as
+    task `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
     person's own, each an arm more. backbone: a checkpoint whose frozen layers or features are an arm more, by its name
     or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from.
     """
@@ -114,13 +93,6 @@ class FitSettings:
             )
         if self.rates is not None and (not self.rates or any(not 0 < rate < math.inf for rate in self.rates)):
             raise BadInput(f"rates: {list(self.rates)} must be numbers above 0")
-        for kind in self.models:
-            if kind in TAKEN:
-                raise BadInput(f"plugin: a fit has an arm {kind!r} of its own; register the model under another name")
-        servable = (*SERVABLE, *self.own_arms, *((BACKBONE, TUNED, EMBEDDING) if self.backbone is not None else ()))
-        servable += (STARTED,) if self.start is not None else ()
-        if self.serve not in servable:
-            raise BadInput(f"serve: {nearest(self.serve, servable)}")
         for name in ("epochs", "pretrain_epochs", "time"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -156,7 +128,7 @@ class FitSettings:
     def asks_for_network(self) -> bool:
         """Whether a person asked for it: as what is served, by a setting of networks, or by an arm that is one."""
         asked = (self.rates, self.epochs, self.overrides, self.models, self.backbone, self.start, self.asks_to_pretrain)
-        return any(asked) or self.serve not in ("auto", *FITTED, EMBEDDING)
+        return any(asked) or self.serve not in ("auto", *MODELS)
 
     @property
     def leaves_mixer(self) -> bool:
@@ -225,7 +197,7 @@ class FitPlan(Spec):
             which = f" ({listed(differ)})" if differ else ""
             raise BadInput(f"{path}: was made for other data or settings{which}; {anew}")
         arms = plan.study.get("arms", {})
-        networks = "scratch" in arms or not settings.asks_for_network
+        networks = any("kind" not in arm.get("model", {}) for arm in arms.values()) or not settings.asks_for_network
         listed_seeds = any("seed" in arm for arm in arms.values())  # of a headstart whose arms had seeds of their own
         return plan if plan.time == settings.time and networks and not listed_seeds else None
 

@@ -14,6 +14,7 @@ from typing import Any
 from headstart.data import LayoutSpec, Sequences, check_ids, check_target_kind, read_sequences
 from headstart.data.layout import TARGET, by_role, plain
 from headstart.errors import BadInput
+from headstart.fit.arms import check_names
 from headstart.fit.defaults import FEW_ROWS, FOLDS
 from headstart.fit.settings import FILES, FitSettings
 from headstart.store import publish
@@ -50,6 +51,7 @@ def read_source(
 
     Raises: BadInput for whatever is wrong with them, or where there is nothing to learn.
     """
+    check_names(settings)
     if isinstance(data, (str, os.PathLike)):
         if labels is not None or groups is not None or unlabelled is not None:
             raise BadInput("labels, groups and X_unlabelled belong to data in memory; a file has columns for them")

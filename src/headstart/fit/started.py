@@ -13,7 +13,6 @@ from headstart.checkpoints.spec import CheckpointSpec
 from headstart.data.layout import SOUNDS
 from headstart.data.letters import ALPHABETS
 from headstart.errors import BadInput
-from headstart.fit.settings import STARTED
 from headstart.models.model import ModelSpec
 from headstart.sequence import Signature
 from headstart.spec import read
@@ -40,13 +39,13 @@ class Start:
     content: str
     fields: OwnFields
 
-    def arm(self, signature: Signature) -> dict[str, Any]:
-        """What `STARTED` adds to a network's arm: the other model, and what is taken of it."""
+    def arm(self, parent: str, signature: Signature) -> dict[str, Any]:
+        """What its arm adds to a network's: the other model, and what is taken. parent: the stage that reads it."""
         start = ['take(backbone+position, rows="prefix")']
         start += [f"take(encoder{self._rows})"] if self.takes_inputs(signature) else []
         return {
             "model": {"kind": "sequence", **self.fields.model},
-            "finetune": {"parent": STARTED, "start": start},
+            "finetune": {"parent": parent, "start": start},
         }
 
     @property
@@ -67,7 +66,7 @@ class Start:
     def line(self, arm: Mapping[str, Any], spec: ModelSpec) -> str:
         """What was decided, in words; spec: of the arm's network, as overrides leave it."""
         size = f"{words.many(spec.blocks, 'block')}, width {spec.width}; content {self.content[:16]}"
-        return f"{STARTED}: {self.text(arm)} ({size})"
+        return f"{self.text(arm)} ({size})"
 
     def check(self, kind: str, vocabulary: Collection[str]) -> None:
         """Raises: BadInput where the other model was made for sequences of another kind.

@@ -8,9 +8,10 @@ import numpy as np
 
 from headstart.data.layout import SOUNDS
 from headstart.data.splits import ACROSS
+from headstart.fit.arms import ARMS
 from headstart.fit.choice import ALIKE, lead, on_common_runs
 from headstart.fit.outcome import Candidate, Outcome
-from headstart.fit.settings import BACKBONE, STARTED, TUNED, FitSettings
+from headstart.fit.settings import FitSettings
 from headstart.models.model import ModelSpec
 from headstart.plugins import plugin_options
 from headstart.report.tables.model import Table
@@ -52,17 +53,12 @@ def answer(
     helped. planned: arms of the networks' study. folds: of validation, in each run another one."""
     by_name = {candidate.name: candidate for candidate in candidates}
     texts = [_winner(candidates, best, serves, words.runs_are(folds))]
-    if "self_pretrained" in planned:
-        texts += _helped(by_name, "self_pretrained", "self-pretraining", words.runs_are(folds))
-    else:
-        texts.append("Self-pretraining was not tried; the plan says why.")
-    arms = {
-        BACKBONE: "the frozen checkpoint",
-        TUNED: "the checkpoint with trained norms",
-        STARTED: "starting from the other model",
-    }
-    for arm, text in arms.items():
-        texts += _helped(by_name, arm, text, words.runs_are(folds)) if arm in by_name else []
+    for arm in ARMS.values():
+        for name, subject in arm.helps.items():
+            if name in by_name or (arm.missed and name in planned):
+                texts += _helped(by_name, name, subject, words.runs_are(folds))
+            elif arm.missed:
+                texts.append(arm.missed)
     return " ".join(texts)
 
 

@@ -1,0 +1,53 @@
+"""A network that starts from another model's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headstart.fit.arms.arm import Arm, Frame, Networks, Spent
+from headstart.fit.known import Known
+from headstart.fit.settings import FitSettings
+
+if TYPE_CHECKING:
+    from headstart.fit.started import Start
+
+STARTED = "started"
+"""Its stage, too, that reads the weights."""
+
+
+class Started(Arm):
+    """Wanted where `--start` names a model; it takes as many steps as the network from random weights."""
+
+    names = (STARTED,)
+    servable = True
+    option = "start"
+    foreign = True
+    helps: Mapping[str, str] = {STARTED: "starting from the other model"}
+
+    def weights(self, known: Known) -> Start | None:
+        return known.start
+
+    def title(self, known: Known) -> str:
+        return "" if known.start is None else f", and from the weights of {known.start.name}"
+
+    def tables(self, frame: Frame) -> dict[str, Any]:
+        start = frame.known.start
+        if start is None:
+            return {}
+        most = frame.shape.alone and frame.shape.alone * start.fields.spec.encoder.patch
+        return {STARTED: {**frame.shape.task(most), **start.arm(STARTED, frame.signature)}}
+
+    def seconds(self, spent: Spent) -> float:
+        time = spent.time(STARTED, "finetune")
+        return 0.0 if spent.known.start is None else spent.of(time, spent.amount.steps)
+
+    def lines(self, frame: Frame, networks: Networks) -> list[str]:
+        start = frame.known.start
+        if start is None:
+            return []
+        spec = next(spec.model for stage, spec in networks if STARTED in stage.arms and stage.name == "finetune")
+        return [f"{STARTED}: {start.line(start.arm(STARTED, frame.signature), spec)}"]
+
+    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+        return {} if known.start is None else {STARTED: known.start.text(arms[STARTED])}
