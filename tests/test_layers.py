@@ -27,6 +27,8 @@ LAYERS: dict[str, int] = {
     "objectives": 3,
     "initial": 3,
     "training": 4,
+    "kinds": 4,
+    "normal": 0,
     "plugins": 4,
     "stage": 5,
     "runner": 5,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
-from headstart.plugins import load_class, load_plugins, with_kinds, word_with_kinds
+from headstart.plugins import load_class, load_plugins
 from headstart.report.measures import measured
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime, Stack, close_tasks
@@ -96,8 +98,8 @@ class Study:
 
     def _planned(self, source: Source, scale: str | None, absent: Literal["refuse", "open"]) -> tuple[StudySpec, Plan]:
         """The study and its runs: with twins that say something of their own, and with the plugins that it requires."""
-        source = with_kinds(source) if isinstance(source, Mapping) else str(source)
-        words = [word_with_kinds(word) for word in self.overrides]
+        source = _with_kinds(source) if isinstance(source, Mapping) else str(source)
+        words = [_word_with_kinds(word) for word in self.overrides]
         twins, own = set[str](), None
         if self.mixer is not None:
             kind = load_class(self.mixer, "--mixer", "mixer")
@@ -336,3 +338,25 @@ def _as_batch(
         shape = "(B, L) or (B, L, 1)" if signature.width == 1 else f"(B, L, {signature.width})"
         raise BadInput(f"inputs: the model was trained on numbers; give floats of the shape {shape}, NaN where missing")
     return (batch, *inputs[1:]), {name: value for name, value in settings.items() if name != "lengths"}
+
+
+def _with_kinds(settings: Any) -> Any:
+    """A study's table in which each `kind = "module:Class"` is registered and stands by its own kind.
+
+    So a person names code in Python, and on the command line (`_word_with_kinds`), never in a file.
+    Raises: BadInput where a class cannot be had.
+    """
+    if isinstance(settings, Mapping):
+        return {
+            key: load_class(value, "kind") if key == "kind" and ":" in str(value) else _with_kinds(value)
+            for key, value in settings.items()
+        }
+    return [_with_kinds(item) for item in settings] if isinstance(settings, list) else settings
+
+
+def _word_with_kinds(word: str) -> str:
+    """The same for a `name=value` word of the command line."""
+    path, equals, value = word.partition("=")
+    before = "" if path.strip().split(".")[-1] == "kind" else r"""kind["']?\s*=\s*"""
+    pattern = rf"""({before})["']?([\w./-]+:[^\W\d]\w*)["']?"""
+    return path + equals + re.sub(pattern, lambda hit: hit[1] + json.dumps(load_class(hit[2], path.strip())), value)

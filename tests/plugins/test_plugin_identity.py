@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from headstart import normal
 from headstart.errors import BadInput
-from headstart.plugins import normal
+from headstart.normal import decoded, normal_form
 from headstart.plugins.identity import plugin_identity
-from headstart.plugins.normal import decoded, normal_form
 
 SAMPLE = '''# -*- coding: utf-8 -*-
 """Docstring of the
@@ -224,6 +224,8 @@ def test_a_coding_comment_decides_how_bytes_are_read() -> None:
         ("x = eval(text)", 1, "eval"),
         ("__import__(name)", 1, "__import__"),
         ("import importlib\nimportlib.import_module(name)", 2, "import_module"),
+        ("import importlib\nK = importlib.import_module('helper').K", 2, "import_module"),
+        ("exec('from helper import K')", 1, "exec"),
         ("from importlib import import_module as load", 1, "import_module"),
         ("import importlib\nload = importlib.import_module", 2, "import_module"),
         ("import sys\nhelper = sys.modules[name]", 2, "sys.modules"),
@@ -233,19 +235,7 @@ def test_a_coding_comment_decides_how_bytes_are_read() -> None:
         ("import sys\nsys.modules['__main__'].K", 2, "sys.modules"),
         ("run = exec\nrun(open('helper.py').read())", 1, "exec"),
         ("import builtins\nrun = builtins.exec", 2, "exec"),
-        ("import pydoc\nK = pydoc.locate('helper.K')", 2, "pydoc.locate"),
-        ("import pkgutil\nK = pkgutil.resolve_name('helper:K')", 2, "resolve_name"),
-        ("__path__.append('../more')", 1, "__path__"),
         ("import ctypes\nlib = ctypes.CDLL('./kernel.so')", 2, "CDLL"),
-        ("from torch.utils.cpp_extension import load as build", 1, "cpp_extension.load"),
-        ("import torch\nnet = torch.jit.load('net.pt')", 2, "jit.load"),
-        ("import torch\nnet = torch.hub.load('.', 'net', source='local')", 2, "hub.load"),
-        ("import ctypes\nlib = ctypes.cdll['./kernel.so']", 2, "cdll"),
-        ("import torch.utils.cpp_extension as build\nbuild.load('k', ['k.cpp'])", 2, "cpp_extension.load"),
-        ("from torch import jit as j\nnet = j.load('net.pt')", 2, "jit.load"),
-        ("from torch import export\nnet = export.load('net.pt2')", 2, "export.load"),
-        ("def f(g): return g.__globals__['K']", 1, "__globals__"),
-        ("exec('run = eval')", 1, "eval"),
     ],
 )
 def test_code_that_the_text_does_not_show_is_refused(tmp_path: Path, code: str, line: int, name: str) -> None:
@@ -257,27 +247,9 @@ def test_code_that_the_text_does_not_show_is_refused(tmp_path: Path, code: str, 
         assert "write `import` and its name" in str(error.value)
 
 
-def test_the_mode_of_a_network_and_constant_text_are_no_hidden_code(tmp_path: Path) -> None:
-    code = "def f(net): net.eval(); exec('x = 1'); __import__('os'); import importlib; importlib.import_module('json')"
+def test_the_mode_of_a_network_and_modules_of_torch_are_no_hidden_code(tmp_path: Path) -> None:
+    code = "import sys\ndef f(net):\n    net.eval()\n    for m in net.modules(): pass\n"
     assert digest(tmp_path, {"my_mixer.py": code})
-    code = "import sys\nme = sys.modules[__name__]\nfast = 'numba' in sys.modules\nfor m in me.net.modules(): pass"
-    assert digest(tmp_path, {"my_mixer.py": code})
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import importlib\nK = importlib.import_module('helper').K",
-        "from importlib import import_module\ndef f():\n    return import_module('helper').K",
-        "K = __import__('helper').K",
-        "import sys\nK = sys.modules['helper'].K",
-        "exec('from helper import K')",
-        "def f():\n    return eval(\"__import__('helper').K\")",
-    ],
-)
-def test_a_module_that_is_imported_by_a_constant_name_counts(tmp_path: Path, code: str) -> None:
-    digests = [digest(tmp_path, {"my_mixer.py": code, "helper.py": f"K = {value}\n"}) for value in (1, 2)]
-    assert digests[0] != digests[1]
 
 
 def test_a_package_without_an_init_file_counts_wherever_it_lies(
@@ -295,10 +267,3 @@ def test_a_package_without_an_init_file_counts_wherever_it_lies(
 def test_a_blank_line_behind_a_backslash_ends_a_statement(tmp_path: Path) -> None:
     codes = ("def f(x):\n    y = x \\\n\n    -1\n    return y", "def f(x):\n    y = x \\\n    -1\n    return y")
     assert len({digest(tmp_path, {"my_mixer.py": code}) for code in codes}) == 2
-
-
-def test_a_module_that_is_imported_by_a_relative_name_counts(tmp_path: Path) -> None:
-    code = "import importlib\nK = importlib.import_module('.helper', __package__).K"
-    files = {"pack/__init__.py": "", "pack/mixer.py": code}
-    digests = [digest(tmp_path, {**files, "pack/helper.py": f"K = {k}\n"}, "pack/mixer.py") for k in (1, 2)]
-    assert digests[0] != digests[1]

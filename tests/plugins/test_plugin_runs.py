@@ -145,8 +145,7 @@ def test_an_import_that_its_text_does_not_show_is_refused(folder: Path, monkeypa
 
 def test_a_helper_that_another_plugin_has_imported_counts(folder: Path) -> None:
     (folder / "other.py").write_text(HELPED.replace("scale", "other"))
-    by_name = "import importlib\nFACTOR = importlib.import_module('my_factor').FACTOR"
-    (folder / "my_mixer.py").write_text(REGISTERED.replace("FACTOR = 1.0", by_name))
+    (folder / "my_mixer.py").write_text(HELPED)
     losses = {}
     for factor in (1.0, 9.0):
         (folder / "my_factor.py").write_text(f"FACTOR = {factor}\n")
@@ -378,7 +377,8 @@ def test_a_class_of_a_notebook_counts_with_what_it_uses(folder: Path, monkeypatc
     assert set(first.plan.stages) != set(second.plan.stages)
     cells.run("import torch\nFACTOR = torch.Generator()\n")
     with pytest.raises(
-        BadInput, match=r"Scale\.forward uses 'FACTOR', a Generator of the notebook, whose source cannot be had"
+        BadInput,
+        match=r"Scale uses 'FACTOR', a Generator, whose content cannot be hashed; put the code into a file of its own",
     ):
         cells.run('headstart.register_mixer("scale", ScaleSpec)\n')
 
@@ -612,29 +612,16 @@ def test_what_was_set_in_a_loaded_plugin_does_not_run_under_its_name(folder: Pat
     assert result_of(bound)["scores"]["best"]["val"]["loss"] == first
 
 
-@pytest.mark.parametrize(
-    ("patch", "name"),
-    [
-        ("from headstart.models.mixers import attention\nattention.attend = lambda *a: 20\n", "attention.attend"),
-        ("import torch.nn.functional as F\nold = F.gelu\nF.gelu = lambda x: 2 * x\n", "torch.nn.functional.gelu"),
-        ("import torch\ntorch.set_default_dtype(torch.float64)\n", "torch's default type of numbers"),
-    ],
-)
-def test_a_plugin_that_changes_what_others_rest_on_is_refused(folder: Path, patch: str, name: str) -> None:
-    import torch
-    import torch.nn.functional as F
-
-    from headstart.models.mixers import attention
-
-    before = attention.attend, F.gelu, torch.get_default_dtype()
-    (folder / "my_mixer.py").write_text(REGISTERED + patch)
+def test_a_plugin_that_changes_settings_of_torch_is_refused(folder: Path) -> None:
+    before = torch.get_default_dtype()
+    (folder / "my_mixer.py").write_text(REGISTERED + "import torch\ntorch.set_default_dtype(torch.float64)\n")
     try:
-        with pytest.raises(BadInput, match=r"my_mixer\.py changes .*other numbers under their old identity") as error:
+        with pytest.raises(
+            BadInput, match=r"my_mixer\.py changes torch's default type of numbers .*their old identity"
+        ):
             load_plugin("my_mixer.py")
-        assert name in str(error.value)
     finally:
-        attention.attend, F.gelu = before[:2]
-        torch.set_default_dtype(before[2])
+        torch.set_default_dtype(before)
 
 
 def test_a_masked_objective_of_a_plugin_pretrains_a_module(folder: Path) -> None:
@@ -675,7 +662,7 @@ def test_a_plugin_that_is_no_name_and_a_model_that_builds_nothing_are_refused(fo
         (("by: float = 1.0", 'by: float = "x"'), "ScaleSpec.by: its default 'x' is not of the type"),
         (('"scale"', '"a b.c"'), "'a b.c' is not a name of a kind"),
         (("by: float = 1.0", "by: nn.Module = None"), "line 10: a field of this class is of the type .*Module'"),
-        (("by: float = 1.0", "by: float = 1.0\0"), "my_mixer.py: source code .* null bytes"),
+        (("by: float = 1.0", "by: float = 1.0\0"), "my_mixer.py: .*source code .* null bytes"),
     ],
 )
 def test_a_spec_whose_defaults_do_not_fit_is_refused(folder: Path, change: tuple[str, str], message: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from headstart.fit.choice import ALIKE, lead, on_common_runs
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.settings import FitSettings
 from headstart.models.model import ModelSpec
-from headstart.plugins import plugin_options
+from headstart.plugins import plugins_of
 from headstart.report.tables.model import Table
 from headstart.report.tables.scores import make_table
 from headstart.study.results import words
@@ -379,3 +381,8 @@ def split_in_words(task: Task, settings: FitSettings, *, splits: int, grouped: b
         how += f"; each run chooses on another of {splits} folds of train and val"
     files = [name for name in ("val", "test") if getattr(settings, name) is not None]
     return "; ".join([sizes, how]) + "".join(f", {name} from its own file" for name in files)
+
+
+def plugin_options(value: Any, folder: str | os.PathLike[str]) -> str:
+    """` --plugin FOLDER/my_mixer.py` for each plugin of a spec, whose sources lie in that folder."""
+    return "".join(f" --plugin {folder}/{plugin.word}" for plugin in plugins_of(value))

@@ -6,12 +6,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-from collections.abc import Mapping
 from typing import Any
 
+from headstart.plugins.identity import Plugin
 from headstart.plugins.load import (
     load_class,
     load_copy,
@@ -24,7 +21,6 @@ from headstart.plugins.load import (
     register,
     require_plugins,
 )
-from headstart.plugins.modules import Plugin
 
 __all__ = [
     "Plugin",
@@ -34,7 +30,6 @@ __all__ = [
     "own_kinds",
     "own_networks",
     "place_of",
-    "plugin_options",
     "plugins_of",
     "ready_plugin",
     "register_mixer",
@@ -42,8 +37,6 @@ __all__ = [
     "register_objective",
     "register_task",
     "require_plugins",
-    "with_kinds",
-    "word_with_kinds",
 ]
 
 
@@ -65,30 +58,3 @@ def register_model(name: str, spec: type[Any]) -> None:
 def register_objective(name: str, spec: type[Any]) -> None:
     """Make a subclass of `headstart.objectives.ObjectiveSpec` the objective `name`."""
     register("objective", name, spec)
-
-
-def plugin_options(value: Any, folder: str | os.PathLike[str]) -> str:
-    """` --plugin FOLDER/my_mixer.py` for each plugin of a spec, whose sources lie in that folder."""
-    return "".join(f" --plugin {folder}/{plugin.word}" for plugin in plugins_of(value))
-
-
-def with_kinds(settings: Any) -> Any:
-    """A study's table in which each `kind = "module:Class"` is registered and stands by its own kind.
-
-    So a person names code in Python, and on the command line (`word_with_kinds`), never in a file.
-    Raises: BadInput where a class cannot be had.
-    """
-    if isinstance(settings, Mapping):
-        return {
-            key: load_class(value, "kind") if key == "kind" and ":" in str(value) else with_kinds(value)
-            for key, value in settings.items()
-        }
-    return [with_kinds(item) for item in settings] if isinstance(settings, list) else settings
-
-
-def word_with_kinds(word: str) -> str:
-    """The same for a `name=value` word of the command line."""
-    path, equals, value = word.partition("=")
-    before = "" if path.strip().split(".")[-1] == "kind" else r"""kind["']?\s*=\s*"""
-    pattern = rf"""({before})["']?([\w./-]+:[^\W\d]\w*)["']?"""
-    return path + equals + re.sub(pattern, lambda hit: hit[1] + json.dumps(load_class(hit[2], path.strip())), value)

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from headstart.errors import BadInput
+from headstart.kinds import SORTS
 from headstart.spec import Entry, Spec
 
 
@@ -26,29 +27,14 @@ class PluginEntry(Entry):
 
 
 def kind_tables() -> Mapping[str, tuple[dict[str, Entry], type[Spec]]]:
-    """The table of each sort of kind, and the base of its classes."""
-    from headstart.models import MODELS
-    from headstart.models.kind import ModelKind
-    from headstart.models.mixers import MIXERS
-    from headstart.models.mixers.mixer import MixerSpec
-    from headstart.objectives import OBJECTIVES, ObjectiveSpec
-    from headstart.tasks import TASKS, TaskSpec
-
-    return {
-        "mixer": (MIXERS, MixerSpec),
-        "task": (TASKS, TaskSpec),
-        "model": (MODELS, ModelKind),
-        "objective": (OBJECTIVES, ObjectiveSpec),
-    }
+    """The table of each sort of kind that plugins add to, and the base of its classes."""
+    return {name: (sort.entries, sort.cls) for name, sort in SORTS.items() if sort.base}
 
 
 def way_out(sort: str) -> str:
     """What to write instead of a class that is none of this sort."""
-    if sort == "model":
-        return "write a subclass of headstart.models.own.OwnModelSpec with build (docs/guide/your-own-model.md)"
-    base = kind_tables()[sort][1]
-    more = " with build and flops (docs/guide/your-own-mixer.md)" if sort == "mixer" else ""
-    return f"write a subclass of {base.__module__}.{base.__name__}{more}"
+    base = "headstart.models.own:OwnModelSpec" if sort == "model" else SORTS[sort].base
+    return f"write a subclass of {base.replace(':', '.')}{SORTS[sort].needs}"
 
 
 def own_entries() -> list[tuple[str, str, PluginEntry]]:

@@ -1,8 +1,7 @@
 """The loader: plugins run from the very bytes that were hashed, in fresh modules, and register their kinds.
 
-Nothing that is imported here comes from importlib's caches; what Python had imported under the same names before is
-put aside. Loading runs code: it is done only for what a person names (on the command line or in Python), never for
-what stands in a study file, a store, a packed file or a model folder.
+Loading runs code: it is done only for what a person names (on the command line or in Python), never for what stands in
+a study file, a store, a packed file or a model folder.
 """
 
 from __future__ import annotations
@@ -24,21 +23,20 @@ from typing import Any
 from pydantic.errors import PydanticSchemaGenerationError
 
 from headstart.errors import BadInput, first_line, nearest
-from headstart.plugins.identity import changed_files, current_identity, is_own_module, plugin_identity
+from headstart.kinds import SORTS
+from headstart.plugins.cells import cell_identity
+from headstart.plugins.identity import Closure, Module, Plugin, changed_files, files_identity, plugin_identity
 from headstart.plugins.kinds import PluginEntry, check_kind, kind_tables, own_entries, way_out
-from headstart.plugins.modules import Module, Plugin
-from headstart.plugins.state import live_state, surroundings
 from headstart.spec import Spec
 
 _loaded: dict[str, Plugin] = {}  # by the name of the root module: what `sys.modules` holds now
 _known: dict[str, Plugin] = {}  # by digest: all that this process has loaded
 _serving: dict[str, tuple[Module, Plugin]] = {}  # by the name of the module
-_states: dict[str, dict[str, str]] = {}  # by the name of the root module: what its modules held once it was loaded
 _running: list[Plugin] = []  # those that are being loaded, the innermost last
 _together: list[str] = []  # names of those that one call of `load_plugins` has loaded
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Serves the modules of loaded plugins from the bytes that were hashed."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
@@ -58,10 +56,6 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         source, _ = _serving[module.__name__]
         exec(compile(source.source, str(source.path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102
 
-    def get_source(self, fullname: str) -> str:
-        """The text of a served module (for tracebacks)."""
-        return importlib.util.decode_source(_serving[fullname][0].source)
-
 
 _finder = _Finder()
 
@@ -72,10 +66,9 @@ def _refuse_unseen(name: str) -> None:
     # Whoever imports for it (importlib, pkgutil, pydoc, ...) stands between.
     while frame is not None and frame.f_globals.get("__name__", "") not in _serving:
         frame = frame.f_back
-    importer = "" if frame is None else frame.f_globals.get("__name__", "")
-    if importer in _serving:
-        plugin = _serving[importer][1]
-        if is_own_module(name, plugin):
+    if frame is not None:
+        plugin = _serving[importer := frame.f_globals["__name__"]][1]
+        if plugin.top and Closure(plugin.top.parent, "import", {plugin.name.partition(".")[0]: plugin.top}).read(name):
             raise ImportError(
                 f"{importer} imports {name} in a way that its text does not show, or from a folder known only "
                 f"once it runs, so that it is not in the plugin's identity; write `import {name}` in {plugin.file}, "
@@ -92,28 +85,21 @@ def load_plugin(source: str | os.PathLike[str], option: str = "--plugin", classe
     return _loaded_from(plugin_identity(source, option), option, classes)
 
 
-def _loaded_from(plugin: Plugin, option: str, classes: Sequence[str]) -> Plugin:
-    running = _loaded.get(plugin.name)
-    same = running is not None and (running.digest, running.top) == (plugin.digest, plugin.top)
-    if running is not None and same and _is_served(running) and _states.get(plugin.name) == _state(running):
+def _loaded_from(plugin: Plugin, option: str, classes: Sequence[str], afresh: bool = False) -> Plugin:
+    running = _loaded.get(plugin.name, plugin)
+    same = (running.digest, running.top) == (plugin.digest, plugin.top) and plugin.name in _loaded
+    if same and _is_served(running) and not afresh:
         plugin = running
     else:
         _execute(plugin, option)
+    own = vars(sys.modules[plugin.name])
     for name in classes:
-        own = vars(sys.modules[plugin.name])
         if name not in own:
-            known = [key for key in own if isinstance(own[key], type)]
-            raise BadInput(f"{option}: {plugin.name}: {nearest(name, known)}")
+            raise BadInput(f"{option}: {plugin.name}: {nearest(name, [k for k in own if isinstance(own[k], type)])}")
         _register_class(own[name], plugin, option)
     plugin = replace(plugin, classes=tuple(dict.fromkeys((*plugin.classes, *classes))))
     _loaded[plugin.name] = _known[plugin.digest] = plugin
-    _states[plugin.name] = _state(plugin)
     return plugin
-
-
-def _state(plugin: Plugin) -> dict[str, str]:
-    """What its modules and their classes hold now: what was set since it was loaded is not in its text."""
-    return live_state([sys.modules[module.name] for module in plugin.modules if module.name in sys.modules])
 
 
 def _is_served(plugin: Plugin) -> bool:
@@ -149,12 +135,10 @@ def _look_again() -> None:
     for plugin in list(_loaded.values()):
         with contextlib.suppress(BadInput):
             now = current_identity(plugin)
-            if now.digest == plugin.digest:
-                continue
             if plugin.top is None:
                 plugin.objects[0].source_digest = now.digest
                 _loaded[now.name] = _known[now.digest] = now
-            else:
+            elif now.digest != plugin.digest:
                 _loaded_from(now, "plugin", plugin.classes)
 
 
@@ -164,8 +148,10 @@ def _check_beside(plugin: Plugin, others: Iterable[Plugin], option: str) -> None
             f'{option}: {plugin.file} registers nothing; end it with headstart.register_mixer("my_name", MySpec), '
             "register_task, register_model or register_objective"
         )
-    for name in (name for other in others for name in plugin.clashes(other)):
-        raise BadInput(f"{option}: two plugins have a module {name!r}; give one of them another name")
+    sources = {module.name: module.source for other in others for module in other.modules}
+    for module in plugin.modules:
+        if sources.get(module.name, module.source) != module.source:
+            raise BadInput(f"{option}: two plugins have a module {module.name!r}; give one of them another name")
 
 
 def load_class(text: str, option: str, sort: str = "") -> str:
@@ -173,8 +159,8 @@ def load_class(text: str, option: str, sort: str = "") -> str:
 
     Raises: BadInput as `load_plugin` does, and where the class is of another sort.
     """
-    module, colon, name = text.rpartition(":")
-    if not colon or not module or not name:
+    module, _, name = text.rpartition(":")
+    if not (module and name):
         raise BadInput(f"{option}: {text!r} is not of the form module:Class (for example my_{sort or 'task'}:MySpec)")
     plugin = load_plugin(module, option, (name,))
     cls = getattr(sys.modules[plugin.name], name)
@@ -183,9 +169,15 @@ def load_class(text: str, option: str, sort: str = "") -> str:
     return str(cls.model_fields["kind"].get_default())
 
 
-def ready_plugin(plugin: Plugin) -> Plugin:
+def current_identity(plugin: Plugin) -> Plugin:
+    """The same plugin as its files, or its cell, are now. Raises: BadInput as `plugin_identity` does."""
+    return files_identity(plugin.name, plugin.top) if plugin.top else cell_identity(plugin.objects[0], "plugin")
+
+
+def ready_plugin(plugin: Plugin, afresh: bool = False) -> Plugin:
     """See that what runs under this plugin's name is the plugin, and that its files, or its cell, are still it.
 
+    afresh: load it again, whatever a notebook has set in its modules since.
     Raises: BadInput where they have another digest, or are gone.
     """
     way = "give the command again" if plugin.top is not None else "run its cell and this one again"
@@ -195,7 +187,7 @@ def ready_plugin(plugin: Plugin) -> Plugin:
         raise BadInput(f"{plugin.file} has changed since this run began ({error}); {way}") from None
     if now.digest != plugin.digest:
         raise BadInput(f"{changed_files(plugin, now)} changed since this run began; {way}")
-    return plugin if plugin.top is None else _loaded_from(now, "--plugin", plugin.classes)
+    return plugin if plugin.top is None else _loaded_from(now, "--plugin", plugin.classes, afresh)
 
 
 def load_copy(folder: Path, name: str, digest: str, classes: Sequence[str] = ()) -> Plugin:
@@ -205,15 +197,17 @@ def load_copy(folder: Path, name: str, digest: str, classes: Sequence[str] = ())
     """
     head = name.partition(".")[0]
     top = folder / head if (folder / head).is_dir() else folder / f"{head}.py"
-    plugin = current_identity(Plugin(name, top, digest))
+    plugin = files_identity(name, top)
     if plugin.digest != digest:
-        text = f"--plugin: {plugin.file}: its copy on another machine has the digest {plugin.digest}"
-        raise BadInput(f"{text}, not {digest}; keep its imports beside it")
+        text = f"its copy on another machine has the digest {plugin.digest}, not {digest}; keep its imports beside it"
+        raise BadInput(f"--plugin: {plugin.file}: {text}")
     return _loaded_from(plugin, "--plugin", classes)
 
 
 def _execute(plugin: Plugin, option: str) -> None:
     """Run the modules afresh. Raises: BadInput in words; nothing of the plugin stays then."""
+    from headstart.models.model import torch_settings
+
     _forget(plugin.name)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -221,11 +215,10 @@ def _execute(plugin: Plugin, option: str) -> None:
         sys.modules.pop(module.name, None)
         _serving[module.name] = (module, plugin)
     _running.append(plugin)
-    before = surroundings()
+    before = torch_settings()
     try:
         importlib.import_module(plugin.name)
-        changed = sorted(key for key, value in surroundings().items() if before.get(key, value) != value)
-        if changed:
+        if changed := [name for name, value in torch_settings().items() if value != before[name]]:
             raise BadInput(
                 f"{option}: {plugin.file} changes {changed[0]} when it is loaded, so that other kinds would give other "
                 "numbers under their old identity; make a kind of your own that does so in its own code"
@@ -279,8 +272,8 @@ def own_kinds(plugins: Iterable[Plugin], sort: str) -> list[str]:
 
 def own_networks(plugins: Iterable[Plugin]) -> tuple[str, ...]:
     """Kinds of whole models that the plugins have registered and that are trained."""
-    kinds = own_kinds(plugins, "model")
-    return tuple(kind for kind in kinds if getattr(kind_tables()["model"][0][kind].load(), "way", "") == "trained")
+    models = SORTS["model"].entries if (kinds := own_kinds(plugins, "model")) else {}
+    return tuple(kind for kind in kinds if getattr(models[kind].load(), "way", "") == "trained")
 
 
 def _register_class(cls: Any, plugin: Plugin, option: str) -> None:
@@ -289,8 +282,6 @@ def _register_class(cls: Any, plugin: Plugin, option: str) -> None:
         if isinstance(cls, type) and issubclass(cls, base):
             return _enter(sort, cls.model_fields["kind"].get_default(), cls, plugin, option)
     name = getattr(cls, "__name__", cls)
-    if option == "--mixer":
-        raise BadInput(f"{option}: {name} is not a subclass of MixerSpec; {way_out('mixer')}")
     bases = " or ".join(base.__name__ for _, base in kind_tables().values())
     raise BadInput(f"{option}: {name} is not a subclass of {bases}; derive it from one of them, as in the guides")
 
@@ -312,7 +303,7 @@ def register(sort: str, name: str, cls: type[Any]) -> None:
             )
         _enter(sort, name, cls, plugin, option)
     elif cls.__module__ == "__main__":
-        plugin = plugin_identity(cls, option)
+        plugin = cell_identity(cls, option)
         _enter(sort, name, cls, plugin, option)
         _loaded[plugin.name] = _known[plugin.digest] = plugin
     else:
@@ -327,11 +318,9 @@ def _enter(sort: str, name: str, cls: type[Any], plugin: Plugin, option: str) ->
     if entry is not None and not isinstance(entry, PluginEntry):
         raise BadInput(f"{option}: {plugin.file}: {name!r} is a {sort} of headstart's own; give yours another name")
     path = f"{cls.__module__}:{cls.__qualname__}"
+    if entry is not None and entry.plugin in _together and entry.plugin != plugin.name:
+        raise BadInput(f"{option}: {name!r} is registered by {entry.path} and by {path}; give one of them another name")
     if entry is not None and entry.plugin != plugin.name:
-        if entry.plugin in _together:
-            raise BadInput(
-                f"{option}: {name!r} is registered by {entry.path} and by {path}; give one of them another name"
-            )
         _forget(entry.plugin)
     cls.source_digest = plugin.digest
     table[name] = PluginEntry(path, (cls.__doc__ or "").strip().partition("\n")[0], "a plugin", {}, cls, plugin.name)
@@ -344,14 +333,10 @@ def plugins_of(value: Any) -> tuple[Plugin, ...]:
     while waiting:
         item = waiting.pop()
         if isinstance(item, Spec):
-            digest = item.source_digest
-            if digest in _known:
-                out.setdefault(digest, _known[digest])
+            out |= {item.source_digest: _known[item.source_digest]} if item.source_digest in _known else {}
             waiting += [getattr(item, name) for name in type(item).model_fields]
-        elif isinstance(item, Mapping):
-            waiting += item.values()
-        elif isinstance(item, (list, tuple)):
-            waiting += item
+        elif isinstance(item, (list, tuple, Mapping)):
+            waiting += item.values() if isinstance(item, Mapping) else item
     return tuple(out.values())
 
 

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from headstart.errors import BadInput
-from headstart.plugins import plugins_of
+from headstart.plugins import plugins_of, ready_plugin
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Agenda, Engine, Job, Probe, Runtime, training
@@ -88,6 +88,10 @@ def perform(
             f"{option}: {cells[0]} is defined in a notebook or script, which other processes cannot read; take "
             "workers=0, one rank and no cluster, or save it as a file and name that with plugins=[...]"
         )
+    if not (runtime.workers or runtime.on or runtime.ranks > 1):
+        for plugin in {plugin.digest: plugin for job in jobs for plugin in job.plugins}.values():
+            with contextlib.suppress(BadInput):  # a stage whose plugin has changed says so itself
+                ready_plugin(plugin, afresh=True)
     if runtime.launched:
         joined()  # at once: the other ranks wait for it
     agenda = Agenda(jobs, store)

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import os
 import textwrap
+import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,8 @@ from torch import nn
 
 from headstart.errors import BadInput
 from headstart.models.norms import Tensors
-from headstart.plugins.cells import PLAIN, Contents
-from headstart.plugins.normal import normal_form
+from headstart.normal import normal_form
+from headstart.plugins.cells import PLAIN, cell_identity
 from headstart.sequence import Examples
 from headstart.spec import digest
 from headstart.store import ClaimedStage, Store
@@ -27,6 +28,9 @@ from headstart.training.batches import Batches
 
 ANSWERS = 64
 """Numbers of a network's first outputs that a folder keeps."""
+
+DEEPEST = 10
+"""Values within one another that are looked into."""
 
 
 @dataclass(frozen=True)
@@ -107,22 +111,57 @@ def attributes_of(network: nn.Module, option: str = "") -> dict[str, str]:
 
     option: names the caller in a refusal of what cannot be read; without it, such a value counts as the object it is.
     """
-    contents, out = Contents(option), {}
+    out = {}
     for path, module in network.named_modules():
         for name, value in vars(module).items():
             if name in _OF_TORCH or (type(module).__module__.startswith("torch.") and not isinstance(value, PLAIN)):
                 continue
             label = f"{path}.{name}".removeprefix("net.").strip(".")
-            try:
-                out[label] = contents.digest(value, path or type(module).__name__, name)
-            except BadInput:
-                if option:
-                    raise BadInput(
-                        f"{option}: {label!r} of the module is a {type(value).__name__}, which cannot be read, so that "
-                        "this training could not be told from another; make it in forward, or train without a folder"
-                    ) from None
-                out[label] = f"object {id(value)}"
+            parts = list(_parts_of(value))
+            if None in parts and option:
+                raise BadInput(
+                    f"{option}: {label!r} of the module is a {type(value).__name__}, which cannot be read, so that "
+                    "this training could not be told from another; make it in forward, or train without a folder"
+                )
+            out[label] = f"object {id(value)}" if None in parts else digest(parts)
     return out
+
+
+def _parts_of(value: Any, depth: int = 0) -> Iterator[str | None]:
+    """What a value is, as texts: data by content, objects by their class and attributes, functions by their source;
+    None where something in it cannot be read.
+    """
+    cls = type(value)
+    if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+        yield f"{value.dtype} {tuple(value.shape)} {_digest([_bytes(value)])}"
+    elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+        yield f"{value.dtype} {value.shape} {_digest([value.tobytes()])}"
+    elif isinstance(value, (*PLAIN, range, slice, Path, torch.dtype, torch.device, np.dtype)):
+        yield f"{cls.__name__} {value!r}"
+    elif isinstance(value, (type, types.FunctionType)):
+        closure = () if isinstance(value, type) else value.__closure__ or ()
+        yield f"{_source(value)} {value.__module__}.{value.__qualname__}"
+        for cell in closure:
+            yield from _parts_of(cell.cell_contents, depth + 1)
+    elif isinstance(value, types.ModuleType) or (
+        isinstance(value, types.BuiltinFunctionType)
+        and isinstance(value.__self__, (types.ModuleType, type, type(None)))
+    ):
+        yield f"{getattr(value, '__module__', '')} {value.__name__}"
+    elif depth > DEEPEST:
+        yield None
+    elif isinstance(value, (list, tuple, set, frozenset, Mapping)):
+        items = value.items() if isinstance(value, Mapping) else value
+        yield f"{cls.__name__} {len(value)}"
+        for item in sorted(items, key=repr) if isinstance(value, (set, frozenset)) else items:
+            yield from _parts_of(item, depth + 1)
+    elif cls is types.SimpleNamespace or (
+        hasattr(value, "__dict__") and vars(object)["__new__"] is getattr(cls, "__new__", None)
+    ):
+        yield from _parts_of(cls, depth + 1)
+        yield from _parts_of(vars(value), depth + 1)
+    else:
+        yield None
 
 
 def _bytes(x: torch.Tensor) -> bytes:
@@ -137,15 +176,15 @@ def _content(examples: Examples) -> str:
     )
 
 
-def _source(cls: type) -> str:
-    """The text of a class and of its bases as their identity takes it; of those without source, their names.
+def _source(item: type | types.FunctionType) -> str:
+    """The text of a function, or of a class and its bases, as its identity takes it; of those without source, the name.
 
-    Raises: BadInput for a class of a notebook or script that uses what cannot be read.
+    Raises: BadInput for one of a notebook or script that uses what cannot be hashed.
     """
-    if cls.__module__ == "__main__":
-        return Contents("folder").digest(cls, "", cls.__qualname__)
+    if item.__module__ == "__main__":
+        return cell_identity(item, "folder", "import it from there").digest
     texts = []
-    for base in cls.__mro__:
+    for base in item.__mro__ if isinstance(item, type) else (item,):
         if not base.__module__.startswith(("torch.", "builtins")):
             try:
                 texts.append(normal_form(textwrap.dedent(inspect.getsource(base))))

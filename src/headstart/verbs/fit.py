@@ -19,7 +19,7 @@ from headstart.data.splits import ACROSS
 from headstart.errors import BadInput
 from headstart.fit.settings import DEFAULT_TIME, FILES, PLAN, FitSettings, read_time
 from headstart.fit.source import read_source
-from headstart.plugins import load_plugins, own_networks, plugin_options
+from headstart.plugins import load_plugins, own_networks
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory
 from headstart.store import store_folder
 from headstart.study.results import words
@@ -222,7 +222,7 @@ def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
 
 
 def _print_outcome(outcome: Outcome, folder: Path) -> None:
-    from headstart.fit.wording import models_table
+    from headstart.fit.wording import models_table, plugin_options
     from headstart.report.tables.model import to_rich
 
     screen = console()

@@ -1,0 +1,53 @@
+"""The sorts of kinds, which all have one form: a kind is a file, and a line of its sort's table."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headstart.spec import Entry, Spec
+
+
+@dataclass(frozen=True)
+class Sort:
+    """One sort of kinds, such as tasks."""
+
+    table: str
+    """`module:NAME` of the dict of its `Entry`s; it is imported when it is asked for: a table may import torch."""
+    base: str = ""
+    """`module:Class` that a plugin's class of this sort derives from; empty where plugins add none."""
+    needs: str = ""
+    """What such a class has beside its fields, and the page that shows one."""
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """Its table."""
+        entries: dict[str, Entry] = _named(self.table)
+        return entries
+
+    @property
+    def cls(self) -> type[Spec]:
+        """The base of a plugin's classes."""
+        cls: type[Spec] = _named(self.base)
+        return cls
+
+
+SORTS: Mapping[str, Sort] = {
+    "mixer": Sort(
+        "headstart.models.mixers:MIXERS",
+        "headstart.models.mixers.mixer:MixerSpec",
+        " with build and flops (docs/guide/your-own-mixer.md)",
+    ),
+    "task": Sort("headstart.tasks:TASKS", "headstart.tasks:TaskSpec"),
+    "model": Sort(
+        "headstart.models:MODELS", "headstart.models.kind:ModelKind", " with build (docs/guide/your-own-model.md)"
+    ),
+    "objective": Sort("headstart.objectives:OBJECTIVES", "headstart.objectives:ObjectiveSpec"),
+}
+
+
+def _named(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
