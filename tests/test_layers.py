@@ -1,6 +1,7 @@
 """A module imports only the layers below it, and its siblings."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,8 @@ LONGEST_FILE = 500
 def test_no_file_is_longer_than_500_lines() -> None:
     lines = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
     assert not {name: count for name, count in lines.items() if count > LONGEST_FILE}
+
+
+def test_a_constant_that_says_most_says_most_of_what() -> None:
+    bare = [str(path) for path in ROOT.rglob("*.py") if re.search(r"^(\w+, )*MOST\b", path.read_text(), re.MULTILINE)]
+    assert not bare, "give it a noun, as in MOST_ROWS"

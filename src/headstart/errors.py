@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-MOST = 20
+MOST_MISTAKES = 20
 """Mistakes that are gathered before reading stops."""
 
 
@@ -110,8 +110,8 @@ class Mistakes:
     def add(self, item: str, text: str) -> None:
         """Note that `item` (a file, row or cell) is wrong. Raises: BadInput with all of them once there are 20."""
         self.texts.append(f"{item}: {text}")
-        if len(self.texts) >= MOST:
-            self.texts.append(f"reading stopped after {MOST} mistakes; correct these first, there may be more")
+        if len(self.texts) >= MOST_MISTAKES:
+            self.texts.append(f"reading stopped after {MOST_MISTAKES} mistakes; correct these first, there may be more")
             self.check()
 
     def check(self) -> None:

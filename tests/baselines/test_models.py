@@ -285,7 +285,7 @@ def test_a_penalty_that_is_given_is_the_one_in_force(method: str, kind: str) -> 
 
 def test_a_large_train_split_is_thinned_and_the_title_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinearSpec, "most", 20)
-    monkeypatch.setattr(trivial, "MOST", 20)
+    monkeypatch.setattr(trivial, "MOST_EXAMPLES", 20)
     train = waves(60, 0)
     for method, title in (("linear", "logistic regression on"), ("nearest", "1-nearest neighbour on")):
         facts = fit(method, train, train, signature("waves")).facts

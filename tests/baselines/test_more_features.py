@@ -13,7 +13,7 @@ from headstart.baselines import hydra as module
 from headstart.baselines.features import filled
 from headstart.baselines.hydra import GROUPS, KERNELS, Hydra, channels_of, fit_hydra
 from headstart.baselines.kernels import KernelsAndMore, KernelsSpec, fit_kernels
-from headstart.baselines.quant import MOST, Quant, fit_quant, intervals
+from headstart.baselines.quant import MOST_QUANTILES, Quant, fit_quant, intervals
 from headstart.errors import BadInput
 from headstart.sequence import Examples
 
@@ -139,8 +139,8 @@ def test_intervals_are_those_of_the_paper() -> None:
 
 
 def test_wide_or_long_sequences_keep_fewer_quantiles() -> None:
-    assert fit_quant(noise([5_000] * 2)).size <= MOST
-    assert fit_quant(noise([300] * 2, channels=12)).size <= MOST
+    assert fit_quant(noise([5_000] * 2)).size <= MOST_QUANTILES
+    assert fit_quant(noise([300] * 2, channels=12)).size <= MOST_QUANTILES
 
 
 def test_a_row_does_not_depend_on_the_sequences_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:

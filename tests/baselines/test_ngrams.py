@@ -50,7 +50,7 @@ def test_what_only_one_of_many_sequences_has_is_left_out() -> None:
 
 
 def test_the_commonest_runs_are_kept_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ngrams, "MOST", 1)
+    monkeypatch.setattr(ngrams, "MOST_BUCKETS", 1)
     x = examples([np.array([0, 1]), np.array([1]), np.array([1, 2])])
     assert fit_ngrams(x, 2).columns.tolist() == [bucket((1,))]
 

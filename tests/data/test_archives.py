@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import headstart.data.archives as module
 from headstart.data.archives import listed, members, unpacked
-from headstart.errors import MOST, BadInput, Mistakes
+from headstart.errors import MOST_MISTAKES, BadInput, Mistakes
 
 
 def everything(name):
@@ -160,7 +160,7 @@ def test_any_bytes_are_read_or_refused(content, how, location):
 def test_twenty_mistakes_are_gathered_and_then_reading_stops():
     mistakes = Mistakes()
     mistakes.check()
-    for i in range(MOST - 1):
+    for i in range(MOST_MISTAKES - 1):
         mistakes.add(f"file, row {i}", "is wrong")
     with pytest.raises(BadInput) as caught:
         mistakes.add("file, row 19", "is wrong")

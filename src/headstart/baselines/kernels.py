@@ -41,7 +41,7 @@ CHANNELS = 9
 """Channels that one kernel sums, at most."""
 AT_ONCE, TABLE = 1 << 17, 1 << 17
 """Positions of a block of sequences, and shares that are handed on at once: these arrays stay in a core's cache."""
-MOST = 1 << 22
+MOST_BLOCK_NUMBERS = 1 << 22
 """Numbers of a block of sequences of many channels."""
 _GOLDEN = (5**0.5 + 1) / 2
 
@@ -298,7 +298,7 @@ def _blocks(values: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[np.ndarra
     """(rows, those sequences side by side), from the shortest to the longest; `values` (S, F)."""
     lengths, channels = np.diff(offsets), values.shape[1]
     order = np.argsort(lengths, kind="stable")
-    most = max(1, min(AT_ONCE, MOST // channels))
+    most = max(1, min(AT_ONCE, MOST_BLOCK_NUMBERS // channels))
     first = 0
     while first < len(order):
         last = first + 1

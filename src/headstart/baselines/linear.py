@@ -20,7 +20,7 @@ from headstart.limits import check_memory
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import neutral
 
-MOST = 5_000
+MOST_EXAMPLES = 5_000
 """Labelled train examples that models of the inputs themselves are fitted on at most; the title says where it was
 fewer than all."""
 IN_CACHE = 1 << 19
@@ -202,7 +202,7 @@ class LinearSpec(PenalisedSpec):
     version: ClassVar[int] = 2
     kind: Literal["linear"] = "linear"
     reads: ClassVar[Mapping[str, type[Features]]] = dict.fromkeys(NAMES, Plain)
-    most: ClassVar[int | None] = MOST
+    most: ClassVar[int | None] = MOST_EXAMPLES
 
     def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         yield Plain.of(signature)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BUCKETS = 1 << 18
 """Runs are hashed into so many; of two that share one, the model sees the sum."""
-MOST = 100_000
+MOST_BUCKETS = 100_000
 """Buckets that are kept, those of the most training sequences first."""
 LONGEST = 16
 """Tokens of a run at most."""
@@ -107,7 +107,7 @@ def fit_ngrams(examples: Examples, longest: int, placed: int = 0, width: int = 0
     having = np.bincount(_counted(examples, longest, np.arange(BUCKETS), BUCKETS)[1], minlength=BUCKETS)
     least = 2 if len(examples) >= 20 else 1
     buckets = np.flatnonzero(having >= least)
-    buckets = np.sort(buckets[np.argsort(-having[buckets], kind="stable")][:MOST])
+    buckets = np.sort(buckets[np.argsort(-having[buckets], kind="stable")][:MOST_BUCKETS])
     rarity = 1 + np.log((1 + len(examples)) / (1 + having[buckets]))
     return Ngrams(longest, buckets.astype(np.int64), rarity.astype(np.float32), placed, width if placed else 0)
 

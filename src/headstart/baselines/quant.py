@@ -21,7 +21,7 @@ DEPTH = 6
 """Times that a sequence is halved, at most, as published."""
 QUARTER = 4
 """Positions of an interval for each quantile, as published."""
-MOST = 8_192
+MOST_QUANTILES = 8_192
 """Features at most: of longer or wider sequences fewer quantiles are kept."""
 SMOOTH = 5
 """Neighbouring steps that are averaged."""
@@ -129,13 +129,13 @@ def size_of(length: int, share: int, width: int) -> int:
 
 def quant_size(lengths: np.ndarray, width: int) -> int:
     """Features of sequences of these lengths (n,)."""
-    return min(size_of(int(np.median(lengths)), QUARTER, width), MOST)
+    return min(size_of(int(np.median(lengths)), QUARTER, width), MOST_QUANTILES)
 
 
 def fit_quant(examples: Examples) -> Quant:
-    """The usual length and the moments of train; fewer quantiles where there would be more than `MOST` features."""
+    """The usual length and the moments of train; fewer quantiles where features would exceed `MOST_QUANTILES`."""
     mean, spread = moments(examples)
     length, share = int(np.median(examples.lengths)), QUARTER
-    while size_of(length, share, len(mean)) > MOST and share < length:
+    while size_of(length, share, len(mean)) > MOST_QUANTILES and share < length:
         share *= 2
     return Quant(mean, spread, length, share)

@@ -10,7 +10,7 @@ import numpy as np
 
 from headstart.baselines.contract import Facts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
 from headstart.baselines.features import Plain, feature_rows
-from headstart.baselines.linear import MOST, thinned
+from headstart.baselines.linear import MOST_EXAMPLES, thinned
 from headstart.sequence import IGNORE, Examples, Signature
 
 NUMBERS = 1 << 23
@@ -124,7 +124,7 @@ class NearestSpec(FittedSpec):
         features = Plain.of(signature)
         known = {"features": features.kind, "size": features.size}
         facts = facts_of(self.kind, train, signature).model_copy(update=known)
-        facts, some = thinned(facts, train, min(MOST, max(1, NUMBERS // facts.columns)))
+        facts, some = thinned(facts, train, min(MOST_EXAMPLES, max(1, NUMBERS // facts.columns)))
         target = targets(some, facts)
         if facts.classes:
             answers = (np.eye(facts.classes)[target] + 1 / facts.classes) / 2

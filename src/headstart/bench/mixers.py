@@ -21,7 +21,7 @@ from headstart.plugins import load_class, load_plugins, own_kinds
 from headstart.runner.machine import keep_freed_memory
 from headstart.spec import read
 
-LEAST, MOST, ENOUGH = 3, 30, 1.0
+LEAST, MOST_REPEATS, ENOUGH = 3, 30, 1.0
 """A step is timed at least 3 times, and until 1 s or 30 times."""
 FIRST = 64
 """Length of a first short step, after which memory is counted: what libraries allocate once is not a mixer's."""
@@ -167,7 +167,7 @@ def timed(step: Callable[[], None], device: str) -> list[float]:
     step()
     wait_for(device)
     times: list[float] = []
-    while len(times) < LEAST or (math.fsum(times) < ENOUGH and len(times) < MOST):
+    while len(times) < LEAST or (math.fsum(times) < ENOUGH and len(times) < MOST_REPEATS):
         start = time.perf_counter()
         step()
         wait_for(device)

@@ -29,7 +29,7 @@ FLAGS = {True: True, False: False}
 TURNS = "rotary frequencies"
 """What a dropped tensor is that must have the values which the config implies."""
 MOST_BLOCKS = 2**12
-MOST = 2**32
+LARGEST_NUMBER = 2**32
 """Of every whole number: products of a few of them stay countable."""
 
 
@@ -60,7 +60,7 @@ class Config:
             "one of them"
         )
 
-    def number(self, key: str, default: int | None = None, least: int = 1, most: int = MOST) -> int:
+    def number(self, key: str, default: int | None = None, least: int = 1, most: int = LARGEST_NUMBER) -> int:
         """A whole number."""
         value = self._value(key, default)
         if type(value) is not int or not least <= value <= most:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from headstart.checkpoints.family import MOST, Shape
+from headstart.checkpoints.family import LARGEST_NUMBER, Shape
 from headstart.errors import BadInput
 from headstart.models.heads import Output
 from headstart.models.mixers.mixer import HeadsSpec
@@ -52,8 +52,10 @@ class Fields:
         sizes = [self.length or 1, spec.feed_forward.width or 1]
         for mixer in spec.mixers:
             sizes += [mixer.heads, mixer.inner(spec.width)] if isinstance(mixer, HeadsSpec) else []
-        if max(sizes) > MOST:
-            raise BadInput(f"model: a size of {max(sizes):,} (positions, heads or layers), at most {MOST:,} are read")
+        if max(sizes) > LARGEST_NUMBER:
+            raise BadInput(
+                f"model: a size of {max(sizes):,} (positions, heads or layers), at most {LARGEST_NUMBER:,} are read"
+            )
         return _outline(spec, self.example)
 
     def shapes(self) -> dict[str, Shape]:

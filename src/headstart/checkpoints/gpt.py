@@ -7,7 +7,7 @@ from typing import Any
 from headstart.checkpoints.family import (
     FLAGS,
     FUSED_TURNED,
-    MOST,
+    LARGEST_NUMBER,
     TURNED,
     TURNS,
     Config,
@@ -23,7 +23,7 @@ FUSED = " ".join(f"blocks.{{i}}.mixer.{name}" for name in ("query", "key", "valu
 
 def _gpt2(config: Config) -> dict[str, Any]:
     config.require(scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
-    width = config.number(config.key("n_embd", "hidden_size"), 768, most=MOST // 4)
+    width = config.number(config.key("n_embd", "hidden_size"), 768, most=LARGEST_NUMBER // 4)
     return {
         "width": width,
         "blocks": config.blocks(config.key("n_layer", "num_hidden_layers"), 12),

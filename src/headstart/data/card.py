@@ -15,7 +15,7 @@ from headstart.data.sequences import Sequences, target_doubt
 from headstart.data.text import printable
 from headstart.text import many
 
-MOST = 20
+MOST_LISTED = 20
 """Classes and channels that are listed."""
 FAR = 10
 """Times the median length from which on a sequence is far longer than the rest."""
@@ -95,19 +95,19 @@ def _class_rows(facts: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     counts = facts["target"].get("classes", {})
     total = max(sum(counts.values()), 1)
     rows = [(_short(name), f"{count:,}", _share(count / total)) for name, count in counts.items()]
-    more = (f"and {len(rows) - MOST} more", "", "")
-    return tuple(rows[:MOST] + [more] * (len(rows) > MOST))
+    more = (f"and {len(rows) - MOST_LISTED} more", "", "")
+    return tuple(rows[:MOST_LISTED] + [more] * (len(rows) > MOST_LISTED))
 
 
 def _channel_rows(facts: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     rows = []
-    for channel in facts["channels"][:MOST]:
+    for channel in facts["channels"][:MOST_LISTED]:
         figures = [
             "" if channel[name] is None else f"{channel[name]:.4g}" for name in ("min", "mean", "max", "deviation")
         ]
         rows.append((_short(channel["name"]), _share(channel["missing"]) if channel["missing"] else "0", *figures))
-    if len(facts["channels"]) > MOST:
-        rows.append((f"and {len(facts['channels']) - MOST} more", *[""] * 5))
+    if len(facts["channels"]) > MOST_LISTED:
+        rows.append((f"and {len(facts['channels']) - MOST_LISTED} more", *[""] * 5))
     return tuple(rows)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from headstart.data.layout import Shape
 from headstart.data.text import list_parts, number_name, to_float
-from headstart.errors import MOST, BadInput, Mistakes, Places, nearest
+from headstart.errors import MOST_MISTAKES, BadInput, Mistakes, Places, nearest
 
 Words = list[str | None]
 
@@ -408,7 +408,7 @@ class Cells:
             elif "..." in text:
                 way = "whoever wrote the file shortened the list; write it whole"
             mistakes.add(self.places.cell(row, columns[row]), f"{short!r} {wrong} ({many}{way})")
-        if self.others and len(mistakes.texts) < MOST:
+        if self.others and len(mistakes.texts) < MOST_MISTAKES:
             mistakes.add(self.places.source, f"{self.others:,} other cells are not numbers either")
 
 

@@ -20,7 +20,7 @@ Answer = Callable[[Examples], np.ndarray]
 """Examples -> (n, K) probabilities or (n,) numbers."""
 
 WINDOWS = 20
-MOST = 200
+MOST_EXPLAINED = 200
 """Sequences that are looked at; each is answered once per window."""
 DRAWS = 3
 """Partners of each sequence where every one is explained: one alone may hold what the sequence holds."""
@@ -67,7 +67,7 @@ def _affordable(served: Served, name: str) -> int:
     if isinstance(features := getattr(fitted, "features", None), Embedding):
         return _few(features.encoder.flops * features.channels)
     if name != NETWORK or network is None or network.arm not in foreign_arms():
-        return MOST
+        return MOST_EXPLAINED
     assert isinstance(network.model, ModelSpec), "arms of other weights have their blocks"
     signature = served.config.signature
     layers = network.model.layer_flops(signature, network.objective.output(signature), network.length)
@@ -77,7 +77,7 @@ def _affordable(served: Served, name: str) -> int:
 def _few(flops: float) -> int:
     """How many sequences are looked at, where an answer costs so much."""
     count = int(FLOPS / (WINDOWS + 1) / max(flops, 1.0))
-    return min(MOST, count) if count >= FEWEST else 0
+    return min(MOST_EXPLAINED, count) if count >= FEWEST else 0
 
 
 def looked(
@@ -87,7 +87,7 @@ def looked(
     classes: bool,
     windows: int = WINDOWS,
     seed: int = 0,
-    most: int = MOST,
+    most: int = MOST_EXPLAINED,
     seconds: float | None = None,
 ) -> Occlusion | None:
     """Where anything that answers looks, on up to `most` of these sequences.

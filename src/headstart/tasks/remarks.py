@@ -9,7 +9,7 @@ import numpy as np
 from headstart.tasks.task import Task
 from headstart.text import first_few, many
 
-LONGER, MOST = 1.25, 0.05
+LONGER, MOST_BEYOND = 1.25, 0.05
 """How much longer than any of train a sequence is, or which share of a split is longer at all, before that is said."""
 UNLIKE = 1e4
 """How many times the spread of one channel is that of another before that is said."""
@@ -33,7 +33,7 @@ def _lengths(task: Task) -> Iterator[str]:
     for name in ("val", "test"):
         lengths = task.split(name).lengths
         longer = lengths > longest
-        if longer.any() and (lengths.max() > LONGER * longest or longer.mean() > MOST):
+        if longer.any() and (lengths.max() > LONGER * longest or longer.mean() > MOST_BEYOND):
             beyond[name] = int(longer.sum()), len(lengths), int(lengths.max())
     if not beyond:
         return

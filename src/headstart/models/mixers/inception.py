@@ -16,7 +16,7 @@ NEAR = 3
 """Positions of which the last branch takes the largest number, as published."""
 QUARTER = 4
 """The width is divided by it for the convolutions, as published: 32 of 128."""
-MOST = 1024
+LONGEST_CONVOLUTION = 1024
 """Longest convolution: each position is multiplied with all of it, and from there on S4D or Hyena cost less."""
 
 
@@ -33,8 +33,8 @@ class InceptionSpec(MixerSpec):
     @classmethod
     def _each_length(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
         for length in lengths:
-            if not 1 <= length <= MOST:
-                raise ValueError(f"names {length}; a convolution is over 1 to {MOST:,} positions")
+            if not 1 <= length <= LONGEST_CONVOLUTION:
+                raise ValueError(f"names {length}; a convolution is over 1 to {LONGEST_CONVOLUTION:,} positions")
         if len(set(lengths)) != len(lengths):
             raise ValueError("names a length twice; leave one out")
         return lengths
