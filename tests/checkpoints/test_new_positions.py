@@ -10,7 +10,7 @@ import pytest
 from support.checkpoints import saved
 
 from headstart.estimator import SequenceClassifier
-from headstart.fit.backbone import Backbone, find_backbone
+from headstart.fit.reading import Backbone, find_backbone
 
 VIT: dict[str, Any] = {"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 VIT |= {"intermediate_size": 12}

@@ -20,9 +20,9 @@ from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier, SequenceRegressor
 from headstart.fit import budget
 from headstart.fit.arms import check_names
-from headstart.fit.backbone import Backbone, find_backbone
 from headstart.fit.defaults import LEAST_STEPS
 from headstart.fit.known import Amount, Known
+from headstart.fit.reading import Backbone, find_backbone
 from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature

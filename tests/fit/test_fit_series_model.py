@@ -18,9 +18,9 @@ from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.estimator import SequenceRegressor
 from headstart.fit.arms import check_names, check_served
-from headstart.fit.backbone import SeriesModel, find_backbone
 from headstart.fit.known import Known
 from headstart.fit.occlusion import affordable
+from headstart.fit.reading import SeriesModel, find_backbone
 from headstart.fit.settings import FitSettings
 from headstart.sequence import Signature
 from headstart.serve.folder import load_model

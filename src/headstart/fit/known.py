@@ -11,8 +11,7 @@ from headstart.fit import defaults
 from headstart.sequence import Signature
 
 if TYPE_CHECKING:
-    from headstart.fit.backbone import Backbone, SeriesModel
-    from headstart.fit.started import Start
+    from headstart.fit.reading import Backbone, SeriesModel, Start
 
 EVALUATIONS = (2, 10)
 """Looks at validation in each training, at least and at most."""

@@ -21,16 +21,15 @@ from headstart.errors import BadInput
 from headstart.fit import plan as planning
 from headstart.fit.again import Again, planned_again, reserved, served_again
 from headstart.fit.arms import ARMS, check_served
-from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone
 from headstart.fit.budget import AFTER, LONG, REPORT, whole_amount
 from headstart.fit.compared import Compared, compared
 from headstart.fit.defaults import ONE_RATE, shape_of
 from headstart.fit.known import Amount, Known
 from headstart.fit.occlusion import affordable, looked
 from headstart.fit.outcome import Outcome, distinct, weights_of
+from headstart.fit.reading import Backbone, SeriesModel, asked_backbone, find_start
 from headstart.fit.settings import FILES, FitPlan, FitSettings
 from headstart.fit.source import Source, in_folds, read_source
-from headstart.fit.started import find_start
 from headstart.fit.wording import answer, notes, split_in_words, title
 from headstart.limits import check_memory
 from headstart.runner.events import Event, Failed, Started

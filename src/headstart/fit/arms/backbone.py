@@ -10,7 +10,7 @@ from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
 
 if TYPE_CHECKING:
-    from headstart.fit.backbone import Backbone
+    from headstart.fit.reading import Backbone
 
 BACKBONE, TUNED = "backbone", "backbone_tuned"
 """With a trained head alone, which is its stage too, and with norms and input layer trained."""

@@ -10,7 +10,7 @@ from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
 
 if TYPE_CHECKING:
-    from headstart.fit.backbone import SeriesModel
+    from headstart.fit.reading import SeriesModel
 
 EMBEDDING = "embedding"
 

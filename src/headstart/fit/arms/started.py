@@ -10,7 +10,7 @@ from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
 
 if TYPE_CHECKING:
-    from headstart.fit.started import Start
+    from headstart.fit.reading import Start
 
 STARTED = "started"
 """Its stage, too, that reads the weights."""
