@@ -199,13 +199,12 @@ def fit(
 @command(app)
 def ls(
     *,
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[tasks|mixers|checkpoints|studies|column=pattern ...]")
-    ] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[LIST|column=pattern ...]")] = None,
     folders: opt.FolderOptions,
     json: opt.JsonOption = None,
 ) -> None:
-    """List stages, tasks, mixers, checkpoints or studies. Of stages all, or those with arm=scratch, task=list*."""
+    """List stages, studies, tasks, mixers, models, objectives, readers or checkpoints. Of stages all, or those with
+    arm=scratch, task=list*."""
     from headstart.verbs.look import print_listing
 
     print_listing(words or ["stages"], folders.store, json, folders.data)

@@ -21,6 +21,11 @@ class Sort:
     needs: str = ""
     """What such a class has beside its fields, and the page that shows one."""
 
+    def summary_of(self, name: str) -> str:
+        """A kind in a line: `bert: BERT (Devlin et al. 2019)`."""
+        line = self.entries[name]
+        return f"{name}: {line.summary}{f' ({line.source})' if line.source else ''}"
+
     @property
     def entries(self) -> dict[str, Entry]:
         """Its table."""
@@ -45,6 +50,8 @@ SORTS: Mapping[str, Sort] = {
         "headstart.models:MODELS", "headstart.models.kind:ModelKind", " with build (docs/guide/your-own-model.md)"
     ),
     "objective": Sort("headstart.objectives:OBJECTIVES", "headstart.objectives:ObjectiveSpec"),
+    "reader": Sort("headstart.data.readers:READERS"),
+    "checkpoint": Sort("headstart.checkpoints:READERS"),
 }
 
 

@@ -1,13 +1,16 @@
-"""A mixer, a task, a kind of model, an objective and an arm of a fit are one file and one line of a table each, and nothing else."""
+"""A mixer, task, model, objective, reader, family of checkpoints and arm of a fit are one file and one line each."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import headstart
@@ -15,7 +18,12 @@ from headstart.analysis.attention import attention_maps
 from headstart.analysis.stages import first_batch, opened
 from headstart.analysis.weights import kernels
 from headstart.api import Study
+from headstart.checkpoints import READERS as FAMILIES_READ
+from headstart.checkpoints.read import fields_of, read_checkpoint
 from headstart.cli import app
+from headstart.data import read_sequences
+from headstart.data.readers import READERS as DATA_READERS
+from headstart.errors import BadInput
 from headstart.fit.arms import ARMS
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
@@ -33,6 +41,7 @@ from typing import Literal
 
 import math
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from headstart.models.mixers.attend import AttentionView, visible_pairs
@@ -205,10 +214,61 @@ def test_a_new_kind_goes_through_contract_study_report_methods_analysis_and_expo
         torch.testing.assert_close(again(batch), stage.model(batch), rtol=1e-5, atol=1e-5)
 
 
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "adding.md"
+
+
+@pytest.fixture
+def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The reader and the family of the guide: their files and lines."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    files = dict(re.findall(r"```python file=(\S+)\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL))
+    for name in ("colon_lines.py", "lab_gpt.py"):
+        (tmp_path / name).write_text(files[name])
+    colon = Entry("colon_lines:read_colon_lines", "a label, a colon and numbers", "", {"endings": "colon"})
+    monkeypatch.setitem(DATA_READERS, "colon", colon)
+    monkeypatch.setitem(FAMILIES_READ, "lab_gpt", Entry("lab_gpt:LAB_GPT", "our lab's GPT", "made up"))
+    return tmp_path
+
+
+def test_a_new_format_of_files_is_read_listed_and_shown(guide: Path) -> None:
+    (guide / "data.colon").write_text("up: 1.5 2 0.5\ndown: 1 2\nup: 2 2 1\n")
+    sequences = read_sequences(guide / "data.colon")
+    assert len(sequences) == 3
+    (guide / "bad.colon").write_text("up: 1.5 two\ndown: 1\n")
+    with pytest.raises(BadInput, match=r"bad\.colon:1: could not convert string to float: 'two'; give numbers"):
+        read_sequences(guide / "bad.colon")
+    for words in (["ls", "readers"], ["show", "colon"]):
+        assert "a label, a colon and numbers" in CliRunner().invoke(app, words).output
+
+
+def test_a_new_family_of_checkpoints_is_read_listed_and_shown(guide: Path) -> None:
+    config = {"model_type": "lab_gpt", "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 16, "vocab_size": 11}
+    (guide / "weights").mkdir()
+    (guide / "weights" / "config.json").write_text(json.dumps(config))
+    linear = {"attn.c_attn": (8, 24), "attn.c_proj": (8, 8), "mlp.c_fc": (8, 32), "mlp.c_proj": (32, 8)}
+    tensors = {"wte.weight": (11, 8), "wpe.weight": (16, 8)}
+    for name, shape in linear.items():
+        tensors |= {f"h.0.{name}.weight": shape, f"h.0.{name}.bias": shape[1:]}
+    for name in ("h.0.ln_1", "h.0.ln_2", "ln_f"):
+        tensors |= {f"{name}.weight": (8,), f"{name}.bias": (8,)}
+    weights = {f"lab.{name}": torch.ones(shape) for name, shape in tensors.items()}
+    save_file(weights, guide / "weights" / "model.safetensors")
+    assert len(dict(read_checkpoint(str(guide / "weights")).tensors())) >= 16
+    fields = fields_of(str(guide / "weights"))
+    assert fields.family == "lab_gpt"
+    assert fields.spec.width == 8
+    for words in (["ls", "checkpoints"], ["show", "lab_gpt"]):
+        assert "our lab's GPT" in CliRunner().invoke(app, words).output
+
+
 @pytest.mark.usefixtures("kinds")
 def test_a_new_kind_is_listed_and_shown() -> None:
     runner = CliRunner()
     for words, part in (
+        (["ls", "models"], "a tiny network"),
+        (["ls", "objectives"], "sharpened classification"),
+        (["show", "tiny"], "width"),
+        (["show", "sure"], "label_smoothing"),
         (["ls", "mixers"], "a running mean"),
         (["ls", "tasks"], "two tones"),
         (["show", "decay"], "grows as L log L"),

@@ -12,17 +12,13 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import files_of, reading, unpacked
-from headstart.data.arrays import array_table, list_table, read_npy, read_npz, unmasked
-from headstart.data.blocks import BLOCKS, read_json_lines
+from headstart.data.arrays import array_table, list_table, unmasked
 from headstart.data.build import build
-from headstart.data.csv import read_csv
-from headstart.data.folders import read_folder
 from headstart.data.infer import infer
 from headstart.data.layout import Channel, Layout, LayoutSpec
-from headstart.data.letters import read_fasta_file
-from headstart.data.rows import frame, read_arrow, read_parquet, table_of
+from headstart.data.readers import block_reader_of, format_by, reader_of
+from headstart.data.rows import frame, table_of
 from headstart.data.sequences import Sequences, check_alike, check_ids, check_target_kind
-from headstart.data.series import read_ts_file
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
 from headstart.limits import check_memory
@@ -40,17 +36,6 @@ __all__ = [
     "read_sequences",
 ]
 
-_ENDINGS = {
-    "csv": "csv tsv tab psv dat data txt",
-    "jsonl": "jsonl ndjson",
-    "parquet": "parquet pq",
-    "arrow": "feather arrow ipc",
-    "npz": "npz",
-    "npy": "npy",
-    "ts": "ts",
-    "fasta": "fa fasta fna faa",
-}
-"""Endings of files' names by format; text ones may be packed as .gz, .xz or .bz2 besides."""
 _OTHERS = {
     "a spreadsheet": "xlsx xls ods",
     "pickled": "pkl pickle pt joblib",
@@ -63,7 +48,6 @@ _OTHERS = {
     "an ARFF file": "arff",
 }
 """What is not read, and is told from damage."""
-MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\x93NUMPY": "npy", b">": "fasta", b"{": "jsonl"}
 PACKED = (".gz", ".xz", ".bz2")
 BLOCK = 2**24
 """Bytes of a block; a smaller file is one."""
@@ -133,7 +117,8 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             size = sum(os.path.getsize(file) for file in files_of(path))
         check_memory(f"{path}: reading it", READING * size, "allow it more, or give fewer rows")
     if path.is_dir():
-        return read_folder(path, spec, mistakes)
+        folder: Table = reader_of("folder")(path, spec, mistakes)
+        return folder
     with reading(path):
         if not path.exists():
             raise BadInput(f"{path}: is not there; give the path of a file or a folder")
@@ -144,12 +129,8 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         form = format_of(path) if spec.format == "auto" else spec.format
     if form == "folder":
         raise BadInput(f"layout.format: {path} is a file, no folder")
-    if form in ("npz", "npy"):
-        return read_npz(path, spec) if form == "npz" else read_npy(path, spec)
-    if form in ("parquet", "arrow"):
-        return read_parquet(path) if form == "parquet" else read_arrow(path)
-    readers = {"csv": read_csv, "jsonl": read_json_lines, "ts": read_ts_file, "fasta": read_fasta_file}
-    return readers[form](path, spec, mistakes)
+    table: Table = reader_of(form)(path, spec, mistakes)
+    return table
 
 
 def format_of(path: Path) -> str:
@@ -160,18 +141,16 @@ def format_of(path: Path) -> str:
     ending = os.path.splitext(plain)[1].removeprefix(".")
     with unpacked(path) as file:
         start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
-    for magic in (b"PAR1", b"ARROW1", b"\x93NUMPY"):
-        if start.startswith(magic):
-            return MAGIC[magic]
-    for form, endings in _ENDINGS.items():
-        if ending in endings.split():
-            return form
+    return format_by(ending, start, lambda end: _refuse_others(path, end))
+
+
+def _refuse_others(path: Path, ending: str) -> None:
+    """Raises: BadInput for an ending of what is not read."""
     for what, endings in _OTHERS.items():
         if ending in endings.split():
             raise BadInput(
                 f"{path}: is {what}, which is not read; save it as CSV, JSON lines (.jsonl), Parquet or .npz"
             )
-    return next((form for magic, form in MAGIC.items() if start.startswith(magic)), "csv")
 
 
 def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:
@@ -204,7 +183,7 @@ def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK) -> Iterator[Seq
     """
     count, latest, notes = 0, None, []  # type: tuple[int, Sequences | None, list[str]]
     if path.is_file() and path.stat().st_size > size and spec.values and spec.shape in ("wide", "text", "list"):
-        tables = BLOCKS.get(format_of(path) if spec.format == "auto" else spec.format)
+        tables = block_reader_of(format_of(path) if spec.format == "auto" else spec.format)
         for table in tables(path, spec, size) if tables else (None,):
             if table is None:
                 break

@@ -32,7 +32,7 @@ PICKLED = (
 )
 
 
-def read_npy(path: Path, spec: LayoutSpec) -> Table:
+def read_npy(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     """One array (n, L) or (n, L, F). Raises: BadInput for objects, a file that is cut short, or another shape."""
     with reading(path), path.open("rb") as file:
         size = path.stat().st_size
@@ -40,7 +40,7 @@ def read_npy(path: Path, spec: LayoutSpec) -> Table:
     return array_table(array, str(path), spec, "an array")
 
 
-def read_npz(path: Path, spec: LayoutSpec) -> Table:
+def read_npz(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     """Arrays by name: the sequences (or one array for each channel), and perhaps labels, ids and groups."""
     arrays = {}
     with reading(path):

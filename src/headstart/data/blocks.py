@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,11 +134,3 @@ def _alike(tables: Iterable[Table]) -> Iterator[Table | None]:
     except BadInput:
         pass
     yield None
-
-
-BLOCKS: Mapping[str, Callable[[Path, LayoutSpec, int], Iterator[Table | None]]] = {
-    "csv": plain_tables,
-    "jsonl": json_tables,
-    "parquet": parquet_tables,
-}
-"""Format -> what reads a file of it in parts."""

@@ -7,10 +7,11 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from headstart.data.readers import READERS
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, neutral
 from headstart.text import first_few
@@ -32,10 +33,16 @@ Column = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is 
 """The name of a column; of a file without a header its number, as a word or as a number."""
 
 
+if TYPE_CHECKING:
+    Format = str
+else:
+    Format = Literal["auto", *READERS]
+
+
 class LayoutSpec(Spec):
     """What is known of a file before it is read; whatever is left out is guessed, and the guess is said."""
 
-    format: Literal["auto", "csv", "jsonl", "parquet", "arrow", "npz", "npy", "ts", "fasta", "folder"] = "auto"
+    format: Format = "auto"
     """Format of the file; `auto`: by its name."""
     shape: Literal["auto", "wide", "text", "list", "long"] = "auto"
     """`wide`, a row per sequence and a column per position; `text`, a column of texts; `list`, columns whose cells hold

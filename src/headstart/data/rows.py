@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import reading
-from headstart.data.layout import TIME, check_names, plain
+from headstart.data.layout import TIME, LayoutSpec, check_names, plain
 from headstart.data.sizes import check_arrow, check_parquet, limited
 from headstart.data.table import Column, Table, Type, arrow_lists, arrow_numbers, arrow_texts, is_list, is_text
 from headstart.data.text import is_number, lines, number_name
@@ -230,7 +230,7 @@ def _word(value: Any) -> str | None:
     return None
 
 
-def read_parquet(path: Path) -> Table:
+def read_parquet(path: Path, _: LayoutSpec, __: Mistakes) -> Table:
     """A Parquet file. Raises: BadInput where it is damaged or unpacks to more than such a file may."""
     import pyarrow.parquet
 
@@ -242,7 +242,7 @@ def read_parquet(path: Path) -> Table:
     return arrow_table(table, str(path), "a Parquet table")
 
 
-def read_arrow(path: Path) -> Table:
+def read_arrow(path: Path, _: LayoutSpec, __: Mistakes) -> Table:
     """A file of Arrow's own format (Feather), or its stream. Raises: BadInput where it is damaged or too large."""
     import pyarrow
 

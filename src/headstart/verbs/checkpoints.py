@@ -16,6 +16,7 @@ from headstart.checkpoints.folder import CONFIG, MODEL_FOLDER
 from headstart.checkpoints.known import KNOWN, KNOWN_SERIES, known_config
 from headstart.checkpoints.source import absent, download, find_folder, repositories, revision_of
 from headstart.errors import BadInput
+from headstart.kinds import SORTS
 from headstart.verbs.terminal import console, table
 
 if TYPE_CHECKING:
@@ -62,6 +63,17 @@ def list_checkpoints() -> None:
     heads = ["checkpoint", "what it is", "width", "blocks", "positions", "numbers", "where"]
     console().print(table(heads, rows, right=range(2, 6)))
     console().print(Text("others are named by their folder, or as owner/name; `headstart prepare NAME` downloads one"))
+
+
+def show_family(name: str) -> None:
+    """`headstart show bert`: a family of checkpoints, and those of it that are known by name."""
+    from headstart.checkpoints.read import fields_of
+
+    out = console()
+    out.print(Text(SORTS["checkpoint"].summary_of(name)))
+    known = [what for what in (*KNOWN, *KNOWN_SERIES) if fields_of(what).family == name]
+    out.print(Text(f"known    {', '.join(known) or 'none by name'}"))
+    out.print(Text("others are named by their folder, or as owner/name; `headstart show FOLDER` says what one holds"))
 
 
 def show_checkpoint(what: str) -> None:

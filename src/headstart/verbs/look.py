@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from headstart.errors import BadInput, nearest
+from headstart.kinds import SORTS
 from headstart.spec import read
 from headstart.store import Store, publish, store_folder
 from headstart.study.results.listing import COLUMNS, stage_rows
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 WIDE = 120
 """Columns of a terminal from which on a list of studies has room for their questions."""
-LISTS = ("stages", "tasks", "mixers", "checkpoints", "studies")
+LISTS = ("stages", *(f"{noun}s" for noun in SORTS), "studies")
 
 
 TABLES = ("model", "optim", "budget", "task", "report")
@@ -37,8 +38,7 @@ TABLES = ("model", "optim", "budget", "task", "report")
 
 
 def print_listing(what: Sequence[str], store: str | None, json: str | None = None, data: str | None = None) -> None:
-    """`headstart ls [stages|tasks|mixers|checkpoints|studies] [column=pattern ...]`; filters and `--json` are for
-    stages."""
+    """`headstart ls [LIST] [column=pattern ...]`, a list of `LISTS`; filters and `--json` are for stages."""
     filters = [word for word in what if "=" in word]
     names = [word for word in what if word not in filters] or ["stages"]
     for name in names:
@@ -51,8 +51,7 @@ def print_listing(what: Sequence[str], store: str | None, json: str | None = Non
     if filters or json is not None:
         option = f"the filter {filters[0]!r}" if filters else "--json"
         raise BadInput(f"ls: {option} is for stages; leave it out, or list stages")
-    lists = {"tasks": _tasks, "mixers": _mixers, "checkpoints": _checkpoints}
-    return _studies(store, data) if names[0] == "studies" else lists[names[0]]()
+    return _studies(store, data) if names[0] == "studies" else _kinds(names[0].removesuffix("s"))
 
 
 def _stages(store: str | None, filters: Sequence[str], json: str | None) -> None:
@@ -82,32 +81,20 @@ def printed_cells(row: Mapping[str, Any]) -> list[str]:
     return list({**texts, "date": texts["date"][:16].replace("T", " ")}.values())
 
 
-def _tasks() -> None:
-    from headstart.tasks import TASKS
+def _kinds(noun: str) -> None:
+    """A line per kind of a sort, with what its table says of it beside a summary."""
+    rows = []
+    heads = {"mixer": ["cost in L", "causal"], "reader": ["endings"]}.get(noun, [])
+    for name, line in SORTS[noun].entries.items():
+        facts = [line.facts.get(head.partition(" ")[0], "") for head in heads]
+        texts = ["yes" if fact is True else "no" if fact is False else str(fact) for fact in facts]
+        rows.append([name, line.summary, *texts, line.source])
+    if noun == "checkpoint":
+        from headstart.verbs.checkpoints import list_checkpoints
 
-    console().print(table(["task", "what it is", "source"], [[n, k.summary, k.source] for n, k in TASKS.items()]))
-
-
-def _mixers() -> None:
-    from headstart.models.mixers import MIXERS
-
-    rows = [
-        [
-            name,
-            kind.summary,
-            kind.facts.get("cost", ""),
-            {None: "", True: "yes", False: "no"}[kind.facts.get("causal")],
-            kind.source,
-        ]
-        for name, kind in MIXERS.items()
-    ]
-    console().print(table(["mixer", "what it is", "cost in L", "causal", "source"], rows))
-
-
-def _checkpoints() -> None:
-    from headstart.verbs.checkpoints import list_checkpoints
-
-    list_checkpoints()
+        list_checkpoints()
+        noun = "family"
+    console().print(table([noun, "what it is", *heads, "source"], rows))
 
 
 def _studies(store: str | None, data: str | None) -> None:
@@ -201,7 +188,7 @@ def print_one(what: str, overrides: Sequence[str], store: str | None, data: str 
             _show_keys(what, overrides)
         if what in built_in_studies():
             _show_study(what)
-        return None
+        return _show_reader(what) if what in SORTS["reader"].entries else None
     if what in MIXERS:
         return _show_mixer(what)
     if what.endswith(".toml"):
@@ -220,11 +207,19 @@ def print_one(what: str, overrides: Sequence[str], store: str | None, data: str 
         return _show_keys(what)
     if os.path.exists(what):
         return show_file(what, layout, overrides)
-    close = difflib.get_close_matches(what, [*section_names(), *map(short_name, built_in_studies())], n=1, cutoff=0.5)
+    if what in SORTS["reader"].entries:
+        return _show_reader(what)
+    if what in SORTS["checkpoint"].entries:
+        from headstart.verbs.checkpoints import show_family
+
+        return show_family(what)
+    kinds = (name for sort in SORTS.values() for name in sort.entries)
+    names = [*section_names(), *map(short_name, built_in_studies()), *kinds]
+    close = difflib.get_close_matches(what, names, n=1, cutoff=0.5)
     guess = f"did you mean {close[0]!r}? " if close else ""
     raise BadInput(
-        f"show: no {what!r}; {guess}`headstart ls`, `ls tasks`, `ls mixers`, `ls checkpoints` and `ls studies` list "
-        "what can be shown, besides data files and tables of a study such as optim or model"
+        f"show: no {what!r}; {guess}`headstart ls`, {', '.join(f'`ls {name}`' for name in LISTS[1:])} list what can be "
+        "shown, besides data files and tables of a study such as optim or model"
     )
 
 
@@ -323,6 +318,20 @@ def _show_mixer(name: str) -> None:
         f"size     {facts['parameters']:,} parameters at width {FACTS_WIDTH} and length {FACTS_LENGTH:,}"
     )
     _show_keys(name)
+
+
+def _show_reader(name: str) -> None:
+    """A format of data files: what its reader says of itself, and how files of it are told."""
+    import inspect
+
+    line, out = SORTS["reader"].entries[name], console()
+    out.print(Text(f"{SORTS['reader'].summary_of(name)}\n\n{inspect.getdoc(line.load()) or ''}\n"))
+    if line.facts["endings"]:
+        out.print(Text("endings  " + " ".join(f".{ending}" for ending in line.facts["endings"].split())))
+    for key, words in (("magic", "begins"), ("begins", "begins, where the name says nothing")):
+        if key in line.facts:
+            out.print(Text(f"{words}: {line.facts[key]!r}"))
+    out.print(Text(f'in a study: task = {{ kind = "own", source = "...", layout = {{ format = "{name}" }} }}'))
 
 
 def _show_keys(name: str, overrides: Sequence[str] = ()) -> None:

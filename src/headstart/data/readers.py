@@ -1,0 +1,76 @@
+"""The table of file formats: a format is a file with a function that reads it, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headstart.spec import Entry
+
+
+def _reader(path: str, summary: str, endings: str = "", **facts: object) -> Entry:
+    return Entry(f"headstart.data.{path}", summary, "", {"endings": endings, **facts})
+
+
+READERS: dict[str, Entry] = {
+    "csv": _reader(
+        "csv:read_csv",
+        "a table as text, one row a line",
+        "csv tsv tab psv dat data txt",
+        blocks="headstart.data.blocks:plain_tables",
+    ),
+    "jsonl": _reader(
+        "blocks:read_json_lines",
+        "one JSON object a line",
+        "jsonl ndjson",
+        begins=b"{",
+        blocks="headstart.data.blocks:json_tables",
+    ),
+    "parquet": _reader(
+        "rows:read_parquet",
+        "a Parquet file",
+        "parquet pq",
+        magic=b"PAR1",
+        blocks="headstart.data.blocks:parquet_tables",
+    ),
+    "arrow": _reader("rows:read_arrow", "a file of Arrow's own format", "feather arrow ipc", magic=b"ARROW1"),
+    "npz": _reader("arrays:read_npz", "arrays of numpy by name", "npz"),
+    "npy": _reader("arrays:read_npy", "one array of numpy", "npy", magic=b"\x93NUMPY"),
+    "ts": _reader("series:read_ts_file", "series as the UCR and UEA archives have them", "ts"),
+    "fasta": _reader("letters:read_fasta_file", "DNA or proteins, letter by letter", "fa fasta fna faa", begins=b">"),
+    "folder": _reader("folders:read_folder", "a folder of images, recordings or texts"),
+}
+"""`read(path, spec, mistakes) -> Table` by format.
+
+Facts of a line: `endings` of files' names (of text, .gz, .xz or .bz2 may follow); `magic`, how a file begins whatever
+its name is; `begins`, how one begins whose name says nothing; `blocks`, what reads a large file in parts
+(`blocks(path, spec, size)`).
+"""
+
+
+def reader_of(form: str) -> Callable[..., Any]:
+    """What reads files of a format."""
+    return READERS[form].load()
+
+
+def block_reader_of(form: str) -> Callable[..., Any] | None:
+    """What reads a file of a format in parts, None where nothing does."""
+    path = READERS[form].facts.get("blocks")
+    return None if path is None else Entry(path, "").load()
+
+
+def format_by(ending: str, start: bytes, also: Callable[[str], None]) -> str:
+    """The format of a file whose name has this ending and that begins so; text that nothing tells is CSV.
+
+    also: refuses endings of what is not read.
+    """
+    facts: Mapping[str, Mapping[str, object]] = {form: line.facts for form, line in READERS.items()}
+    for form, of_form in facts.items():
+        if isinstance(magic := of_form.get("magic"), bytes) and start.startswith(magic):
+            return form
+    for form, of_form in facts.items():
+        if ending in str(of_form["endings"]).split():
+            return form
+    also(ending)
+    begins = ((form, of_form.get("begins")) for form, of_form in facts.items())
+    return next((form for form, text in begins if isinstance(text, bytes) and start.startswith(text)), "csv")
