@@ -123,3 +123,8 @@ def test_the_size_of_an_array_is_that_of_its_numbers_and_texts() -> None:
     assert size_of(views) == 5 * 8 + 15 * 8
     assert size_of(pa.nulls(10)) == 80
     assert size_of(pa.array([{"a": 1}])) >= 8
+
+
+def test_a_text_file_of_very_many_columns_is_refused_with_another_form(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text("\n".join(["label," + ",".join("1" * 100_001)] * 3))
+    refused(tmp_path / "wide.csv", r"has 100,002 columns, and at most 100,000 are read; write a row for each position")

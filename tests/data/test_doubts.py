@@ -126,3 +126,10 @@ def test_overlapping_rows_without_a_group_make_every_score_optimistic(tmp_path: 
     assert any(words in note for note in task.notes)
     grouped = read_sequences(windows(10), LayoutSpec(), groups=["x", "y"] * 10)
     assert not any("optimistic" in text for text in data_card(grouped).findings)
+
+
+def test_a_protein_with_a_letter_that_has_no_id_is_refused_by_its_place_and_is_no_text(tmp_path: Path) -> None:
+    rows = [f">p{i} {kind}\nMGVMPXBZUOJIMGLNNRAQ" for i, kind in enumerate(["soluble", "membrane"] * 4)]
+    (tmp_path / "a.faa").write_text("\n".join(rows))
+    with pytest.raises(BadInput, match=r"letter 11 is 'J', no amino acid"):
+        read_sequences(tmp_path / "a.faa")

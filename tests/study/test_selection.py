@@ -13,6 +13,9 @@ import pytest
 from support.made_up import LR, Cell, facts, make_plan, result, shelf, usual
 
 from headstart.models.model import ModelSpec
+from headstart.report.tables.model import to_markdown
+from headstart.report.tables.scores import make_table
+from headstart.study.language.spec import AverageSpec
 from headstart.study.paper.summary import summarise
 from headstart.study.results import selection
 from headstart.study.results.results import Results
@@ -782,3 +785,19 @@ def test_unequal_flops_at_equal_examples_are_said() -> None:
     for cell in plan.cells:
         stored.results[cell.chain[-1].identity]["budget"]["flops"] = 1e9 * (1.05 if cell.arm == "other" else 1)
     assert not said(summarise(plan, stored.find), "budget")
+
+
+def test_an_average_over_columns_says_where_its_arms_ran_on_different_machines() -> None:
+    columns = {"digits": "digits", "mnist": "mnist"}
+    plan = make_plan(rates=(3e-3,), seeds=range(3), columns=columns, average=AverageSpec())
+    stored = shelf(plan)
+    assert not any(average.elsewhere for average in summarise(plan, stored.find).averages)
+    for cell in plan.cells:
+        if (cell.arm, cell.column) == ("self_pretrained", "mnist"):
+            stored.results[cell.chain[-1].identity]["provenance"]["machine"] = "server"
+    results = summarise(plan, stored.find)
+    assert {average.arm: average.elsewhere for average in results.averages} == {
+        "scratch": False,
+        "self_pretrained": True,
+    }
+    assert "its arms on different kinds of machines" in to_markdown(make_table(results))

@@ -19,6 +19,7 @@ import numpy as np
 from headstart.data.archives import reading, unpacked
 from headstart.data.layout import TEXTS, LayoutSpec, by_role, check_names, is_role, numbered, plain
 from headstart.data.rows import list_column
+from headstart.data.sizes import check_columns
 from headstart.data.table import FEW, Cells, Column, Table, Type, arrow_texts, numbers_of, texts_of
 from headstart.data.text import (
     COMMA,
@@ -120,6 +121,7 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
     rows = _parsed(sample, form)
     if not rows:
         raise BadInput(f"{path}: is empty; give a file with rows")
+    check_columns(path, len(rows[0]))
     if spec.shape != "list":
         form.decimal = find_decimal(rows, str(path), spec.decimal)
     form.header = has_header(rows, form.decimal) if spec.header is None else spec.header

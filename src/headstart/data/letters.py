@@ -23,7 +23,8 @@ WORDS = 6
 """Words of a FASTA header that are columns; most have one to three."""
 MOST_SYMBOLS = 65_536
 _BASES = "ACGTUNacgtun"
-_AMINO = f"{ALPHABETS['protein']}*"
+_AMINO = f"{ALPHABETS['protein']}J*"
+"""Letters that proteins are told by: with J (leucine or isoleucine), which has no id and is refused by its place."""
 FEW_ODD = 0.99
 """Share of the letters of proteins that are those of amino acids."""
 WAY = "correct it, or leave the sequence out"

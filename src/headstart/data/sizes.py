@@ -22,6 +22,8 @@ SMALL = 2**27
 """Bytes that every table may have."""
 NUMBER, TEXT = 8, 64
 """Bytes of a number, and those that a text of Python has besides its letters."""
+MOST_COLUMNS = 100_000
+"""Columns that a text file may have: each takes kilobytes of memory, whatever its cells hold."""
 DELTAS = "DELTA_BYTE_ARRAY"
 """How Parquet writes texts by what they have in common with the one before."""
 SPARSE, FEW = 50, 10**6
@@ -182,3 +184,12 @@ def _unpacked_sizes(head: Any, body: Any) -> Iterator[int]:
         offset, length = number("q", buffers + 4 + 16 * i), number("q", buffers + 12 + 16 * i)
         if length >= NUMBER:
             yield max(int(struct.unpack_from("<q", memoryview(body), offset)[0]), 0)
+
+
+def check_columns(path: Path, count: int) -> None:
+    """Raises: BadInput for a text file of more columns than are read."""
+    if count > MOST_COLUMNS:
+        raise BadInput(
+            f"{path}: has {count:,} columns, and at most {MOST_COLUMNS:,} are read; write a row for each position with "
+            "the id of its sequence, or an array (.npy)"
+        )

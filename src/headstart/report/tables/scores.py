@@ -206,7 +206,7 @@ def _average(average: Average) -> Line:
         ),
         "test": estimate_cell(average.value, "test"),
         "n": Cell(str(n) if n else words.NONE, {"n": n}),
-        **difference_cells(average.difference),
+        **difference_cells(average.difference, ELSEWHERE if average.elsewhere else ""),
     }
     return Line("average", cells, "average")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.study.language.papers import base_of
 from headstart.study.results.results import Average, Results
-from headstart.study.results.rows import Row, drawn
+from headstart.study.results.rows import Row, drawn, on_other_machines
 from headstart.study.results.statistics import Difference, Estimate, difference, estimate, mean, mean_ranks
 from headstart.study.results.words import plain, short_names
 
@@ -117,7 +117,14 @@ def _group(results: Results, chance: bool, over: str, columns: Sequence[str]) ->
             chance=tuple(column for column in lost if column in of_arm),
             missing=tuple(column for column in lost if column not in of_arm),
             seeds=seeds[arm],
+            elsewhere=compared and _elsewhere(rows[arm], rows[results.against or ""]),
         )
+
+
+def _elsewhere(own: Mapping[str, Row | None], base: Mapping[str, Row | None]) -> bool:
+    """Whether an arm and the one that it is compared with ran on different kinds of machines on some column."""
+    pairs = ((row, base[column]) for column, row in own.items())
+    return any(row is not None and other is not None and on_other_machines([row, other]) for row, other in pairs)
 
 
 def _gap(

@@ -66,6 +66,8 @@ class Average:
     chance: tuple[str, ...]
     missing: tuple[str, ...]
     seeds: Mapping[int, float] = field(default_factory=dict)
+    elsewhere: bool = False
+    """On some column the arm ran on another kind of machine than the one that it is compared with."""
 
 
 @dataclass(frozen=True)
