@@ -13,6 +13,7 @@ from headstart.data import LayoutSpec, read_sequences
 from headstart.data.card import data_card
 from headstart.data.doubts import sentinels
 from headstart.data.sequences import shared_with_neighbours
+from headstart.errors import BadInput
 from headstart.spec import read as read_spec
 from headstart.tasks.own import OwnSpec
 
