@@ -171,14 +171,14 @@ def test_a_table_is_printed_where_its_page_cannot_be_written(
     whole = bound(tmp_path)
 
     def refused(*_: Any) -> Path:
-        raise OSError(errno.EROFS, "Read-only file system", str(tmp_path / ".study.toml.123.tmp"))
+        raise OSError(errno.EROFS, "Read-only file system", str(tmp_path / ".study.toml.0123456789abcdef.tmp"))
 
     monkeypatch.setattr("headstart.report.page.write_report", refused)
     with pytest.raises(OSError, match="Read-only") as caught:
         report_study(whole)
     assert "self_pretrained" in capsys.readouterr().out
     assert print_error(caught.value) == 2
-    assert f"{tmp_path / 'study.toml'}: Read-only file system; make room" in capsys.readouterr().err
+    assert f"{tmp_path / 'study.toml'}: Read-only file system; give access there" in capsys.readouterr().err
 
 
 def saved_again(files: list[Path], path: Path) -> Path:

@@ -14,23 +14,17 @@ from functools import cache, partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import torch
-
-from headstart.sequence import has_target
 from headstart.spec import digest
 from headstart.store import Damaged
 from headstart.study.results.results import Facts
 from headstart.study.results.rows import AMOUNTS, Match, Pace, Row, Run
 from headstart.study.results.statistics import mean
-from headstart.tasks.remarks import remarks
-from headstart.tasks.task import Task, open_task
 from headstart.text import LOWER
-from headstart.training.batches import Batches
 
 if TYPE_CHECKING:
     from headstart.stage import StageSpec
     from headstart.study.language.plan import Cell, Plan
+    from headstart.tasks.task import Task
 
 _LOG = logging.getLogger("headstart.records")
 Record = Mapping[str, Any]
@@ -243,6 +237,8 @@ def gather(plan: Plan) -> dict[str, Facts]:
 
     Raises: BadInput where a task's data cannot be read.
     """
+    from headstart.tasks.task import open_task
+
     reported = {task_key(cell.chain[-1].spec): cell.chain[-1].spec for cell in plan.cells}
     out = {}
     for key, spec in reported.items():
@@ -257,6 +253,11 @@ def positions_asked(spec: StageSpec, task: Task) -> int:
 
     0 where the objective is scored otherwise, or does not say which positions it asks for.
     """
+    import numpy as np
+    import torch
+
+    from headstart.training.batches import Batches
+
     total = 0
     if spec.objective.monitored(task.signature).name != "accuracy":
         return total
@@ -271,6 +272,9 @@ def of_task(kind: str, task: Task, scored: bool = True, asked: int = 0) -> Facts
 
     `scored` False leaves out chance and targets: an objective without a target has none; it scores `asked` positions.
     """
+    from headstart.sequence import has_target
+    from headstart.tasks.remarks import remarks
+
     sizes = {name: task.split(name).units for name in ("train", "val", "test")}
     sizes["labelled"] = len(task.train.labelled_units())
     chance = {}
