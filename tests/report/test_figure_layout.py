@@ -257,6 +257,7 @@ def test_figures_of_an_earlier_report_go_and_other_files_stay(tmp_path: Path) ->
     assert 'width="237.6pt"' in (folder / "sweep-digits.svg").read_text()
 
 
+@pytest.mark.slow
 def test_what_is_filled_in_is_of_the_columns_own_task_or_its_title_names_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

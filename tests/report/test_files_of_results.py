@@ -63,6 +63,7 @@ def page(snapshot: Snapshot) -> str:
     return results_page(read_content(snapshot.plan, snapshot.results(), snapshot))
 
 
+@pytest.mark.slow
 def test_the_tables_and_the_page_of_a_file_are_those_of_the_store(tmp_path: Path) -> None:
     report = {"choose": [LR], "against": "scratch", "match": "scratch", "sweep": "test", "gain": True}
     claims = [{"says": "It helps", "higher": "self_pretrained", "lower": "scratch"}]
