@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headstart.errors import BadInput
 from headstart.models.outline import without_numbers
 from headstart.spec import flat
 from headstart.stage import TrainStage
@@ -237,13 +238,16 @@ def _own_training(planned: PlannedStage) -> tuple[dict[str, str], dict[str, list
     return {rate: words.listed(names) for rate, names in rates.items()}, spared
 
 
-def _mixer(spec: MixerSpec, width: int, causal: bool) -> nn.Module:
-    """A mixer, for what it says of its tensors and not for their numbers."""
+def _mixer(spec: MixerSpec, width: int, causal: bool) -> nn.Module | None:
+    """A mixer, for what it says of its tensors and not for their numbers; None of one that cannot be built, as a changed
+    file of results may name."""
     try:
         with without_numbers():
             return spec.build(width, SHORT, causal)
     except (NotImplementedError, RuntimeError):  # one of a person's own that looks at its numbers
         return spec.build(width, SHORT, causal)
+    except BadInput:
+        return None
 
 
 def _start(planned: PlannedStage, spec: Spec, parent: PlannedStage | None) -> str:
