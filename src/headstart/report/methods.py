@@ -239,8 +239,7 @@ def _own_training(planned: PlannedStage) -> tuple[dict[str, str], dict[str, list
 
 
 def _mixer(spec: MixerSpec, width: int, causal: bool) -> nn.Module | None:
-    """A mixer, for what it says of its tensors and not for their numbers; None of one that cannot be built, as a changed
-    file of results may name."""
+    """A mixer, for what it says of its tensors; None where a changed file of results names one that cannot be."""
     try:
         with without_numbers():
             return spec.build(width, SHORT, causal)
