@@ -26,7 +26,7 @@ from harness import HERE, RESULTS, filled
 from harness import markdown as markdown_table
 
 from headstart.report.answer import answer
-from headstart.report.claims import OUTCOMES, Part, Verdict, difference_text, verdicts
+from headstart.report.claims import OUTCOMES, TOO_SMALL, Part, Verdict, difference_text, verdicts
 from headstart.report.page import publish_page
 from headstart.report.tables.model import markdown
 from headstart.study.language.papers import STEPS
@@ -120,14 +120,16 @@ def index(folder: Path) -> str:
     results = {**pages, **({} if pays is None else {PAYS: pays})}
     pages_of = {name: (f"[{name}]({name}.md)", value.paper is None) for name, value in results.items()}
     lines = [line for name, value in results.items() for line in _claims(*pages_of[name], verdicts(value, value.paper))]
-    ordered = [line for outcome in OUTCOMES for line in lines if line[0] == outcome]
+    ordered = [line for outcome in OUTCOMES for line in lines if line[0] == outcome != "withdrawn"]
     about = [
         f"- [{file.stem}]({file.name}): {_about(file, pages.get(file.stem))}"
         for file in sorted(folder.glob("*.md"))
         if file.name != INDEX
     ]
     table = markdown_table(HEADS, _together(ordered), rule=["---"] * len(HEADS))
-    return filled("results", table=table if ordered else "", pages=about)
+    gone = list(dict.fromkeys(line[-1].removesuffix(OURS) for line in lines if line[0] == "withdrawn"))
+    withdrawn = ["", f"Withdrawn, since {TOO_SMALL}: verdicts of {words.listed(gone)}."] if gone else []
+    return filled("results", table=[*(table if ordered else []), *withdrawn], pages=about)
 
 
 def _claims(page: str, ours: bool, checked: Iterable[Verdict]) -> list[list[str]]:

@@ -308,7 +308,9 @@ def test_a_column_of_labels_beside_labels_of_their_own_is_left_alone(tmp_path: P
 
 
 def test_copies_of_data_are_for_nobody_else(tmp_path: Path, own_cache: Path) -> None:
-    (tmp_path / "a.csv").write_text("label,x,y\n" + "".join(f"{'ab'[i % 2]},{i},{i * i}\n" for i in range(40)))
+    (tmp_path / "a.csv").write_text(
+        "label,x,y\n" + "".join(f"{'ab'[i % 2]},{i * 7 % 11},{i * 5 % 13}\n" for i in range(40))
+    )
     read(OwnSpec, {"kind": "own", "file": "a.csv"}, "task").load(tmp_path)
     from_memory(np.ones((4, 3)), FitSettings(), tmp_path / "kept", list("abab"), None, None)
     copies = [*(own_cache / "prepared").glob("own-????????????????/*"), *(tmp_path / "kept").iterdir()]
