@@ -127,7 +127,6 @@ class FitStage(_Stage):
     def _resolve(self) -> FitStage:
         """Write out what follows from other fields, so that equal stages have equal specs."""
         _resolve_question(self)
-        _put(self, "objective", self.model.answered(self.objective))
         if not self.seeded:
             _put(self, "seed", 0)
         return self
@@ -187,7 +186,6 @@ class TrainStage(_Stage):
     def _resolve(self) -> TrainStage:
         """Write out what follows from other fields, so that equal stages have equal specs."""
         _resolve_question(self)
-        _put(self, "objective", self.model.answered(self.objective))
         if self.budget.patience is not None and not self.task.validation:
             raise ValueError(
                 "budget.patience: training would stop by its scores on validation, and task.validation = 0 leaves "
@@ -282,7 +280,7 @@ def _resolve_question(spec: FitStage | TrainStage) -> None:
     task: TaskSpec = spec.task
     if not spec.objective.uses_target and task.labelled is not None:
         _put(spec, "task", task.model_copy(update={"labelled": None}))
-    _put(spec, "objective", spec.objective.resolved(task))
+    _put(spec, "objective", spec.model.answered(spec.objective.resolved(task)))
 
 
 def _put(spec: Spec, name: str, value: Any) -> None:
