@@ -1,7 +1,8 @@
 """Specs refuse what they do not know, say where and what is near, and have one identity."""
 
 import json
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import pytest
 from pydantic import Field
@@ -38,6 +39,14 @@ class House(Spec):
 
 class LargerHouse(House):
     pool: int = neutral(0, ge=0)
+
+
+class SmallerHouse(House):
+    former: ClassVar[Mapping[str, Any]] = {"cellar": 2}
+
+
+class HouseWithCellar(House):
+    cellar: int = 2
 
 
 class PlacedHouse(House):
@@ -139,6 +148,13 @@ def test_a_neutral_field_is_left_out_while_it_is_neutral():
     old, new = read(House, {"pet": CAT}), read(LargerHouse, {"pet": CAT})
     assert digest(old.document()) == digest(new.document())
     assert digest(read(LargerHouse, {"pet": CAT, "pool": 1}).document()) != digest(old.document())
+
+
+def test_a_field_that_went_leaves_identities_as_they_were_and_is_read_at_the_value_that_it_had():
+    before, after = read(HouseWithCellar, {"pet": CAT}), read(SmallerHouse, {"pet": CAT})
+    assert digest(before.document()) == digest(after.document())
+    assert read(SmallerHouse, {"pet": CAT, "cellar": 2}) == after
+    assert "cellar" in why({"pet": CAT, "cellar": 3}, SmallerHouse)
 
 
 def test_a_place_is_stored_and_told_apart_by_but_enters_no_identity():

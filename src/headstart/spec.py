@@ -40,12 +40,16 @@ class Spec(BaseModel):
     version: ClassVar[int] = 1
     source_digest: ClassVar[str] = ""
     """Of a kind that a plugin registered: the digest of its code, since no version number speaks for it."""
+    former: ClassVar[Mapping[str, Any]] = {}
+    """Fields that went, each with the one value that it had: identities taken with them stand, and stored documents are
+    read."""
 
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, table: Any) -> Any:
         """Refuse a misspelt key here, where the right ones are known; lists of TOML and JSON become tuples."""
         if isinstance(table, Mapping):
+            table = {key: value for key, value in table.items() if (key, value) not in cls.former.items()}
             for key in table:
                 if key not in cls.model_fields:
                     raise PydanticCustomError(
@@ -59,7 +63,7 @@ class Spec(BaseModel):
 
         places False leaves out fields that say where something is: so an identity is taken, beside the content.
         """
-        out: dict[str, Any] = {"version": self.version}
+        out: dict[str, Any] = {"version": self.version, **self.former}
         for name, info, is_neutral, is_place in _fields(type(self)):
             value = getattr(self, name)
             if is_neutral and value == info.get_default(call_default_factory=True):

@@ -6,10 +6,11 @@ import gzip
 import hashlib
 import importlib.util
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +21,7 @@ from headstart.data.splits import stratified_split
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.sequence import Examples, Signature
-from headstart.spec import Seed, neutral
+from headstart.spec import neutral
 from headstart.tasks.build import each_split, size_note
 from headstart.tasks.images import augmenter, pixel_examples, pixel_task, tiled
 from headstart.tasks.task import Augment, Outline, Task, TaskSpec
@@ -49,9 +50,8 @@ class DigitsSpec(TaskSpec):
     kind: Literal["digits"] = "digits"
     rolled: bool = True
     """`false` leaves the images in place (a logistic regression then solves the task)."""
-    roll_seed: Seed = 0
-    """Seed of the offsets."""
 
+    former: ClassVar[Mapping[str, Any]] = {"roll_seed": 0}
     shows_not: ClassVar[str] = (
         "64 positions of one small data set: this says nothing of long sequences, nor of other data."
     )
@@ -63,7 +63,7 @@ class DigitsSpec(TaskSpec):
         """The whole task. Raises: BadInput if scikit-learn's copy of the digits is another one."""
         pixels, label = _raw()
         if self.rolled:
-            pixels = _roll(pixels, self.roll_seed)
+            pixels = _roll(pixels)
         rows = stratified_split(label, SIZES, self.split_seed, len(label))
         mean, deviation = moments(np.bincount(pixels[rows["train"]].reshape(-1), minlength=LEVELS))
         values = ((pixels - mean) / deviation).astype(np.float32)
@@ -75,10 +75,10 @@ class DigitsSpec(TaskSpec):
         return pixel_task(each_split(lambda name: examples(rows[name])), NAMES, SIDE, LEVELS, mean, deviation)
 
 
-def _roll(pixels: np.ndarray, seed: int) -> np.ndarray:
+def _roll(pixels: np.ndarray) -> np.ndarray:
     """Each image moved down and right, round the edges, by its own two offsets in 0..7."""
     number, line = np.arange(len(pixels))[:, None], np.arange(SIDE)
-    offset = below(seed, "digits/roll", SIDE, number, np.arange(2))
+    offset = below(0, "digits/roll", SIDE, number, np.arange(2))
     rows, columns = (line - offset[:, :1]) % SIDE, (line - offset[:, 1:]) % SIDE
     return np.asarray(pixels[number[:, :, None], rows[:, :, None], columns[:, None, :]])
 

@@ -16,7 +16,6 @@ from headstart.models.mixers.attend import attend
 from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, everywhere
 from headstart.models.scan import in_chunks
 from headstart.seeds import bits
-from headstart.spec import Seed
 
 LARGEST = 2**26
 """Bytes of a pattern that an ONNX file may carry: 64 MB."""
@@ -26,7 +25,8 @@ class BigBirdSpec(HeadsSpec):
     """Attention of `heads` heads over blocks of `block` positions.
 
     Blocks of 64, a window of 3 and 3 random blocks are the source's and LRA's (Tay et al. 2020). Raises: BadInput
-    where `heads` does not divide the width or `window` is even.
+    where `heads` does not divide the width or `window` is even. The random blocks are a function of the head and
+    of the length in blocks alone. Causal: half of the window, the first blocks and random earlier ones.
     """
 
     kind: Literal["bigbird"] = "bigbird"
@@ -38,10 +38,8 @@ class BigBirdSpec(HeadsSpec):
     """Further blocks seen, drawn for each head and block from those not seen yet."""
     global_blocks: int = Field(default=1, ge=0)
     """How many first and how many last blocks see all and are seen by all."""
-    pattern_seed: Seed = 0
-    """The random blocks are a function of it, of the head and of the length in blocks alone. Causal: half of the
-    window, the first blocks and random earlier ones."""
 
+    former: ClassVar[Mapping[str, Any]] = {"pattern_seed": 0}
     rotary: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {"block": 2, "random": 1}
 
@@ -201,7 +199,7 @@ def _random_blocks(fixed: Tensor, left: Tensor, heads: int, spec: BigBirdSpec) -
     exists = torch.zeros(batch, heads, count, 0, dtype=torch.bool, device=fixed.device)
     for t in range(spec.random):
         size = (left[:, None] - t).expand(batch, heads, count)
-        number = bits(spec.pattern_seed, "bigbird/blocks", head, own, t) * size.clamp(min=0) >> 32
+        number = bits(0, "bigbird/blocks", head, own, t) * size.clamp(min=0) >> 32
         for other in range(t):
             number = number + (number >= taken[..., other])
         taken = torch.cat([taken, number[..., None]], -1).sort(-1).values

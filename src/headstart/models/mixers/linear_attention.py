@@ -17,7 +17,6 @@ from torch.nn.functional import pad
 from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, everywhere, head_width
 from headstart.models.scan import gated_sums, gated_sums_flops, precise
 from headstart.seeds import normal
-from headstart.spec import Seed
 
 CHUNK = 128  # positions whose weights are written out at once in the causal form: c x c beside m x d states
 
@@ -104,16 +103,15 @@ class PerformerSpec(HeadsSpec):
 
     LRA's released code runs the source's ReLU kernel by default; this is its softmax kernel.
 
-    The features are a function of `features_seed` and the head width alone, not of the stage's seed: weights
+    The features are a function of the head width alone, not of the stage's seed: weights
     that move to another stage meet the same features there. Raises: BadInput where `heads` does not divide.
     """
 
     kind: Literal["performer"] = "performer"
     features: int = Field(default=256, ge=1)
     """Random features."""
-    features_seed: Seed = 0
-    """Seed of the random features."""
 
+    former: ClassVar[Mapping[str, Any]] = {"features_seed": 0}
     example: ClassVar[Mapping[str, Any]] = {"features": 24}
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
@@ -140,7 +138,7 @@ class Performer(HeadsMixer):
 
     def __init__(self, spec: PerformerSpec, width: int, length: int, causal: bool) -> None:
         super().__init__(spec, width, length, causal)
-        directions = orthogonal_features(spec.features, head_width(spec.heads, width), spec.features_seed)
+        directions = orthogonal_features(spec.features, head_width(spec.heads, width))
         # Not learned and rebuilt from the spec: no part of the saved weights.
         self.register_buffer("directions", directions.to(torch.get_default_dtype()), persistent=False)
 
@@ -164,7 +162,7 @@ class Performer(HeadsMixer):
         return weighted_sums(queries, keys, value, self.causal, highest if self.causal else None)
 
 
-def orthogonal_features(features: int, width: int, seed: int) -> Tensor:
+def orthogonal_features(features: int, width: int, seed: int = 0) -> Tensor:
     """(features, width) float64: rows in blocks of `width` orthogonal ones, each as long as a normal vector.
 
     Within a block the directions are uniform on the sphere (QR of a normal matrix with positive diagonal).

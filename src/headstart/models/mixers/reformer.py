@@ -15,7 +15,6 @@ from headstart.models.exporting import AtLength, replaced
 from headstart.models.mixers.mixer import HeadsSpec, everywhere, head_width, joined, split
 from headstart.models.scan import in_chunks, precise
 from headstart.seeds import Draw, normal
-from headstart.spec import Seed
 
 OWN = -1e5
 """Score of a position with itself, as released: it sees itself only where it sees nothing else."""
@@ -36,9 +35,8 @@ class ReformerSpec(HeadsSpec):
     """Positions of a bucket, about; a row of at most so many has one bucket."""
     hashes: int = Field(default=4, ge=1)
     """Rounds of hashing."""
-    hash_seed: Seed = 0
-    """Of the fixed directions of evaluation; training draws its own for each example."""
 
+    former: ClassVar[Mapping[str, Any]] = {"hash_seed": 0}
     example: ClassVar[Mapping[str, Any]] = {"chunk": 4, "hashes": 2}
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
@@ -75,7 +73,7 @@ class Reformer(nn.Module):
         self.query, self.value, self.output = spec.layers(3, width)
         shape = (spec.heads, spec.hashes, head_width(spec.heads, width), 2, most_sides(length, spec.chunk))
         axes = torch.meshgrid(*(torch.arange(size) for size in shape), indexing="ij")
-        fixed = normal(spec.hash_seed, "reformer/directions", *axes)
+        fixed = normal(0, "reformer/directions", *axes)
         # Not learned and rebuilt from the spec: no part of the saved weights.
         self.register_buffer("directions", fixed.to(torch.get_default_dtype()), persistent=False)
         self.register_buffer("table", None, persistent=False)

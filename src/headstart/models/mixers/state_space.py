@@ -200,10 +200,14 @@ class S4DKernel(nn.Module):
         return multiply((above, grown * torch.sin(rate[1])), (-decay / size, -self.angle / size))
 
 
+DECAYS = {"decay_min": 1e-4, "decay_max": 0.1}
+"""Smallest and largest decay that a state of DLR starts with."""
+
+
 class DLRSpec(KernelSpec):
     """DLR: a linear recurrence with a diagonal state of `state` complex numbers that all channels share.
 
-    Nothing is discretised. Decays start at half of a log-uniform number in [decay_min, decay_max], angles at
+    Nothing is discretised. Decays start at half of a log-uniform number in [1e-4, 0.1], angles at
     2 pi n / N, weights normal with deviation 1 / N. `kernel_rate` is the learning rate of the kernel's
     parameters (None: the optimiser's). `directions` None means two, or one where causal.
     Source: Gupta, Mehta and Berant 2022; Amos et al. 2023, eq. 3.
@@ -214,19 +218,15 @@ class DLRSpec(KernelSpec):
     """Size of the state (of each channel, where channels have their own)."""
     directions: Literal[1, 2] | None = None
     """1: from left to right; 2: both. Not given: 2, or 1 in a causal model."""
-    decay_min: float = 1e-4
-    """Smallest decay that a state starts with."""
-    decay_max: float = 0.1
-    """Largest decay that a state starts with."""
     gate: Gate = "linear"
     """What follows the recurrence: a gated linear unit, a linear layer or nothing."""
     kernel_rate: float | None = Field(default=1e-4, gt=0)
     """Learning rate of the kernel's parameters; not given: that of the optimiser."""
 
+    former: ClassVar[Mapping[str, Any]] = DECAYS
     example: ClassVar[Mapping[str, Any]] = {"state": 8}
 
     def kernel(self, width: int, length: int, directions: int) -> nn.Module:
-        check_range("decay", self.decay_min, self.decay_max)
         return DLRKernel(self, width, length, directions)
 
     def sums(self, width: int, length: int, directions: int) -> float:
@@ -244,7 +244,7 @@ class DLRKernel(nn.Module):
     def __init__(self, spec: DLRSpec, width: int, length: int, directions: int) -> None:
         super().__init__()
         self.stride = stride_of(length, directions * width)
-        decay = 0.5 * torch.exp(log_uniform(spec.state, spec.decay_min, spec.decay_max))
+        decay = 0.5 * torch.exp(log_uniform(spec.state, *DECAYS.values()))
         self.root_decay = nn.Parameter(torch.sqrt(decay))
         self.angle = nn.Parameter(2 * math.pi * torch.arange(spec.state) / spec.state)
         self.weight = nn.Parameter(torch.randn(directions, width, spec.state, 2) / spec.state)
