@@ -46,8 +46,8 @@ def test_labels_that_are_shuffled_are_predicted_at_chance_by_every_model_and_the
     write(tmp_path / "train.csv", values, [labels[i] for i in np.random.default_rng(1).permutation(COUNT)])
     command(tmp_path, "fit", "train.csv", *FIT, *TRAINING)
     page = re.sub(r"<[^>]*>", "", (tmp_path / "model" / "report.html").read_text("utf-8"))
-    (said,) = re.findall(r"(.*) are at chance: not above a test accuracy of 0\.500 by two standard errors\.", page)
-    scores = {name: float(score) for name, score in re.findall(r"(\w+) \(([\d.]+)\)", said)}
+    (sentence,) = re.findall(r"(.*) are at chance: not above a test accuracy of 0\.500 by two standard errors\.", page)
+    scores = {name: float(score) for name, score in re.findall(r"(\w+) \(([\d.]+)\)", sentence)}
     assert scores.keys() >= {"scratch", "kernels", "summary"}, "a network and both models without gradients"
     error = (0.25 / (COUNT * 0.2)) ** 0.5
     assert all(abs(score - 0.5) < 3 * error for score in scores.values())
