@@ -28,10 +28,10 @@ from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun
 from headstart.store import Store
 from headstart.study.language.files import built_in_studies
-from headstart.study.results.words import duration
 from headstart.tasks import Task
 from headstart.tasks.text import TextSpec
 from headstart.training import features
+from headstart.words import duration
 
 PAGE = PAGES / "backbones.md"
 TITLE = "# Backbones: what they cost\n"

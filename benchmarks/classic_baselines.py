@@ -33,7 +33,7 @@ from headstart.baselines.measures import scores_of
 from headstart.models import MODELS
 from headstart.runner.machine import machine, version
 from headstart.sequence import Examples, ragged
-from headstart.study.results.statistics import estimate, mean_ranks, paired_difference
+from headstart.statistics import estimate, mean_ranks, paired_difference
 from headstart.tasks.series import UcrSpec
 from headstart.tasks.task import Task, open_task
 

@@ -29,7 +29,9 @@ import torch
 from recorded_steps import PRECISIONS, agreement, kernel_lines, kernels, phases, recorder
 
 from headstart.api import Study
+from headstart.atomic import publish
 from headstart.bench.machine import setting, wait_for
+from headstart.documents import as_json
 from headstart.errors import BadInput
 from headstart.runner.events import Failed, Finished, Notice, Progress, Skipped, Stopped
 from headstart.runner.job import Engine, Runtime
@@ -37,8 +39,6 @@ from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.runner.perform import perform
 from headstart.stage import identity
 from headstart.stage.trained import TrainedRun
-from headstart.store import publish
-from headstart.store.files import plain
 from headstart.study.language.files import short_name
 from headstart.study.language.papers import read_paper
 from headstart.tasks import open_task
@@ -170,7 +170,7 @@ class Log:
 
     def keep(self, where: dict[str, Any]) -> None:
         """Write the rows."""
-        document = plain({"where": where, "stages": self.rows})
+        document = as_json({"where": where, "stages": self.rows})
         publish(self.table, (json.dumps(document, indent=1) + "\n").encode())
 
 

@@ -59,7 +59,7 @@ from headstart.data import read_sequences
 from headstart.data.sequences import Sequences
 from headstart.errors import BadInput
 from headstart.runner.machine import machine, version
-from headstart.study.results.words import listed
+from headstart.words import listed
 
 PAGE = PAGES / "fit.md"
 OURS = "fit"

@@ -27,7 +27,7 @@ from harness import PAGES, all_sets, days_of, files_of, filled, markdown, once, 
 
 from headstart.data import LayoutSpec, read_sequences
 from headstart.runner.machine import machine, version
-from headstart.study.results.words import listed
+from headstart.words import listed
 
 PAGE = PAGES / "coverage.md"
 LEVELS = (0.8, 0.9)

@@ -32,8 +32,8 @@ from headstart.fit.settings import FitSettings
 from headstart.report.figures.style import MARKS, canvas, legend_of, png
 from headstart.report.tables.model import Table, text_table, to_markdown
 from headstart.runner.machine import machine, version
-from headstart.study.results.statistics import LEVEL, Difference, corrected
-from headstart.study.results.words import duration, listed, score, signed, with_power
+from headstart.statistics import LEVEL, Difference, corrected
+from headstart.words import duration, listed, score, signed, with_power
 
 PAGE = RESULTS / "own.md"
 NUMBERS = PAGE.with_suffix(".json")

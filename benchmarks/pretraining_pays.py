@@ -30,17 +30,17 @@ from harness import FILMS_MORE, all_sets, filled, parser_of, plain_name
 from own_results import NUMBERS
 from sklearn.linear_model import LogisticRegression
 
+from headstart import words
 from headstart.fit import defaults
 from headstart.fit.known import EVALUATIONS
 from headstart.report.figures.style import across, canvas, legend_of, png
 from headstart.report.tables.model import text_table, to_markdown
 from headstart.report.tables.scores import differences
 from headstart.spec import read
+from headstart.statistics import LEVEL, Difference, corrected, detectable, mean, paired_difference
 from headstart.study.language.files import to_toml
-from headstart.study.results import words
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row
-from headstart.study.results.statistics import LEVEL, Difference, corrected, detectable, mean, paired_difference
 from headstart.tasks import TASKS
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, open_task

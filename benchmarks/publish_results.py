@@ -25,13 +25,13 @@ import pretraining_pays
 from harness import HERE, RESULTS, filled
 from harness import markdown as markdown_table
 
+from headstart import words
 from headstart.report.answer import answer
 from headstart.report.claims import OUTCOMES, TOO_SMALL, Part, Verdict, difference_text, verdicts
 from headstart.report.page import publish_page
 from headstart.report.tables.model import markdown
 from headstart.study.language.papers import STEPS
 from headstart.study.paper.snapshot import read_snapshot
-from headstart.study.results import words
 from headstart.study.results.results import Results
 from headstart.text import sentence
 from headstart.verbs.compare import print_pooled

@@ -23,13 +23,13 @@ import numpy as np
 import torch
 from train_speed import EXAMPLES, OBJECTIVE, Example, made_up
 
+from headstart.atomic import publish
 from headstart.bench.machine import sentence, setting, wait_for
 from headstart.bench.process import Measurement
 from headstart.models.model import build_model
 from headstart.runner.machine import keep_freed_memory
 from headstart.sequence import Signature
 from headstart.spec import read
-from headstart.store import publish
 from headstart.training.batches import Batches
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
 from headstart.training.optim import OptimSpec, flat_parameters

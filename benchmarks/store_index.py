@@ -27,7 +27,7 @@ from harness import filled, parser_of, write
 
 import headstart
 from headstart.bench.machine import sentence, setting
-from headstart.store.files import canonical, plain
+from headstart.documents import as_json, canonical
 from headstart.store.index import INDEX
 from headstart.study.language.files import to_toml
 from headstart.study.results.listing import states
@@ -52,7 +52,7 @@ def study_of(stages: int) -> dict[str, Any]:
 
 def put(path: Path, document: dict[str, Any]) -> None:
     """A document as the store has it, without waiting for the disk."""
-    document = plain({name: value for name, value in document.items() if name != "digest"})
+    document = as_json({name: value for name, value in document.items() if name != "digest"})
     document["digest"] = hashlib.sha256(canonical(document)).hexdigest()
     path.write_text(json.dumps(document, indent=1) + "\n")
 

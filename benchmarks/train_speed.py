@@ -41,11 +41,11 @@ from headstart.seeds import Draw, bits
 from headstart.sequence import Examples, Signature, collate
 from headstart.spec import read
 from headstart.store import publish_json
-from headstart.study.results.words import NONE, count
 from headstart.training.batches import Batches
 from headstart.training.graph import RECORDERS, WARM
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
 from headstart.training.optim import FlatParameters, OptimSpec
+from headstart.words import NONE, count
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ import torch
 from support.command import command
 
 import headstart
+from headstart.errors import Damaged
 from headstart.runner.events import Failed, Notice, Skipped, Started
 from headstart.runner.job import Runtime, close_tasks, training
 from headstart.runner.perform import _jobs, perform
 from headstart.runner.worker import perform_one
-from headstart.store import Damaged
 from headstart.store import files as store_files
 from headstart.store.files import unseal
 from headstart.training import optim

@@ -19,9 +19,9 @@ from support.command import command
 
 from headstart import Study, __version__, run
 from headstart.api import Ways
+from headstart.atomic import writing
 from headstart.cli import app
 from headstart.errors import DiskFull
-from headstart.store.files import writing
 from headstart.verbs.options import (
     ArmOptions,
     FitOptions,

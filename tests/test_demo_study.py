@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import headstart
-from headstart.study.results.statistics import mean
+from headstart.statistics import mean
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ other keys are of the last form (without it they are not looked at); `(form, Non
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -131,3 +132,24 @@ def _wrong(key: str, value: Any, noun: str) -> str:
         shown = "a number of many digits"
     shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
     return f"{key}: {shown} should be {noun}" if key else f"{shown} should be {noun}"
+
+
+def as_json(value: Any) -> Any:
+    """JSON material: keys as text, tuples as lists, numbers that JSON does not have (NaN, inf) as null."""
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def canonical(document: Any) -> bytes:
+    """Sorted JSON without spaces: equal documents have equal bytes."""
+    return sorted_json(as_json(document))
+
+
+def sorted_json(document: Any) -> bytes:
+    """Of JSON material. Raises: ValueError for a number that JSON does not have."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

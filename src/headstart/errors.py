@@ -39,6 +39,10 @@ class DiskFull(BadInput):
         )
 
 
+class Damaged(Exception):
+    """A file is not what was written: the text names the file and what is wrong with it."""
+
+
 class StackTooLarge(Exception):
     """A step of so many models together does not fit into memory; they stay as they were saved last."""
 

@@ -19,8 +19,8 @@ import publish_results as published
 from headstart.api import Study
 from headstart.fit import defaults
 from headstart.report.claims import Part, Verdict
+from headstart.statistics import Difference
 from headstart.study.language.papers import Claim
-from headstart.study.results.statistics import Difference
 from headstart.verbs.perform import Outputs, report_files, report_study
 
 FILES = published.studies(published.RESULTS)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from support.made_outcomes import NASTY, examples, outcome
 
+from headstart import words
 from headstart.baselines.measures import reliability
 from headstart.fit.evidence import FEW, confusion_of, single
 from headstart.fit.outcome import Answers, Outcome
@@ -22,7 +23,6 @@ from headstart.report.figures.reconstruction import read_predictions
 from headstart.report.page import Anchors, page_table
 from headstart.report.tables.model import text_table
 from headstart.sequence import IGNORE
-from headstart.study.results import words
 
 VOID = {"meta", "source", "img", "br"}
 FORTY = tuple(f"word {i}" for i in range(40))

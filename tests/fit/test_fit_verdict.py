@@ -13,10 +13,10 @@ from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
 from headstart.fit.wording import answer, models_table, notes
 from headstart.report.tables.scores import note
+from headstart.statistics import paired_difference
 from headstart.study.results.results import Caveat, Results
 from headstart.study.results.rows import best_rows
-from headstart.study.results.statistics import paired_difference
-from headstart.study.results.words import covered
+from headstart.words import covered
 
 EMPTY = Results("fit", "", (), (), None, (), ())
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from support.made_outcomes import NASTY, outcome
 
+from headstart import words
 from headstart.fit.card import model_card
 from headstart.fit.outcome import Answers, Outcome
 from headstart.report.tables.model import markdown
-from headstart.study.results import words
 
 
 @pytest.fixture(scope="module")

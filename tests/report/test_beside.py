@@ -341,7 +341,7 @@ def test_a_claim_holds_where_the_whole_interval_of_the_paired_difference_is_abov
 
 
 def _gap(results: Results, column: str) -> str:
-    from headstart.study.results.words import with_power
+    from headstart.words import with_power
 
     row = results.row("self_pretrained", column)
     assert row is not None

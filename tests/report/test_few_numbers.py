@@ -10,6 +10,7 @@ from typing import Any
 
 from headstart.report.answer import answer
 from headstart.report.claims import verdicts
+from headstart.statistics import estimate, paired_difference
 from headstart.study.language.papers import Claim
 from headstart.study.paper.compare import Gain, pooled
 from headstart.study.results.collect import read_run
@@ -17,7 +18,6 @@ from headstart.study.results.columns import averages
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Point, Row, Run
 from headstart.study.results.rows import test_gap as gap_on_test
-from headstart.study.results.statistics import estimate, paired_difference
 
 
 def row_of(arm: str, tests: Mapping[int, float], column: str = "digits", val: float | None = None) -> Row:

@@ -20,7 +20,7 @@ from headstart.report.figures.arms import (
     gains_caption,
     stem_of,
 )
-from headstart.study.results.statistics import estimate
+from headstart.statistics import estimate
 
 WIDE = {"a": "digits", "b": "mnist", "c": "digits"}
 

@@ -22,9 +22,9 @@ from headstart.api import run as run_here
 from headstart.errors import BadInput
 from headstart.report.content import read_content, results_page
 from headstart.report.page import write_report
+from headstart.statistics import Difference, paired_difference
 from headstart.study.paper.compare import Gain, gains, pooled
 from headstart.study.paper.snapshot import Snapshot, read_file, read_snapshot, take_snapshot
-from headstart.study.results.statistics import Difference, paired_difference
 from headstart.text import json_lines
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.options import FolderOptions, StudyOptions

@@ -17,9 +17,9 @@ from headstart.errors import BadInput
 from headstart.report.methods import tried
 from headstart.report.tables.model import Table, markdown, to_csv, to_latex, to_markdown, to_rich
 from headstart.report.tables.scores import differences, make_table, note, pivot_table, quantities, windows
+from headstart.statistics import detectable
 from headstart.study.paper.summary import summarise
 from headstart.study.results.results import Results
-from headstart.study.results.statistics import detectable
 from headstart.text import column_widths
 
 NASTY = "=1+1|<b>[red]\\input{x}_%&$#\x1b[31m\n"

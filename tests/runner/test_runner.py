@@ -22,6 +22,7 @@ from support import stand_ins
 from support.stand_ins import ENGINE, FakeStage, child, renamed, stage
 from support.store_content import content, differences
 
+from headstart import atomic
 from headstart.errors import BadInput
 from headstart.runner import worker
 from headstart.runner.events import Failed, Finished, Notice, Progress, Skipped, Started, Stopped, Waiting
@@ -191,7 +192,7 @@ def test_a_damaged_finished_stage_is_done_again_with_equal_bits_and_it_is_said(t
 
 def test_a_full_disk_loses_nothing_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned, store = stage("one"), Store(tmp_path / "a")
-    whole = files.write_all
+    whole = atomic.write_all
     left = 3000
 
     def almost_full(file: int, data: bytes) -> None:
@@ -201,7 +202,7 @@ def test_a_full_disk_loses_nothing_and_says_what_to_do(tmp_path: Path, monkeypat
             raise OSError(errno.ENOSPC, "No space left on device")
         whole(file, data)
 
-    monkeypatch.setattr(files, "write_all", almost_full)
+    monkeypatch.setattr(atomic, "write_all", almost_full)
     failed = run(store, planned)[-1]
     assert isinstance(failed, Failed)
     assert "the disk is full (No space left on device); what was saved before is kept" in failed.message

@@ -17,12 +17,12 @@ import pytest
 import torch
 from support.made_models import made, rewritten, texts, tokens, walks
 
+from headstart import atomic
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.serve import folder as folder_module
 from headstart.serve.folder import load_model, save_model
 from headstart.spec import Entry
-from headstart.store import files
 
 ALL = ("majority", "summary", "kernels")
 
@@ -385,11 +385,11 @@ def test_a_full_disk_and_a_folder_that_cannot_be_written_get_one_message(
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "write_all", full)
+        patch.setattr(atomic, "write_all", full)
         with pytest.raises(BadInput, match=r"the disk is full; make room"):
             save_model(before, saved)
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "open", read_only)
+        patch.setattr(atomic.os, "open", read_only)
         with pytest.raises(BadInput, match=r"the model cannot be written \(Permission denied\)"):
             save_model(before, saved)
     assert sorted(os.listdir(saved)) == ["config.json", "model.safetensors"]

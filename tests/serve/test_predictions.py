@@ -17,6 +17,7 @@ import pytest
 from pyarrow import parquet
 from support.made_models import walks
 
+from headstart import atomic
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.errors import BadInput
 from headstart.serve.predictions import (
@@ -26,7 +27,6 @@ from headstart.serve.predictions import (
     to_json_lines,
     write_predictions,
 )
-from headstart.store import files
 
 CLASSES = ("-1", "=1+1", "[red]x", "caf\u00e9 \U0001f600")
 ANSWERS = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [1 / 3, 2 / 3, 0.0, 1e-12]])
@@ -159,7 +159,7 @@ def test_a_folder_that_is_not_there_and_a_full_disk_leave_no_half_file(
         os.write(file, bytes(data)[:10])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files, "write_all", full)
+    monkeypatch.setattr(atomic, "write_all", full)
     with pytest.raises(BadInput, match=r"out\.csv: the disk is full"):
         write_predictions(replace(table, keys=("x", "y", "z")), tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == before
@@ -170,8 +170,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_a_living_one
     table, path = predictions_of(three(), ANSWERS, CLASSES), tmp_path / "out.csv"
     (tmp_path / f".out.csv.{'a' * 16}.tmp").write_text("half")
     (tmp_path / f".other.csv.{'a' * 16}.tmp").write_text("of another")
-    with files.published(path) as living:
-        files.remove_unfinished(path, living)
+    with atomic.published(path) as living:
+        atomic.remove_unfinished(path, living)
         write_predictions(table, path)
         assert len(list(tmp_path.glob(".out.csv.*.tmp"))) == 1
         os.write(living, b"whole")

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from headstart.errors import BadInput
-from headstart.store import Damaged, files, publish, publish_json, read_json, seal, unseal
+from headstart import atomic
+from headstart.atomic import publish
+from headstart.errors import BadInput, Damaged
+from headstart.store import publish_json, read_json, seal, unseal
 
 TENSORS = {
     "a": torch.arange(6, dtype=torch.float32).reshape(2, 3),
@@ -87,10 +89,10 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path, m
         os.write(file, data[:1])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files, "write_all", full)
+    monkeypatch.setattr(atomic, "write_all", full)
     with pytest.raises(OSError, match="No space") as caught:
         publish(path, b"newer")
-    assert files.disk_full(caught.value)
+    assert atomic.disk_full(caught.value)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["state"]
 
@@ -100,7 +102,7 @@ def test_no_link_that_waits_beside_a_file_is_written_through(tmp_path: Path, mon
     for name in (f".state.{os.getpid()}.tmp", ".state.0000000000000000.tmp"):
         (tmp_path / name).symlink_to("mine")
     publish(tmp_path / "state", b"old")
-    monkeypatch.setattr(files.secrets, "token_hex", lambda count: "00" * count)  # who plants a link had luck
+    monkeypatch.setattr(atomic.secrets, "token_hex", lambda count: "00" * count)  # who plants a link had luck
     with pytest.raises(FileExistsError):
         publish(tmp_path / "state", b"new")
     assert ((tmp_path / "state").read_bytes(), (tmp_path / "mine").read_text()) == (b"old", "mine")

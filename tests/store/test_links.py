@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from headstart.errors import BadInput
-from headstart.store import Damaged, Store, publish_json, read_json, unseal
+from headstart.errors import BadInput, Damaged
+from headstart.store import Store, publish_json, read_json, unseal
 from headstart.store import tensors as shared
 from headstart.store.cleaning import read_contents
 from headstart.store.files import damages, problem

@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 from support.kept_store import STAGES, STUDY, command, copied, make_store, tree
 
 import headstart
-from headstart.errors import BadInput
-from headstart.store import Damaged, Store, files, publish_json
+from headstart import atomic
+from headstart.errors import BadInput, Damaged
+from headstart.store import Store, files, publish_json
 from headstart.store import packing as packing_module
 from headstart.store.packing import pack, unpack
 from headstart.study.results.listing import stage_rows
@@ -408,7 +409,7 @@ def test_a_file_larger_than_the_disk_is_refused(
 def test_a_disk_that_is_full_on_the_way_leaves_whole_stages_alone(
     packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
-    store, real, room = Store(tmp_path / "runs"), files.write_all, [sum(map(len, read(packed).values())) // 2]
+    store, real, room = Store(tmp_path / "runs"), atomic.write_all, [sum(map(len, read(packed).values())) // 2]
 
     def write_all(file: int, data: Any) -> None:
         room[0] -= len(data)

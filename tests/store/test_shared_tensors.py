@@ -11,13 +11,14 @@ import pytest
 import torch
 from support.made_tasks import MadeSpec
 
-from headstart.errors import BadInput
+from headstart import atomic
+from headstart.errors import BadInput, Damaged
 from headstart.runner.events import Finished
 from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
 from headstart.spec import merge
 from headstart.stage import StageSpec, identity, read_stage
-from headstart.store import Damaged, Store, files, tensors
+from headstart.store import Store, files, tensors
 
 DOCUMENT = {"name": "frozen", "spec": {}, "parent": None}
 SIDE = 200
@@ -211,7 +212,7 @@ def test_a_full_disk_ends_the_stage_and_a_later_attempt_finishes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path)
-    real = files.write_all
+    real = atomic.write_all
 
     def full(file: int, data: Any) -> None:
         if len(data) > 4 * SIDE**2:
@@ -219,7 +220,7 @@ def test_a_full_disk_ends_the_stage_and_a_later_attempt_finishes_it(
             raise OSError(errno.ENOSPC, "no space left")
         real(file, data)
 
-    monkeypatch.setattr(files, "write_all", full)
+    monkeypatch.setattr(atomic, "write_all", full)
     with pytest.raises(OSError, match="no space"):
         finish(store, 1)
     assert store.status(name(1)) == "partial"

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from headstart.errors import BadInput
-from headstart.store import ClaimedStage, Damaged, Store, files, store_folder
+from headstart import atomic
+from headstart.errors import BadInput, Damaged
+from headstart.store import ClaimedStage, Store, files, store_folder
 
 ONE, TWO = "0123456789abcdef", "fedcba9876543210"
 DOCUMENT = {"name": "pretrain", "spec": {"seed": 0}, "parent": None}
@@ -235,7 +236,7 @@ def test_a_full_disk_while_saving_keeps_the_state_before(tmp_path: Path, monkeyp
         def full(file: int, data: bytes) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(files, "write_all", full)
+        monkeypatch.setattr(atomic, "write_all", full)
         with pytest.raises(OSError, match="No space"):
             folder.save(2, weights(2.0), {"at": 2})
         folder.fail("full", "")  # cannot be written either; must not raise

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headstart.store import Damaged, Store, seal
+from headstart.errors import Damaged
+from headstart.store import Store, seal
 from headstart.store.transfer import News, check_files, finished_files, pack, partial_files, unpack
 
 MESSAGE = pack({"a": [1, None, "x"], "b": {"c": 0.1}}, {"one": b"", "two": b"12345", "three": bytes(300)})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.made_up import LR, Plan, make_plan, shelf
 
-from headstart.store import Damaged
+from headstart.errors import Damaged
 from headstart.study.paper.summary import summarise
 from headstart.study.results.collect import converged_at, curve, first_at, mean_curve
 from headstart.study.results.results import Results

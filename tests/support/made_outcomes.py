@@ -20,9 +20,9 @@ from headstart.objectives import ClassifySpec, RegressSpec
 from headstart.sequence import Examples, Signature
 from headstart.serve.config import ModelConfig, NetworkConfig, Preparation
 from headstart.serve.model import Served
+from headstart.statistics import Estimate, estimate, paired_difference
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Point, Row, Run
-from headstart.study.results.statistics import Estimate, estimate, paired_difference
 from support.made_models import fit_method
 
 NASTY = ("<script>alert(1)</script>", "=1+1", "[red]x", "🙂 {{ 7*7 }} $x_1$", "a|b, \"c\" & 'd'")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headstart.bench.mixers import Cell
 from headstart.report.figures.style import MARKS, plain, style
-from headstart.study.results.words import NONE, count
+from headstart.words import NONE, count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,8 +18,8 @@ from headstart.checkpoints.fields import Fields
 from headstart.checkpoints.folder import CARD, CONFIG, VOCABULARY, Folder, Stored
 from headstart.checkpoints.like import check_blocks, config_of, family_of
 from headstart.data.archives import reading
+from headstart.documents import canonical
 from headstart.errors import BadInput
-from headstart.store.files import canonical
 
 FLOATS = ("F64", "F32", "F16", "BF16")
 """Types of numbers that are read."""

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from torch import Tensor
 
+from headstart.atomic import stamps
 from headstart.checkpoints.fields import Fields
 from headstart.checkpoints.folder import CARD, CONFIG, INDEX, VOCABULARY
 from headstart.checkpoints.known import known_config
@@ -18,7 +19,6 @@ from headstart.data.prepared import remembered
 from headstart.errors import BadInput
 from headstart.models.kind import ModelKind
 from headstart.spec import place
-from headstart.store.files import stamps
 
 READING = 1
 """Version of how tensors of files become ours; raised where equal files give other numbers."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.atomic import stamps
 from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.arrays import array_table, list_table, unmasked
 from headstart.data.build import build
@@ -22,7 +23,6 @@ from headstart.data.sequences import Sequences, check_alike, check_ids, check_ta
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
 from headstart.limits import check_memory
-from headstart.store.files import stamps
 
 __all__ = [
     "Channel",

@@ -18,12 +18,11 @@ import numpy as np
 import platformdirs
 from filelock import FileLock
 
-from headstart.errors import BadInput, DiskFull
+from headstart.atomic import PRIVATE, PRIVATE_FOLDER, disk_full, publish, stamps, sync_folder
+from headstart.errors import BadInput, Damaged, DiskFull
 from headstart.sequence import Examples
 from headstart.spec import digest
-from headstart.store import publish
-from headstart.store.files import PRIVATE, PRIVATE_FOLDER, disk_full, stamps, sync_folder
-from headstart.store.plain import Damaged, check_inside, inside, read_plain
+from headstart.store.plain import check_inside, inside, read_plain
 
 _LOG = logging.getLogger("headstart.cache")
 

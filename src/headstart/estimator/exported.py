@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from headstart.atomic import publish, writing
 from headstart.errors import BadInput
 from headstart.estimator.models import SequenceClassifier, SequenceRegressor
 from headstart.plugins import plugins_of
 from headstart.serve.folder import CONFIG, WEIGHTS, load_model
-from headstart.store.files import publish, writing
 
 
 class ExportedModel(BaseEstimator):  # type: ignore[misc]

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from headstart import words
 from headstart.data.card import CHANNELS, CLASSES, SMALL
 from headstart.fit import wording
 from headstart.fit.outcome import Outcome
 from headstart.report.tables.model import markdown, text_table, to_markdown
-from headstart.study.results import words
 from headstart.text import first_few
 
 _TAGS = {"numbers": "time-series", "text": "text", "dna": "dna", "protein": "protein", "tokens": "sequences"}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headstart.errors import BadInput
 from headstart.fit.arms import ranks
 from headstart.fit.outcome import Candidate
-from headstart.study.results.statistics import Difference, difference, unpaired_difference
+from headstart.statistics import Difference, difference, unpaired_difference
 
 ALIKE = 1e-6
 """Scores that differ by no more, as a share of them, are equal."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headstart.sequence import Signature
-from headstart.study.results.words import many
+from headstart.words import many
 
 
 @dataclass(frozen=True)

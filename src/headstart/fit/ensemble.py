@@ -17,9 +17,9 @@ from headstart.errors import BadInput
 from headstart.fit.choice import winner
 from headstart.fit.outcome import Answers, Candidate, TrainedModel, test_means, worth_of
 from headstart.serve.config import ENSEMBLE
+from headstart.statistics import estimate
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Point, Row, Run, scores_by_seed, test_gap
-from headstart.study.results.statistics import estimate
 
 METRICS = ("accuracy", "weighted_accuracy", "r2")
 """What an average can be chosen by; the loss of a network is none of its answers."""

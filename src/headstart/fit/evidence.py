@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headstart import words
 from headstart.baselines.measures import Reliability, confusion, reliability
 from headstart.fit.occlusion import Occlusion
 from headstart.fit.outcome import Outcome
@@ -23,7 +24,6 @@ from headstart.report.figures.reconstruction import Filled, caption, read_predic
 from headstart.report.figures.style import DOTS, Drawing, across, canvas, legend_of
 from headstart.report.tables.model import Table, text_table
 from headstart.serve.config import ENSEMBLE
-from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,10 +20,10 @@ from headstart.sequence import IGNORE
 from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig, Preparation, Profile
 from headstart.serve.model import Served, in_own_unit
 from headstart.stage.finished import FinishedStage, open_stage
+from headstart.statistics import Estimate, estimate
 from headstart.store import Store
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row, Run
-from headstart.study.results.statistics import Estimate, estimate
 from headstart.tasks.own import OwnFacts
 
 ENOUGH = 100

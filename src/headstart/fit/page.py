@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+from headstart import words
 from headstart.data.card import CHANNELS, CLASSES
 from headstart.fit import wording
 from headstart.fit.evidence import confusion_of, drawings, filled_in
 from headstart.fit.outcome import Outcome
 from headstart.report.page import Anchors, fill_template, page_table
 from headstart.report.tables.model import text_table
-from headstart.study.results import words
 
 TEMPLATE = Path(__file__).with_name("fit.html")
 

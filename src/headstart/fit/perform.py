@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart import words
 from headstart.baselines.linear import FEWER
 from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
@@ -49,7 +50,6 @@ from headstart.study.language.plan import Plan, make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.caveats import caveats
 from headstart.study.paper.summary import summarise
-from headstart.study.results import words
 from headstart.study.results.collect import of_task, task_key
 from headstart.study.results.results import Results
 from headstart.tasks.own import OwnSpec

@@ -33,8 +33,8 @@ from headstart.spec import digest
 from headstart.stage import TrainStage
 from headstart.study.language.plan import Plan, PlannedStage, make_plan
 from headstart.study.language.spec import read_study
-from headstart.study.results.words import duration, many
 from headstart.text import listed
+from headstart.words import duration, many
 
 SAFE = 0.7
 """Share of the time left that is planned: a few timed steps promise nothing."""

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from headstart import words
+from headstart.atomic import publish
 from headstart.baselines.embedding import EmbeddingSpec, size_of
 from headstart.checkpoints import FAMILIES, SERIES
 from headstart.checkpoints.fields import Fields
@@ -33,8 +35,7 @@ from headstart.sequence import Examples, Signature
 from headstart.spec import read
 from headstart.stage import read_stage
 from headstart.stage.finished import open_stage
-from headstart.store import Store, publish, publish_json, seal
-from headstart.study.results import words
+from headstart.store import Store, publish_json, seal
 from headstart.tasks import data_folder
 from headstart.tasks.task import Task
 

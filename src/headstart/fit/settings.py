@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import Field
 
 from headstart.data import LayoutSpec
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput, Damaged, nearest
 from headstart.models import MODELS
 from headstart.spec import Spec, read
-from headstart.store import Damaged, publish_json, read_json
+from headstart.store import publish_json, read_json
 from headstart.text import listed
 
 PLAN = "plan.json"

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from headstart.atomic import PRIVATE, PRIVATE_FOLDER, publish
 from headstart.data import LayoutSpec, Sequences, check_ids, check_target_kind, read_sequences
 from headstart.data.layout import TARGET, by_role, plain
 from headstart.errors import BadInput
 from headstart.fit.arms import check_names
 from headstart.fit.defaults import FEW_ROWS, FOLDS
 from headstart.fit.settings import FILES, FitSettings
-from headstart.store import publish
-from headstart.store.files import PRIVATE, PRIVATE_FOLDER
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, open_task
 from headstart.text import first_few

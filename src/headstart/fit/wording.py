@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart import words
 from headstart.data.layout import SOUNDS
 from headstart.data.splits import ACROSS
 from headstart.fit.arms import ARMS
@@ -18,9 +19,8 @@ from headstart.models.model import ModelSpec
 from headstart.plugins import plugins_of
 from headstart.report.tables.model import Table
 from headstart.report.tables.scores import make_table
-from headstart.study.results import words
+from headstart.statistics import LEVEL, detectable, mean, t_quantile
 from headstart.study.results.results import Results
-from headstart.study.results.statistics import LEVEL, detectable, mean, t_quantile
 from headstart.tasks.own import OwnFacts
 from headstart.tasks.task import Task
 from headstart.text import first_few, sentence

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from headstart import words
 from headstart.report.claims import TOO_SMALL, Outcome, verdicts
-from headstart.study.results import words
+from headstart.statistics import LEVEL, Difference, corrected
 from headstart.study.results.results import Results
 from headstart.study.results.rows import ELSEWHERE, Row, on_other_machines, test_gap
-from headstart.study.results.statistics import LEVEL, Difference, corrected
 from headstart.text import sentence
 
 OUTCOME_VERBS: Mapping[Outcome, tuple[str, str]] = {

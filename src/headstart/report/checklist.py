@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from headstart import words
 from headstart.report.content import Content, command
 from headstart.report.tables.model import markdown, text_table, to_markdown
-from headstart.study.results import words
-from headstart.study.results.statistics import LEVEL
+from headstart.statistics import LEVEL
 
 Item = tuple[str, str]
 """A question of the checklist, and its answer."""

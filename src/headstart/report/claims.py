@@ -7,11 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from headstart.study.language.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
-from headstart.study.results import words
-from headstart.study.results.results import Results
-from headstart.study.results.rows import ELSEWHERE, Row, difference_document, drawn, on_other_machines, scores_by_seed
-from headstart.study.results.statistics import (
+from headstart import words
+from headstart.statistics import (
     LEVEL,
     POWER,
     Difference,
@@ -23,6 +20,9 @@ from headstart.study.results.statistics import (
     smallest_p,
     with_examples,
 )
+from headstart.study.language.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
+from headstart.study.results.results import Results
+from headstart.study.results.rows import ELSEWHERE, Row, difference_document, drawn, on_other_machines, scores_by_seed
 
 if TYPE_CHECKING:
     from headstart.study.language.papers import Paper

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from headstart import words
 from headstart.errors import BadInput
 from headstart.report.answer import answer
 from headstart.report.claims import Verdict, claims_heading, claims_note, unprinted, verdicts
@@ -19,7 +20,6 @@ from headstart.report.tables.paper import ABSENT, beside
 from headstart.report.tables.scores import make_table, more_tables, pivot_table
 from headstart.study.language.files import SOURCE
 from headstart.study.paper.snapshot import Snapshot
-from headstart.study.results import words
 from headstart.study.results.results import Results
 from headstart.tasks import data_folder
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headstart.errors import BadInput
-from headstart.store import Damaged
+from headstart.errors import BadInput, Damaged
 from headstart.study.results.collect import converged_at, curve
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row, Run

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headstart import words
 from headstart.errors import BadInput
 from headstart.models.outline import without_numbers
 from headstart.spec import flat
 from headstart.stage import TrainStage
-from headstart.study.results import words
 from headstart.study.results.results import Facts, Results
 from headstart.study.results.rows import Row
 

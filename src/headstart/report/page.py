@@ -11,16 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headstart import words
+from headstart.atomic import publish
+from headstart.errors import Damaged
 from headstart.report.answer import leader
 from headstart.report.content import Content, command, read_content, results_page
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import FORMATS, Drawing
 from headstart.report.tables.model import Cell as TableCell
 from headstart.report.tables.model import Line, Table, to_csv, to_latex, to_markdown
-from headstart.store import Damaged, publish
 from headstart.study.language.files import SOURCE, publish_study
 from headstart.study.paper.snapshot import Snapshot
-from headstart.study.results import words
 from headstart.study.results.results import Results
 from headstart.study.results.rows import AMOUNTS, Point, Row
 from headstart.text import json_lines

@@ -13,14 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Damaged
 from headstart.runner import events, node
 from headstart.runner.connection import Room, connect, last_line
 from headstart.runner.events import Event
 from headstart.runner.job import Job, Runtime, check_unchanged, training
 from headstart.runner.local import WorkerDied, WorkerDone, WorkerMessage, WorkerReport
 from headstart.runner.worker import explain, perform_one
-from headstart.store import RESULT, ClaimedStage, Damaged, LostLock, Store, read_json, seal
+from headstart.store import RESULT, ClaimedStage, LostLock, Store, read_json, seal
 from headstart.store.transfer import partial_files, unpack
 
 _WEIGHTS_KEPT = 8  # parents whose weights are held ready for further children

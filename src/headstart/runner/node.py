@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headstart.atomic import publish
 from headstart.errors import BadInput
 from headstart.plugins import load_copy
 from headstart.runner import events
@@ -19,7 +20,7 @@ from headstart.runner.events import Event
 from headstart.runner.job import Engine, Job, Runtime, training
 from headstart.runner.machine import keep_freed_memory, version
 from headstart.runner.worker import perform_one
-from headstart.store import RESULT, Store, publish, publish_json
+from headstart.store import RESULT, Store, publish_json
 from headstart.store.transfer import News, pack, unpack
 
 SOURCES = "source/"

@@ -17,7 +17,7 @@ from statistics import mean
 from types import FrameType
 from typing import Any
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Damaged
 from headstart.plugins import plugins_of, ready_plugin
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
@@ -37,7 +37,7 @@ from headstart.runner.machine import gpus
 from headstart.runner.ranks import RankProcesses, check_ranks, follows, take_part_as_launched
 from headstart.runner.stacks import Stacks, too_large
 from headstart.runner.worker import never, perform_one, perform_stack, time_one
-from headstart.store import Damaged, Store
+from headstart.store import Store
 from headstart.store.files import tidy
 from headstart.training.distributed import joined
 

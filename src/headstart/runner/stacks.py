@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Damaged
 from headstart.runner import events
 from headstart.runner.events import Event
 from headstart.runner.job import Engine, Job, Runtime, Stack
 from headstart.runner.local import Stop
-from headstart.store import Damaged, Store
+from headstart.store import Store
 from headstart.store.files import optional_json, publish_json
 
 Timer = Callable[[Any, int], float | None]

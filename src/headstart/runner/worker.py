@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from headstart.errors import BadInput, StackTooLarge, first_line, lacks_memory
+from headstart.atomic import disk_full
+from headstart.errors import BadInput, Damaged, StackTooLarge, first_line, lacks_memory
 from headstart.plugins import Plugin, place_of
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Engine, Job, Probe, Runtime, loaded_task
 from headstart.runner.local import Stop
 from headstart.runner.machine import choose_device, machine, release, torch_settings, use_device, version
-from headstart.store import ClaimedStage, Damaged, LostLock, SaveTimes, Store, disk_full
+from headstart.store import ClaimedStage, LostLock, SaveTimes, Store
 from headstart.store.saving import SHARE
 from headstart.training.distributed import ALONE, LostRank, RankFailed, Ranks, joined, own_device
 

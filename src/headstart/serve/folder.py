@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headstart.atomic import publish, writing
 from headstart.baselines import from_arrays, shapes
 from headstart.checkpoints.folder import CONFIG as CONFIG
 from headstart.checkpoints.folder import MODEL_FOLDER, Folder, Header, read_header
 from headstart.checkpoints.folder import WEIGHTS as WEIGHTS
 from headstart.data.archives import reading
-from headstart.errors import BadInput, nearest
+from headstart.documents import canonical
+from headstart.errors import BadInput, Damaged, nearest
 from headstart.models.kind import DEFAULT
 from headstart.models.mixers import MIXERS
 from headstart.plugins import own_kinds, plugins_of, require_plugins
 from headstart.serve.config import ENSEMBLE, NETWORK, TYPES, ModelConfig
 from headstart.serve.model import Served
 from headstart.spec import read
-from headstart.store import Damaged, publish, seal
-from headstart.store.files import canonical, unseal_arrays, writing
+from headstart.store import seal
+from headstart.store.files import unseal_arrays
 
 if TYPE_CHECKING:
     from headstart.models.model import Network

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from headstart.atomic import publish, writing
 from headstart.data.layout import Channel, Layout, LayoutSpec
 from headstart.data.letters import ALPHABETS
 from headstart.data.sequences import Sequences, two_parts
@@ -28,7 +29,6 @@ from headstart.seeds import below, normal, uniform
 from headstart.sequence import Batch, ragged
 from headstart.serve.config import NETWORK, Preparation
 from headstart.serve.model import Served
-from headstart.store.files import publish, writing
 
 
 class Whole(nn.Module):

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from headstart.atomic import Writable, published, remove_unfinished, writing
 from headstart.data.sequences import Sequences
 from headstart.errors import BadInput
 from headstart.guard import guarded
-from headstart.store.files import Writable, published, remove_unfinished, writing
 
 ROW, PREDICTION, SHARE = "row", "prediction", "p_"
 """Names of columns: of the number of a row where it has no id, of the answer, and what stands before a class."""

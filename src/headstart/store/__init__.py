@@ -1,7 +1,7 @@
 """Finished and unfinished stages on disk: one folder each, one writer at a time."""
 
 from headstart.store.claim import ClaimedStage
-from headstart.store.files import DONE, RESULT, Damaged, disk_full, publish, publish_json, read_json, seal, unseal
+from headstart.store.files import DONE, RESULT, publish_json, read_json, seal, unseal
 from headstart.store.locks import LostLock
 from headstart.store.saving import SaveTimes
 from headstart.store.stages import StageEntry, Store, export_stage, store_folder, store_folder_for, store_of
@@ -10,14 +10,11 @@ __all__ = [
     "DONE",
     "RESULT",
     "ClaimedStage",
-    "Damaged",
     "LostLock",
     "SaveTimes",
     "StageEntry",
     "Store",
-    "disk_full",
     "export_stage",
-    "publish",
     "publish_json",
     "read_json",
     "seal",

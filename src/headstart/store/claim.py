@@ -14,6 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headstart.atomic import disk_full, publish, sync_folder, write_all
+from headstart.documents import as_json
+from headstart.errors import Damaged
 from headstart.store import tensors as shared
 from headstart.store.files import (
     FORMAT,
@@ -22,21 +25,15 @@ from headstart.store.files import (
     RESULT,
     SHARING,
     STAGE,
-    Damaged,
-    disk_full,
     file_digest,
     optional_json,
-    plain,
     problem,
-    publish,
     publish_json,
     read_json,
     seal,
     states,
-    sync_folder,
     tidy,
     unseal,
-    write_all,
 )
 from headstart.store.locks import Lock
 from headstart.store.plain import check_inside, opened
@@ -102,7 +99,7 @@ class ClaimedStage:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Add a record. It is safe once a state or the result has been saved after it."""
-        self._records.append(json.dumps(plain(record), allow_nan=False).encode() + b"\n")
+        self._records.append(json.dumps(as_json(record), allow_nan=False).encode() + b"\n")
 
     def save(self, step: int, tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> None:
         """Publish a state of this moment, records so far included; the newest two are kept.

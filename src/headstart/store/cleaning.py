@@ -15,8 +15,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headstart.atomic import sync_folder
+from headstart.errors import Damaged
 from headstart.store import tensors as shared
-from headstart.store.files import DONE, RESULT, STAGE, Damaged, optional_json, sync_folder
+from headstart.store.files import DONE, RESULT, STAGE, optional_json
 from headstart.store.packing import UNPACKING
 from headstart.store.plain import check_inside, inside
 from headstart.store.stages import UNPACKED, Status, Store

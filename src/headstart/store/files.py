@@ -1,4 +1,4 @@
-"""Files that are whole or absent: one atomic write, JSON and tensors with format and digest; those of a stage's folder.
+"""JSON and tensors with format and digest, and the files of a stage's folder.
 
 Nothing here imports torch or numpy before a tensor is asked for, so that reading JSON stays quick.
 """
@@ -6,25 +6,19 @@ Nothing here imports torch or numpy before a tensor is asked for, so that readin
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
-import glob
 import hashlib
-import io
 import json
-import math
 import os
 import re
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headstart.documents import TABLE, from_json, misfits
-from headstart.errors import BadInput, DiskFull, lacks_memory
+from headstart.atomic import publish
+from headstart.documents import TABLE, as_json, canonical, from_json, misfits, sorted_json
+from headstart.errors import BadInput, Damaged, lacks_memory
 from headstart.store.forms import STAGE_FORM, result_form
-from headstart.store.plain import Damaged as Damaged
 from headstart.store.plain import inside, opened, read_plain
 
 if TYPE_CHECKING:
@@ -47,8 +41,6 @@ RECORDS, RESULT, STAGE = "records.jsonl", "result.json", "stage.json"
 IDENTITY = re.compile(r"[0-9a-f]{16}")
 """The names of stages' folders."""
 _STATE = re.compile(r"state-(\d+)\.safetensors")
-PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
-"""Modes of copies of a person's own data, whatever the mode of the file that they are of."""
 _checked: dict[Path, tuple[Any, str | None]] = {}  # folder -> (stamps of its files, problem), once a process
 _digests: dict[tuple[int, ...], str] = {}  # device, inode, time and size of a file that stages share -> its digest
 _KEY = "headstart"  # the one key of a tensor file's metadata: with several, their order would vary by run
@@ -56,142 +48,11 @@ _UNREADABLE = (ValueError, LookupError, TypeError, RuntimeError, OverflowError, 
 """What reading bytes that were overwritten can raise (RecursionError is a RuntimeError)."""
 LARGEST_HEAD = 10**8
 """Bytes that the head of a file of tensors may have, as safetensors itself says."""
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-
-def disk_full(error: BaseException) -> bool:
-    """Whether an error says that there is no room (disk, quota or limit of a file's size)."""
-    return isinstance(error, OSError) and error.errno in _FULL
-
-
-@contextlib.contextmanager
-def writing(path: Path, what: str = "", other: str = "file") -> Iterator[None]:
-    """Raises: BadInput where the system lets nobody write `path`, DiskFull among it. what, other: of the message."""
-    try:
-        yield
-    except OSError as error:
-        if disk_full(error):
-            raise DiskFull(path) from None
-        raise BadInput(
-            f"{path}: {what}cannot be written ({error.strerror or error}); give access there, or name another {other}"
-        ) from None
-
-
-def write_all(file: int, data: bytes | memoryview) -> None:
-    """Write all bytes to a file descriptor; every byte the store writes goes through here."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(file, rest) :]
-
-
-def publish(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write a file so that a reader, or a crash at any moment, sees the old one or the new one whole.
-
-    mode: of the new one.
-    Raises: OSError (a full disk, say); the old file is then untouched and nothing is left beside it.
-    """
-    with published(path, mode) as file:
-        write_all(file, data)
-
-
-@contextlib.contextmanager
-def published(path: Path, mode: int = 0o644) -> Iterator[int]:
-    """The descriptor of a new file, to be written bit by bit; it gets its name, as in `publish`, at the end.
-
-    Until then it has one that nobody can guess: no link waits there, and no other writer has it, in whatever container.
-    """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    try:
-        try:
-            yield file
-            os.fsync(file)
-        finally:
-            os.close(file)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def remove_unfinished(path: Path, file: int) -> None:
-    """Remove what processes that were killed left of `path`, and lock `file`, its own beginning, while it is open."""
-    with contextlib.suppress(OSError):  # a file system without locks: nothing says who is alive
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.tmp"):
-            with contextlib.suppress(OSError):  # another one is at it, or has just removed it
-                other = os.open(left, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-                try:
-                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    left.unlink()
-                finally:
-                    os.close(other)
-
-
-class Writable(io.RawIOBase):
-    """The descriptor of `published` as a file, for what writes to one."""
-
-    def __init__(self, file: int) -> None:
-        self.descriptor = file
-
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """All of the bytes."""
-        write_all(self.descriptor, data)
-        return len(data)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names that were added to or removed from a folder survive a power cut."""
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    except OSError as error:  # some network file systems cannot; the names are then as safe as they get
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(file)
-
-
-def plain(value: Any) -> Any:
-    """JSON material: keys as text, tuples as lists, numbers that JSON does not have (NaN, inf) as null."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
-
-
-def stamps(files: Iterable[Path]) -> list[tuple[str, int, int, int]]:
-    """(path, size, two times) of each file: what tells that nothing was changed since it was read.
-
-    A program may set back the time of a change to the content, but not that of a change to the file.
-    """
-    out = []
-    for file in files:
-        known = os.stat(file)
-        out.append((os.path.abspath(file), known.st_size, known.st_mtime_ns, known.st_ctime_ns))
-    return out
-
-
-def canonical(document: Any) -> bytes:
-    """Sorted JSON without spaces: equal documents have equal bytes."""
-    return _sorted(plain(document))
-
-
-def _sorted(document: Any) -> bytes:
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def publish_json(path: Path, document: Mapping[str, Any], version: int = FORMAT) -> None:
     """Publish a document with its `format` and a digest of all else in it."""
-    whole = plain({**document, "format": version})
+    whole = as_json({**document, "format": version})
     whole["digest"] = hashlib.sha256(canonical(whole)).hexdigest()
     publish(path, (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode())
 
@@ -211,7 +72,7 @@ def decode_json(data: bytes, path: Path) -> dict[str, Any]:
         if not isinstance(document, dict):
             raise Damaged(f"{path}: not a JSON object")
         digest = document.pop("digest", None)
-        content = _sorted(document)
+        content = sorted_json(document)
     except ValueError as error:
         raise Damaged(f"{path}: not readable as JSON ({error})") from None
     written = document.get("format")
@@ -243,7 +104,7 @@ def seal(tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> bytes:
 
     # A copy each: safetensors refuses tensors that share memory, as the best and the current weights may.
     copies = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
-    note = {"format": FORMAT, "digest": _digest(copies, meta, _bytes_of), "meta": plain(meta)}
+    note = {"format": FORMAT, "digest": _digest(copies, meta, _bytes_of), "meta": as_json(meta)}
     return bytes(save(copies, {_KEY: json.dumps(note, sort_keys=True, allow_nan=False)}))
 
 

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headstart.store.files import DONE, RESULT, STAGE, Damaged, publish
+from headstart.atomic import publish
+from headstart.errors import Damaged
+from headstart.store.files import DONE, RESULT, STAGE
 from headstart.store.plain import read_plain
 from headstart.store.stages import StageEntry, Store
 

@@ -25,22 +25,10 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from headstart.errors import BadInput
+from headstart.atomic import disk_full, publish, published, sync_folder, write_all
+from headstart.errors import BadInput, Damaged
 from headstart.store import tensors as shared
-from headstart.store.files import (
-    DONE,
-    RESULT,
-    STAGE,
-    Damaged,
-    disk_full,
-    file_digest,
-    lost_parents,
-    publish,
-    published,
-    read_json,
-    sync_folder,
-    write_all,
-)
+from headstart.store.files import DONE, RESULT, STAGE, file_digest, lost_parents, read_json
 from headstart.store.plain import check_inside, inside, opened, read_plain
 from headstart.store.stages import UNPACKED, Store
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Damaged
 
 MOST_TEXT = 2**26
 """Bytes of a JSON file that are read into memory."""
@@ -26,10 +26,6 @@ _KINDS = {
     stat.S_IFCHR: "a device, not a plain file",
     stat.S_IFBLK: "a device, not a plain file",
 }
-
-
-class Damaged(Exception):
-    """A file is not what was written: the text names the file and what is wrong with it."""
 
 
 def inside(folder: Path, name: str) -> Path:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from headstart.atomic import publish
 from headstart.documents import from_json, misfits
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Damaged
 from headstart.store.claim import ClaimedStage
 from headstart.store.files import (
     IDENTITY,
@@ -26,11 +27,9 @@ from headstart.store.files import (
     RECORDS,
     RESULT,
     STAGE,
-    Damaged,
     foreign,
     optional_json,
     problem,
-    publish,
     seal,
     unseal,
     weights_digest,

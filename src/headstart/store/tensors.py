@@ -17,7 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headstart.store.files import Damaged, disk_full, known_digest, publish, seal, sync_folder, unseal
+from headstart.atomic import disk_full, publish, sync_folder
+from headstart.errors import Damaged
+from headstart.store.files import known_digest, seal, unseal
 from headstart.store.plain import check_inside, inside
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from headstart.store.files import NOTES, RECORDS, RESULT, STAGE, Damaged, decode_json, read_json, states
+from headstart.errors import Damaged
+from headstart.store.files import NOTES, RECORDS, RESULT, STAGE, decode_json, read_json, states
 from headstart.store.plain import inside, read_plain
 
 Stamp = tuple[int, int, int]

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.atomic import stamps
 from headstart.data.archives import absent, incomplete, listed
 from headstart.data.csv import read_csv
 from headstart.data.layout import LayoutSpec
@@ -23,7 +24,6 @@ from headstart.data.table import Cells
 from headstart.data.text import Named, find_named, texts
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.sequence import Signature
-from headstart.store.files import stamps
 from headstart.tasks.build import prepared_task
 from headstart.tasks.series import copies, held_out, write_series
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec

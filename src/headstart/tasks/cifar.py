@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.atomic import stamps
 from headstart.data.archives import absent, incomplete, listed, members
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.sequences import groups, moments
@@ -18,7 +19,6 @@ from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.spec import neutral
-from headstart.store.files import stamps
 from headstart.tasks.build import each_split, size_note
 from headstart.tasks.images import augmenter, decode, pixel_task, tiled
 from headstart.tasks.task import LONG_RANGE_ARENA, Augment, Outline, Task, TaskSpec

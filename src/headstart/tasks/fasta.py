@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from headstart.atomic import stamps
 from headstart.data.archives import absent, incomplete
 from headstart.data.labels import label_of
 from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
@@ -20,7 +21,6 @@ from headstart.data.splits import copies_note, drawn
 from headstart.data.text import Named, find_named, texts
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
-from headstart.store.files import stamps
 from headstart.tasks.build import classes_of, prepared_task, write_split
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 

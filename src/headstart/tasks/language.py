@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from headstart.atomic import stamps
 from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.prepared import Builder, prepared
 from headstart.errors import BadInput
 from headstart.sequence import Examples
 from headstart.spec import place
-from headstart.store.files import stamps
 from headstart.tasks.build import own_path, prepared_task, repeats
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 from headstart.tasks.text import decoder

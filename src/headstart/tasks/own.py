@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from headstart.atomic import stamps
 from headstart.data import Layout, LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import files_of
 from headstart.data.layout import Kind, by_role
@@ -30,7 +31,6 @@ from headstart.data.splits import (
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
-from headstart.store.files import stamps
 from headstart.tasks.build import each_split, own_path, repeats
 from headstart.tasks.task import SPLITS, WHOLE, Task, TaskSpec
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.atomic import stamps
 from headstart.data.archives import absent, find_all, listed, members
 from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, Writer, prepared
@@ -25,7 +26,6 @@ from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.seeds import bits
 from headstart.sequence import Signature
-from headstart.store.files import stamps
 from headstart.tasks.build import classes_of, prepared_task, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Outline, Task, TaskSpec
 from headstart.tasks.text import ORIGIN, decoder, find, reviews

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.atomic import stamps
 from headstart.data.prepared import Builder, prepared
 from headstart.data.sequences import channel_moments, groups, standardised
 from headstart.data.series import Rows, read_ts, read_tsv
@@ -16,7 +17,6 @@ from headstart.data.splits import copies_note, drawn
 from headstart.data.text import Named, find_named, texts
 from headstart.errors import Mistakes
 from headstart.sequence import Examples, ragged
-from headstart.store.files import stamps
 from headstart.tasks.build import classes_of, prepared_task
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.atomic import stamps
 from headstart.data.archives import absent, members
 from headstart.data.folders import at_rate, read_wav, to_levels
 from headstart.data.labels import in_order
@@ -21,7 +22,6 @@ from headstart.data.splits import copies_note, drawn
 from headstart.data.text import archives_or_files
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
-from headstart.store.files import stamps
 from headstart.tasks.build import prepared_task, size_note, write_split
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 

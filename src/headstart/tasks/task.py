@@ -12,13 +12,13 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from headstart.atomic import stamps
 from headstart.data.prepared import progress as watcher
 from headstart.data.prepared import remembered
 from headstart.data.splits import in_fold, stratified_order
 from headstart.errors import BadInput, OwnCall
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
-from headstart.store.files import stamps
 from headstart.text import first_few
 
 SPLITS = ("train", "val", "test")

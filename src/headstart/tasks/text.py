@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from headstart.atomic import stamps
 from headstart.data.archives import absent, incomplete, listed, members
 from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, prepared
@@ -23,7 +24,6 @@ from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
-from headstart.store.files import stamps
 from headstart.tasks.build import classes_of, prepared_task, size_note, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec
 

@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from headstart.atomic import publish
 from headstart.bench import mixers, pages
 from headstart.bench.machine import devices, sentence, setting
 from headstart.report.figures.style import svg
 from headstart.runner.machine import choose_device
-from headstart.store import publish, publish_json
+from headstart.store import publish_json
 from headstart.verbs.terminal import console, table, writable_folder
 
 T = TypeVar("T")

@@ -25,11 +25,11 @@ from headstart.runner.machine import SLOW_BFLOAT16, choose_device, has_bfloat16,
 from headstart.spec import Spec, read, set_path
 from headstart.study.language.budgets import Lack, lacking
 from headstart.study.language.plan import Plan
-from headstart.study.results.words import count
 from headstart.tasks import TASKS, Task, TaskSpec, data_folder
 from headstart.text import many
 from headstart.verbs.options import FolderOptions, StudyOptions, study_of
 from headstart.verbs.terminal import console, hanging, table
+from headstart.words import count
 
 S = TypeVar("S", bound=Spec)
 

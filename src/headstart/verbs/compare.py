@@ -10,10 +10,11 @@ from pathlib import Path
 
 from rich.text import Text
 
+from headstart.atomic import publish
 from headstart.errors import BadInput
 from headstart.plugins import load_plugins
 from headstart.report.tables.model import text_table, to_markdown
-from headstart.store import Store, publish, store_folder, store_of
+from headstart.store import Store, store_folder, store_of
 from headstart.study.paper.compare import POOLED_NOTE, Section, compare_stages, compare_studies, gains, pooled
 from headstart.study.paper.snapshot import read_snapshot
 from headstart.text import json_lines

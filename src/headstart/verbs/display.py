@@ -18,8 +18,8 @@ from headstart.store import DONE, Store
 from headstart.study.language.costs import Speed
 from headstart.study.language.estimate import Cost, TimeLeft
 from headstart.study.language.plan import Plan
-from headstart.study.results.words import duration
 from headstart.verbs.terminal import console
+from headstart.words import duration
 
 PLAIN_EVERY = 10.0
 """Seconds between progress lines where there is no terminal."""

@@ -16,11 +16,11 @@ from headstart.study.language.budgets import lacking
 from headstart.study.language.costs import Speed, speed_here
 from headstart.study.language.estimate import Cost, TimeLeft, measure
 from headstart.study.results.listing import states as stored_states
-from headstart.study.results.words import count, duration
 from headstart.text import many
 from headstart.verbs.checks import print_absent
 from headstart.verbs.perform import scale_lines
 from headstart.verbs.terminal import console, table
+from headstart.words import count, duration
 
 
 def dry_run_study(study: Study, runtime: Runtime) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from headstart import words
 from headstart.data import LayoutSpec
 from headstart.data.splits import ACROSS
 from headstart.errors import BadInput
@@ -22,7 +23,6 @@ from headstart.fit.source import read_source
 from headstart.plugins import load_plugins, own_networks
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory
 from headstart.store import store_folder
-from headstart.study.results import words
 from headstart.verbs.data import layout_of, print_card
 from headstart.verbs.options import ArmOptions, FitOptions, LayoutOptions, WorkOptions
 from headstart.verbs.predict import check_skops, export_estimator

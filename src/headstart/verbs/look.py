@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from headstart.atomic import publish
 from headstart.errors import BadInput, nearest
 from headstart.kinds import SORTS
 from headstart.spec import read
-from headstart.store import Store, publish, store_folder
+from headstart.store import Store, store_folder
 from headstart.study.results.listing import COLUMNS, stage_rows
-from headstart.study.results.words import count, duration
 from headstart.verbs.data import show_file
 from headstart.verbs.options import LayoutOptions
 from headstart.verbs.terminal import check_replaceable, console, table, writable_file
+from headstart.words import count, duration
 
 if TYPE_CHECKING:
     from headstart.study.language.costs import StudyCost

@@ -14,6 +14,7 @@ from typing import Any
 from rich.text import Text
 
 from headstart.api import Study
+from headstart.atomic import publish
 from headstart.errors import BadInput
 from headstart.guard import guarded
 from headstart.plugins import load_plugins
@@ -26,7 +27,7 @@ from headstart.runner.machine import NO_COMMIT, choose_device, keep_freed_memory
 from headstart.runner.perform import perform
 from headstart.runner.ranks import check_ranks, follows
 from headstart.spec import digest
-from headstart.store import Store, publish
+from headstart.store import Store
 from headstart.study.language.costs import speed_here
 from headstart.study.language.estimate import probes
 from headstart.study.language.files import publish_study

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from headstart import words
 from headstart.baselines.measures import scores_of
 from headstart.data import Sequences
 from headstart.sequence import IGNORE
 from headstart.serve.config import NETWORK, Drift
 from headstart.serve.model import Served
-from headstart.study.results import words
 from headstart.text import first_few
 
 _COUNT = re.compile(r"^[\d,]+ |(?<=^in )[\d,]+ (?=rows)")

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from headstart.documents import canonical
 from headstart.errors import BadInput
 from headstart.fit.settings import FILES
 from headstart.store import DONE, Store, store_folder
 from headstart.store.cleaning import Contents, read_contents
-from headstart.store.files import canonical, damages
+from headstart.store.files import damages
 from headstart.store.tensors import damaged_files
 from headstart.study.results.listing import stage_rows
-from headstart.study.results.words import measure
 from headstart.verbs.terminal import check_replaceable, console, study_files, table, writable_file
+from headstart.words import measure
 
 if TYPE_CHECKING:
     from headstart.api import Study

@@ -17,8 +17,8 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from headstart.errors import BadInput, DiskFull
-from headstart.store import Damaged, disk_full
+from headstart.atomic import disk_full
+from headstart.errors import BadInput, Damaged, DiskFull
 from headstart.store.files import IDENTITY
 from headstart.text import broken, column_widths, escaped, listed
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from headstart.documents import canonical
 from headstart.errors import BadInput
-from headstart.store.files import canonical, damages
+from headstart.store.files import damages
 
 Files = Mapping[str, bytes]
 """Content of files by their path within a folder."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headstart import words
 from headstart.report.figures.style import Look, canvas, folded, legend_of, name_ticks, plain, shortened
+from headstart.statistics import Estimate, estimate
 from headstart.study.language.papers import AVERAGE
-from headstart.study.results import words
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row
-from headstart.study.results.statistics import Estimate, estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headstart import words
 from headstart.report.figures.style import (
     DASHES,
     DOTS,
@@ -24,7 +25,6 @@ from headstart.report.figures.style import (
     plain,
 )
 from headstart.report.figures.trained import PANELS, POINTS, Trained, TrainedColumn, block_name, some
-from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput, Damaged, nearest
 from headstart.report.answer import leader
 from headstart.report.figures.arms import (
     MANY,
@@ -25,7 +25,7 @@ from headstart.report.figures.reconstruction import Filled, caption, read_predic
 from headstart.report.figures.style import Drawing
 from headstart.report.figures.sweep import along_axis, numeric_axes, sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
-from headstart.store import Damaged, Store
+from headstart.store import Store
 from headstart.study.results.collect import undamaged
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row

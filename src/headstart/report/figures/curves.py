@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headstart import words
 from headstart.report.figures.style import DASHES, across, canvas, dashed, entry, legend, plain
-from headstart.study.results import words
+from headstart.statistics import estimate
 from headstart.study.results.collect import Records
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row, sharing_stage
-from headstart.study.results.statistics import estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headstart import words
 from headstart.report.figures.style import (
     DASHES,
     DOTS,
@@ -24,7 +25,6 @@ from headstart.report.figures.style import (
     name_ticks,
 )
 from headstart.report.figures.trained import TrainedColumn, some
-from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

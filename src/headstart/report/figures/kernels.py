@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headstart import words
 from headstart.report.figures.style import APART, DASHES, Drawing, across, canvas, dashed, entry, legend
 from headstart.report.figures.trained import PANELS, POINTS, TrainedColumn, block_name, some
-from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

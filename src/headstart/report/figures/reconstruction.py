@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headstart import words
 from headstart.report.figures.style import Look, bare, canvas, legend, plain
-from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

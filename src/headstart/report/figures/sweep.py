@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headstart import words
 from headstart.report.figures.style import (
     DASHES,
     DOTS,
@@ -23,10 +24,9 @@ from headstart.report.figures.style import (
 )
 from headstart.report.figures.trained import file_name
 from headstart.report.tables.scores import ON_VALIDATION
-from headstart.study.results import words
+from headstart.statistics import Estimate
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Point, Row
-from headstart.study.results.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from headstart.errors import BadInput
+from headstart import words
+from headstart.errors import BadInput, Damaged
 from headstart.report.figures.style import Drawing
 from headstart.spec import digest
-from headstart.store import Damaged
-from headstart.study.results import words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

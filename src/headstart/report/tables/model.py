@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from headstart import words
 from headstart.guard import guarded
+from headstart.statistics import Difference, Estimate, detectable
 from headstart.study.language.papers import COUNTS, SECONDS
-from headstart.study.results import words
 from headstart.study.results.rows import AMOUNTS, Row
-from headstart.study.results.statistics import Difference, Estimate, detectable
 from headstart.text import broken, column_widths, listed
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from headstart import words
 from headstart.report.tables.model import Cell, Heads, Line, Table, amount, budget_cell, converged, matching, table_of
 from headstart.report.tables.scores import NO_LAST
+from headstart.statistics import Estimate
 from headstart.study.language.papers import AVERAGE, MATCHES, OWN_UNITS, QUANTITIES, SECONDS, SPEEDUPS, STEPS
-from headstart.study.results import words
 from headstart.study.results.results import Results
 from headstart.study.results.rows import AMOUNTS, Row
-from headstart.study.results.statistics import Estimate
 
 if TYPE_CHECKING:
     from headstart.study.language.papers import Paper, PaperCell, PaperRow

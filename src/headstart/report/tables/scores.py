@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headstart import words
 from headstart.errors import BadInput
 from headstart.report.tables.model import (
     Cell,
@@ -21,11 +22,10 @@ from headstart.report.tables.model import (
     score_name,
     table_of,
 )
+from headstart.statistics import PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
 from headstart.study.language.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
-from headstart.study.results import words
 from headstart.study.results.results import Average, Results
 from headstart.study.results.rows import ELSEWHERE, MORE, Point, Row, best_rows, on_other_machines
-from headstart.study.results.statistics import PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
 
 if TYPE_CHECKING:
     from headstart.study.language.plan import Plan

@@ -11,9 +11,9 @@ from typing import Any
 
 import tomli_w
 
+from headstart.atomic import publish
 from headstart.documents import from_toml
 from headstart.errors import BadInput, nearest
-from headstart.store.files import publish
 from headstart.store.plain import check_inside, check_tree
 from headstart.store.stages import REPORTS
 

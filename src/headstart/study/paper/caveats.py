@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from headstart import words
+from headstart.statistics import LEVEL, binomial_error, estimate, smallest_p
 from headstart.study.language.papers import made_of
 from headstart.study.paper.learnt import learnt, learnt_nothing
-from headstart.study.results import words
 from headstart.study.results.collect import Find
 from headstart.study.results.results import Caveat, Results
 from headstart.study.results.rows import Row
-from headstart.study.results.statistics import LEVEL, binomial_error, estimate, smallest_p
-from headstart.study.results.words import Texts, merged, once
+from headstart.words import Texts, merged, once
 
 if TYPE_CHECKING:
     from headstart.study.language.plan import Plan

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from headstart import words
 from headstart.errors import BadInput
 from headstart.spec import flat
-from headstart.study.results import words
+from headstart.statistics import LEVEL, Difference, corrected, mean
 from headstart.study.results.collect import Records, curve, mean_curve, undamaged
 from headstart.study.results.rows import AMOUNTS, Row, test_gap
-from headstart.study.results.statistics import LEVEL, Difference, corrected, mean
 
 if TYPE_CHECKING:
     from headstart.stage import StageSpec, TrainStage

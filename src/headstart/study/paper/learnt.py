@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headstart.study.results import words
+from headstart import words
+from headstart.statistics import estimate, mean
 from headstart.study.results.collect import Find, score_of
 from headstart.study.results.results import Results
 from headstart.study.results.rows import sharing_stage
-from headstart.study.results.statistics import estimate, mean
-from headstart.study.results.words import Texts
+from headstart.words import Texts
 
 if TYPE_CHECKING:
     from headstart.study.language.plan import Plan

@@ -13,17 +13,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from headstart import words
 from headstart.documents import ANY, COUNT, NAME, NUMBER, TABLE, TEXT, WHOLE, Form, from_json, misfits
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Damaged
 from headstart.spec import read
 from headstart.stage import StageSpec, content_digest, read_stage, settings_of_class
-from headstart.store import Damaged, StageEntry, Store
+from headstart.store import StageEntry, Store
 from headstart.store.forms import BUDGET, MONITOR, PARAMETERS, PROVENANCE, SCORES
 from headstart.study.language.plan import Cell, Plan, PlannedStage, stages_of
 from headstart.study.language.spec import StudySpec, check_requires, check_study
 from headstart.study.paper.compare import filled
 from headstart.study.paper.summary import summarise
-from headstart.study.results import words
 from headstart.study.results.collect import Record, undamaged
 from headstart.study.results.columns import side_by_side
 from headstart.study.results.results import Facts, Results

@@ -14,11 +14,11 @@ from functools import cache, partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
+from headstart.errors import Damaged
 from headstart.spec import digest
-from headstart.store import Damaged
+from headstart.statistics import mean
 from headstart.study.results.results import Facts
 from headstart.study.results.rows import AMOUNTS, Match, Pace, Row, Run
-from headstart.study.results.statistics import mean
 from headstart.text import LOWER
 
 if TYPE_CHECKING:

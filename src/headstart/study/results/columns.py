@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headstart.statistics import Difference, Estimate, difference, estimate, mean, mean_ranks
 from headstart.study.language.papers import base_of
 from headstart.study.results.results import Average, Results
 from headstart.study.results.rows import Row, drawn, on_other_machines
-from headstart.study.results.statistics import Difference, Estimate, difference, estimate, mean, mean_ranks
-from headstart.study.results.words import plain, short_names
+from headstart.words import plain, short_names
 
 if TYPE_CHECKING:
     from headstart.study.language.plan import Cell, Plan

@@ -9,11 +9,11 @@ from shutil import get_terminal_size
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
+from headstart import words
+from headstart.statistics import Difference, Estimate, corrected, detectable
 from headstart.study.language.papers import made_of
 from headstart.study.language.scales import stand_ins_told
-from headstart.study.results import words
 from headstart.study.results.rows import Point, Row, Run
-from headstart.study.results.statistics import Difference, Estimate, corrected, detectable
 from headstart.text import escaped
 
 if TYPE_CHECKING:

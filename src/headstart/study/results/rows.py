@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from headstart.study.language.papers import COUNTS, MATCHES, MEASURES, QUANTITIES, SECONDS, SPEEDUPS
-from headstart.study.results.statistics import (
+from headstart.statistics import (
     Difference,
     Estimate,
     detectable,
@@ -18,6 +17,7 @@ from headstart.study.results.statistics import (
     seeds_to_halve,
     smallest_p,
 )
+from headstart.study.language.papers import COUNTS, MATCHES, MEASURES, QUANTITIES, SECONDS, SPEEDUPS
 from headstart.text import plain
 
 Status = Literal["measured", "at chance", "partial", "diverged", "failed", "absent"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from headstart.statistics import estimate, mean
 from headstart.study.language.papers import read_paper
 from headstart.study.language.scales import stand_in_told
 from headstart.study.results.collect import (
@@ -28,7 +29,6 @@ from headstart.study.results.collect import (
 from headstart.study.results.columns import averages, side_by_side
 from headstart.study.results.results import Facts, Results
 from headstart.study.results.rows import Point, Row, Run, Status, test_gap
-from headstart.study.results.statistics import estimate, mean
 
 if TYPE_CHECKING:
     from headstart.stage import StageSpec

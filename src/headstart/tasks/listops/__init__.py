@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.atomic import stamps
 from headstart.data.archives import find_all
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Examples, Signature
-from headstart.store.files import stamps
 from headstart.tasks.build import GeneratedSpec, each_split, in_threads, prepared_task, write_split
 from headstart.tasks.listops.generate import CLOSE, SYMBOLS, Rules, Trees, before, decode, encode, grow
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, rule

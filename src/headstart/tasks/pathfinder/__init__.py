@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from headstart.atomic import stamps
 from headstart.data.archives import absent
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.splits import stratified_split
 from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Examples, Signature
-from headstart.store.files import stamps
 from headstart.tasks.build import GeneratedSpec, each_split, in_threads
 from headstart.tasks.images import decode, pixel_examples, pixel_task
 from headstart.tasks.pathfinder.generate import images

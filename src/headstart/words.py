@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from headstart.study.results.statistics import PAIRS, Difference, Estimate, detectable
-from headstart.study.results.statistics import ROUNDING as ROUNDING
+from headstart.statistics import PAIRS, Difference, Estimate, detectable
+from headstart.statistics import ROUNDING as ROUNDING
 from headstart.text import listed as listed
 from headstart.text import many as many
 from headstart.text import percent as percent

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from headstart.study.results.statistics import (
+from headstart.statistics import (
     PAIRS,
     POWER,
     Difference,
@@ -303,6 +303,6 @@ def test_mean_ranks_use_only_columns_that_every_arm_has() -> None:
 
 
 def test_the_module_needs_neither_torch_nor_scipy_to_be_imported() -> None:
-    code = "import sys, headstart.study.results.statistics; print(sorted({'torch', 'scipy'} & set(sys.modules)))"
+    code = "import sys, headstart.statistics; print(sorted({'torch', 'scipy'} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headstart.study.results import words
-from headstart.study.results.statistics import Difference, Estimate
+from headstart import words
+from headstart.statistics import Difference, Estimate
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""Files that are whole or absent: one atomic write, and what tells that a file has changed since."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import glob
+import io
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from headstart.errors import BadInput, DiskFull
+
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+"""Modes of copies of a person's own data, whatever the mode of the file that they are of."""
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def disk_full(error: BaseException) -> bool:
+    """Whether an error says that there is no room (disk, quota or limit of a file's size)."""
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+@contextlib.contextmanager
+def writing(path: Path, what: str = "", other: str = "file") -> Iterator[None]:
+    """Raises: BadInput where the system lets nobody write `path`, DiskFull among it. what, other: of the message."""
+    try:
+        yield
+    except OSError as error:
+        if disk_full(error):
+            raise DiskFull(path) from None
+        raise BadInput(
+            f"{path}: {what}cannot be written ({error.strerror or error}); give access there, or name another {other}"
+        ) from None
+
+
+def write_all(file: int, data: bytes | memoryview) -> None:
+    """Write all bytes to a file descriptor; every byte the store writes goes through here."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def publish(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write a file so that a reader, or a crash at any moment, sees the old one or the new one whole.
+
+    mode: of the new one.
+    Raises: OSError (a full disk, say); the old file is then untouched and nothing is left beside it.
+    """
+    with published(path, mode) as file:
+        write_all(file, data)
+
+
+@contextlib.contextmanager
+def published(path: Path, mode: int = 0o644) -> Iterator[int]:
+    """The descriptor of a new file, to be written bit by bit; it gets its name, as in `publish`, at the end.
+
+    Until then it has one that nobody can guess: no link waits there, and no other writer has it, in whatever container.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    try:
+        try:
+            yield file
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def remove_unfinished(path: Path, file: int) -> None:
+    """Remove what processes that were killed left of `path`, and lock `file`, its own beginning, while it is open."""
+    with contextlib.suppress(OSError):  # a file system without locks: nothing says who is alive
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.tmp"):
+            with contextlib.suppress(OSError):  # another one is at it, or has just removed it
+                other = os.open(left, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    left.unlink()
+                finally:
+                    os.close(other)
+
+
+class Writable(io.RawIOBase):
+    """The descriptor of `published` as a file, for what writes to one."""
+
+    def __init__(self, file: int) -> None:
+        self.descriptor = file
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """All of the bytes."""
+        write_all(self.descriptor, data)
+        return len(data)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names that were added to or removed from a folder survive a power cut."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    except OSError as error:  # some network file systems cannot; the names are then as safe as they get
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(file)
+
+
+def stamps(files: Iterable[Path]) -> list[tuple[str, int, int, int]]:
+    """(path, size, two times) of each file: what tells that nothing was changed since it was read.
+
+    A program may set back the time of a change to the content, but not that of a change to the file.
+    """
+    out = []
+    for file in files:
+        known = os.stat(file)
+        out.append((os.path.abspath(file), known.st_size, known.st_mtime_ns, known.st_ctime_ns))
+    return out
