@@ -80,12 +80,12 @@ def head_alone(size: str, batch: int, train: int, epochs: int, plain: int) -> st
     """A row: seconds of an epoch of the head alone, plain (from some steps) and on features."""
     task = made_task(train)
     changes = {"optim": {"batch_size": batch}, "budget": {"epochs": epochs, "evaluate_every": epochs}}
-    limit, features.LIMIT = features.LIMIT, 0
+    limit, features.FEATURE_BYTES = features.FEATURE_BYTES, 0
     try:
         live = ticks(begun(task, size, "head", **changes))
         plainly = median(next(live) for _ in range(plain + 2)) * train / batch
     finally:
-        features.LIMIT = limit
+        features.FEATURE_BYTES = limit
     run = begun(task, size, "head", **changes)
     assert run.progress.features
     ahead = sum(-(-len(feed.units) // batch) for feed in run.feeds.values())

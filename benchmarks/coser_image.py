@@ -33,7 +33,7 @@ from headstart.atomic import publish
 from headstart.bench.machine import setting, wait_for
 from headstart.documents import as_json
 from headstart.errors import BadInput
-from headstart.runner.events import Failed, Finished, Notice, Progress, Skipped, Stopped
+from headstart.runner.events import Failed, Finished, Notice, Skipped, StageProgress, Stopped
 from headstart.runner.job import Engine, Runtime
 from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.runner.perform import perform
@@ -275,7 +275,7 @@ def trained(
     runtime = Runtime(study.data, device, 0, options.threads, limit=limit)
     engine = Engine(watch.begin, identity, open_task)
     for event in perform(study.plan.stages.values(), study.store, runtime, engine):
-        if isinstance(event, Progress) and event.record is not None:
+        if isinstance(event, StageProgress) and event.record is not None:
             log.say(f"  {event.name} {event.step:,} of {event.steps:,}: {json.dumps(event.record)}")
         elif isinstance(event, Finished):
             log.rows[event.identity] = row(options, event.result, watch)

@@ -29,8 +29,8 @@ from scipy.stats import t as t_distribution
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
-from headstart.report.figures.style import MARKS, canvas, legend_of, png
-from headstart.report.tables.model import Table, text_table, to_markdown
+from headstart.report.figures.style import MARKERS, canvas, legend_of, png
+from headstart.report.tables.model import ReportTable, text_table, to_markdown
 from headstart.runner.machine import machine, version
 from headstart.statistics import LEVEL, Difference, corrected
 from headstart.words import duration, listed, score, signed, with_power
@@ -150,7 +150,7 @@ def ranks(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def table(
     results: Sequence[Mapping[str, Any]], rivals: Mapping[str, float], sides: Mapping[str, Sequence[str]]
-) -> Table:
+) -> ReportTable:
     """All sets, those where `fit` loses most first."""
     heads = ["set", "used for", "train labels", "length", "classes", "gap", "served", *MODELS, *MORE, "best rival"]
     lines = []
@@ -182,7 +182,7 @@ def _cell(result: Mapping[str, Any], model: str) -> str:
     return score(mean) + spread + (f" (n {row['n']})" if row["n"] < SEEDS else "")
 
 
-def gains_table(results: Sequence[Mapping[str, Any]]) -> Table:
+def gains_table(results: Sequence[Mapping[str, Any]]) -> ReportTable:
     """What self-pretraining gained on each set, the greatest loss first."""
     gaps = {result["name"]: gap for result in results if (gap := gain_of(result)) is not None}
     standing, lines = corrected(gaps), []
@@ -213,7 +213,7 @@ def plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
             reach = [[g["mean"] - g["low"] for g in gains], [g["high"] - g["mean"] for g in gains]]
             labels, means = [result["sizes"]["labelled"] for result in some], [g["mean"] for g in gains]
             axes.errorbar(
-                labels, means, reach, fmt=MARKS[i], color=look.colour(i), markersize=5, label=family, alpha=0.85
+                labels, means, reach, fmt=MARKERS[i], color=look.colour(i), markersize=5, label=family, alpha=0.85
             )
         axes.axhline(0, color=look.quiet, linewidth=0.8)
         axes.set_xscale("log")

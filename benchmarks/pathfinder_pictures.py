@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from headstart.tasks.pathfinder import LABELS
+from headstart.tasks.pathfinder import CONTOUR_LABELS
 from headstart.tasks.pathfinder.generate import images
 from headstart.tasks.pathfinder.geometry import recipe, tables
 
@@ -31,7 +31,7 @@ def sheet(columns: int = 4) -> Image.Image:
             top = (2 * i + 1 - kind) * (SIDE + TEXT + GAP) + GAP
             for column, which in enumerate(np.flatnonzero(label == kind)[:columns]):
                 left = column * (SIDE + GAP) + GAP
-                write.text((left, top), f"{size} x {size}, image {which}: {LABELS[kind]}", fill=0)
+                write.text((left, top), f"{size} x {size}, image {which}: {CONTOUR_LABELS[kind]}", fill=0)
                 grown = Image.fromarray(pictures[which]).resize((SIDE, SIDE), Image.Resampling.NEAREST)
                 out.paste(grown, (left, top + TEXT))
     return out

@@ -30,7 +30,7 @@ from headstart.report.answer import answer
 from headstart.report.claims import OUTCOMES, TOO_SMALL, Part, Verdict, difference_text, verdicts
 from headstart.report.page import publish_page
 from headstart.report.tables.model import markdown
-from headstart.study.language.papers import STEPS
+from headstart.study.language.papers import STEP_QUANTITIES
 from headstart.study.paper.snapshot import read_snapshot
 from headstart.study.results.results import Results
 from headstart.text import sentence
@@ -151,7 +151,7 @@ def _differences(verdict: Verdict, parts: Sequence[Part]) -> str:
     """Each column's difference, or the span of many with the ends of their intervals; then the seeds."""
     gaps = [part.difference for part in parts if part.difference is not None]
     seeds = f"n {words.listed(list(dict.fromkeys(str(gap.n) for gap in gaps)))}"
-    steps = verdict.claim.quantity in STEPS
+    steps = verdict.claim.quantity in STEP_QUANTITIES
     if len(gaps) <= LISTED:
         texts = [difference_text(verdict.claim, gap) for gap in gaps]
         return "; ".join([*(f"{part.column} {text}" for part, text in zip(parts, texts, strict=True)), seeds])

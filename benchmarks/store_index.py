@@ -28,7 +28,7 @@ from harness import filled, parser_of, write
 import headstart
 from headstart.bench.machine import sentence, setting
 from headstart.documents import as_json, canonical
-from headstart.store.index import INDEX
+from headstart.store.index import INDEX_FOLDER
 from headstart.study.language.files import to_toml
 from headstart.study.results.listing import states
 
@@ -80,7 +80,7 @@ def timed(words: list[str], folder: Path, rounds: int, index: bool) -> tuple[flo
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(rounds):
         if not index:
-            (folder / "runs" / INDEX).unlink(missing_ok=True)
+            (folder / "runs" / INDEX_FOLDER).unlink(missing_ok=True)
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         program = [sys.executable, *words]
         subprocess.run(program, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=environment)
@@ -95,7 +95,7 @@ def asked(study: headstart.Study, rounds: int, index: bool) -> tuple[float, floa
     walls, works = [], []
     for _ in range(rounds):
         if not index:
-            (study.store.root / INDEX).unlink(missing_ok=True)
+            (study.store.root / INDEX_FOLDER).unlink(missing_ok=True)
         start, began = time.perf_counter(), time.process_time()
         assert set(states(study.store, study.plan.stages).values()) == {"complete"}
         walls.append(time.perf_counter() - start)
@@ -139,7 +139,7 @@ def main() -> None:
                 wall, work = measured(index)
                 cells.append(f"{wall:.2f} ({work:.2f})")
             lines.append(f"| {case} | {' | '.join(cells)} |")
-        size = os.path.getsize(folder / "runs" / INDEX)
+        size = os.path.getsize(folder / "runs" / INDEX_FOLDER)
     page = filled(
         "store-index", stages=words.stages, where=sentence(where), rounds=words.rounds, size=size / 1e6, lines=lines
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from headstart.study.language.budgets import Outlines
-from headstart.study.language.costs import AMOUNTS, COSTS, data_set
+from headstart.study.language.costs import COSTS, WORK_AMOUNTS, data_set
 from headstart.study.language.estimate import survey
 from headstart.study.language.files import built_in_studies
 from headstart.study.language.plan import Plan, make_plan
@@ -35,7 +35,7 @@ def plan_costs(plan: Plan, outlines: Outlines) -> Costs:
     out: Costs = {}
     seen: set[str] = set()
     for cell in plan.cells:
-        column = out.setdefault(cell.column, {**dict.fromkeys(AMOUNTS, 0), "reads": [], "stood_in": False})
+        column = out.setdefault(cell.column, {**dict.fromkeys(WORK_AMOUNTS, 0), "reads": [], "stood_in": False})
         column["stood_in"] = cell.column in plan.study.stood_in
         for planned in cell.chain:
             name = data_set(planned.spec.task)
@@ -44,7 +44,7 @@ def plan_costs(plan: Plan, outlines: Outlines) -> Costs:
                 seen.add(planned.identity)
                 cost = by_stage[planned.identity]
                 scored = cost.unit_flops * (cost.evaluated + cost.scored)
-                for key, value in zip(AMOUNTS, (1, cost.steps, cost.examples, cost.flops, scored), strict=True):
+                for key, value in zip(WORK_AMOUNTS, (1, cost.steps, cost.examples, cost.flops, scored), strict=True):
                     column[key] += value
     return out
 

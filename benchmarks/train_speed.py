@@ -30,8 +30,8 @@ from harness import filled, parser_of, with_head, write
 from train_shares import GROUPS, shares
 
 from headstart.bench.machine import devices, sentence, setting, wait_for
-from headstart.bench.pages import Table, markdown, seconds
-from headstart.bench.process import Failed, Measurement
+from headstart.bench.pages import PageTable, markdown, seconds
+from headstart.bench.process import Measurement, ProcessFailed
 from headstart.errors import BadInput, nearest
 from headstart.models.counting import Learning, training_flops
 from headstart.models.model import ModelSpec, Network
@@ -197,7 +197,7 @@ def survey(models: Iterable[str], device: str, threads: int, limit: float) -> It
     for model in models:
         try:
             yield _beside({"model": model, "device": device, "threads": threads}, limit)
-        except Failed as error:
+        except ProcessFailed as error:
             yield Speed(model, device, failed=str(error))
 
 
@@ -331,7 +331,7 @@ def plain(job: dict[str, Any]) -> Generator[Any, str, None]:
         first = False
 
 
-def train_table(speeds: Sequence[Speed]) -> Table:
+def train_table(speeds: Sequence[Speed]) -> PageTable:
     """One row per model: sizes, tokens/s, share of the peak, and the plain loop and the Trainer beside it."""
     heads = ["model", "parameters", "batch x L", "step", "epoch", "tokens/s", "share of peak"]
     heads += ["plain step", "plain / ours", "Trainer step", "Trainer / ours"]
@@ -368,7 +368,7 @@ def ways(speeds: Sequence[Speed]) -> str:
     return text
 
 
-def share_table(speeds: Sequence[Speed]) -> Table:
+def share_table(speeds: Sequence[Speed]) -> PageTable:
     """Where the time of a step goes, one row per model."""
     rows = [
         [f"{speed.model}, {speed.device}", *(f"{speed.shares[group]:.0%}" for group in GROUPS)]

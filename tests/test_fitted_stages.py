@@ -17,7 +17,7 @@ from headstart.models import MODELS
 from headstart.models.model import ModelSpec
 from headstart.sequence import IGNORE
 from headstart.spec import Entry
-from headstart.stage import WAYS, Outcome, StageSpec, begin, identity, load_model, read_stage, settings_of_class
+from headstart.stage import WAYS, StageOutcome, StageSpec, begin, identity, load_model, read_stage, settings_of_class
 from headstart.store import Store
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
@@ -61,7 +61,7 @@ def spec(kind: str, shape: str = "class", **more: Any) -> StageSpec:
     return read_stage(settings_of_class({"model": model, **SHAPES[shape], **more}))
 
 
-def finished(stage: StageSpec) -> Outcome:
+def finished(stage: StageSpec) -> StageOutcome:
     run = begin(stage, open_task(stage.task, NOWHERE), None)
     assert list(run.steps()) == []
     return run.finish()

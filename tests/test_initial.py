@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from headstart.errors import BadInput
-from headstart.initial import SYMBOLS, apply_start, symbol_tensor, trainable
+from headstart.initial import SYMBOL_TENSOR, apply_start, symbol_tensor, trainable
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.parameters import leaves, select
@@ -222,13 +222,13 @@ def by_symbol(parent: Tensors, symbols: tuple[str, ...] = ("B", "A", "Z")) -> to
 
 def test_token_vectors_are_taken_by_what_they_stand_for() -> None:
     vectors = torch.randn(4, 16)
-    parent = {"encoder.weight": vectors, SYMBOLS: symbol_tensor(["<unk>", "A", "B", "C"])}
+    parent = {"encoder.weight": vectors, SYMBOL_TENSOR: symbol_tensor(["<unk>", "A", "B", "C"])}
     assert torch.equal(by_symbol(parent), vectors[[2, 1, 0]])
     with pytest.raises(
         BadInput, match=r"the parent has a vector for no symbol of this task \('x', 'y', 'z'\); take less"
     ):
         by_symbol(parent, ("x", "y", "z"))
-    known = {**parent, SYMBOLS: symbol_tensor(["D", "A", "B", "C"])}
+    known = {**parent, SYMBOL_TENSOR: symbol_tensor(["D", "A", "B", "C"])}
     with pytest.raises(BadInput, match=r"no vector for 'Z', and none for unknown symbols \(<unk>\)"):
         by_symbol(known)
     with pytest.raises(BadInput, match=r"the parent does not say what its token vectors stand for.*vocab\.txt"):

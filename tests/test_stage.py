@@ -11,7 +11,7 @@ from support.made_tasks import MadeSpec
 
 from headstart.errors import BadInput
 from headstart.spec import merge, read
-from headstart.stage import Outcome, StageSpec, identity, read_stage
+from headstart.stage import StageOutcome, StageSpec, identity, read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 from headstart.training.loop import BudgetSpec
@@ -33,11 +33,11 @@ def spec(**changes: Any) -> StageSpec:
     )
 
 
-def run(stage: StageSpec, parent: Outcome | None = None, resume: Any = None) -> TrainedRun:
+def run(stage: StageSpec, parent: StageOutcome | None = None, resume: Any = None) -> TrainedRun:
     return TrainedRun(stage, open_task(stage.task, DATA), None if parent is None else parent.best, resume=resume)
 
 
-def trained(stage: StageSpec, parent: Outcome | None = None) -> tuple[Outcome, list[dict[str, Any]]]:
+def trained(stage: StageSpec, parent: StageOutcome | None = None) -> tuple[StageOutcome, list[dict[str, Any]]]:
     live = run(stage, parent)
     records = [tick.record for tick in live.steps() if tick.record is not None]
     return live.finish(), records

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from headstart.statistics import (
-    PAIRS,
+    FEWEST_PAIRS,
     POWER,
     Difference,
     binomial_error,
@@ -121,7 +121,7 @@ def test_an_unpaired_interval_and_its_p_value_are_those_of_welchs_test_in_scipy(
 
 def test_arms_are_paired_where_they_share_two_seeds_whatever_their_scores() -> None:
     shared, apart = difference(FIRST, SECOND), difference(FIRST, OTHERS)
-    assert PAIRS == 2
+    assert FEWEST_PAIRS == 2
     assert shared == paired_difference(FIRST, SECOND)
     assert apart == unpaired_difference(FIRST, OTHERS)
     assert shared is not None

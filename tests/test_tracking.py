@@ -17,7 +17,7 @@ from support.store_content import content, differences
 
 import headstart
 from headstart.errors import BadInput
-from headstart.runner.events import Event, Failed, Finished, Notice, Progress, Skipped, Started, Stopped
+from headstart.runner.events import Event, Failed, Finished, Notice, Skipped, StageProgress, Started, Stopped
 from headstart.tracking import TRACKERS, Tracking
 
 STUDY: dict[str, Any] = {
@@ -102,7 +102,7 @@ def test_records_come_as_they_are_made(tmp_path: Path, notes: Any) -> None:
     study = headstart.Study(STUDY, store=tmp_path)
     counts = []
     for event in study.perform(workers=0, tracking=Tracking(["notes"], study.plan, study.store)):
-        if isinstance(event, Progress):
+        if isinstance(event, StageProgress):
             counts.append(len(notes(event.identity)) - 1)
     assert sorted(set(counts)) == [0, 1, 2]
 
@@ -118,11 +118,11 @@ def test_a_resumed_stage_begins_after_its_last_step_and_what_is_not_finite_is_le
         assert list(tracking.take(kind(name, planned.name, **more))) == []
 
     event(Started, attempt=1)
-    event(Progress, step=1, steps=5, record={"step": 1, "val": {"loss": 1.0}})
+    event(StageProgress, step=1, steps=5, record={"step": 1, "val": {"loss": 1.0}})
     event(Stopped, reason="limit")
     event(Started, attempt=2, step=2)
     event(Started, attempt=3, step=3)  # its worker died
-    event(Progress, step=4, steps=5, record={"step": 4, "val": {"loss": None, "accuracy": 1.0}})
+    event(StageProgress, step=4, steps=5, record={"step": 4, "val": {"loss": None, "accuracy": 1.0}})
     assert notes(name) == [
         ["begin", planned.name, 0],
         ["record", 1, {"val/loss": 1.0}],
@@ -139,7 +139,7 @@ def test_a_function_gets_copies_of_all_events_and_cannot_change_a_result(tmp_pat
 
     def spoil(event: Event) -> None:
         seen.append(event)
-        if isinstance(event, Progress) and event.record is not None:
+        if isinstance(event, StageProgress) and event.record is not None:
             event.record.clear()
         if isinstance(event, Finished):
             event.result["status"] = "failed"
@@ -148,7 +148,7 @@ def test_a_function_gets_copies_of_all_events_and_cannot_change_a_result(tmp_pat
     study = headstart.Study(STUDY, store=tmp_path)
     headstart.run(study, track=spoil)
     assert not differences(study.store, alone)
-    assert [type(event) for event in seen if not isinstance(event, Progress)] == [Started, Finished] * 2
+    assert [type(event) for event in seen if not isinstance(event, StageProgress)] == [Started, Finished] * 2
 
 
 def test_functions_of_one_name_all_get_the_events(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from headstart.models.mixers import MIXERS
 from headstart.plugins import load_class, load_plugins
 from headstart.report.measures import measured
 from headstart.runner.events import Event, Failed
-from headstart.runner.job import Runtime, Stack, close_tasks
+from headstart.runner.job import Runtime, StackChoice, close_tasks
 from headstart.runner.machine import default_workers
 from headstart.runner.perform import perform
 from headstart.runner.ranks import ranks_of
@@ -31,7 +31,7 @@ from headstart.study.language.spec import StudySpec, read_study
 from headstart.study.language.twins import idle_twins, with_mixer, without_arms
 from headstart.study.paper.summary import summarise
 from headstart.study.results.collect import gather
-from headstart.study.results.results import Facts, Results
+from headstart.study.results.results import Results, TaskFacts
 from headstart.tasks import data_folder
 from headstart.tracking import Track, Tracking
 
@@ -42,13 +42,13 @@ class Ways(TypedDict, total=False):
     workers: int | None
     threads: int
     device: str
-    stack: Stack
+    stack: StackChoice
     on: str
     gpus_per_stage: float | None
     ranks: int | None
 
 
-Source = str | os.PathLike[str] | Mapping[str, Any]
+StudySource = str | os.PathLike[str] | Mapping[str, Any]
 """A study: a file, the name of a built-in one, or a table as TOML would give it."""
 RUN: Ways = {"workers": 0, "stack": "auto"}
 """What `run` takes where nothing is said."""
@@ -67,7 +67,7 @@ class Study:
 
     def __init__(
         self,
-        source: Source,
+        source: StudySource,
         overrides: Sequence[str] = (),
         *,
         store: str | os.PathLike[str] | None = None,
@@ -87,7 +87,7 @@ class Study:
         close_tasks()
         self.store = Store(store_folder_for(self.source, store))
         self.spec, self.plan = self._planned(source, scale, absent)
-        self._facts: Mapping[str, Facts] | None = None
+        self._facts: Mapping[str, TaskFacts] | None = None
         self.origin = self._origin()  # now: the file may be gone when the report is written
         if self.report_folder.name.endswith(f"-{digest(self.origin)[:8]}"):
             before = self.report_folder.with_name(self.report_folder.name[:-9])
@@ -96,7 +96,9 @@ class Study:
                 f"of this one goes to {self.report_folder.name}; give one of them another name"
             )
 
-    def _planned(self, source: Source, scale: str | None, absent: Literal["refuse", "open"]) -> tuple[StudySpec, Plan]:
+    def _planned(
+        self, source: StudySource, scale: str | None, absent: Literal["refuse", "open"]
+    ) -> tuple[StudySpec, Plan]:
         """The study and its runs: with twins that say something of their own, and with the plugins that it requires."""
         source = _with_kinds(source) if isinstance(source, Mapping) else str(source)
         words = [_word_with_kinds(word) for word in self.overrides]
@@ -138,7 +140,7 @@ class Study:
         workers: int | None = None,
         threads: int = 1,
         device: str = "auto",
-        stack: Stack = "off",
+        stack: StackChoice = "off",
         on: str = "",
         gpus_per_stage: float | None = None,
         ranks: int | None = 1,
@@ -198,7 +200,7 @@ class Study:
         return events if tracking is None else tracking.through(events)
 
     @property
-    def facts(self) -> Mapping[str, Facts]:
+    def facts(self) -> Mapping[str, TaskFacts]:
         """Sizes and chance levels of the study's tasks."""
         if self._facts is None:
             self._facts = gather(self.plan)
@@ -252,7 +254,7 @@ class Study:
 
 
 def run(
-    study: Source | Study,
+    study: StudySource | Study,
     overrides: Sequence[str] = (),
     *,
     store: str | os.PathLike[str] | None = None,

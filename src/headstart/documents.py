@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-DEEPEST = 100
+DEEPEST_DOCUMENT = 100
 """Tables and lists inside each other; Python reads some hundred more before its stack ends."""
-LARGEST = 1e150
+LARGEST_SQUARED = 1e150
 """Numbers beyond it, and whole ones, have squares that cannot be computed with."""
-LONGEST = 40
+SHOWN_LETTERS = 40
 """Characters of a wrong value that a message shows."""
 ANY = "*"
 """The key of a form that stands for all others."""
@@ -34,7 +34,7 @@ class Leaf:
     fits: Callable[[Any], bool]
 
 
-def _is_number(value: Any, largest: float = LARGEST) -> bool:
+def _is_number(value: Any, largest: float = LARGEST_SQUARED) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -largest <= value <= largest
 
 
@@ -42,14 +42,14 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and (value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value))
 
 
-NUMBER = Leaf(f"a number of at most {LARGEST:g}", _is_number)
-LARGE = Leaf("a number of at most 1e302", lambda value: _is_number(value, 1e302))
-WHOLE = Leaf("a whole number", lambda value: type(value) is int and -(2**63) <= value < 2**63)
+NUMBER = Leaf(f"a number of at most {LARGEST_SQUARED:g}", _is_number)
+LARGE_NUMBER = Leaf("a number of at most 1e302", lambda value: _is_number(value, 1e302))
+WHOLE_NUMBER = Leaf("a whole number", lambda value: type(value) is int and -(2**63) <= value < 2**63)
 COUNT = Leaf("a whole number of 0 or more", lambda value: type(value) is int and 0 <= value < 2**63)
 TRUTH = Leaf("true or false", lambda value: isinstance(value, bool))
 TEXT = Leaf("a text", _is_text)
 NAME = Leaf("a name that can be printed", lambda value: isinstance(value, str) and value.isprintable() and value != "")
-TABLE: Form = {}
+ANY_TABLE: Form = {}
 
 
 def of_words(*words: str) -> Leaf:
@@ -78,14 +78,14 @@ def _shallow(read: Callable[[Any], Any], text: str | bytes) -> Any:
             raise ValueError("a number in it has too many digits") from None
         raise
     level = [document]
-    for _ in range(DEEPEST):
+    for _ in range(DEEPEST_DOCUMENT):
         level = [inner for value in level if isinstance(value, (dict, list)) for inner in _inner(value)]
         if not level:
             return document
     raise ValueError(_DEEP)
 
 
-_DEEP = f"its brackets are nested more than {DEEPEST} deep"
+_DEEP = f"its brackets are nested more than {DEEPEST_DOCUMENT} deep"
 
 
 def _inner(value: Any) -> Any:
@@ -130,7 +130,7 @@ def _wrong(key: str, value: Any, noun: str) -> str:
         shown = repr(value)
     except ValueError:  # a number of more digits than Python writes
         shown = "a number of many digits"
-    shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
+    shown = shown if len(shown) <= SHOWN_LETTERS else f"{shown[:SHOWN_LETTERS]}..."
     return f"{key}: {shown} should be {noun}" if key else f"{shown} should be {noun}"
 
 

@@ -70,7 +70,7 @@ def first_line(error: BaseException, *, typed: bool = False) -> str:
     return f"{name}: {text}" if typed and text else text or name
 
 
-LISTED = 40
+LISTED_NAMES = 40
 """Names that a message lists; of more it names the command that does, where there is one."""
 
 
@@ -83,7 +83,7 @@ def nearest(value: Any, known: Iterable[str], lister: str = "") -> str:
     close = difflib.get_close_matches(str(value), names, n=1, cutoff=0.55)
     if close:
         return f"no {str(value)!r}; did you mean {close[0]!r}?"
-    if lister and len(names) > LISTED:
+    if lister and len(names) > LISTED_NAMES:
         return f"no {str(value)!r} among {len(names)} names; {lister}"
     return f"no {str(value)!r}; there are: {', '.join(_runs(names)) or 'none'}"
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How formulas begin; the last four are their wide forms, which some spreadsheets take for the same."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MARKS = ";,|\t\r\n"
 """What a spreadsheet may take for the end of a cell, whatever the file was written with."""
-_LATER = re.compile(rf'([{re.escape(_MARKS)}][\s"]*)(?=[{re.escape("".join(STARTS))}]([^{re.escape(_MARKS)}]*))')
+_LATER = re.compile(
+    rf'([{re.escape(_MARKS)}][\s"]*)(?=[{re.escape("".join(FORMULA_STARTS))}]([^{re.escape(_MARKS)}]*))'
+)
 
 
 def guarded(text: str) -> str:
@@ -18,7 +20,7 @@ def guarded(text: str) -> str:
     So does what follows a mark that may end a cell, as `;` does where commas stand in numbers. A plain number such as
     -1 stays as it is: it computes nothing.
     """
-    if text.lstrip(' \t\r\n\v\f"').startswith(STARTS) and not _NUMBER.fullmatch(text):
+    if text.lstrip(' \t\r\n\v\f"').startswith(FORMULA_STARTS) and not _NUMBER.fullmatch(text):
         text = f"'{text}"
     return _LATER.sub(_quoted, text)
 

@@ -21,12 +21,12 @@ from torch import nn
 
 from headstart.errors import BadInput, nearest
 from headstart.models.norms import BatchNorm
-from headstart.parameters import LEAVES, OWN, SelectsNothing, leaves, select
+from headstart.parameters import LEAVES, OWN_MODEL, SelectsNothing, leaves, select
 from headstart.seeds import normal
 from headstart.text import first_few
 
-Source = Literal["taken", "matched", "drawn", "fresh"]
-Tensors = Mapping[str, torch.Tensor]
+WeightSource = Literal["taken", "matched", "drawn", "fresh"]
+WeightTensors = Mapping[str, torch.Tensor]
 
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
 _ROWS = re.compile(r"rows\s*=\s*([\"'])(prefix|symbols)\1")
@@ -34,7 +34,7 @@ _FORMS = (
     'take(part), take(part, rows="prefix"), take(part, rows="symbols"), match(part), match(part, rows="prefix") or '
     "draw(part, std)"
 )
-TOKENS, SYMBOLS = "encoder.weight", "encoder.symbols"
+TOKEN_TENSOR, SYMBOL_TENSOR = "encoder.weight", "encoder.symbols"
 """Names of the token vectors, and of the symbols that those of a checkpoint stand for, among its tensors."""
 UNKNOWN = "<unk>"
 
@@ -120,7 +120,7 @@ def trainable(model: nn.Module, expression: str) -> list[str]:
 def apply_start(
     model: nn.Module,
     start: Sequence[str],
-    parent: Tensors | None,
+    parent: WeightTensors | None,
     seed: int,
     trained: Collection[str] | None = None,
     symbols: Sequence[str] = (),
@@ -135,7 +135,7 @@ def apply_start(
     of = leaves(model)
     own = model.state_dict()
     parameters = dict(model.named_parameters())
-    sources: dict[str, Source] = dict.fromkeys(of, "fresh")
+    sources: dict[str, WeightSource] = dict.fromkeys(of, "fresh")
     taken: dict[str, int] = {}
     for text in start:
         entry = _read(text)
@@ -143,7 +143,7 @@ def apply_start(
         if entry.verb == "take":
             for name in chosen:
                 source = _parents(parent, name, entry)
-                if entry.rows == "symbols" and name == TOKENS:
+                if entry.rows == "symbols" and name == TOKEN_TENSOR:
                     source = _by_symbol(own[name], source, parent or {}, symbols, entry)
                 taken[name] = _take(own[name], name, source, entry)
                 sources[name] = "taken"
@@ -166,7 +166,7 @@ def apply_start(
     return _account(model, of, sources, parameters if trained is None else trained, taken)
 
 
-def _parents(parent: Tensors | None, name: str, entry: _Entry) -> torch.Tensor:
+def _parents(parent: WeightTensors | None, name: str, entry: _Entry) -> torch.Tensor:
     if parent is None:
         raise BadInput(f"{entry.place}: there is no parent; name one, or leave this entry out")
     if name not in parent:
@@ -180,7 +180,7 @@ def _parents(parent: Tensors | None, name: str, entry: _Entry) -> torch.Tensor:
 def _part(name: str) -> str:
     """A part that leaves a tensor out (for the way out of an error)."""
     first = name.split(".")[0]
-    return "mixer" if first in ("blocks", OWN) else first
+    return "mixer" if first in ("blocks", OWN_MODEL) else first
 
 
 def _take(own: torch.Tensor, name: str, source: torch.Tensor, entry: _Entry) -> int:
@@ -193,7 +193,7 @@ def _take(own: torch.Tensor, name: str, source: torch.Tensor, entry: _Entry) -> 
 
 
 def symbol_tensor(symbols: Iterable[str]) -> torch.Tensor:
-    """Symbols, none of which holds a line break, as the tensor `SYMBOLS`; empty where they are not yet known."""
+    """Symbols, none of which holds a line break, as the tensor `SYMBOL_TENSOR`; empty where they are not yet known."""
     return torch.tensor(list("\n".join(symbols).encode()), dtype=torch.uint8, device="cpu")
 
 
@@ -204,15 +204,15 @@ def rows_of_symbols(symbols: Iterable[str], known: Sequence[str]) -> list[int | 
 
 
 def _by_symbol(
-    own: torch.Tensor, source: torch.Tensor, parent: Tensors, symbols: Sequence[str], entry: _Entry
+    own: torch.Tensor, source: torch.Tensor, parent: WeightTensors, symbols: Sequence[str], entry: _Entry
 ) -> torch.Tensor:
     """The parent's token vectors in the order of the task's own symbols."""
-    if SYMBOLS not in parent:
+    if SYMBOL_TENSOR not in parent:
         raise BadInput(
             f"{entry.place}: the parent does not say what its token vectors stand for, as a checkpoint with a "
             "vocab.txt does; put that beside its weights, or leave rows out where both have the same tokens"
         )
-    known = bytes(parent[SYMBOLS].tolist()).decode().split("\n")
+    known = bytes(parent[SYMBOL_TENSOR].tolist()).decode().split("\n")
     if known == [""] or (source.is_meta and not symbols):
         return source[:1].expand(len(own), -1)  # of absent weights or data shapes alone matter
     rows = rows_of_symbols(symbols, known)
@@ -254,7 +254,7 @@ def _way_out(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) 
 def _account(
     model: nn.Module,
     of: Mapping[str, str],
-    sources: Mapping[str, Source],
+    sources: Mapping[str, WeightSource],
     trained: Collection[str],
     taken: Mapping[str, int],
 ) -> Account:

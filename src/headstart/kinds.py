@@ -51,7 +51,7 @@ SORTS: Mapping[str, Sort] = {
     ),
     "objective": Sort("headstart.objectives:OBJECTIVES", "headstart.objectives:ObjectiveSpec"),
     "reader": Sort("headstart.data.readers:READERS"),
-    "checkpoint": Sort("headstart.checkpoints:READERS"),
+    "checkpoint": Sort("headstart.checkpoints:CHECKPOINT_READERS"),
 }
 
 

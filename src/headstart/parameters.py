@@ -15,9 +15,9 @@ from collections.abc import Collection, Mapping
 from torch import nn
 
 from headstart.errors import BadInput, nearest
-from headstart.models.mixers.mixer import PARTS
+from headstart.models.mixers.mixer import MIXER_PARTS
 
-MIXER = tuple(part for part in PARTS if part != "norm")
+MIXER = tuple(part for part in MIXER_PARTS if part != "norm")
 LEAVES = ("encoder", "position", "norm", *MIXER, "feed_forward", "head")
 UNIONS: dict[str, tuple[str, ...]] = {
     "mixer": MIXER,
@@ -25,7 +25,7 @@ UNIONS: dict[str, tuple[str, ...]] = {
     "all": LEAVES,
 }
 TOP = {"encoder": "encoder", "position": "position", "embedding_norm": "norm", "norm": "norm", "head": "head"}
-OWN = "net"
+OWN_MODEL = "net"
 """Where the tensors of a whole model of a person's own stand."""
 IN_BLOCK = {"norm_mixer": "norm", "norm_feed_forward": "norm", "feed_forward": "feed_forward"}
 
@@ -47,14 +47,14 @@ def _leaf(model: nn.Module, name: str) -> str:
     first, *rest = name.split(".")
     if first in TOP:
         return TOP[first]
-    if first == OWN:
+    if first == OWN_MODEL:
         return _declared(model, ".".join(rest), LEAVES)
     if first != "blocks" or len(rest) < 3:
         raise ValueError(f"tensor {name!r} belongs to no part")
     number, layer = rest[:2]
     if layer in IN_BLOCK:
         return IN_BLOCK[layer]
-    return _declared(model.get_submodule(f"blocks.{number}.mixer"), ".".join(rest[2:]), PARTS)
+    return _declared(model.get_submodule(f"blocks.{number}.mixer"), ".".join(rest[2:]), MIXER_PARTS)
 
 
 def _declared(module: nn.Module, name: str, known: Collection[str]) -> str:

@@ -13,7 +13,7 @@ LEVEL = 0.95
 """Share of intervals that hold the true value: the one level of all reports."""
 POWER = 0.8
 """How often a run would show a true difference as large as the one that it is said to be able to detect."""
-PAIRS = 2
+FEWEST_PAIRS = 2
 """Two arms that share at least so many seeds are compared in pairs: fewer have no interval."""
 
 ROUNDING = 1e-13
@@ -178,12 +178,13 @@ def with_examples(gap: Difference, error: float) -> Difference:
 
 
 def difference(first: Mapping[Key, float], second: Mapping[Key, float]) -> Difference | None:
-    """First less second: in pairs where both share at least `PAIRS` seeds, else of two samples where each has two.
+    """First less second: in pairs where both share at least `FEWEST_PAIRS` seeds, else of two samples where each has
+    two.
 
     The rule reads which seeds there are and no score. `other` holds what the other way says.
     """
     paired, unpaired = paired_difference(first, second), unpaired_difference(first, second)
-    if paired is None or (paired.n < PAIRS and unpaired is not None):
+    if paired is None or (paired.n < FEWEST_PAIRS and unpaired is not None):
         return unpaired if unpaired is None or paired is None else replace(unpaired, other=paired)
     return replace(paired, other=unpaired)
 

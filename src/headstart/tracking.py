@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headstart.errors import BadInput, first_line, nearest
-from headstart.runner.events import Event, Failed, Finished, Notice, Progress, Started, Stopped
+from headstart.runner.events import Event, Failed, Finished, Notice, StageProgress, Started, Stopped
 from headstart.spec import flat
 from headstart.store import Store
 from headstart.study.language.plan import Plan, PlannedStage
@@ -256,7 +256,7 @@ class Tracking:
                 tracker.end(key, "stopped", {})
             begun.add(key)
             tracker.begin(self._stages[key], event.step)
-        elif key in begun and isinstance(event, Progress):
+        elif key in begun and isinstance(event, StageProgress):
             if event.record is not None:
                 tracker.record(key, event.step, _numbers(event.record))
         elif key in begun and isinstance(event, (Finished, Failed, Stopped)):

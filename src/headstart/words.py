@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from headstart.statistics import PAIRS, Difference, Estimate, detectable
+from headstart.statistics import FEWEST_PAIRS, Difference, Estimate, detectable
 from headstart.statistics import ROUNDING as ROUNDING
 from headstart.text import listed as listed
 from headstart.text import many as many
@@ -23,10 +23,10 @@ MINUS = "\N{MINUS SIGN}"
 Texts = Iterator[tuple[str, str]]
 """(column, text); an empty column stands for all."""
 
-LISTED = 4
+LISTED_NUMBERS = 4
 """Numbers of several columns that are listed; of more, the span is given."""
 _ONE = rf"[{MINUS}+]?\d+(?:[.,]\d+)*(?:e[+-]\d+)?"
-NUMBER = re.compile(rf"(?<![\w.=-]){_ONE}(?: (?:to|±) {_ONE})?(?![\w=-])")
+NUMBER_TEXT = re.compile(rf"(?<![\w.=-]){_ONE}(?: (?:to|±) {_ONE})?(?![\w=-])")
 """A number, an interval, or a mean with its error."""
 
 
@@ -123,8 +123,12 @@ def pairing(gaps: Iterable[Difference | None], noun: str = "seed") -> str:
     """How differences were taken, by the rule of `statistics.difference`, to stand after `differences are`."""
     ways = {gap.sides is None for gap in gaps if gap is not None}
     if len(ways) > 1:
-        return f"paired by {noun} where two arms share at least {PAIRS} {noun}s, else unpaired (Welch)"
-    return f"paired by {noun}" if True in ways or not ways else f"unpaired (Welch), as no arms share {PAIRS} {noun}s"
+        return f"paired by {noun} where two arms share at least {FEWEST_PAIRS} {noun}s, else unpaired (Welch)"
+    return (
+        f"paired by {noun}"
+        if True in ways or not ways
+        else f"unpaired (Welch), as no arms share {FEWEST_PAIRS} {noun}s"
+    )
 
 
 def runs_are(folds: int) -> str:
@@ -219,7 +223,7 @@ def times(value: float) -> str:
     return f"{value:.2f} times" if value < 2 else (f"{value:.1f} times" if value < 10 else f"{value:.0f} times")
 
 
-METRICS = {
+METRIC_NAMES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "weighted_accuracy": "class-weighted accuracy",
@@ -233,7 +237,7 @@ METRICS = {
 
 def metric(name: str) -> str:
     """A score's name as a reader writes it; one that is not in the table without its underscores."""
-    return METRICS.get(name, name.replace("_", " "))
+    return METRIC_NAMES.get(name, name.replace("_", " "))
 
 
 def once(texts: Texts) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -248,13 +252,13 @@ def merged(texts: Texts) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Texts that differ in their numbers alone are one, with the numbers in the order of the columns."""
     groups: dict[tuple[str, int], dict[str, str]] = {}
     for column, text in texts:
-        skeleton = NUMBER.sub("#", text) if column else text
+        skeleton = NUMBER_TEXT.sub("#", text) if column else text
         number = next(n for n in itertools.count() if column not in groups.get((skeleton, n), {}))
         groups.setdefault((skeleton, number), {})[column] = text
     for by_column in groups.values():
         members = list(by_column.values())
-        numbers = [_several(column) for column in zip(*map(NUMBER.findall, members), strict=True)]
-        between = NUMBER.split(members[0])
+        numbers = [_several(column) for column in zip(*map(NUMBER_TEXT.findall, members), strict=True)]
+        between = NUMBER_TEXT.split(members[0])
         pairs = itertools.zip_longest(between, numbers, fillvalue="")
         yield "".join(itertools.chain.from_iterable(pairs)), tuple(filter(None, by_column))
 
@@ -263,7 +267,7 @@ def _several(numbers: Sequence[str]) -> str:
     """`0.1`, `0.1 and 0.2`, or `0.1 to 0.5` of many."""
     if len(set(numbers)) == 1:
         return numbers[0]
-    if len(numbers) <= LISTED or any(" to " in number for number in numbers):
+    if len(numbers) <= LISTED_NUMBERS or any(" to " in number for number in numbers):
         return listed(numbers)
     ordered = sorted(numbers, key=lambda text: float(text.split(" ")[0].replace(MINUS, "-").replace(",", "")))
     return f"{ordered[0]} to {ordered[-1]}"

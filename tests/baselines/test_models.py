@@ -20,7 +20,7 @@ from support.made_series import signature, waves, words
 from support.made_tasks import MadeSpec
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from headstart.baselines import Facts, Fitted, contract, from_arrays, shapes, trivial
+from headstart.baselines import Fitted, FittedFacts, contract, from_arrays, shapes, trivial
 from headstart.baselines.contract import FittedSpec, Shapes, by_pieces
 from headstart.baselines.features import Features
 from headstart.baselines.kernels import KernelsSpec
@@ -364,7 +364,7 @@ class LevelsSpec(PenalisedSpec):
     kind: Literal["levels"] = "levels"
     reads: ClassVar[Mapping[str, type[Features]]] = {}
 
-    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+    def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         yield Levels(np.array([train.values.mean(), train.values.std()], dtype=np.float64))
 
 
@@ -380,12 +380,12 @@ class Levels(Features):
         return 1
 
     @staticmethod
-    def shapes(facts: Facts) -> Shapes:
+    def shapes(facts: FittedFacts) -> Shapes:
         facts.check(facts.size == 1, "size")
         return {"scale": ("float64", (2,))}
 
     @classmethod
-    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Levels:
+    def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Levels:
         facts.check(bool(arrays["scale"][1] > 0), "scale")
         return cls(arrays["scale"])
 
@@ -414,7 +414,7 @@ def test_facts_of_an_earlier_version_are_read() -> None:
     sizes = facts.pop("sizes")
     old = {**facts, **sizes, "longest": 0, "placed": 0}
     assert np.array_equal(from_arrays(old, fitted.arrays()).predict(waves(5, 2)), fitted.predict(waves(5, 2)))
-    assert isinstance(fitted.facts, Facts)
+    assert isinstance(fitted.facts, FittedFacts)
 
 
 def test_the_table_is_read_without_torch_scipy_or_scikit_learn() -> None:
@@ -427,8 +427,8 @@ def test_the_table_is_read_without_torch_scipy_or_scikit_learn() -> None:
 
 
 def test_pieces_are_answered_in_threads_in_their_order_while_a_product_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contract, "FEW", 100)
-    monkeypatch.setattr(contract, "POSITIONS", 500)
+    monkeypatch.setattr(contract, "FEW_POSITIONS", 100)
+    monkeypatch.setattr(contract, "POSITIONS_AT_ONCE", 500)
     x, together, calls = waves(60, 0), threading.Barrier(2, timeout=60), itertools.count()
 
     def products() -> list[int]:
@@ -453,8 +453,8 @@ def test_pieces_are_answered_in_threads_in_their_order_while_a_product_has_one(m
 def test_each_unit_is_answered_once_in_its_place_however_many_there_are(
     monkeypatch: pytest.MonkeyPatch, units: int, threads: int
 ) -> None:
-    monkeypatch.setattr(contract, "FEW", 100)
-    monkeypatch.setattr(contract, "POSITIONS", 1_000)
+    monkeypatch.setattr(contract, "FEW_POSITIONS", 100)
+    monkeypatch.setattr(contract, "POSITIONS_AT_ONCE", 1_000)
     x = waves(60, 0, least=50, most=50).take(np.arange(units))  # 20 of them are a piece
 
     def answer(part: Examples) -> np.ndarray:
@@ -469,7 +469,7 @@ def test_each_unit_is_answered_once_in_its_place_however_many_there_are(
 def test_what_an_answer_raises_in_a_thread_is_raised_and_the_next_has_threads_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(contract, "FEW", 100)
+    monkeypatch.setattr(contract, "FEW_POSITIONS", 100)
 
     def answer(part: Examples) -> np.ndarray:
         raise BadInput("no answer")
@@ -487,8 +487,8 @@ def test_who_comes_while_threads_answer_answers_alone_and_the_same(monkeypatch: 
     model = KernelsSpec(features=84, also=("hydra",)).fit(train, waves(20, 2), signature("waves"), 0)
     wanted = softmax(model.readout.scores(model.features.transform(x)), model.facts.temperature)
     assert model.predict(x) == pytest.approx(wanted, abs=1e-6)
-    monkeypatch.setattr(contract, "FEW", 100)
-    monkeypatch.setattr(contract, "POSITIONS", 500)
+    monkeypatch.setattr(contract, "FEW_POSITIONS", 100)
+    monkeypatch.setattr(contract, "POSITIONS_AT_ONCE", 500)
     with threadpool_limits(2, user_api="blas"):
         assert model.predict(x) == pytest.approx(wanted, abs=1e-6)
         with contract._threads:

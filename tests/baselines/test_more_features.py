@@ -11,7 +11,7 @@ from support.made_series import examples, noise, signature, waves
 from headstart.baselines import from_arrays, shapes
 from headstart.baselines import hydra as module
 from headstart.baselines.features import filled
-from headstart.baselines.hydra import GROUPS, KERNELS, Hydra, channels_of, fit_hydra
+from headstart.baselines.hydra import GROUP_KERNELS, KERNEL_GROUPS, Hydra, channels_of, fit_hydra
 from headstart.baselines.kernels import KernelsAndMore, KernelsSpec, fit_kernels
 from headstart.baselines.quant import MOST_QUANTILES, Quant, fit_quant, intervals
 from headstart.errors import BadInput
@@ -24,14 +24,14 @@ def slow_hydra(hydra: Hydra, x: Examples) -> tuple[np.ndarray, np.ndarray]:
     Outputs that lie within 1e-5 of the best of their group may or may not count in float32.
     """
     values = filled(x, hydra.mean, hydra.spread).astype(np.float64)
-    out = np.zeros((len(x), len(hydra.dilations), 2, GROUPS, KERNELS, 2))
+    out = np.zeros((len(x), len(hydra.dilations), 2, KERNEL_GROUPS, GROUP_KERNELS, 2))
     doubt = np.zeros_like(out)
     for row in range(len(x)):
         sequence = values[x.offsets[row] : x.offsets[row + 1]]
         steps = np.concatenate([np.zeros_like(sequence[:1]), np.diff(sequence, axis=0)])
         for at, dilation in enumerate(hydra.dilations.tolist()):
             for side, side_values in enumerate((sequence, steps)):
-                for group in range(GROUPS):
+                for group in range(KERNEL_GROUPS):
                     summed = side_values[:, hydra.channels[at, side, group]].sum(axis=1)
                     for t in range(len(summed)):
                         places = t + (np.arange(9) - 4) * dilation
@@ -149,8 +149,8 @@ def test_a_row_does_not_depend_on_the_sequences_beside_it(monkeypatch: pytest.Mo
         together = features.transform(x)
         alone = np.concatenate([features.transform(x.take(np.array([i]))) for i in range(len(x))])
         assert np.allclose(together, alone, atol=1e-5)
-        monkeypatch.setattr(module, "AT_ONCE", 60)
-        monkeypatch.setattr(module, "IN_CACHE", 1)
+        monkeypatch.setattr(module, "HYDRA_POSITIONS", 60)
+        monkeypatch.setattr(module, "OUTPUTS_IN_CACHE", 1)
         assert np.allclose(together, features.transform(x), atol=1e-5)
         monkeypatch.undo()
 

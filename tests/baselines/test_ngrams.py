@@ -9,7 +9,7 @@ import pytest
 from support.made_series import examples, words
 
 from headstart.baselines import ngrams
-from headstart.baselines.ngrams import BUCKETS, fit_ngrams
+from headstart.baselines.ngrams import HASH_BUCKETS, fit_ngrams
 from headstart.seeds import bits
 
 
@@ -18,7 +18,7 @@ def runs_of(row: np.ndarray, longest: int) -> Counter[tuple[int, ...]]:
 
 
 def bucket(run: tuple[int, ...]) -> int:
-    return int(bits(len(run), "classic/ngram", *run)) % BUCKETS
+    return int(bits(len(run), "classic/ngram", *run)) % HASH_BUCKETS
 
 
 def test_runs_are_counted_within_their_sequence_and_weighted_by_rarity() -> None:
@@ -69,12 +69,12 @@ def test_tokens_at_their_places_are_features_of_their_own() -> None:
 def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x = words(20, 0)
     whole = fit_ngrams(x, 4).transform(x).toarray()
-    monkeypatch.setattr(ngrams, "AT_ONCE", 50)
+    monkeypatch.setattr(ngrams, "TOKENS_AT_ONCE", 50)
     assert np.array_equal(fit_ngrams(x, 4).transform(x).toarray(), whole)
 
 
 def test_what_a_prediction_sums_is_the_product_with_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ngrams, "AT_ONCE", 50)
+    monkeypatch.setattr(ngrams, "TOKENS_AT_ONCE", 50)
     x = words(20, 0)
     result = fit_ngrams(x, 3, placed=4, width=int(x.values.max()) + 1)
     weights = np.random.default_rng(0).standard_normal((result.size, 2))

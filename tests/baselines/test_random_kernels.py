@@ -9,12 +9,12 @@ import pytest
 from support.made_series import examples, noise
 
 from headstart.baselines import kernels as module
-from headstart.baselines.convolve import PLACES, Counter
+from headstart.baselines.convolve import WEIGHT_PLACES, Counter
 from headstart.baselines.features import filled
 from headstart.baselines.kernels import (
     FEATURES,
     KERNELS,
-    Kernels,
+    KernelModel,
     draw_channels,
     fit_kernels,
     padded_kernels,
@@ -26,7 +26,7 @@ from headstart.sequence import Examples
 SMALL = 84 * 3
 
 
-def slow(kernels: Kernels, x: Examples) -> tuple[np.ndarray, np.ndarray]:
+def slow(kernels: KernelModel, x: Examples) -> tuple[np.ndarray, np.ndarray]:
     """(shares, how far they may be off): every output as a sum over nine places, in float64.
 
     An output within 1e-5 of a bias may fall on either side of it in float32.
@@ -37,7 +37,7 @@ def slow(kernels: Kernels, x: Examples) -> tuple[np.ndarray, np.ndarray]:
         sequence = values[x.offsets[row] : x.offsets[row + 1]]
         at = 0
         for number, (dilation, each) in enumerate(zip(kernels.dilations, kernels.each, strict=True)):
-            for kernel, places in enumerate(PLACES):
+            for kernel, places in enumerate(WEIGHT_PLACES):
                 weights = np.where(np.isin(np.arange(9), places), 2, -1)
                 some = [0] if kernels.channels is None else [c for c in kernels.channels[number, kernel] if c >= 0]
                 outputs, inner = [], []
@@ -55,7 +55,7 @@ def slow(kernels: Kernels, x: Examples) -> tuple[np.ndarray, np.ndarray]:
     return shares, doubt + 1e-6
 
 
-def agrees(kernels: Kernels, x: Examples) -> None:
+def agrees(kernels: KernelModel, x: Examples) -> None:
     shares, doubt = slow(kernels, x)
     assert doubt.mean() < 0.02, "the comparison would say little"
     assert (np.abs(kernels.transform(x) - shares) <= doubt).all()
@@ -93,7 +93,7 @@ def test_a_row_does_not_depend_on_the_sequences_beside_it(monkeypatch: pytest.Mo
         together = kernels.transform(x)
         alone = np.concatenate([kernels.transform(x.take(np.array([i]))) for i in range(len(x))])
         assert np.array_equal(together, alone)
-        monkeypatch.setattr(module, "AT_ONCE", 90)
+        monkeypatch.setattr(module, "BLOCK_POSITIONS", 90)
         assert np.array_equal(together, kernels.transform(x))
         monkeypatch.undo()
 
@@ -102,7 +102,7 @@ def test_tables_of_any_size_together_are_the_features(monkeypatch: pytest.Monkey
     x = noise([30, 12, 41, 41, 7, 90, 41])
     kernels = fit_kernels(x, 0, SMALL)
     for size in (1, 100, 1 << 17):
-        monkeypatch.setattr(module, "TABLE", size)
+        monkeypatch.setattr(module, "BLOCK_SHARES", size)
         out = np.full((len(x), SMALL), np.nan)
         for rows, first, table in kernels.tables(x):
             assert np.isnan(out[rows, first : first + table.shape[1]]).all(), "made twice"

@@ -80,5 +80,5 @@ def test_a_pure_wave_has_its_frequency() -> None:
 def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x = noise([30, 5, 17, 40, 3], channels=2)
     whole = Summary(*moments(x)).transform(x)
-    monkeypatch.setattr(summary, "AT_ONCE", 60)
+    monkeypatch.setattr(summary, "VALUES_AT_ONCE", 60)
     assert np.array_equal(Summary(*moments(x)).transform(x), whole)

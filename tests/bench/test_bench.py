@@ -79,13 +79,13 @@ def test_every_cell_has_a_time_or_a_reason_and_is_written_in_three_forms(tmp_pat
 
 
 def test_a_case_over_the_time_limit_is_a_cell():
-    (cell,) = mixers.survey([mixers.Case("attention", 8, "cpu", 1, width=8)], limit=0.05)
+    (cell,) = mixers.survey([mixers.BenchCase("attention", 8, "cpu", 1, width=8)], limit=0.05)
     assert cell.failed == process.OUT_OF_TIME
     assert pages.mixer_table([cell]) == (["mixer", "parameters", "L 8"], [["attention", pages.NONE, cell.failed]])
 
 
 def test_a_process_that_dies_says_its_last_line():
-    with pytest.raises(process.Failed, match=r"code 1: AttributeError: .*no_such_work"):
+    with pytest.raises(process.ProcessFailed, match=r"code 1: AttributeError: .*no_such_work"):
         process.once("headstart.bench.mixers:no_such_work", {}, 60)
 
 
@@ -93,7 +93,7 @@ def test_a_measurement_runs_no_file_of_the_working_directory(tmp_path, monkeypat
     for name in ("json", "types", "operator"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(process.Failed, match=r"code 1: AttributeError: .*no_such_work"):
+    with pytest.raises(process.ProcessFailed, match=r"code 1: AttributeError: .*no_such_work"):
         process.once("headstart.bench.mixers:no_such_work", {}, 60)
 
 
@@ -136,12 +136,12 @@ def test_labels_are_moved_apart_no_more_than_needed():
 
 def test_a_picture_has_a_panel_per_device_and_a_name_per_line():
     cells = [
-        mixers.Cell(f"m{i}", length, device, seconds=1e-3 * length, memory=1)
+        mixers.BenchCell(f"m{i}", length, device, seconds=1e-3 * length, memory=1)
         for device in ("cpu", "cuda")
         for i in range(16)
         for length in (256, 1024)
     ]
-    cells.append(mixers.Cell("gone", 256, "cpu", failed="out of memory"))
+    cells.append(mixers.BenchCell("gone", 256, "cpu", failed="out of memory"))
     figure = times(cells)
     assert len(figure.axes) == 2
     for axes in figure.axes:
@@ -151,7 +151,7 @@ def test_a_picture_has_a_panel_per_device_and_a_name_per_line():
 
 def test_names_of_all_mixers_stand_apart_beside_the_axes():
     cells = [
-        mixers.Cell(name, length, "cpu", 1, 1.0, length * (1 + 0.1 * number) * 1e-6, 1e-3, 3, 1)
+        mixers.BenchCell(name, length, "cpu", 1, 1.0, length * (1 + 0.1 * number) * 1e-6, 1e-3, 3, 1)
         for number, name in enumerate(MIXERS)
         for length in (256, 16384)
     ]

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from headstart.checkpoints import FAMILIES, OWN, READERS
+from headstart.checkpoints import CHECKPOINT_READERS, FAMILIES, HEADSTART
 from headstart.checkpoints.family import Config, Family
 from headstart.checkpoints.known import KNOWN, KNOWN_SERIES
 from headstart.checkpoints.read import fields_of
 from headstart.errors import BadInput
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", CHECKPOINT_READERS)
 def test_a_line_names_a_family_and_says_what_it_is(name: str) -> None:
-    assert isinstance(READERS[name].load(), Family)
-    assert READERS[name].summary
+    assert isinstance(CHECKPOINT_READERS[name].load(), Family)
+    assert CHECKPOINT_READERS[name].summary
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -33,11 +33,11 @@ def test_each_pattern_of_a_dropped_tensor_has_a_reason_and_no_name_is_used_twice
 @pytest.mark.parametrize("name", [*KNOWN, *KNOWN_SERIES])
 def test_a_checkpoint_that_is_known_has_its_family_and_sizes(name: str) -> None:
     fields = fields_of(name)
-    assert fields.family in READERS
+    assert fields.family in CHECKPOINT_READERS
     assert all(prod(shape) > 0 for shape in fields.shapes().values())
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name != OWN])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != HEADSTART])
 def test_a_config_that_a_family_cannot_have_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": name, "hidden_size": -1, "d_model": -1, "n_embd": -1})

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from support.mixers import check_facts, example_of
 
-from headstart.models.contract import CHECKS
+from headstart.models.contract import MIXER_CHECKS
 from headstart.models.mixers import MIXERS
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", MIXER_CHECKS)
 @pytest.mark.parametrize("kind", MIXERS)
 def test_a_mixer_holds_to_the_contract(kind: str, check: str) -> None:
-    CHECKS[check](example_of(MIXERS[kind].load()))
+    MIXER_CHECKS[check](example_of(MIXERS[kind].load()))
 
 
 @pytest.mark.parametrize("kind", MIXERS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headstart.objectives import OBJECTIVES, ObjectiveSpec
-from headstart.training.objective_contract import CHECKS, cases
+from headstart.training.objective_contract import OBJECTIVE_CHECKS, cases
 
 SETTINGS: dict[str, list[dict[str, object]]] = {
     "masked": [{}, {"mask_rate": 0.4, "span": 3}, {"loss": "levels"}, {"loss": "l2"}],
@@ -20,11 +20,11 @@ def objectives(kind: str) -> list[ObjectiveSpec]:
     return [OBJECTIVES[kind].load().model_validate(settings) for settings in SETTINGS.get(kind, [{}])]
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", OBJECTIVE_CHECKS)
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_an_objective_holds_to_the_contract(kind: str, check: str) -> None:
     for objective in objectives(kind):
         some = list(cases(objective))
         assert some
         for case in some:
-            CHECKS[check](case)
+            OBJECTIVE_CHECKS[check](case)

@@ -18,7 +18,7 @@ from headstart.analysis.attention import attention_maps
 from headstart.analysis.stages import first_batch, opened
 from headstart.analysis.weights import kernels
 from headstart.api import Study
-from headstart.checkpoints import READERS as FAMILIES_READ
+from headstart.checkpoints import CHECKPOINT_READERS as FAMILIES_READ
 from headstart.checkpoints.read import fields_of, read_checkpoint
 from headstart.cli import app
 from headstart.data import read_sequences
@@ -28,7 +28,7 @@ from headstart.fit.arms import ARMS
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
 from headstart.models import MODELS
-from headstart.models.contract import CHECKS, check_mixer
+from headstart.models.contract import MIXER_CHECKS, check_mixer
 from headstart.models.exporting import exportable_network
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
@@ -186,7 +186,7 @@ def kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("kinds")
 def test_a_new_kind_goes_through_contract_study_report_methods_analysis_and_export(tmp_path: Path) -> None:
-    assert check_mixer(MIXERS["decay"].load()) == dict.fromkeys(CHECKS)
+    assert check_mixer(MIXERS["decay"].load()) == dict.fromkeys(MIXER_CHECKS)
     study = Study(STUDY, store=tmp_path / "runs", data=tmp_path)
     results = headstart.run(study)
     assert {row.arm: row.n for row in results.table if row.arm in STUDY["arms"]} == dict.fromkeys(STUDY["arms"], 2)

@@ -15,9 +15,9 @@ from headstart.objectives import MaskedSpec
 from headstart.sequence import IGNORE, collate
 from headstart.spec import digest, read
 from headstart.tasks import TASKS, open_task
-from headstart.tasks.contract import CHECKS, check_task
+from headstart.tasks.contract import TASK_CHECKS, check_task
 from headstart.tasks.task import SPLITS, Baseline, content, fingerprint, prepare, unit_targets
-from headstart.verbs.task_view import HIDDEN, describe
+from headstart.verbs.task_view import HIDDEN_MARK, describe
 
 SMALL = {
     "listops": {"min_length": 3, "max_length": 40, "train": 400, "val": 60, "test": 60},
@@ -87,9 +87,9 @@ def opened(kind, data, task, monkeypatch):
     return lambda **settings: open_task(spec_of(kind, **settings), data)
 
 
-@pytest.mark.parametrize("promise", CHECKS)
+@pytest.mark.parametrize("promise", TASK_CHECKS)
 def test_a_task_keeps_its_promises(promise, kind, task):
-    assert CHECKS[promise](spec_of(kind), task) == ""
+    assert TASK_CHECKS[promise](spec_of(kind), task) == ""
 
 
 BROKEN = {
@@ -123,7 +123,7 @@ BROKEN = {
 @pytest.mark.parametrize("promise", BROKEN)
 def test_the_contract_says_in_words_which_promise_is_broken(promise, tmp_path):
     spec, (broken, words) = spec_of("digits"), BROKEN[promise]
-    assert re.search(words, CHECKS[promise](spec, broken(whole("digits", str(tmp_path)))))
+    assert re.search(words, TASK_CHECKS[promise](spec, broken(whole("digits", str(tmp_path)))))
 
 
 def test_a_task_that_loads_differently_each_time_is_told(monkeypatch, tmp_path):
@@ -279,8 +279,8 @@ def test_a_person_sees_what_the_model_sees(kind, task, opened):
     blocks = describe(spec, ready)
     assert all(isinstance(block, str) for block in blocks)
     assert kind in blocks[0]
-    assert HIDDEN not in blocks[-2].partition("\n")[2]
-    assert HIDDEN in blocks[-1].partition("\n")[2]
+    assert HIDDEN_MARK not in blocks[-2].partition("\n")[2]
+    assert HIDDEN_MARK in blocks[-1].partition("\n")[2]
     assert all(f"{name:<10} {task.split(name).units:,}" in blocks[1] for name in SPLITS)
 
 

@@ -27,7 +27,7 @@ from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.perform import Fit, fit_sequences
 from headstart.fit.settings import FitSettings
 from headstart.fit.wording import own_score
-from headstart.runner.events import Event, Progress
+from headstart.runner.events import Event, StageProgress
 from headstart.runner.machine import torch_settings
 from headstart.sequence import Examples, Signature
 from headstart.serve.folder import load_model, save_model
@@ -303,7 +303,7 @@ def test_ctrl_c_in_the_last_fit_leaves_a_model_and_the_same_command_goes_on_with
 
     def interrupting(self: Fit, events: Iterator[Event]) -> Iterator[Event]:
         for event in noted(self, events):
-            if self.compared is not None and isinstance(event, Progress) and not sent:
+            if self.compared is not None and isinstance(event, StageProgress) and not sent:
                 sent.append(event.step)
                 os.kill(os.getpid(), signal.SIGINT)
             yield event

@@ -13,7 +13,7 @@ import torch
 from support.mixers import check_facts, example_of
 from torch import Tensor, nn
 
-from headstart.models.contract import CHECKS, Broken, check_mixer, counted_flops, growth
+from headstart.models.contract import MIXER_CHECKS, Broken, check_mixer, counted_flops, growth
 from headstart.models.mixers.mixer import MixerSpec
 
 
@@ -200,11 +200,11 @@ BROKEN: list[tuple[str, type[MixerSpec], str]] = [
 @pytest.mark.parametrize(("check", "cls", "words"), BROKEN, ids=[f"{c}-{i}" for i, (c, _, _) in enumerate(BROKEN)])
 def test_each_way_to_break_the_contract_is_caught_in_words(check: str, cls: type[MixerSpec], words: str) -> None:
     with pytest.raises(Broken, match=words):
-        CHECKS[check](example_of(cls))
+        MIXER_CHECKS[check](example_of(cls))
 
 
 def test_a_mixer_that_holds_to_the_contract_passes_every_check() -> None:
-    assert check_mixer(MeanSpec) == dict.fromkeys(CHECKS)
+    assert check_mixer(MeanSpec) == dict.fromkeys(MIXER_CHECKS)
 
 
 def test_all_checks_of_a_broken_class_are_told_at_once_whatever_it_raises() -> None:
@@ -218,9 +218,9 @@ def test_all_checks_of_a_broken_class_are_told_at_once_whatever_it_raises() -> N
 
 def test_work_that_a_count_cannot_see_may_be_stated_with_words() -> None:
     cls = changed(flops=stating(1.5), uncounted="the running mean")
-    CHECKS["flops"](example_of(cls))
+    MIXER_CHECKS["flops"](example_of(cls))
     with pytest.raises(Broken, match="a count 6144"):
-        CHECKS["flops"](example_of(changed(flops=stating(0.5), uncounted="the mean")))
+        MIXER_CHECKS["flops"](example_of(changed(flops=stating(0.5), uncounted="the mean")))
 
 
 def test_untrue_facts_are_named() -> None:

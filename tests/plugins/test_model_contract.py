@@ -11,7 +11,7 @@ from support.own_code import EXAMPLE, MODEL, OBJECTIVE, OUTPUTS, REGISTERED, cle
 from headstart.models import MODELS
 from headstart.plugins import load_plugins, own_networks
 from headstart.spec import read
-from headstart.training.contract import CHECKS, check_model
+from headstart.training.contract import MODEL_CHECKS, check_model
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def checked(text: str) -> tuple[dict[str, str | None], list[str]]:
 
 def test_the_model_of_the_guide_keeps_every_promise() -> None:
     problems, notes = checked(EXAMPLE)
-    assert problems == dict.fromkeys(CHECKS)
+    assert problems == dict.fromkeys(MODEL_CHECKS)
     assert notes[0] == "parts: encoder (1 tensor), mixer_rest (14 tensors)"
     assert notes[1].startswith("FLOPs of a sequence of 12: flops() says ")
 
@@ -50,7 +50,7 @@ def test_a_model_that_gives_outputs_itself_is_held_to_their_shape_where_it_can_g
         )
     )
     problems, notes = checked(source)
-    assert problems == dict.fromkeys(CHECKS)
+    assert problems == dict.fromkeys(MODEL_CHECKS)
     assert notes[0].startswith(
         "not on tokens, a class per position: it gives (3, 3) for inputs (3, 12); let it give (3, 12, 3)"
     )

@@ -15,7 +15,7 @@ from test_tables import printed
 
 from headstart.report.claims import verdicts
 from headstart.report.tables import paper as paper_table
-from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown
+from headstart.report.tables.model import ReportTable, to_csv, to_latex, to_markdown
 from headstart.report.tables.scores import quantities
 from headstart.study.language.papers import OWN_UNITS, Paper
 from headstart.study.paper.summary import summarise
@@ -31,13 +31,13 @@ def run(paper: Paper | None = None, score: Any = usual, records: Any = None, **m
     return replace(summarise(plan, shelf(plan, score).find, facts=facts(), records=records), paper=paper), paper
 
 
-def cells(table: Table) -> dict[tuple[str, str], dict[str, str]]:
+def cells(table: ReportTable) -> dict[tuple[str, str], dict[str, str]]:
     """(column, arm) as shown -> head -> text."""
     result = [dict(zip(table.heads, (cell.text for cell in line.cells.values()), strict=True)) for line in table.lines]
     return {(item["column"], item["arm"]): item for item in result}
 
 
-def full(table: Table) -> list[dict[str, str]]:
+def full(table: ReportTable) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(to_csv(table))))
 
 
@@ -105,7 +105,7 @@ def test_ours_stands_in_the_papers_unit_and_the_csv_in_shares() -> None:
 
 
 def test_parameters_stand_there_where_models_of_several_sizes_ran_on_one_task() -> None:
-    def compared(sizes: dict[str, int], columns: dict[str, str]) -> tuple[Table, list[str]]:
+    def compared(sizes: dict[str, int], columns: dict[str, str]) -> tuple[ReportTable, list[str]]:
         plan = make_plan(columns=columns)
         result = shelf(plan)
         for cell in plan.cells:

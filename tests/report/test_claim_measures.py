@@ -16,7 +16,7 @@ from headstart.analysis.weights import kernels
 from headstart.report.claims import verdicts
 from headstart.report.measures import MEASURES, measured
 from headstart.store import Store
-from headstart.study.language.papers import MEASURES as KNOWN
+from headstart.study.language.papers import MEASURED_QUANTITIES as KNOWN
 from headstart.study.results.collect import converged_at, curve
 
 CLAIMS = [{"says": f"It has {name}", "higher": "self_pretrained", "than": 0.0, "quantity": name} for name in KNOWN]

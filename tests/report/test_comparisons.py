@@ -11,7 +11,7 @@ from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.summary import summarise
 from headstart.study.results.collect import task_key
-from headstart.study.results.results import Facts, Results
+from headstart.study.results.results import Results, TaskFacts
 
 CLAIM = {"says": "Deep is better", "higher": "deep", "lower": "plain"}
 STUDY: dict[str, Any] = {
@@ -34,7 +34,7 @@ def compared(widths: list[int]) -> Results:
         spread = 0.001 if width == 16 else 0.0307
         score = 0.5 + width / 1000 + (0.0 if cell.arm == "plain" else 0.1 + (cell.seed - 1) * spread)
         scores[cell.chain[-1].identity] = made_up.result(cell.chain[-1].identity, score, score)
-    facts = Facts("listops", {"test": 500})
+    facts = TaskFacts("listops", {"test": 500})
     return summarise(plan, scores.get, facts={task_key(plan.cells[0].chain[-1].spec): facts})
 
 

@@ -23,7 +23,7 @@ from headstart.report.figures.arms import compared, gains
 from headstart.report.figures.curves import curves
 from headstart.report.figures.deviations import spread_figure
 from headstart.report.figures.reconstruction import Filled, reconstruction
-from headstart.report.figures.style import APART, DARK, LIGHT, MARKS, Drawing, shortened, text_width
+from headstart.report.figures.style import APART, DARK, LIGHT, MARKERS, Drawing, shortened, text_width
 from headstart.report.figures.sweep import AxisLine, along_axis, sweep
 from headstart.report.page import write_report
 from headstart.store import Store
@@ -179,7 +179,7 @@ BLIND = {
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
 def test_twelve_arms_are_told_apart_also_without_red_and_green(colours: tuple[str, ...], blind: str) -> None:
     assert len(colours) >= 12
-    assert len(set(MARKS)) == len(MARKS) > 12
+    assert len(set(MARKERS)) == len(MARKERS) > 12
     seen = [seen_by(colour, BLIND[blind]) for colour in colours]
     for first, second in itertools.combinations(range(APART), 2):
         assert np.linalg.norm(seen[first] - seen[second]) > 9, (colours[first], colours[second])

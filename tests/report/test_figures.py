@@ -17,7 +17,7 @@ from support.made_up import LR, facts, make_plan, result, shelf, usual
 
 from headstart.report.figures.curves import _band, curves, curves_together, curves_told
 from headstart.report.figures.reconstruction import caption, read_predictions, reconstruction
-from headstart.report.figures.style import LIGHT, MARKS, Drawing, canvas, png, svg
+from headstart.report.figures.style import LIGHT, MARKERS, Drawing, canvas, png, svg
 from headstart.report.figures.sweep import best_points, marked, sweep, sweep_caption, sweep_sentence, swept
 from headstart.report.tables.model import to_csv
 from headstart.report.tables.scores import sweep_table
@@ -133,7 +133,7 @@ def test_arms_of_one_colour_have_marks_of_their_own() -> None:
     figure = curves(results, "digits", records)
     assert figure is not None
     lines = figure.axes[0].lines
-    assert [line.get_marker() for line in lines] == [MARKS[i % len(MARKS)] for i in range(16)]
+    assert [line.get_marker() for line in lines] == [MARKERS[i % len(MARKERS)] for i in range(16)]
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(arms)
     assert not figure.axes[0].collections, "bands of so many arms would cover each other"
     assert "band" not in curves_told(results, "digits")
@@ -141,7 +141,7 @@ def test_arms_of_one_colour_have_marks_of_their_own() -> None:
     assert [(line.get_color(), line.get_marker()) for line in panels] == [
         (line.get_color(), line.get_marker()) for line in lines
     ]
-    assert len({(LIGHT[i % len(LIGHT)], MARKS[i % len(MARKS)]) for i in range(20)}) == 20, "in a sweep"
+    assert len({(LIGHT[i % len(LIGHT)], MARKERS[i % len(MARKERS)]) for i in range(20)}) == 20, "in a sweep"
 
 
 def test_a_pretraining_that_two_arms_share_is_drawn_once() -> None:

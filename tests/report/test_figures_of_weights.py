@@ -263,7 +263,7 @@ def test_what_is_not_finished_is_said(study: headstart.Study, tmp_path: Path) ->
 
 
 def test_inputs_too_long_for_a_map_are_left_out(study: headstart.Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headstart.report.figures.attention.LONGEST", 60)
+    monkeypatch.setattr("headstart.report.figures.attention.DRAWN_POSITIONS", 60)
     _, reasons = trained_drawings(study.plan, study.results(baselines=False), study.store, ["attention"])
     assert reasons[0] == (
         "Attention of scratch on heads is not drawn: 64 positions are more than the 60 that fit a map."

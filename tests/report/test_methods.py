@@ -16,7 +16,7 @@ from headstart.study.language.files import built_in_studies
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.summary import summarise
-from headstart.study.results.results import Facts, Results
+from headstart.study.results.results import Results, TaskFacts
 
 
 def paragraph(folder: Path, table: dict[str, Any] | str) -> str:
@@ -188,7 +188,8 @@ def test_columns_of_one_size_are_all_named(tmp_path: Path) -> None:
     plan = make_plan(read_study(study(columns=dict.fromkeys("abc", task))), tmp_path)
     results: Results = summarise(plan, lambda _: None)
     facts = {
-        row.task: Facts("digits", {"train": 1097, "labelled": 200, "val": 200, "test": 500}) for row in results.table
+        row.task: TaskFacts("digits", {"train": 1097, "labelled": 200, "val": 200, "test": 500})
+        for row in results.table
     }
     text = methods(plan, replace(results, facts=facts), [])
     assert (

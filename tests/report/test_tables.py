@@ -15,7 +15,7 @@ from support.made_up import LR, Cell, facts, make_plan, shelf, usual
 from headstart.checkpoints.spec import CheckpointSpec
 from headstart.errors import BadInput
 from headstart.report.methods import tried
-from headstart.report.tables.model import Table, markdown, to_csv, to_latex, to_markdown, to_rich
+from headstart.report.tables.model import ReportTable, markdown, to_csv, to_latex, to_markdown, to_rich
 from headstart.report.tables.scores import differences, make_table, note, pivot_table, quantities, windows
 from headstart.statistics import detectable
 from headstart.study.paper.summary import summarise
@@ -30,7 +30,7 @@ def demo(name: str = "self_pretrained", **more: object) -> Results:
     return summarise(plan, shelf(plan).find, facts=facts())
 
 
-def printed(table: Table, width: int = 160) -> str:
+def printed(table: ReportTable, width: int = 160) -> str:
     console = Console(width=width, file=io.StringIO(), color_system=None)
     console.print(to_rich(table))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]

@@ -19,7 +19,7 @@ from support.ranks import ended
 
 import headstart as hs
 from headstart.errors import BadInput
-from headstart.runner.events import Failed, Finished, Notice, Progress, Started
+from headstart.runner.events import Failed, Finished, Notice, StageProgress, Started
 from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
 from headstart.runner.ranks import check_ranks, ranks_of
@@ -109,7 +109,7 @@ def test_a_rank_that_is_killed_loses_nothing_and_the_stage_goes_on_on_any_number
     events, killed = [], 0
     for event in run(tmp_path, 2):
         events.append(event)
-        if isinstance(event, Progress) and event.name == first.name and event.step > 4 and killed < 2:
+        if isinstance(event, StageProgress) and event.name == first.name and event.step > 4 and killed < 2:
             kill(1 - killed)  # first the other rank, then rank 0 itself
             killed, began = killed + 1, time.monotonic()
         elif isinstance(event, (Notice, Failed)) and event.identity == first.identity:
@@ -127,7 +127,7 @@ def test_a_rank_that_is_killed_loses_nothing_and_the_stage_goes_on_on_any_number
     with closing(run(tmp_path, 3)) as again:  # type: ignore[type-var]
         started = next(e for e in again if isinstance(e, Started))
         assert started.step >= 4
-        assert next(e for e in again if isinstance(e, Progress)).step > started.step
+        assert next(e for e in again if isinstance(e, StageProgress)).step > started.step
     assert not ranks_alive()
     events = list(run(tmp_path, 1))
     assert [e.name for e in events if isinstance(e, Finished)] == ["pretrain", "finetune"]

@@ -25,7 +25,7 @@ from support.store_content import content, differences
 from headstart import atomic
 from headstart.errors import BadInput
 from headstart.runner import worker
-from headstart.runner.events import Failed, Finished, Notice, Progress, Skipped, Started, Stopped, Waiting
+from headstart.runner.events import Failed, Finished, Notice, Skipped, StageProgress, Started, Stopped, Waiting
 from headstart.runner.job import Agenda, Job, Runtime
 from headstart.runner.perform import Interrupted, _signals, perform, time_steps
 from headstart.stage import identity
@@ -42,7 +42,7 @@ def run(store: Store, *stages: FakeStage, **runtime: Any) -> list[Any]:
 
 def kinds(events: list[Any]) -> list[str]:
     """Events without progress, as `Kind name`."""
-    return [f"{type(e).__name__} {e.name}" for e in events if not isinstance(e, Progress)]
+    return [f"{type(e).__name__} {e.name}" for e in events if not isinstance(e, StageProgress)]
 
 
 def bits(store: Store, *stages: FakeStage) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def test_parents_go_first_and_a_second_run_skips_all(tmp_path: Path, workers: in
     events = run(Store(tmp_path), second, first, parent, workers=workers)
     assert kinds(events)[:2] == ["Started pretrain", "Finished pretrain"]
     assert sorted(kinds(events)[2:]) == ["Finished a", "Finished b", "Started a", "Started b"]
-    assert next(e for e in events if isinstance(e, Progress)).steps == 10
+    assert next(e for e in events if isinstance(e, StageProgress)).steps == 10
     again = run(Store(tmp_path), second, first, parent, workers=workers)
     assert sorted(kinds(again)) == ["Skipped a", "Skipped b", "Skipped pretrain"]
     assert all(e.result["provenance"]["attempts"] == 1 for e in again)
@@ -284,7 +284,7 @@ def test_ctrl_c_saves_and_the_next_run_goes_on_to_equal_bits(tmp_path: Path, wor
     def consume() -> None:
         for event in perform(stages, store, runtime, ENGINE):
             events.append(event)
-            if isinstance(event, Progress) and event.step > 10 and not asked:
+            if isinstance(event, StageProgress) and event.step > 10 and not asked:
                 asked.append(True)
                 os.kill(os.getpid(), signal.SIGINT)
 
@@ -419,7 +419,7 @@ def test_steps_are_timed_before_a_run_in_as_many_workers_as_it_has(tmp_path: Pat
     spec = planned.spec.model_copy(update={"budget": short})
     wanted = replace(planned, spec=spec, identity=identity(spec, tmp_path))
     events = list(perform([wanted], Store(tmp_path / "runs"), runtime, probes={"a": planned.spec}))
-    assert [type(e).__name__ for e in events if not isinstance(e, Progress)] == [
+    assert [type(e).__name__ for e in events if not isinstance(e, StageProgress)] == [
         *["Timed"] * max(workers, 1),
         "Started",
         "Finished",

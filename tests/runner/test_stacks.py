@@ -19,7 +19,7 @@ from support.stand_ins import ENGINE, stage
 
 from headstart.errors import BadInput, StackTooLarge
 from headstart.runner import perform as perform_module
-from headstart.runner.events import Failed, Finished, Notice, Progress, Started, Stopped
+from headstart.runner.events import Failed, Finished, Notice, StageProgress, Started, Stopped
 from headstart.runner.job import Runtime, training
 from headstart.runner.perform import Interrupted, perform
 from headstart.runner.stacks import read_stack
@@ -84,7 +84,7 @@ def test_a_sweep_as_a_stack_is_the_sweep_one_by_one(tmp_path: Path, alone: Store
     assert {way(store, each) for each in stages} == {"stack"}
     assert {way(alone, each) for each in stages} == {"alone"}
     # The fourth and the fifth begin as places get free, in this process; two workers divide the sweep.
-    begun = [type(event).__name__ for event in events if not isinstance(event, Progress)]
+    begun = [type(event).__name__ for event in events if not isinstance(event, StageProgress)]
     assert begun[:4] == ["Started", "Started", "Started", "Finished"] or workers
     result = store.result(stages[0].identity)
     assert result is not None
@@ -128,7 +128,7 @@ def test_ctrl_c_saves_every_stage_of_a_stack(tmp_path: Path, alone: Store) -> No
 
     def interrupted() -> None:
         for event in perform(stages, store, runtime):
-            if isinstance(event, Progress) and event.step >= 6 and not asked:
+            if isinstance(event, StageProgress) and event.step >= 6 and not asked:
                 asked.append(True)
                 os.kill(os.getpid(), signal.SIGINT)
 

@@ -14,7 +14,7 @@ from support.kept_store import STAGES, command, copied, make_store
 
 import headstart
 from headstart.store import Store, publish_json
-from headstart.store.index import INDEX
+from headstart.store.index import INDEX_FOLDER
 from headstart.study.results.listing import stage_rows, states
 from headstart.verbs import terminal
 
@@ -29,12 +29,12 @@ def store(study: headstart.Study, tmp_path: Path) -> Store:
     """A copy of its store, whose index is there."""
     copy = copied(study, tmp_path)
     stage_rows(copy)
-    assert (copy.root / INDEX).is_file()
+    assert (copy.root / INDEX_FOLDER).is_file()
     return copy
 
 
 def without_index(store: Store) -> list[dict[str, Any]]:
-    (store.root / INDEX).unlink(missing_ok=True)
+    (store.root / INDEX_FOLDER).unlink(missing_ok=True)
     return stage_rows(store)
 
 
@@ -108,7 +108,7 @@ def test_a_stage_that_is_deleted_damaged_or_new_is_seen(study: headstart.Study, 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "digit", "form", "deep", "folder"])
 def test_a_damaged_index_is_ignored_and_made_again(store: Store, damage: str) -> None:
-    path, rows = store.root / INDEX, stage_rows(store)
+    path, rows = store.root / INDEX_FOLDER, stage_rows(store)
     content = path.read_bytes()
     head, body = content.split(b"\n")
     changed = {
@@ -133,14 +133,14 @@ def test_a_store_that_cannot_be_written_is_listed_without_an_index(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = stage_rows(store)
-    (store.root / INDEX).unlink()
+    (store.root / INDEX_FOLDER).unlink()
 
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "read-only")
 
     monkeypatch.setattr("headstart.store.index.publish", refuse)
     assert stage_rows(store) == rows
-    assert not (store.root / INDEX).exists()
+    assert not (store.root / INDEX_FOLDER).exists()
 
 
 def _list_often(root: str, offset: int, study_stages: list[str], barrier: Any) -> None:
@@ -175,7 +175,7 @@ def test_the_dry_run_of_finished_stages_says_so_from_the_index(
     assert command("run", study.source, "--dry-run", "--store", store.root) == 0
     with_it = capsys.readouterr().out
     assert f"{STAGES} finished" in with_it
-    os.unlink(store.root / INDEX)
+    os.unlink(store.root / INDEX_FOLDER)
     assert command("run", study.source, "--dry-run", "--store", store.root) == 0
     assert f"{STAGES} finished" in capsys.readouterr().out
 
@@ -187,7 +187,7 @@ def test_a_very_long_table_has_a_line_for_each_row_and_the_same_words(
     rows = [[f"row-{i}", 10**i, "a word or two\nand more"] for i in range(8)]
     words = []
     for many in (8, 7):
-        monkeypatch.setattr(terminal, "MANY", many)
+        monkeypatch.setattr(terminal, "FRAMED_ROWS", many)
         terminal.console().print(terminal.table(heads, rows, right=(1,)))
         lines = capsys.readouterr().out.splitlines()
         words.append([word for line in lines for word in line.split() if not word.startswith("\u2500")])
@@ -205,7 +205,7 @@ def test_a_narrow_terminal_is_told_which_columns_are_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], many: int
 ) -> None:
     monkeypatch.setattr(terminal, "console", lambda: Console(width=30))
-    monkeypatch.setattr(terminal, "MANY", many)
+    monkeypatch.setattr(terminal, "FRAMED_ROWS", many)
     terminal.console().print(terminal.table(["name", "score", "note"], [["a" * 12, "0.5", "b" * 12]] * 3))
     text = capsys.readouterr().out
     assert "Left out in 30 columns: note." in " ".join(text.split())

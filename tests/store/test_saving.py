@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headstart.store import SaveTimes
-from headstart.store.saving import RATE
+from headstart.store.saving import SAVING_RATE
 
 
 def simulated(every: float, cost: float, size: int, seconds: float, step: float = 0.5) -> list[tuple[float, float]]:
@@ -26,7 +26,7 @@ def simulated(every: float, cost: float, size: int, seconds: float, step: float 
 @pytest.mark.parametrize("cost", [0.0, 0.2, 1.0, 3.0, 14.0, 60.0])
 def test_at_no_time_after_a_save_more_than_a_twentieth_has_been_spent(cost: float) -> None:
     spent = 0.0
-    saves = simulated(20.0, cost, int(cost * RATE), 4000.0)
+    saves = simulated(20.0, cost, int(cost * SAVING_RATE), 4000.0)
     assert saves
     for begin, end in saves:
         spent += end - begin
@@ -45,8 +45,8 @@ def test_a_state_of_three_seconds_is_saved_once_a_minute() -> None:
 
 
 def test_the_size_of_a_first_state_puts_it_off() -> None:
-    assert simulated(20.0, 0.1, 8 * RATE, 500.0)[0][0] == pytest.approx(8 * 19, abs=1)
-    assert simulated(20.0, 0.1, RATE, 500.0)[0][0] == 20.0
+    assert simulated(20.0, 0.1, 8 * SAVING_RATE, 500.0)[0][0] == pytest.approx(8 * 19, abs=1)
+    assert simulated(20.0, 0.1, SAVING_RATE, 500.0)[0][0] == 20.0
 
 
 def test_one_slow_save_holds_up_the_next_one_alone() -> None:

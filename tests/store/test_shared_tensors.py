@@ -96,7 +96,7 @@ def test_what_trains_and_what_best_and_last_do_not_share_stays_in_the_stages_own
         result = claimed.finish({"status": "complete"}, best, last, {}, frozen=["a"])
     assert "tensors" not in result
     assert result["format"] == 1, "an older headstart can read this"
-    assert not (tmp_path / tensors.INDEX).exists()
+    assert not (tmp_path / tensors.TENSOR_INDEX).exists()
     assert torch.equal(store.weights(name(1), "last")["a"], last["a"])
 
 
@@ -117,7 +117,7 @@ def test_deleting_a_stage_leaves_the_others_whole_and_the_last_one_frees_the_fil
     assert torch.equal(store.weights(name(2))["large"], torch.ones(SIDE, SIDE))
     shutil.rmtree(store.folder(name(2)))
     finish(store, 3, backbone=2.0)
-    assert len(list((tmp_path / tensors.INDEX).iterdir())) == 2, "the large tensor, and the small ones"
+    assert len(list((tmp_path / tensors.TENSOR_INDEX).iterdir())) == 2, "the large tensor, and the small ones"
 
 
 def test_a_copied_folder_is_whole_without_the_store_that_it_comes_from(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_where_files_have_one_name_each_stage_has_a_copy(
     finish(store, 2)
     assert store.problem(name(1)) is None
     assert torch.equal(store.weights(name(2))["large"], torch.ones(SIDE, SIDE))
-    assert not list((tmp_path / tensors.INDEX).iterdir())
+    assert not list((tmp_path / tensors.TENSOR_INDEX).iterdir())
 
 
 def test_a_file_that_another_process_prunes_before_it_is_linked_is_written_again(
@@ -178,7 +178,7 @@ def test_a_file_that_another_process_prunes_before_it_is_linked_is_written_again
     real, pruned = os.link, []
 
     def pruning(source: Path, target: Path) -> None:
-        if source.parent.name == tensors.INDEX and source.name not in pruned:
+        if source.parent.name == tensors.TENSOR_INDEX and source.name not in pruned:
             pruned.append(source.name)
             os.unlink(source)
         real(source, target)
@@ -187,7 +187,7 @@ def test_a_file_that_another_process_prunes_before_it_is_linked_is_written_again
     finish(store, 2)
     assert len(pruned) == 2, "the large tensor and the small ones"
     assert store.problem(name(2)) is None
-    assert large_file(store, 2).samefile(tmp_path / tensors.INDEX / large_file(store, 2).name)
+    assert large_file(store, 2).samefile(tmp_path / tensors.TENSOR_INDEX / large_file(store, 2).name)
 
 
 def test_of_two_processes_that_write_a_file_at_once_the_second_takes_that_of_the_first(
@@ -205,7 +205,7 @@ def test_of_two_processes_that_write_a_file_at_once_the_second_takes_that_of_the
     finish(store, 2)
     for number in (1, 2):
         assert store.problem(name(number)) is None
-        assert large_file(store, number).samefile(tmp_path / tensors.INDEX / large_file(store, number).name)
+        assert large_file(store, number).samefile(tmp_path / tensors.TENSOR_INDEX / large_file(store, number).name)
 
 
 def test_a_full_disk_ends_the_stage_and_a_later_attempt_finishes_it(
@@ -253,7 +253,7 @@ def test_files_of_an_attempt_that_died_before_its_result_do_not_stay(
     finish(store, 1)
     assert large_file(store, 1).name != left.name
     names = {path.name for path in (store.folder(name(1)) / tensors.FROZEN).iterdir()}
-    assert {path.name for path in (tmp_path / tensors.INDEX).iterdir()} == names
+    assert {path.name for path in (tmp_path / tensors.TENSOR_INDEX).iterdir()} == names
 
 
 def _finish_in_a_process(root: str, number: int, barrier: Any) -> None:

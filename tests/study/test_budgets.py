@@ -10,12 +10,10 @@ from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.spec import merge
 from headstart.store import Store
-from headstart.study.language import scales
 from headstart.study.language.estimate import survey
 from headstart.study.language.plan import Cell, Plan, make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.results.columns import side_by_side
-from headstart.training import loop
 
 NOWHERE = Path("no-data-needed")
 STUDY: dict[str, Any] = {
@@ -148,10 +146,6 @@ def test_flops_of_a_task_whose_sizes_the_data_alone_know_need_the_data(tmp_path:
         BadInput, match=r"budget\.flops_of: what a step on task 'ucr' costs is not known until its data"
     ):
         make_plan(read_study(table), tmp_path, absent="open")
-
-
-def test_the_measures_of_a_budget_that_replace_each_other_are_all_of_them() -> None:
-    assert scales.MEASURES == loop.MEASURES
 
 
 def test_a_budget_that_equals_another_arms_makes_a_column_of_each_of_its_values(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from headstart.spec import merge
 from headstart.store import Store
 from headstart.study.language.plan import Plan, make_plan
 from headstart.study.language.spec import read_study
-from headstart.study.paper.compare import Section, _data, compare_stages, compare_studies
+from headstart.study.paper.compare import SnapshotSection, _data, compare_stages, compare_studies
 from headstart.study.paper.summary import summarise
 
 STUDY: dict[str, Any] = {
@@ -46,7 +46,7 @@ def stored(folder: Path, plan: Plan, score: float, steps: tuple[int, ...] = (10,
     return store
 
 
-def section(sections: list[Section], title: str) -> dict[str, tuple[str, ...]]:
+def section(sections: list[SnapshotSection], title: str) -> dict[str, tuple[str, ...]]:
     (part,) = [part for part in sections if part.title.startswith(title)]
     keys = part.heads.index("A") if "A" in part.heads else 1
     return {" ".join(row[:keys]): row[keys:] for row in part.rows}

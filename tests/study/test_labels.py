@@ -15,7 +15,7 @@ from headstart.study.language.budgets import Outlines
 from headstart.study.language.files import built_in_studies
 from headstart.study.language.papers import read_paper
 from headstart.study.language.plan import Plan, make_plan
-from headstart.study.language.scales import SOURCE
+from headstart.study.language.scales import DATA_KEYS
 from headstart.study.language.spec import StudySpec, read_study
 from headstart.study.paper.summary import summarise
 from headstart.tasks.build import outlined
@@ -125,7 +125,7 @@ def test_no_label_says_another_size_than_the_plan_has_and_other_data_are_marked_
                 {**table.stages[stage].get("task", {}), **part.get("task", {}), **part.get(stage, {}).get("task", {})}
                 for table, part in ((study, bundle), (own, own.columns[column]))
             )
-            other = [here.get(key) for key in SOURCE] != [meant.get(key) for key in SOURCE]
+            other = [here.get(key) for key in DATA_KEYS] != [meant.get(key) for key in DATA_KEYS]
             assert (stage in study.stood_in.get(column, {})) == other, (column, stage)
     plan = make_plan(study, NOWHERE, absent="open")
     assert not there or not misleading(study, plan, len(read_study(name, scale=scale).axes["seed"]))

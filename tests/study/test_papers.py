@@ -15,8 +15,8 @@ from headstart.errors import BadInput
 from headstart.study.language.files import built_in_studies
 from headstart.study.language.papers import (
     AVERAGE,
-    SECONDS,
-    STEPS,
+    STEP_QUANTITIES,
+    TIME_QUANTITIES,
     Claim,
     Paper,
     PaperCell,
@@ -154,7 +154,7 @@ def test_every_cell_stands_in_the_papers_table_as_printed(name: str) -> None:
     printed = _every_printed(name, paper.paper)
     alone = [_plain(line) for line in _text(paper.paper)]
     for label, _, quantity, column, cell in _cells(paper):
-        if quantity in SECONDS:
+        if quantity in TIME_QUANTITIES:
             assert _plain(cell.text) in next(line for line in alone if "wall-clocktime" in line)
             continue
         if (name, label) == TORN:
@@ -169,7 +169,7 @@ def test_every_cell_stands_in_the_papers_table_as_printed(name: str) -> None:
 def test_no_cell_of_a_table_is_left_out(name: str) -> None:
     paper = read_paper(name)
     torn = sum(label == TORN[1] for label, *_ in _cells(paper)) if name == TORN[0] else 0
-    torn += sum(quantity in SECONDS for _, _, quantity, *_ in _cells(paper))
+    torn += sum(quantity in TIME_QUANTITIES for _, _, quantity, *_ in _cells(paper))
     assert len(_cells(paper)) - torn == len(_every_printed(name, paper.paper))
 
 
@@ -213,7 +213,7 @@ def test_a_share_stays_and_the_gain_beside_it_is_not_the_value() -> None:
     assert _one("0.56 (+0.8)", "share").text == "0.56 (+0.8)"
 
 
-@pytest.mark.parametrize("quantity", STEPS)
+@pytest.mark.parametrize("quantity", STEP_QUANTITIES)
 def test_steps_are_never_divided(quantity: str) -> None:
     assert _one("1.9×10^5", quantity=quantity).value == 190_000
     assert _one("1.9x10^5", quantity=quantity).value == 190_000
@@ -391,7 +391,7 @@ def test_tables_15_and_19_of_lu_et_al_are_one() -> None:
 def test_an_erratum_leaves_the_value_as_printed(name: str) -> None:
     paper = read_paper(name)
     for _, _, quantity, column, cell in _cells(paper):
-        if cell.erratum and quantity not in STEPS:
+        if cell.erratum and quantity not in STEP_QUANTITIES:
             first = float(re.split(r"[ (%]", cell.text)[0])
             share = paper.unit == "share" or paper.metric_of(column) == "r2"
             assert cell.value == pytest.approx(first if share else first / 100)

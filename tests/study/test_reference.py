@@ -11,9 +11,9 @@ from headstart.models.mixers.mixer import MixerSpec
 from headstart.objectives import OBJECTIVES
 from headstart.spec import Spec, read
 from headstart.study.language.reference import (
-    TABLES,
-    Key,
-    Section,
+    REFERENCE_TABLES,
+    ReferenceKey,
+    ReferenceSection,
     reference_page,
     section,
     section_names,
@@ -25,13 +25,13 @@ from headstart.tasks import TASKS
 from headstart.training.optim import OptimSpec
 
 
-def keys(name: str, number: int = 0) -> dict[str, Key]:
+def keys(name: str, number: int = 0) -> dict[str, ReferenceKey]:
     return {key.name: key for key in sections_named(name)[number].keys}
 
 
 def test_every_table_and_kind_has_a_section_and_every_key_says_what_it_does() -> None:
     parts = list(sections())
-    assert len(parts) == sum(map(len, (TABLES, MODELS, OBJECTIVES, MIXERS, TASKS)))
+    assert len(parts) == sum(map(len, (REFERENCE_TABLES, MODELS, OBJECTIVES, MIXERS, TASKS)))
     silent = [f"{part.where}: {key.name}" for part in parts for key in part.keys if len(key.text) < 6]
     assert not silent, "describe these behind the field, in a docstring of its own"
     assert all(part.summary for part in parts)
@@ -40,7 +40,7 @@ def test_every_table_and_kind_has_a_section_and_every_key_says_what_it_does() ->
 
 def test_the_keys_of_a_table_are_those_that_are_read() -> None:
     assert set(keys("optim")) == set(OptimSpec.model_fields)
-    assert keys("optim")["lr"] == Key("lr", "number, above 0", "0.001", "Peak learning rate.")
+    assert keys("optim")["lr"] == ReferenceKey("lr", "number, above 0", "0.001", "Peak learning rate.")
     assert keys("optim")["schedule"].type == '"cosine" or "constant"'
     assert "rises linearly" in keys("optim")["warmup_steps"].text
     assert keys("budget")["epochs"].default == "not given"
@@ -58,17 +58,17 @@ def test_kinds_and_networks_are_found_by_the_names_a_person_has() -> None:
     assert sections_named("nothing") == []
 
 
-def defaults() -> list[tuple[Section, Key]]:
+def defaults() -> list[tuple[ReferenceSection, ReferenceKey]]:
     return [(part, key) for part in sections() if part.name in ("optim", "report") for key in part.keys]
 
 
 @pytest.mark.parametrize(("part", "key"), defaults(), ids=lambda value: getattr(value, "name", ""))
-def test_the_default_that_is_printed_may_be_written(part: Section, key: Key) -> None:
+def test_the_default_that_is_printed_may_be_written(part: ReferenceSection, key: ReferenceKey) -> None:
     import tomllib
 
     if key.default in ("not given", "its defaults", "required"):
         return
-    cls: type[Spec] = TABLES[part.name][1]
+    cls: type[Spec] = REFERENCE_TABLES[part.name][1]
     value = tomllib.loads(f"{key.name} = {key.default}")
     assert read(cls, value) == cls()
 

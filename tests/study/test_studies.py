@@ -13,7 +13,16 @@ import pytest
 
 from headstart.spec import digest, read
 from headstart.stage import StageSpec
-from headstart.study.language.costs import CORE, SMALL, STEP, Speed, data_set, speed_here, speed_of, study_costs
+from headstart.study.language.costs import (
+    CORE_FLOPS,
+    SMALL_HOURS,
+    STEP_SECONDS,
+    Speed,
+    data_set,
+    speed_here,
+    speed_of,
+    study_costs,
+)
 from headstart.study.language.estimate import survey
 from headstart.study.language.files import built_in_studies, study_path, table_of
 from headstart.study.language.plan import Plan, make_plan
@@ -215,14 +224,14 @@ def test_small_has_six_seeds_or_three_where_a_sweep_is_the_question(name: str) -
     "absent", [(), ("retrieval:aan", "speech:commands", "bidmc:windows"), None], ids=["whole", "without", "nothing"]
 )
 def test_small_takes_at_most_fifteen_core_hours(absent: tuple[str, ...] | None) -> None:
-    core = Speed(STEP, CORE)
+    core = Speed(STEP_SECONDS, CORE_FLOPS)
     hours = {
         cost.study: core.seconds(cost.steps, cost.flops + cost.scoring) / 3600
         for cost in study_costs(lambda name: absent is not None and name not in absent)
         if cost.scale == "small" and cost.study in EVIDENCE
     }
     assert set(hours) == set(EVIDENCE)
-    assert not {name: value for name, value in hours.items() if value > LARGER.get(name, SMALL)}
+    assert not {name: value for name, value in hours.items() if value > LARGER.get(name, SMALL_HOURS)}
 
 
 BACKBONES = ("lu-2-described", "lu-10-described", "lu-18-described", "lu-swept", "lu-lstm")
@@ -233,7 +242,7 @@ BACKBONES_HOURS, QUESTION_HOURS = 20.0, 6.0
 
 def test_the_pages_of_backbones_together_and_their_two_questions_alone_keep_their_limits(tmp_path: Path) -> None:
     """Each distinct stage counts once: the tables share the language model that most arms start from."""
-    core, seconds = Speed(STEP, CORE), dict[str, float]()
+    core, seconds = Speed(STEP_SECONDS, CORE_FLOPS), dict[str, float]()
     for name in BACKBONES:
         study = read_study(name, scale="small", at_hand=lambda _: True)
         own = {

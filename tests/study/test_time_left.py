@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headstart.runner.events import Event, Finished, Progress, Started, StepTime, Timed
+from headstart.runner.events import Event, Finished, StageProgress, Started, StepTime, Timed
 from headstart.study.language.costs import Speed
 from headstart.study.language.estimate import Cost, TimeLeft
 from headstart.study.language.plan import PlannedStage, make_plan
@@ -55,7 +55,7 @@ def simulated(work: list[Cost], slots: int, clock: Clock, slow: float, seed: int
         for part in range(1, 41):
             now += training / 40 * noise.uniform(0.7, 1.3)
             step = cost.steps * part // 40
-            events.append((now, len(events), Progress(*name, step, cost.steps), training / 40))
+            events.append((now, len(events), StageProgress(*name, step, cost.steps), training / 40))
         now += end
         events.append((now, len(events), Finished(*name, {"status": "complete"}), end))
         heapq.heappush(free, now)
@@ -112,7 +112,7 @@ def test_stages_that_were_done_before_do_not_count() -> None:
     left.follow(Started(*name, attempt=1))
     for step in (100, 300):
         clock.now += 30
-        left.follow(Progress(*name, step, 400))
+        left.follow(StageProgress(*name, step, 400))
     assert left.seconds() == pytest.approx(100 * 30 / 200 + 0.4 * 30 / 4, rel=0.3)
 
 
@@ -121,7 +121,11 @@ def test_the_longest_chain_is_waited_for_however_many_workers_there_are() -> Non
     chain = [cost.planned.identity for cost in work]
     left = TimeLeft(work, [chain], 8, SPEED, clock=lambda: clock.now)
     alone = TimeLeft(work, [], 8, SPEED, clock=lambda: clock.now)
-    for event in (Started(chain[0], "a", 1), Progress(chain[0], "a", 10, 400), Progress(chain[0], "a", 200, 400)):
+    for event in (
+        Started(chain[0], "a", 1),
+        StageProgress(chain[0], "a", 10, 400),
+        StageProgress(chain[0], "a", 200, 400),
+    ):
         clock.now += 20
         left.follow(event)
         alone.follow(event)

@@ -11,7 +11,7 @@ from typing import Any
 from headstart.models.model import ModelSpec
 from headstart.study.language.scales import StandIn
 from headstart.study.results.collect import task_key
-from headstart.study.results.results import Facts
+from headstart.study.results.results import TaskFacts
 from headstart.tasks import TASKS
 
 LR = "finetune.optim.lr"
@@ -269,8 +269,8 @@ def shelf(plan: Plan, score: Score = usual, logistic: float | None = 0.15, **mor
     return out
 
 
-def facts(kind: str = "digits") -> dict[str, Facts]:
+def facts(kind: str = "digits") -> dict[str, TaskFacts]:
     """Facts of a made-up ten-class task with 500 test examples."""
     sizes = {"train": 1097, "labelled": 200, "val": 200, "test": 500}
     spec = SimpleNamespace(task=Task(kind), objective=SimpleNamespace(uses_target=True))
-    return {task_key(spec): Facts(kind, sizes, {"accuracy": 0.1})}
+    return {task_key(spec): TaskFacts(kind, sizes, {"accuracy": 0.1})}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from headstart.report.tables import paper as paper_table
-from headstart.report.tables.model import Table
+from headstart.report.tables.model import ReportTable
 from headstart.study.language.papers import Paper, make_paper
 from headstart.study.results.results import Results
 
@@ -45,7 +45,7 @@ def made(**more: Any) -> Paper:
     return make_paper("made-up", table)
 
 
-def beside(results: Results, paper: Paper) -> Table:
+def beside(results: Results, paper: Paper) -> ReportTable:
     """The table of these results beside this paper's cells."""
     table = paper_table.beside(replace(results, paper=paper))
     assert table is not None

@@ -16,8 +16,8 @@ from headstart.errors import BadInput
 from headstart.tasks import cifar, portable
 from headstart.tasks.cifar import (
     BATCHES,
-    CLASSES,
-    FORMATS,
+    CIFAR_CLASSES,
+    CIFAR_FORMATS,
     CifarPatchesSpec,
     ImageSpec,
     SCifarSpec,
@@ -62,7 +62,7 @@ def folder_files(train, test, form="PNG"):
     for split, (pixels, labels) in (("train", train), ("test", test)):
         number = [0] * 10
         for image, label in zip(pixels, labels, strict=True):
-            files[f"{split}/{CLASSES[label]}/{number[label]}.{form.lower()}"] = image_file(image, form)
+            files[f"{split}/{CIFAR_CLASSES[label]}/{number[label]}.{form.lower()}"] = image_file(image, form)
             number[label] += 1
     return files
 
@@ -381,7 +381,7 @@ def test_an_image_of_many_pixels_is_refused_before_it_is_decoded():
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", 20_000, 20_000, 1, 0, 0, 0, 0))
     content = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
     with pytest.raises(ValueError, match=r"has 20000 x 20000 pixels|DecompressionBomb"):
-        decode(content, 32, FORMATS, "RGB")
+        decode(content, 32, CIFAR_FORMATS, "RGB")
 
 
 def test_no_more_than_twenty_mistakes_are_gathered(tmp_path, train, test):
@@ -424,7 +424,7 @@ def test_any_bytes_are_an_image_or_a_mistake(content, size, form):
     whole = image_file(np.arange(3072, dtype=np.uint8).reshape(32, 32, 3), form)
     for given_bytes in (content, whole[:size] + content + whole[size + len(content) :]):
         with contextlib.suppress(ValueError):
-            assert decode(given_bytes, 32, FORMATS, "RGB")[0].shape == (32, 32, 3)
+            assert decode(given_bytes, 32, CIFAR_FORMATS, "RGB")[0].shape == (32, 32, 3)
 
 
 @pytest.mark.slow

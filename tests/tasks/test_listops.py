@@ -330,7 +330,7 @@ def test_a_range_without_lengths_is_refused(tmp_path):
 
 
 def test_a_range_with_too_few_expressions_is_refused_and_leaves_nothing(tmp_path, own_cache, monkeypatch):
-    monkeypatch.setattr("headstart.tasks.listops.PATIENCE", 100_000)
+    monkeypatch.setattr("headstart.tasks.listops.DRAWS_WITHOUT_NEW", 100_000)
     with pytest.raises(BadInput, match=r"draws in a row gave no new expression .* \(10 of 800 found\); widen"):
         ListOpsSpec(min_length=0, max_length=2, train=600, val=100, test=100).load(tmp_path)
     assert not [p for p in (own_cache / "prepared").iterdir() if not p.name.endswith(".lock")]

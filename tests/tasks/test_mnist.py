@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headstart.errors import BadInput
-from headstart.tasks.digits import FILES, MnistSpec, read_idx
+from headstart.tasks.digits import MNIST_FILES, MnistSpec, read_idx
 from headstart.tasks.images import tiled, untiled
 from headstart.tasks.task import open_task
 
@@ -36,13 +36,13 @@ def data(tmp_path):
     folder.mkdir()
     for split, count in (("train", 60), ("test", 20)):
         pixels, label = images_and_labels(count, count)
-        (folder / FILES[f"{split} images"]).write_bytes(idx(pixels))
-        (folder / (FILES[f"{split} labels"] + ".gz")).write_bytes(gzip.compress(idx(label)))
+        (folder / MNIST_FILES[f"{split} images"]).write_bytes(idx(pixels))
+        (folder / (MNIST_FILES[f"{split} labels"] + ".gz")).write_bytes(gzip.compress(idx(label)))
     return tmp_path
 
 
 def file_of(data, name):
-    return next((data / "mnist").glob(FILES[name] + "*"))
+    return next((data / "mnist").glob(MNIST_FILES[name] + "*"))
 
 
 def seen(examples):

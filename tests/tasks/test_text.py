@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from headstart.errors import BadInput
 from headstart.tasks import text as module
 from headstart.tasks.task import open_task
-from headstart.tasks.text import END, RARE, TextSpec, code_points, decoder, reviews, vocabulary
+from headstart.tasks.text import END, RARE_MARK, TextSpec, code_points, decoder, reviews, vocabulary
 
 WORDS = ["film", "très", "good", "bad", "😀", "plot", "<br />", "naïve"]
 
@@ -118,7 +118,7 @@ def test_characters_are_those_seen_often_enough_in_train(data, train, test):
     ]
     assert [task.test.inputs(i).tolist() for i in range(20)] == slow
     assert 0 in slow[3]
-    assert task.text(task.test.inputs(3)) == "".join(c if c in characters else RARE for c in test[3][2]) + "∎"
+    assert task.text(task.test.inputs(3)) == "".join(c if c in characters else RARE_MARK for c in test[3][2]) + "∎"
 
 
 def test_texts_are_cut_to_the_length_with_their_end(data, test):
@@ -291,7 +291,7 @@ def test_encoding_and_decoding_loses_nothing_but_rare_characters(texts, least):
     ids = [[characters.index(c) + 1 if c in characters else 0 for c in text] for text in texts]
     words = decoder(characters)
     assert [words(np.array(first)) for first in ids] == [
-        "".join(c if counts[c] >= least else RARE for c in text) for text in texts
+        "".join(c if counts[c] >= least else RARE_MARK for c in text) for text in texts
     ]
 
 

@@ -13,7 +13,7 @@ from support.mixers import example_of
 from headstart.models.contract import counted_flops
 from headstart.models.mixers import MIXERS
 from headstart.spec import merge
-from headstart.stage import Outcome, read_stage
+from headstart.stage import StageOutcome, read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.study.language.budgets import Outlines
 from headstart.tasks import Task, open_task
@@ -49,7 +49,7 @@ def cut(task: Task, length: int) -> Task:
     return replace(task, signature=replace(task.signature, length=length, shortest=length), **sets)
 
 
-def finished(live: TrainedRun) -> tuple[Outcome, list[Any]]:
+def finished(live: TrainedRun) -> tuple[StageOutcome, list[Any]]:
     records = [tick.record for tick in live.steps() if tick.record is not None]
     return live.finish(), records
 
@@ -86,7 +86,7 @@ def test_features_that_are_computed_once_train_as_the_plain_way(name: str, monke
     live = begun(**APPLIES[name])
     assert set(live.progress.features) == {"train", "val", "test"}
     once, records = finished(live)
-    monkeypatch.setattr(features, "LIMIT", 0)
+    monkeypatch.setattr(features, "FEATURE_BYTES", 0)
     live = begun(**APPLIES[name])
     assert not live.progress.features
     plain, others = finished(live)
@@ -169,7 +169,7 @@ def test_a_stage_that_was_interrupted_goes_on_to_equal_bits(name: str, ticks: in
 
 
 def test_a_state_without_features_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "LIMIT", 0)
+    monkeypatch.setattr(features, "FEATURE_BYTES", 0)
     state = next(tick.state() for tick in begun().steps() if tick.step == 5)
     monkeypatch.undo()
     again, _ = finished(begun(resume=state))

@@ -143,7 +143,7 @@ def test_frozen_layers_of_a_headstart_model_are_computed_once_as_in_a_stage(
     assert equal(once, again), "a state goes on to equal bits"
     probed(norm="batch")
     assert len(calls) <= 96 / 16 + 32 / 16 + 4, "statistics of frozen norms stand still"
-    monkeypatch.setattr("headstart.training.features.LIMIT", 0)
+    monkeypatch.setattr("headstart.training.features.FEATURE_BYTES", 0)
     plain, other = probed()
     assert len(calls) > 6 * 6
     for name, value in plain.state_dict().items():

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headstart.objectives import ClassifySpec, Monitor
-from headstart.training.objective_contract import CHECKS, check_objective
+from headstart.training.objective_contract import OBJECTIVE_CHECKS, check_objective
 
 
 class MeanSpec(ClassifySpec):
@@ -94,4 +94,4 @@ def test_each_way_to_break_the_contract_is_caught_in_words(cls: type[ClassifySpe
 
 
 def test_an_objective_that_holds_to_the_contract_passes_every_check() -> None:
-    assert check_objective(ClassifySpec()) == dict.fromkeys(CHECKS)
+    assert check_objective(ClassifySpec()) == dict.fromkeys(OBJECTIVE_CHECKS)

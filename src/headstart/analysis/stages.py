@@ -19,7 +19,7 @@ from headstart.stage.trained import TrainedRun
 from headstart.store import Store, store_folder
 from headstart.tasks import Task, data_folder
 
-EXAMPLES = 16
+LOOKED_EXAMPLES = 16
 """Examples (pairs, where a task has them) of a batch to look at."""
 
 
@@ -72,7 +72,7 @@ def opened(
     return Opened(stage.identity, stage.name, stage.spec, stage.task, model, start)
 
 
-def first_batch(stage: Opened, examples: int = EXAMPLES) -> Batch:
+def first_batch(stage: Opened, examples: int = LOOKED_EXAMPLES) -> Batch:
     """The first val examples as the stage's objective shows them to the model (masks are those of epoch 0).
 
     Raises: BadInput where there is no val example.

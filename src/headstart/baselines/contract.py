@@ -17,10 +17,10 @@ from headstart.spec import Spec, read
 
 Shapes = dict[str, tuple[str, tuple[int, ...]]]
 """Name of an array -> its dtype and shape."""
-AT_ONCE, POSITIONS = 1 << 22, 1 << 17
+NUMBERS_AT_ONCE, POSITIONS_AT_ONCE = 1 << 22, 1 << 17
 """Numbers that are made for answers at once, and positions of the sequences that they are made of: larger tables are
 paged in anew each time."""
-FEW = 1 << 14
+FEW_POSITIONS = 1 << 14
 """Positions that are not worth another thread."""
 _threads = Lock()
 """Of who answers in several threads; whoever comes meanwhile answers in its own."""
@@ -28,7 +28,7 @@ OLD_SIZES = ("channels", "dilations", "longest", "placed")
 """Entries of `sizes` that stand beside them in files of earlier versions."""
 
 
-class Facts(Spec):
+class FittedFacts(Spec):
     """What is known of a fitted model beside its arrays: JSON. Array shapes follow from it, so that a file's header
     can be compared before anything is read.
     """
@@ -114,7 +114,7 @@ class FittedSpec(ModelKind):
         """Bytes that fitting takes at its peak, beside the data; 0 where that is little. lengths (n,): of train."""
         return 0.0
 
-    def choices(self, facts: Facts) -> dict[str, Any]:
+    def choices(self, facts: FittedFacts) -> dict[str, Any]:
         """What a model of this spec has chosen, as fields with which nothing is chosen again."""
         return {}
 
@@ -123,17 +123,17 @@ class FittedSpec(ModelKind):
         return {}
 
     @classmethod
-    def shapes(cls, facts: Facts) -> Shapes:
+    def shapes(cls, facts: FittedFacts) -> Shapes:
         """Of the arrays of a model with these facts. Raises: BadInput where the facts contradict each other."""
         raise BadInput(f"model.method: {facts.method!r} has no arrays")
 
     @classmethod
-    def restore(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Fitted:
+    def restore(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Fitted:
         """The model again, from arrays of these shapes. Raises: BadInput for numbers that cannot be."""
         del arrays
         raise BadInput(f"model.method: {facts.method!r} has no arrays")
 
-    def title(self, facts: Facts) -> str:
+    def title(self, facts: FittedFacts) -> str:
         """What a fitted model is called, in a table."""
         return self.describe()
 
@@ -152,7 +152,7 @@ class Fitted(Protocol):
     """A model that has been fitted. `from_arrays` makes it again from what it gives here."""
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> FittedFacts:
         """JSON, by `facts.model_dump()`."""
         ...
 
@@ -174,26 +174,26 @@ def shapes(facts: Mapping[str, Any]) -> Shapes:
 
     Raises: BadInput naming each fact that is wrong.
     """
-    known = read(Facts, facts, "model")
+    known = read(FittedFacts, facts, "model")
     return _spec_class(known).shapes(known)
 
 
 def from_arrays(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Fitted:
     """The model again. Raises: BadInput where facts or arrays are wrong or do not fit together."""
-    known = read(Facts, facts, "model")
+    known = read(FittedFacts, facts, "model")
     cls = _spec_class(known)
     _check_arrays(known, arrays, cls.shapes(known))
     return cls.restore(known, arrays)
 
 
-def _spec_class(facts: Facts) -> type[FittedSpec]:
+def _spec_class(facts: FittedFacts) -> type[FittedSpec]:
     cls = MODELS[facts.method].load() if facts.method in MODELS else None
     if cls is None or not issubclass(cls, FittedSpec):
         raise BadInput(f"model.method: {nearest(facts.method, MODELS)}; save the model again")
     return cls
 
 
-def facts_of(method: str, train: Examples, signature: Signature, learns: bool = True) -> Facts:
+def facts_of(method: str, train: Examples, signature: Signature, learns: bool = True) -> FittedFacts:
     """Facts of a signature. learns: one target a sequence, from labels.
 
     Raises: BadInput for a signature that the method does not serve, or where nothing has a label to learn from.
@@ -207,7 +207,7 @@ def facts_of(method: str, train: Examples, signature: Signature, learns: bool = 
     labels = len(train.labelled_units())
     if not labels and learns:
         raise BadInput(f"model.kind: no train example has a label for {method!r}; give some, or use 'majority'")
-    return Facts(
+    return FittedFacts(
         method=method,
         input=signature.input,
         width=signature.width,
@@ -220,7 +220,7 @@ def facts_of(method: str, train: Examples, signature: Signature, learns: bool = 
     )
 
 
-def check_kind(facts: Facts, examples: Examples) -> None:
+def check_kind(facts: FittedFacts, examples: Examples) -> None:
     """Raises: BadInput where sequences are not of the kind that a model was fitted on."""
     source = f"model.{facts.method}"
     kind = "tokens" if examples.values.ndim == 1 else "floats"
@@ -242,7 +242,7 @@ def check_kind(facts: Facts, examples: Examples) -> None:
         raise BadInput(f"{source}: was fitted on {names[facts.paired]}; got {names[examples.paired]}")
 
 
-def targets(examples: Examples, facts: Facts) -> np.ndarray:
+def targets(examples: Examples, facts: FittedFacts) -> np.ndarray:
     """(units,) int64 classes, IGNORE where there is none; or (units, T) float64 numbers, NaN where there is none."""
     if examples.target is None:
         return np.full(examples.units, IGNORE) if facts.classes else np.full((examples.units, facts.targets), np.nan)
@@ -272,14 +272,14 @@ def by_pieces(
     threaded: in as many threads as a matrix product would have; that has one meanwhile, since threads within threads
     wait for each other.
     """
-    most, positions = max(1, AT_ONCE // max(1, held)), int(examples.lengths.sum())
+    most, positions = max(1, NUMBERS_AT_ONCE // max(1, held)), int(examples.lengths.sum())
 
     def answers(room: int, each: Callable[..., Iterable[np.ndarray]] = map) -> np.ndarray:
         units = pieces(examples, most, room)
         return np.concatenate([np.zeros((0, outputs)), *each(lambda some: answer(examples.take(some)), units)])
 
-    if not threaded or positions <= FEW or not _threads.acquire(blocking=False):
-        return answers(POSITIONS)
+    if not threaded or positions <= FEW_POSITIONS or not _threads.acquire(blocking=False):
+        return answers(POSITIONS_AT_ONCE)
     try:
         from concurrent.futures import ThreadPoolExecutor
 
@@ -287,14 +287,14 @@ def by_pieces(
 
         products = ThreadpoolController().select(user_api="blas")
         threads = max((library.num_threads for library in products.lib_controllers), default=1)
-        count = threads * -(-positions // (POSITIONS * threads))  # the same number of pieces for each
+        count = threads * -(-positions // (POSITIONS_AT_ONCE * threads))  # the same number of pieces for each
         with products.limit(limits=1), ThreadPoolExecutor(threads) as pool:
-            return answers(max(FEW, -(-positions // count)), pool.map)
+            return answers(max(FEW_POSITIONS, -(-positions // count)), pool.map)
     finally:
         _threads.release()
 
 
-def _check_arrays(facts: Facts, arrays: Mapping[str, np.ndarray], shapes: Shapes) -> None:
+def _check_arrays(facts: FittedFacts, arrays: Mapping[str, np.ndarray], shapes: Shapes) -> None:
     """Raises: BadInput where names, types or shapes are not what the facts say, or a number is not finite."""
     source = f"model.{facts.method}"
     odd = sorted(set(arrays) ^ set(shapes))

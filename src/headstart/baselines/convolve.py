@@ -13,10 +13,10 @@ from itertools import combinations
 
 import numpy as np
 
-TAPS = 9
-REACH = TAPS - 1
+KERNEL_TAPS = 9
+REACH = KERNEL_TAPS - 1
 """A kernel of dilation d spans REACH d + 1 positions."""
-PLACES = np.array(list(combinations(range(TAPS), 3)))
+WEIGHT_PLACES = np.array(list(combinations(range(KERNEL_TAPS), 3)))
 """(84, 3) places of the weights 2 of each kernel."""
 _WIDE = 1_024
 """Counts that are summed side by side: rows of fewer sequences are joined to so many."""
@@ -27,20 +27,20 @@ BYTE = 255
 
 
 @dataclass(frozen=True)
-class Block:
+class KernelBlock:
     """Sequences side by side: `values` (F, R, n) float32, zeros from each sequence's end on; `lengths` (n,)."""
 
     values: np.ndarray
     lengths: np.ndarray
 
-    def columns(self, chosen: slice) -> Block:
+    def columns(self, chosen: slice) -> KernelBlock:
         """Some of the sequences, without rows that none of them has."""
         lengths = self.lengths[chosen]
-        return Block(self.values[:, : int(lengths.max()), chosen], lengths)
+        return KernelBlock(self.values[:, : int(lengths.max()), chosen], lengths)
 
 
 def convolutions(
-    block: Block, dilation: int, kernels: Sequence[int], padded: np.ndarray, channels: np.ndarray | None = None
+    block: KernelBlock, dilation: int, kernels: Sequence[int], padded: np.ndarray, channels: np.ndarray | None = None
 ) -> Iterator[np.ndarray]:
     """The outputs of these of the 84 kernels in turn: (rows, n) float32, valid until the next is asked for.
 
@@ -65,8 +65,8 @@ def _sum_of_taps(values: np.ndarray, dilation: int) -> np.ndarray:
     """(R, n): the sum of the nine places around each position."""
     rows = len(values)
     total = np.zeros_like(values)
-    for tap in range(TAPS):
-        shift = (tap - TAPS // 2) * dilation
+    for tap in range(KERNEL_TAPS):
+        shift = (tap - KERNEL_TAPS // 2) * dilation
         first, last = max(0, -shift), min(rows, rows - shift)
         if first < last:
             total[first:last] += values[first + shift : last + shift]
@@ -93,12 +93,12 @@ def _of_one(
     """One feature: kernels that share their first two places share the sum of those."""
     rows, n = total.shape
     inside = slice(REACH // 2 * dilation, rows - REACH // 2 * dilation)
-    shifted = [tripled[tap * dilation : tap * dilation + rows] for tap in range(TAPS)]
+    shifted = [tripled[tap * dilation : tap * dilation + rows] for tap in range(KERNEL_TAPS)]
     totals = [total] if walls is None else [total + wall for wall in walls]
     out, pairs = np.empty(rows * n, dtype=np.float32), [np.empty_like(total) for _ in totals]
     last = (-1, -1)
     for kernel in kernels:
-        i, j, k = PLACES[kernel].tolist()
+        i, j, k = WEIGHT_PLACES[kernel].tolist()
         if (i, j) != last:
             for pair, of in zip(pairs, totals, strict=True):
                 np.subtract(shifted[i], of, out=pair)
@@ -137,7 +137,7 @@ def _of_several(
             into += totals[channel, inside]
         if walls is not None:
             into += walls[int(padded[kernel])][inside]
-        begins = (PLACES[kernel] * dilation + inside.start).tolist()
+        begins = (WEIGHT_PLACES[kernel] * dilation + inside.start).tolist()
         first, second, third = (wide[begin : begin + held] for begin in begins)
         np.subtract(first, into, out=into)
         into += second

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.contract import Facts, Shapes
+from headstart.baselines.contract import FittedFacts, Shapes
 from headstart.baselines.features import Features, filled, observed
 from headstart.baselines.linear import Linear, PenalisedSpec
 from headstart.errors import BadInput
@@ -24,16 +24,16 @@ from headstart.sequence import Examples, Signature
 from headstart.spec import place, read
 
 if TYPE_CHECKING:  # what serves another model of a folder does without torch
-    from headstart.checkpoints.series import Reader, SeriesFields, SeriesSpec
+    from headstart.checkpoints.series import Reader, SeriesFields, SeriesModelSpec
     from headstart.checkpoints.spec import CheckpointSpec
 
-WIDEST = 16_384
+MOST_FEATURES = 16_384
 """Features of a sequence at most; of more channels the mean over channels is taken."""
-AT_ONCE = 64
+CHANNELS_AT_ONCE = 64
 """Channels that pass the encoder at once."""
 REMEMBERED = 2**28
 """Bytes of features that a process remembers; the oldest are forgotten first."""
-BEFORE = "encoder."
+ENCODER_PREFIX = "encoder."
 _known: OrderedDict[bytes, np.ndarray] = OrderedDict()
 
 
@@ -42,7 +42,7 @@ class Embedding(Features):
     """An encoder and its weights, by name, float32; of `channels` channels of a sequence the features stand side by
     side, or there is their mean."""
 
-    encoder: SeriesSpec
+    encoder: SeriesModelSpec
     weights: Mapping[str, np.ndarray]
     channels: int
     kind: str = "embedding"
@@ -53,17 +53,17 @@ class Embedding(Features):
         return size_of(self.encoder, self.channels)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {BEFORE + name: array for name, array in self.weights.items()}
+        return {ENCODER_PREFIX + name: array for name, array in self.weights.items()}
 
     @staticmethod
-    def shapes(facts: Facts) -> Shapes:
+    def shapes(facts: FittedFacts) -> Shapes:
         encoder = encoder_of(facts.encoder)
         facts.check(facts.size == size_of(encoder, facts.width), "size")
-        return {BEFORE + name: ("float32", shape) for name, shape in encoder.shapes().items()}
+        return {ENCODER_PREFIX + name: ("float32", shape) for name, shape in encoder.shapes().items()}
 
     @classmethod
-    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Embedding:
-        own = {name.removeprefix(BEFORE): x for name, x in arrays.items() if name.startswith(BEFORE)}
+    def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Embedding:
+        own = {name.removeprefix(ENCODER_PREFIX): x for name, x in arrays.items() if name.startswith(ENCODER_PREFIX)}
         return cls(encoder_of(facts.encoder), own, facts.width)
 
     def transform(self, examples: Examples) -> np.ndarray:
@@ -80,9 +80,10 @@ class Embedding(Features):
                 with torch.inference_mode():
                     parts = [
                         self._reader(
-                            torch.from_numpy(x[i : i + AT_ONCE]).double(), torch.from_numpy(seen[i : i + AT_ONCE])
+                            torch.from_numpy(x[i : i + CHANNELS_AT_ONCE]).double(),
+                            torch.from_numpy(seen[i : i + CHANNELS_AT_ONCE]),
                         )
-                        for i in range(0, self.channels, AT_ONCE)
+                        for i in range(0, self.channels, CHANNELS_AT_ONCE)
                     ]
                     every = torch.cat(parts)
                 _remember(key, (every if self.size == every.numel() else every.mean(0)).reshape(-1).numpy())
@@ -109,18 +110,18 @@ def _remember(key: bytes, row: np.ndarray) -> None:
     _known[key] = row
 
 
-def size_of(encoder: SeriesSpec, channels: int) -> int:
+def size_of(encoder: SeriesModelSpec, channels: int) -> int:
     """P."""
-    return encoder.size * (channels if encoder.size * channels <= WIDEST else 1)
+    return encoder.size * (channels if encoder.size * channels <= MOST_FEATURES else 1)
 
 
-def encoder_of(table: Mapping[str, Any]) -> SeriesSpec:
-    """An encoder's settings as `Facts` hold them. Raises: BadInput where they are none."""
+def encoder_of(table: Mapping[str, Any]) -> SeriesModelSpec:
+    """An encoder's settings as `FittedFacts` hold them. Raises: BadInput where they are none."""
     from headstart.checkpoints.mantis import MantisSpec
     from headstart.checkpoints.series import PatchedSpec
 
     own = MantisSpec if str(table.get("kind")).startswith("mantis") else PatchedSpec
-    encoder: SeriesSpec = read(own, table, "model.encoder")
+    encoder: SeriesModelSpec = read(own, table, "model.encoder")
     return encoder
 
 
@@ -181,7 +182,7 @@ class EmbeddingSpec(PenalisedSpec):
                 "a checkpoint that has vectors of such symbols"
             )
 
-    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+    def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         yield self.features(signature.width)
 
     def features(self, channels: int) -> Embedding:
@@ -201,9 +202,9 @@ class EmbeddingSpec(PenalisedSpec):
 
     def frozen(self) -> Mapping[str, np.ndarray]:
         """The encoder's weights, which a stage does not keep. Raises: BadInput where the model is not here any more."""
-        return {BEFORE + name: array for name, array in _weights(self.checkpoint.settled()).items()}
+        return {ENCODER_PREFIX + name: array for name, array in _weights(self.checkpoint.settled()).items()}
 
-    def title(self, facts: Facts) -> str:
+    def title(self, facts: FittedFacts) -> str:
         """With the model's name, without its place."""
         name = self.source.rstrip("/").rpartition("/")[2]
         joined = "" if facts.width == 1 or facts.size > encoder_of(facts.encoder).size else ", the mean over channels"

@@ -8,19 +8,19 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, Shapes, pieces
+from headstart.baselines.contract import FittedFacts, Shapes, pieces
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
 
-WIDEST = 8_192
+FLAT_NUMBERS = 8_192
 """Numbers of a flattened example at most; longer ones are summarised."""
-KINDS = 4_096
+COUNTED_TOKENS = 4_096
 """Distinct tokens that are counted each; ids beyond share a column."""
-CHUNK, POSITIONS = 2_000, 1 << 22
+CHUNK_EXAMPLES, CHUNK_POSITIONS = 2_000, 1 << 22
 """Examples, and positions of them, that are summarised at once, which bounds memory."""
-Table = tuple[np.ndarray | slice, int, Any]
+FeatureTable = tuple[np.ndarray | slice, int, Any]
 """(rows, first column, features (rows, columns)): a part of the features of some sequences."""
-NAMES = {"counts": "token counts", "flat": "flat inputs", "summaries": "summaries"}
+FEATURE_NAMES = {"counts": "token counts", "flat": "flat inputs", "summaries": "summaries"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Features(Protocol):
         """(n, P) of n single sequences."""
         ...
 
-    def tables(self, examples: Examples) -> Iterator[Table]:
+    def tables(self, examples: Examples) -> Iterator[FeatureTable]:
         """The features of n single sequences in parts; one that is an array is valid until the next is asked for."""
         yield slice(None), 0, self.transform(examples)
 
@@ -77,12 +77,12 @@ class Features(Protocol):
         return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
     @staticmethod
-    def shapes(facts: Facts) -> Shapes:
+    def shapes(facts: FittedFacts) -> Shapes:
         """Of the arrays. Raises: BadInput where the facts contradict each other."""
         ...
 
     @classmethod
-    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Self:
+    def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Self:
         """The features again. Raises: BadInput for numbers that cannot be."""
         ...
 
@@ -119,7 +119,7 @@ class Together(Tabled):
         return {f"{part.kind}.{name}": array for part in self.parts for name, array in part.arrays().items()}
 
     @staticmethod
-    def facts_of(facts: Facts, kind: str) -> Facts:
+    def facts_of(facts: FittedFacts, kind: str) -> FittedFacts:
         """The facts of one kind."""
         sizes = {name.partition(".")[2]: n for name, n in facts.sizes.items() if name.partition(".")[0] == kind}
         facts.check("size" in sizes, "sizes")
@@ -129,7 +129,7 @@ class Together(Tabled):
     def held(self) -> int:
         return max(part.held for part in self.parts)
 
-    def tables(self, examples: Examples) -> Iterator[Table]:
+    def tables(self, examples: Examples) -> Iterator[FeatureTable]:
         before = 0
         for part in self.parts:
             yield from ((rows, before + first, table) for rows, first, table in part.tables(examples))
@@ -138,7 +138,7 @@ class Together(Tabled):
 
 @dataclass(frozen=True)
 class Plain(Features):
-    """Features of which nothing is learned. kind: a key of `NAMES`; count: P.
+    """Features of which nothing is learned. kind: a key of `FEATURE_NAMES`; count: P.
 
     Tokens are counted (as shares of the length). Floats are flattened where every example of the task has one length,
     else summarised per feature. A missing value counts as 0 when flattened.
@@ -151,9 +151,9 @@ class Plain(Features):
     def of(cls, signature: Signature) -> Plain:
         """What fits a task."""
         if signature.input == "tokens":
-            return cls("counts", min(signature.width, KINDS))
+            return cls("counts", min(signature.width, COUNTED_TOKENS))
         size = signature.length * signature.width
-        if signature.length == signature.shortest and size <= WIDEST:
+        if signature.length == signature.shortest and size <= FLAT_NUMBERS:
             return cls("flat", size)
         return cls("summaries", 7 * signature.width + 1)
 
@@ -164,15 +164,15 @@ class Plain(Features):
     @property
     def name(self) -> str:
         """In a title."""
-        return NAMES[self.kind]
+        return FEATURE_NAMES[self.kind]
 
     @staticmethod
-    def shapes(facts: Facts) -> Shapes:
-        facts.check(facts.features in NAMES, "features")
+    def shapes(facts: FittedFacts) -> Shapes:
+        facts.check(facts.features in FEATURE_NAMES, "features")
         return {}
 
     @classmethod
-    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Plain:
+    def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Plain:
         del arrays
         return cls(facts.features, facts.size)
 
@@ -203,7 +203,7 @@ def _counts(x: Examples, kinds: int) -> np.ndarray:
 
 def summaries(x: Examples) -> np.ndarray:
     """(n, 7 F + 1) mean, deviation, least, greatest, first, last and mean step of each feature; length."""
-    return np.concatenate([_summary(x.take(units)) for units in pieces(x, CHUNK, POSITIONS)])
+    return np.concatenate([_summary(x.take(units)) for units in pieces(x, CHUNK_EXAMPLES, CHUNK_POSITIONS)])
 
 
 def _summary(x: Examples) -> np.ndarray:

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, Shapes, pieces
+from headstart.baselines.contract import FittedFacts, Shapes, pieces
 from headstart.baselines.convolve import BYTE
-from headstart.baselines.features import Table, Tabled, filled, moments
+from headstart.baselines.features import FeatureTable, Tabled, filled, moments
 from headstart.seeds import normal, permutation
 from headstart.sequence import Examples
 
-GROUPS, KERNELS, TAPS = 32, 8, 9
+KERNEL_GROUPS, GROUP_KERNELS, HYDRA_TAPS = 32, 8, 9
 """Groups on the sequence and as many on its steps, kernels of a group and places of a kernel: as published."""
 SIDES = 2
 """The sequence, and its steps from one position to the next."""
-EACH = SIDES * GROUPS * KERNELS * 2
+EACH = SIDES * KERNEL_GROUPS * GROUP_KERNELS * 2
 """Features of a dilation."""
-CHANNELS = 8
+GROUP_CHANNELS = 8
 """Channels that a group sums, at most."""
-AT_ONCE, IN_CACHE = 1 << 13, 1 << 19
+HYDRA_POSITIONS, OUTPUTS_IN_CACHE = 1 << 13, 1 << 19
 """Positions, and outputs of kernels at them, that are worked on at once: these stay in a core's cache."""
 
 
@@ -54,19 +54,19 @@ class Hydra(Tabled):
         return {"dilations": len(self.dilations)}
 
     @staticmethod
-    def shapes(facts: Facts) -> Shapes:
+    def shapes(facts: FittedFacts) -> Shapes:
         dilations = facts.sizes.get("dilations", 0)
         facts.check(facts.size == dilations * EACH, "size")
         return {
             "dilations": ("int64", (dilations,)),
-            "weights": ("float32", (dilations, SIDES, GROUPS, KERNELS, TAPS)),
-            "channels": ("int64", (dilations, SIDES, GROUPS, channels_of(facts.width))),
+            "weights": ("float32", (dilations, SIDES, KERNEL_GROUPS, GROUP_KERNELS, HYDRA_TAPS)),
+            "channels": ("int64", (dilations, SIDES, KERNEL_GROUPS, channels_of(facts.width))),
             "mean": ("float64", (facts.width,)),
             "spread": ("float64", (facts.width,)),
         }
 
     @classmethod
-    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Hydra:
+    def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Hydra:
         facts.check(bool((arrays["spread"] > 0).all()), "spread")
         facts.check(bool(((arrays["dilations"] >= 1) & (arrays["dilations"] < 1 << 31)).all()), "dilations")
         facts.check(bool(((arrays["channels"] >= 0) & (arrays["channels"] < facts.width)).all()), "channels")
@@ -79,25 +79,25 @@ class Hydra(Tabled):
         """Those of few sequences at a time, however many there are."""
         return 1
 
-    def tables(self, examples: Examples) -> Iterator[Table]:
+    def tables(self, examples: Examples) -> Iterator[FeatureTable]:
         """Square roots of sums and counts per position: beyond a sequence's ends stands its mean."""
         values = filled(examples, self.mean, self.spread)
         steps = np.diff(values, axis=0, prepend=values[:1])
         steps[examples.offsets[:-1]] = 0
-        for units in pieces(examples, len(examples), AT_ONCE):
+        for units in pieces(examples, len(examples), HYDRA_POSITIONS):
             yield units, 0, self._rows((values, steps), examples.offsets, units)
 
     def _rows(self, sides: tuple[np.ndarray, np.ndarray], offsets: np.ndarray, units: np.ndarray) -> np.ndarray:
         """Features of neighbouring sequences `units`."""
         lengths = np.diff(offsets)[units]
-        longest, reach = int(lengths.max()), (TAPS // 2) * int(self.dilations.max(initial=1))
+        longest, reach = int(lengths.max()), (HYDRA_TAPS // 2) * int(self.dilations.max(initial=1))
         there = np.arange(longest) < lengths[:, None]
-        out = np.empty((len(units), len(self.dilations), SIDES, GROUPS, KERNELS, 2), np.float32)
+        out = np.empty((len(units), len(self.dilations), SIDES, KERNEL_GROUPS, GROUP_KERNELS, 2), np.float32)
         for side, values in enumerate(sides):
             wide = np.zeros((values.shape[1], len(units), longest + 2 * reach), np.float32)
             wide[:, :, reach : reach + longest][:, there] = values[offsets[units[0]] : offsets[units[-1] + 1]].T
             for at, dilation in enumerate(self.dilations.tolist()):
-                starts = [reach + (tap - TAPS // 2) * dilation for tap in range(TAPS)]
+                starts = [reach + (tap - HYDRA_TAPS // 2) * dilation for tap in range(HYDRA_TAPS)]
                 taps = np.stack([wide[:, :, start : start + longest] for start in starts], axis=1)
                 out[:, at, side] = self._competed(taps, at, side, there)
         return np.asarray(np.sqrt(out.reshape(len(units), -1) / lengths[:, None], dtype=np.float32))
@@ -108,18 +108,18 @@ class Hydra(Tabled):
         Of kernels with equal outputs each counts: on a straight stretch all do.
         """
         n, length = there.shape
-        several = min(max(1, IN_CACHE // (KERNELS * n * length)), GROUPS)
+        several = min(max(1, OUTPUTS_IN_CACHE // (GROUP_KERNELS * n * length)), KERNEL_GROUPS)
         nothing = np.zeros((n, length), np.float32)
         beyond = None if there.all() else np.where(there, np.float32(0), np.float32(-np.inf))
-        room = np.empty((2, several, KERNELS, n, length), np.float32)
+        room = np.empty((2, several, GROUP_KERNELS, n, length), np.float32)
         rooms = room[0], room[1], np.empty(room.shape[1:], bool), np.empty((several, n, length), np.float32)
-        out = np.empty((2, GROUPS, KERNELS, n), np.float32)
-        for first in range(0, GROUPS, several):
+        out = np.empty((2, KERNEL_GROUPS, GROUP_KERNELS, n), np.float32)
+        for first in range(0, KERNEL_GROUPS, several):
             chosen, weights = (x[at, side, first : first + several] for x in (self.channels, self.weights))
             summed = taps if len(taps) == 1 else np.stack([taps[own].sum(axis=0) for own in chosen])
             outputs, counted, equal, best = (x[: len(chosen)] for x in rooms)
-            flat = summed.reshape(len(summed), TAPS, -1)
-            np.matmul(weights, flat, out=outputs.reshape(len(chosen), KERNELS, -1))
+            flat = summed.reshape(len(summed), HYDRA_TAPS, -1)
+            np.matmul(weights, flat, out=outputs.reshape(len(chosen), GROUP_KERNELS, -1))
             np.max(outputs, axis=1, out=best)
             np.equal(outputs, best[:, None], out=equal)
             np.copyto(counted, equal)
@@ -141,21 +141,21 @@ class Hydra(Tabled):
 
 
 def channels_of(width: int) -> int:
-    """Channels that a group sums: half of them, at least one and at most `CHANNELS`."""
-    return min(max(width // 2, 1), CHANNELS)
+    """Channels that a group sums: half of them, at least one and at most `GROUP_CHANNELS`."""
+    return min(max(width // 2, 1), GROUP_CHANNELS)
 
 
 def hydra_size(lengths: np.ndarray) -> int:
     """Features of sequences of these lengths (n,): the longest kernel fits into all but the shortest quarter."""
     length = int(np.sort(lengths)[len(lengths) // 4])
-    return (max(int(np.log2(max((length - 1) / (TAPS - 1), 1))), 0) + 1) * EACH
+    return (max(int(np.log2(max((length - 1) / (HYDRA_TAPS - 1), 1))), 0) + 1) * EACH
 
 
 def fit_hydra(examples: Examples, seed: int) -> Hydra:
     """Kernels drawn by the seed at dilations that fit the length of most sequences; labels are not looked at."""
     mean, spread = moments(examples)
     dilations = hydra_size(examples.lengths) // EACH
-    shape = (dilations, SIDES, GROUPS, KERNELS, TAPS)
+    shape = (dilations, SIDES, KERNEL_GROUPS, GROUP_KERNELS, HYDRA_TAPS)
     weights = normal(seed, "hydra/weights", np.arange(int(np.prod(shape))).reshape(shape))
     weights -= weights.mean(axis=-1, keepdims=True)
     weights /= np.abs(weights).sum(axis=-1, keepdims=True)

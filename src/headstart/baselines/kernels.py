@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.contract import Facts, Shapes
-from headstart.baselines.convolve import PLACES, REACH, Block, Counter, convolutions
-from headstart.baselines.features import Features, Table, Tabled, Together, filled, moments
+from headstart.baselines.contract import FittedFacts, Shapes
+from headstart.baselines.convolve import REACH, WEIGHT_PLACES, Counter, KernelBlock, convolutions
+from headstart.baselines.features import Features, FeatureTable, Tabled, Together, filled, moments
 from headstart.baselines.hydra import Hydra, fit_hydra, hydra_size
 from headstart.baselines.linear import PenalisedSpec, ridge_bytes
 from headstart.baselines.ngrams import Ngrams, best_ngrams
@@ -26,20 +26,20 @@ from headstart.seeds import below, permutation, uniform
 from headstart.sequence import Examples, Signature
 from headstart.spec import neutral
 
-KERNELS = len(PLACES)
+KERNELS = len(WEIGHT_PLACES)
 FEATURES = 9_996
 """119 of each kernel: the published size."""
-MANY = 8_000
+MANY_UNITS = 8_000
 """Labelled units above which there are fewer kernel features: the ridge regression's time grows with their cube."""
 FEW_FEATURES = 2_520
 """30 of each kernel."""
 DILATIONS = 32
 """Dilations at most."""
-SHORT = 0.25
+SHORT_SHARE = 0.25
 """The longest kernel fits into all training sequences but this share of the shortest."""
-CHANNELS = 9
+KERNEL_CHANNELS = 9
 """Channels that one kernel sums, at most."""
-AT_ONCE, TABLE = 1 << 17, 1 << 17
+BLOCK_POSITIONS, BLOCK_SHARES = 1 << 17, 1 << 17
 """Positions of a block of sequences, and shares that are handed on at once: these arrays stay in a core's cache."""
 MOST_BLOCK_NUMBERS = 1 << 22
 """Numbers of a block of sequences of many channels."""
@@ -47,7 +47,7 @@ _GOLDEN = (5**0.5 + 1) / 2
 
 
 @dataclass(frozen=True)
-class Kernels(Tabled):
+class KernelModel(Tabled):
     """What is fitted. Letters: F channels, D dilations, P features.
 
     dilations, each (D,) int64; each (84 of them) has `each[i]` biases at dilation i. biases (P,) float32, by
@@ -73,9 +73,9 @@ class Kernels(Tabled):
         return {"dilations": len(self.dilations), "channels": 0 if self.channels is None else self.channels.shape[2]}
 
     @staticmethod
-    def shapes(facts: Facts) -> Shapes:
+    def shapes(facts: FittedFacts) -> Shapes:
         dilations, channels = (facts.sizes.get(name, 0) for name in ("dilations", "channels"))
-        facts.check(channels == (min(facts.width, CHANNELS) if facts.width > 1 else 0), "channels")
+        facts.check(channels == (min(facts.width, KERNEL_CHANNELS) if facts.width > 1 else 0), "channels")
         own: Shapes = {
             "dilations": ("int64", (dilations,)),
             "each": ("int64", (dilations,)),
@@ -86,7 +86,7 @@ class Kernels(Tabled):
         return {**own, "channels": ("int64", (dilations, KERNELS, channels))} if channels else own
 
     @classmethod
-    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Kernels:
+    def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> KernelModel:
         each, channels = arrays["each"], arrays.get("channels")
         facts.check(bool((arrays["spread"] > 0).all()), "spread")
         facts.check(bool(((arrays["dilations"] >= 1) & (arrays["dilations"] < 1 << 31)).all()), "dilations")
@@ -101,7 +101,7 @@ class Kernels(Tabled):
         """Those of one kernel."""
         return int(self.each.max(initial=1))
 
-    def tables(self, examples: Examples) -> Iterator[Table]:
+    def tables(self, examples: Examples) -> Iterator[FeatureTable]:
         """Shares, in [0, 1]. A sequence's row does not depend on the sequences beside it."""
         for rows, block in _blocks(filled(examples, self.mean, self.spread), examples.offsets):
             count, first = Counter(block.values.shape[1] * len(rows)), 0
@@ -118,10 +118,10 @@ class KernelsAndMore(Together):
     """Random kernels, and competing kernels or quantiles beside them."""
 
     names: ClassVar[Mapping[str, str]] = {"hydra": "competing kernels", "quant": "quantiles of intervals"}
-    kinds: ClassVar[Mapping[str, type[Features]]] = {"kernels": Kernels, "hydra": Hydra, "quant": Quant}
+    kinds: ClassVar[Mapping[str, type[Features]]] = {"kernels": KernelModel, "hydra": Hydra, "quant": Quant}
 
     @classmethod
-    def shapes(cls, facts: Facts) -> Shapes:
+    def shapes(cls, facts: FittedFacts) -> Shapes:
         here = [kind for kind in cls.kinds if f"{kind}.size" in facts.sizes]
         parts = {kind: cls.facts_of(facts, kind) for kind in here}
         facts.check(facts.size == sum(part.size for part in parts.values()), "size")
@@ -129,7 +129,7 @@ class KernelsAndMore(Together):
         return {f"{kind}.{name}": shape for kind, shapes in own.items() for name, shape in shapes.items()}
 
     @classmethod
-    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> KernelsAndMore:
+    def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> KernelsAndMore:
         parts = []
         for kind, features in cls.kinds.items():
             own = {name.partition(".")[2]: x for name, x in arrays.items() if name.partition(".")[0] == kind}
@@ -155,15 +155,19 @@ class KernelsSpec(PenalisedSpec):
     cost: on validation rows n-grams were better on three sets of promoters and on splice junctions (0.95 to 0.78, by
     places), kernels on proteins (0.58 to 0.54)."""
     seeded: ClassVar[bool] = True
-    reads: ClassVar[Mapping[str, type[Features]]] = {"kernels": Kernels, "ngrams": Ngrams, "together": KernelsAndMore}
+    reads: ClassVar[Mapping[str, type[Features]]] = {
+        "kernels": KernelModel,
+        "ngrams": Ngrams,
+        "together": KernelsAndMore,
+    }
     squared: ClassVar[bool] = True
 
-    def choices(self, facts: Facts) -> dict[str, Any]:
+    def choices(self, facts: FittedFacts) -> dict[str, Any]:
         """And how many features were wanted of so many labels."""
         return super().choices(facts) | ({"features": self._wanted(facts.labels)} if facts.input == "floats" else {})
 
     def _wanted(self, labels: int) -> int:
-        return self.features or (FEATURES if labels <= MANY else FEW_FEATURES)
+        return self.features or (FEATURES if labels <= MANY_UNITS else FEW_FEATURES)
 
     def memory(self, labels: int, signature: Signature, lengths: np.ndarray) -> float:
         """That of the ridge regression."""
@@ -172,7 +176,7 @@ class KernelsSpec(PenalisedSpec):
         sizes = {"hydra": hydra_size(lengths), "quant": quant_size(lengths, signature.width)}
         return ridge_bytes(labels, self._wanted(labels) + sum(sizes[kind] for kind in set(self.also)))
 
-    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+    def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """The seed draws biases and channels."""
         if signature.input == "tokens":
             yield from best_ngrams(train, signature, self.sizes)
@@ -195,7 +199,7 @@ class KernelsSpec(PenalisedSpec):
         return f"a ridge regression on random convolution kernels{more} (n-grams of tokens)"
 
 
-def fit_kernels(examples: Examples, seed: int, features: int = FEATURES) -> Kernels:
+def fit_kernels(examples: Examples, seed: int, features: int = FEATURES) -> KernelModel:
     """Dilations from the lengths, biases from outputs of examples drawn by the seed; labels are not looked at.
 
     features: how many are wanted; there are as many as a whole number per kernel gives.
@@ -207,11 +211,11 @@ def fit_kernels(examples: Examples, seed: int, features: int = FEATURES) -> Kern
         )
     mean, spread = moments(examples)
     # A dilation is of use where most sequences hold its kernel whole; what is shorter is padded.
-    length = int(np.sort(examples.lengths)[int(SHORT * len(examples))])
+    length = int(np.sort(examples.lengths)[int(SHORT_SHARE * len(examples))])
     dilations, each = spread_dilations(length, features // KERNELS)
     channels = draw_channels(len(dilations), len(mean), seed) if len(mean) > 1 else None
-    bare = Kernels(dilations, each, np.zeros(0, dtype=np.float32), channels, mean, spread)
-    return Kernels(dilations, each, _draw_biases(bare, examples, seed), channels, mean, spread)
+    bare = KernelModel(dilations, each, np.zeros(0, dtype=np.float32), channels, mean, spread)
+    return KernelModel(dilations, each, _draw_biases(bare, examples, seed), channels, mean, spread)
 
 
 def spread_dilations(length: int, per_kernel: int) -> tuple[np.ndarray, np.ndarray]:
@@ -229,7 +233,7 @@ def spread_dilations(length: int, per_kernel: int) -> tuple[np.ndarray, np.ndarr
 
 def draw_channels(dilations: int, channels: int, seed: int) -> np.ndarray:
     """(D, 84, C) the channels of each kernel, -1 where there are no more: few more often than many."""
-    most = min(channels, CHANNELS)
+    most = min(channels, KERNEL_CHANNELS)
     out = np.full((dilations, KERNELS, most), -1, dtype=np.int64)
     for at in range(dilations):
         for kernel in range(KERNELS):
@@ -244,7 +248,7 @@ def padded_kernels(at: int) -> np.ndarray:
     return np.asarray((np.arange(KERNELS) + at) % 2 == 0)
 
 
-def _draw_biases(kernels: Kernels, examples: Examples, seed: int) -> np.ndarray:
+def _draw_biases(kernels: KernelModel, examples: Examples, seed: int) -> np.ndarray:
     """(P,) quantiles, at multiples of the golden ratio, of each kernel's outputs on an example of its own."""
     drawn = below(seed, "classic/bias", len(examples), np.arange(len(kernels.dilations))[:, None], np.arange(KERNELS))
     few = examples.take(np.unique(drawn))
@@ -257,7 +261,7 @@ def _draw_biases(kernels: Kernels, examples: Examples, seed: int) -> np.ndarray:
         for row in np.unique(example[at]):
             sequence = values[few.offsets[row] : few.offsets[row + 1]]
             which = np.flatnonzero(example[at] == row).tolist()
-            block = Block(sequence.T[:, :, None], np.array([len(sequence)]))
+            block = KernelBlock(sequence.T[:, :, None], np.array([len(sequence)]))
             for kernel, outputs in zip(which, _outputs(kernels, block, at, which), strict=True):
                 chosen[kernel] = np.quantile(outputs, asked[kernel])
         out.append(chosen.reshape(-1))
@@ -265,25 +269,25 @@ def _draw_biases(kernels: Kernels, examples: Examples, seed: int) -> np.ndarray:
     return np.concatenate(out).astype(np.float32)
 
 
-def _outputs(kernels: Kernels, block: Block, at: int, which: Sequence[int]) -> Iterator[np.ndarray]:
+def _outputs(kernels: KernelModel, block: KernelBlock, at: int, which: Sequence[int]) -> Iterator[np.ndarray]:
     """Outputs at one dilation. A block whose sequences are shorter than the kernel is padded for all kernels."""
     dilation = int(kernels.dilations[at])
     padded = padded_kernels(at) if _held(block, dilation) else np.ones(KERNELS, dtype=bool)
     return convolutions(block, dilation, which, padded, None if kernels.channels is None else kernels.channels[at])
 
 
-def _held(block: Block, dilation: int) -> bool:
+def _held(block: KernelBlock, dilation: int) -> bool:
     return bool(block.lengths.min() > REACH * dilation)
 
 
-def _shares(kernels: Kernels, block: Block, at: int, count: Counter) -> Iterator[tuple[int, np.ndarray]]:
+def _shares(kernels: KernelModel, block: KernelBlock, at: int, count: Counter) -> Iterator[tuple[int, np.ndarray]]:
     """(first feature, (features, n) float32) of some kernels at a time, of one dilation; one array for all."""
     dilation, each, n = int(kernels.dilations[at]), int(kernels.each[at]), len(block.lengths)
     first = KERNELS * int(kernels.each[:at].sum())
     biases = kernels.biases[first : first + KERNELS * each].reshape(KERNELS, each)
     padded = padded_kernels(at) | (not _held(block, dilation))
     lengths = np.where(padded[:, None], block.lengths, block.lengths - REACH * dilation).astype(np.float32)
-    some = min(max(1, TABLE // max(1, each * n)), KERNELS)
+    some = min(max(1, BLOCK_SHARES // max(1, each * n)), KERNELS)
     out = np.empty((some, each, n), dtype=np.float32)
     for kernel, outputs in enumerate(_outputs(kernels, block, at, range(KERNELS))):
         last = kernel % some + 1
@@ -294,11 +298,11 @@ def _shares(kernels: Kernels, block: Block, at: int, count: Counter) -> Iterator
             yield begin * each, shares.reshape(last * each, n)
 
 
-def _blocks(values: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[np.ndarray, Block]]:
+def _blocks(values: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[np.ndarray, KernelBlock]]:
     """(rows, those sequences side by side), from the shortest to the longest; `values` (S, F)."""
     lengths, channels = np.diff(offsets), values.shape[1]
     order = np.argsort(lengths, kind="stable")
-    most = max(1, min(AT_ONCE, MOST_BLOCK_NUMBERS // channels))
+    most = max(1, min(BLOCK_POSITIONS, MOST_BLOCK_NUMBERS // channels))
     first = 0
     while first < len(order):
         last = first + 1
@@ -309,5 +313,5 @@ def _blocks(values: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[np.ndarra
         there = np.arange(held[-1]) < held[:, None]
         wide = np.zeros((len(rows), int(held[-1]), channels), dtype=np.float32)
         wide[there] = np.concatenate([values[offsets[row] : offsets[row + 1]] for row in rows.tolist()])
-        yield rows, Block(np.ascontiguousarray(wide.transpose(2, 1, 0)), held)
+        yield rows, KernelBlock(np.ascontiguousarray(wide.transpose(2, 1, 0)), held)
         first = last

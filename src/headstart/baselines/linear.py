@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.contract import Facts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
-from headstart.baselines.features import NAMES, Features, Plain, Table, feature_rows
+from headstart.baselines.contract import FittedFacts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
+from headstart.baselines.features import FEATURE_NAMES, Features, FeatureTable, Plain, feature_rows
 from headstart.baselines.measures import fit_temperature, log_loss, softmax
 from headstart.limits import check_memory
 from headstart.sequence import IGNORE, Examples, Signature
@@ -23,7 +23,7 @@ from headstart.spec import neutral
 MOST_EXAMPLES = 5_000
 """Labelled train examples that models of the inputs themselves are fitted on at most; the title says where it was
 fewer than all."""
-IN_CACHE = 1 << 19
+NUMBERS_IN_CACHE = 1 << 19
 """Numbers that fit into a core's cache."""
 ALPHAS = tuple(np.logspace(3, -3, 10).tolist())
 """Strengths of a ridge regression that are tried: those of Dempster et al. 2021, the strongest first."""
@@ -31,11 +31,11 @@ STRENGTHS = tuple(10.0**k for k in range(-4, 3))
 """C of a logistic regression on standardised features."""
 SPARSE_STRENGTHS = tuple(10.0**k for k in range(-1, 5))
 """C, and 1 / alpha, on sparse rows of length 1."""
-PATIENCE = 2
+PENALTY_PATIENCE = 2
 """Weaker penalties that did no better on val, after which still weaker ones, the slowest to fit, are not tried."""
 FIFTH = 5
 """One of so many labelled train units is held out where nothing else chooses."""
-STEPS = 300
+MOST_STEPS = 300
 """Steps of a logistic regression at most."""
 
 
@@ -52,13 +52,13 @@ class Readout:
         """(n, K or T) float64."""
         return self.sums([(slice(None), 0, features)], features.shape[0])
 
-    def sums(self, tables: Iterable[Table], n: int) -> np.ndarray:
+    def sums(self, tables: Iterable[FeatureTable], n: int) -> np.ndarray:
         """The same of features in parts."""
         out = np.zeros((n, len(self.intercept)))
         for rows, first, table in tables:
             weights = self.weights[first : first + table.shape[1]].astype(np.float64)
             # Of a dense table a few rows at a time: what is made of them as float64 stays in a core's cache.
-            few = max(1, IN_CACHE // max(1, len(weights)))
+            few = max(1, NUMBERS_IN_CACHE // max(1, len(weights)))
             dense, starts = isinstance(table, np.ndarray), range(0, table.shape[0] or 1, few)
             parts = [table[begin : begin + few] @ weights for begin in starts] if dense else [table @ weights]
             out[rows] += np.concatenate(parts)
@@ -77,7 +77,7 @@ class Split:
 class Linear:
     """Features and the readout of them."""
 
-    facts: Facts
+    facts: FittedFacts
     features: Features
     readout: Readout
 
@@ -126,7 +126,7 @@ class PenalisedSpec(FittedSpec):
     squared: ClassVar[bool] = False
     most: ClassVar[int | None] = None
 
-    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+    def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """Features to choose from by the loss on val, the simplest first."""
         raise NotImplementedError
 
@@ -153,7 +153,13 @@ class PenalisedSpec(FittedSpec):
         return replace(model, facts=model.facts.model_copy(update={"temperature": chosen.facts.temperature}))
 
     def _best(
-        self, facts: Facts, train: Examples, val: Examples, signature: Signature, seed: int, weights: np.ndarray | None
+        self,
+        facts: FittedFacts,
+        train: Examples,
+        val: Examples,
+        signature: Signature,
+        seed: int,
+        weights: np.ndarray | None,
     ) -> Linear:
         """The candidate with the least loss on val; of equals the first."""
         models = [
@@ -163,13 +169,13 @@ class PenalisedSpec(FittedSpec):
         losses = [_loss(model, val, weights) for model in models] if len(models) > 1 else [0.0]
         return models[losses.index(min(losses))]
 
-    def choices(self, facts: Facts) -> dict[str, Any]:
+    def choices(self, facts: FittedFacts) -> dict[str, Any]:
         out: dict[str, Any] = {"sizes": facts.sizes} | ({"temperature": facts.temperature} if facts.classes else {})
         strength = facts.strength[0] if len(facts.strength) == 1 else 0.0  # of several targets each has its own
         ridge = not facts.classes or (self.squared and facts.input == "floats")
         return out | ({"alpha": strength if ridge else 1 / strength} if strength > 0 else {})
 
-    def _held_out(self, facts: Facts, train: Examples) -> tuple[Examples, Examples] | None:
+    def _held_out(self, facts: FittedFacts, train: Examples) -> tuple[Examples, Examples] | None:
         """Train without a fifth of its labelled units, each class in proportion, and that fifth; None for too few, or
         where leaving single examples out chooses."""
         labelled, target = train.labelled_units(), targets(train, facts)
@@ -181,14 +187,14 @@ class PenalisedSpec(FittedSpec):
         return train.take(np.setdiff1d(np.arange(train.units), held_out)), train.take(held_out)
 
     @classmethod
-    def shapes(cls, facts: Facts) -> Shapes:
+    def shapes(cls, facts: FittedFacts) -> Shapes:
         """Of the arrays of the features, `weights` and `intercept`."""
         facts.check(facts.features in cls.reads, "features")
         own = {"weights": ("float32", (facts.columns, facts.outputs)), "intercept": ("float64", (facts.outputs,))}
         return {**cls.reads[facts.features].shapes(facts), **own}
 
     @classmethod
-    def restore(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Linear:
+    def restore(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Linear:
         features = cls.reads[facts.features].from_arrays(facts, arrays)
         return Linear(
             facts, features, Readout(arrays["weights"], arrays["intercept"], facts.temperature, facts.strength)
@@ -201,21 +207,22 @@ class LinearSpec(PenalisedSpec):
 
     version: ClassVar[int] = 2
     kind: Literal["linear"] = "linear"
-    reads: ClassVar[Mapping[str, type[Features]]] = dict.fromkeys(NAMES, Plain)
+    reads: ClassVar[Mapping[str, type[Features]]] = dict.fromkeys(FEATURE_NAMES, Plain)
     most: ClassVar[int | None] = MOST_EXAMPLES
 
-    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+    def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         yield Plain.of(signature)
 
-    def title(self, facts: Facts) -> str:
+    def title(self, facts: FittedFacts) -> str:
         """With what it looks at."""
-        return f"{'logistic' if facts.classes else 'ridge'} regression on {NAMES[facts.features]}{facts.share_used}"
+        sort = "logistic" if facts.classes else "ridge"
+        return f"{sort} regression on {FEATURE_NAMES[facts.features]}{facts.share_used}"
 
     def describe(self) -> str:
         return "a logistic regression (ridge for numbers) on the inputs themselves"
 
 
-def thinned(facts: Facts, train: Examples, most: int | None) -> tuple[Facts, Examples]:
+def thinned(facts: FittedFacts, train: Examples, most: int | None) -> tuple[FittedFacts, Examples]:
     """At most so many labelled units, spread evenly, and the facts that say so."""
     if most is None:
         return facts, train
@@ -224,7 +231,7 @@ def thinned(facts: Facts, train: Examples, most: int | None) -> tuple[Facts, Exa
     return facts.model_copy(update={"used": len(units)}), train.take(units)
 
 
-def split_of(features: Features, examples: Examples, facts: Facts) -> Split:
+def split_of(features: Features, examples: Examples, facts: FittedFacts) -> Split:
     """Features and targets of the units that have a target."""
     target = targets(examples, facts)
     there = target != IGNORE if facts.classes else ~np.isnan(target).all(axis=1)
@@ -232,7 +239,7 @@ def split_of(features: Features, examples: Examples, facts: Facts) -> Split:
 
 
 def fit_linear(
-    facts: Facts,
+    facts: FittedFacts,
     features: Features,
     train: Examples,
     val: Examples,
@@ -379,7 +386,7 @@ def _best_on_val(train: Split, val: Split, classes: int, weights: np.ndarray | N
             best, least, worse = readout, loss, 0
         else:
             worse += 1
-        if worse == PATIENCE:
+        if worse == PENALTY_PATIENCE:
             break
     assert best is not None
     return best
@@ -396,7 +403,7 @@ def logistic_path(
     dense = isinstance(train.features, np.ndarray)
     scaler = StandardScaler(with_mean=dense, with_std=dense).fit(train.features)
     features, present = scaler.transform(train.features), np.unique(train.target)
-    model = LogisticRegression(max_iter=STEPS, warm_start=True)
+    model = LogisticRegression(max_iter=MOST_STEPS, warm_start=True)
     for strength in grid:
         model.set_params(C=strength)
         with warnings.catch_warnings():

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, Shapes, pieces
-from headstart.baselines.features import Entries, Features, Table
+from headstart.baselines.contract import FittedFacts, Shapes, pieces
+from headstart.baselines.features import Entries, Features, FeatureTable
 from headstart.baselines.linear import PenalisedSpec
 from headstart.errors import BadInput
 from headstart.seeds import bits
@@ -21,17 +21,17 @@ from headstart.sequence import Examples, Signature
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-BUCKETS = 1 << 18
+HASH_BUCKETS = 1 << 18
 """Runs are hashed into so many; of two that share one, the model sees the sum."""
 MOST_BUCKETS = 100_000
 """Buckets that are kept, those of the most training sequences first."""
-LONGEST = 16
+LONGEST_RUN = 16
 """Tokens of a run at most."""
-AT_ONCE = 1 << 20
+TOKENS_AT_ONCE = 1 << 20
 """Tokens that are hashed at once, which bounds memory."""
-SMALL = 32
+SMALL_VOCABULARY = 32
 """Tokens of a small vocabulary (DNA, proteins): longer runs are tried, and tokens at their places."""
-WIDEST = 8_192
+PLACED_TOKENS = 8_192
 """Tokens times positions at most, for tokens at their places."""
 
 
@@ -61,16 +61,16 @@ class Ngrams(Features):
         return {"longest": self.longest, "placed": self.placed}
 
     @staticmethod
-    def shapes(facts: Facts) -> Shapes:
+    def shapes(facts: FittedFacts) -> Shapes:
         longest, placed = (facts.sizes.get(name, 0) for name in ("longest", "placed"))
         runs = facts.size - placed * facts.width
-        facts.check(0 <= runs <= BUCKETS and 1 <= longest <= LONGEST, "size")
+        facts.check(0 <= runs <= HASH_BUCKETS and 1 <= longest <= LONGEST_RUN, "size")
         return {"columns": ("int64", (runs,)), "rarity": ("float32", (runs,))}
 
     @classmethod
-    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Ngrams:
+    def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Ngrams:
         columns, placed = arrays["columns"], facts.sizes["placed"]
-        facts.check(bool(((columns >= 0) & (columns < BUCKETS)).all() and (np.diff(columns) > 0).all()), "columns")
+        facts.check(bool(((columns >= 0) & (columns < HASH_BUCKETS)).all() and (np.diff(columns) > 0).all()), "columns")
         return cls(facts.sizes["longest"], columns, arrays["rarity"], placed, facts.width if placed else 0)
 
     def transform(self, examples: Examples) -> csr_matrix:
@@ -80,12 +80,12 @@ class Ngrams(Features):
         (_, _, entries), *_ = self.tables(examples)
         return csr_matrix((entries.value, (entries.row, entries.column)), entries.shape)
 
-    def tables(self, examples: Examples) -> Iterator[Table]:
+    def tables(self, examples: Examples) -> Iterator[FeatureTable]:
         """log(1 + count) x rarity, together of length 1 per row, then the tokens at their places, too, at once.
 
         A row is 0 where nothing is known.
         """
-        column = np.full(BUCKETS, -1, dtype=np.int64)
+        column = np.full(HASH_BUCKETS, -1, dtype=np.int64)
         column[self.columns] = np.arange(len(self.columns))
         rows, columns, counts = _counted(examples, self.longest, column, len(self.columns))
         values = np.log1p(counts) * self.rarity[columns]
@@ -104,7 +104,7 @@ def fit_ngrams(examples: Examples, longest: int, placed: int = 0, width: int = 0
 
     A run that only one of many sequences has says nothing of others: it is left out where there are 20 or more.
     """
-    having = np.bincount(_counted(examples, longest, np.arange(BUCKETS), BUCKETS)[1], minlength=BUCKETS)
+    having = np.bincount(_counted(examples, longest, np.arange(HASH_BUCKETS), HASH_BUCKETS)[1], minlength=HASH_BUCKETS)
     least = 2 if len(examples) >= 20 else 1
     buckets = np.flatnonzero(having >= least)
     buckets = np.sort(buckets[np.argsort(-having[buckets], kind="stable")][:MOST_BUCKETS])
@@ -117,8 +117,8 @@ def best_ngrams(train: Examples, signature: Signature, sizes: Mapping[str, int] 
     if sizes is not None:
         yield fit_ngrams(train, sizes["longest"], sizes["placed"], signature.width)
         return
-    lengths, small = train.lengths, signature.width <= SMALL
-    aligned = bool((lengths == lengths[0]).all()) and int(lengths[0]) * signature.width <= WIDEST
+    lengths, small = train.lengths, signature.width <= SMALL_VOCABULARY
+    aligned = bool((lengths == lengths[0]).all()) and int(lengths[0]) * signature.width <= PLACED_TOKENS
     for longest in (3, 6) if small else (4,):
         yield fit_ngrams(train, longest)
         if aligned and small:
@@ -137,18 +137,18 @@ def _at_places(examples: Examples, placed: int, width: int) -> tuple[np.ndarray,
 def _counted(
     examples: Examples, longest: int, column: np.ndarray, width: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row, column and float32 count of each run, none across two sequences; `column` (BUCKETS,) is each bucket's, or
-    -1. Rows ascend, and so do the columns of one."""
+    """Row, column and float32 count of each run, none across two sequences; `column` (HASH_BUCKETS,) is each bucket's,
+    or -1. Rows ascend, and so do the columns of one."""
     keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     alone = replace(examples, paired=False)
-    for units in pieces(alone, len(alone), AT_ONCE):
+    for units in pieces(alone, len(alone), TOKENS_AT_ONCE):
         part = alone.take(units)
         tokens, row = part.values.astype(np.int64), np.repeat(units, part.lengths)
         places = []
         for length in range(1, longest + 1):
             runs = max(len(tokens) - length + 1, 0)
             hashed = bits(length, "classic/ngram", *(tokens[i : i + runs] for i in range(length)))
-            known = column[hashed % BUCKETS]
+            known = column[hashed % HASH_BUCKETS]
             there = (row[:runs] == row[length - 1 :]) & (known >= 0)
             places.append(row[:runs][there] * width + known[there])
         key, count = np.unique(np.concatenate(places), return_counts=True)
@@ -169,7 +169,7 @@ class NgramsSpec(PenalisedSpec):
     kind: Literal["ngrams"] = "ngrams"
     reads: ClassVar[Mapping[str, type[Features]]] = {"ngrams": Ngrams}
 
-    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+    def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """Raises: BadInput for floats."""
         if signature.input != "tokens":
             raise BadInput(

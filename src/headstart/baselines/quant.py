@@ -13,13 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, Shapes
+from headstart.baselines.contract import FittedFacts, Shapes
 from headstart.baselines.features import Features, filled, moments
 from headstart.sequence import Examples
 
-DEPTH = 6
+HALVINGS = 6
 """Times that a sequence is halved, at most, as published."""
-QUARTER = 4
+QUANTILE_POSITIONS = 4
 """Positions of an interval for each quantile, as published."""
 MOST_QUANTILES = 8_192
 """Features at most: of longer or wider sequences fewer quantiles are kept."""
@@ -48,15 +48,15 @@ class Quant(Features):
         return {"length": self.length, "share": self.share}
 
     @staticmethod
-    def shapes(facts: Facts) -> Shapes:
+    def shapes(facts: FittedFacts) -> Shapes:
         length, share = facts.sizes.get("length", 0), facts.sizes.get("share", 0)
         facts.check(length >= 1, "length")
-        facts.check(share >= QUARTER, "share")
+        facts.check(share >= QUANTILE_POSITIONS, "share")
         facts.check(facts.size == size_of(length, share, facts.width), "size")
         return {"mean": ("float64", (facts.width,)), "spread": ("float64", (facts.width,))}
 
     @classmethod
-    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Quant:
+    def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Quant:
         facts.check(bool((arrays["spread"] > 0).all()), "spread")
         return cls(arrays["mean"], arrays["spread"], facts.sizes["length"], facts.sizes["share"])
 
@@ -111,7 +111,7 @@ def lengths_of(length: int) -> tuple[int, int, int, int]:
 def intervals(length: int, share: int) -> tuple[tuple[float, float, int], ...]:
     """(begin, end, number of quantiles) of each interval of so many positions; both ends as shares of the length."""
     out = []
-    for level in range(min(DEPTH, int(np.log2(max(length, 1))) + 1)):
+    for level in range(min(HALVINGS, int(np.log2(max(length, 1))) + 1)):
         count = 2**level
         wide = length / count
         firsts = [i / count for i in range(count)]
@@ -129,13 +129,13 @@ def size_of(length: int, share: int, width: int) -> int:
 
 def quant_size(lengths: np.ndarray, width: int) -> int:
     """Features of sequences of these lengths (n,)."""
-    return min(size_of(int(np.median(lengths)), QUARTER, width), MOST_QUANTILES)
+    return min(size_of(int(np.median(lengths)), QUANTILE_POSITIONS, width), MOST_QUANTILES)
 
 
 def fit_quant(examples: Examples) -> Quant:
     """The usual length and the moments of train; fewer quantiles where features would exceed `MOST_QUANTILES`."""
     mean, spread = moments(examples)
-    length, share = int(np.median(examples.lengths)), QUARTER
+    length, share = int(np.median(examples.lengths)), QUANTILE_POSITIONS
     while size_of(length, share, len(mean)) > MOST_QUANTILES and share < length:
         share *= 2
     return Quant(mean, spread, length, share)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, Shapes, pieces
+from headstart.baselines.contract import FittedFacts, Shapes, pieces
 from headstart.baselines.features import Features, filled, moments, observed, summaries
 from headstart.baselines.linear import PenalisedSpec
 from headstart.baselines.ngrams import Ngrams, fit_ngrams
@@ -18,7 +18,7 @@ QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 LAGS = (1, 2, 4, 8, 16, 32)
 PER_CHANNEL = 7 + len(QUANTILES) + 1 + len(LAGS) + 1 + 3 + 1
 """Those of `features.summaries`, quantiles, slope, autocorrelations, crossings, spectrum, share missing."""
-AT_ONCE = 1 << 20
+VALUES_AT_ONCE = 1 << 20
 """Values that are summarised at once, which bounds memory."""
 
 
@@ -36,19 +36,19 @@ class Summary(Features):
         return PER_CHANNEL * len(self.mean) + 1
 
     @staticmethod
-    def shapes(facts: Facts) -> Shapes:
+    def shapes(facts: FittedFacts) -> Shapes:
         facts.check(facts.size == PER_CHANNEL * facts.width + 1, "size")
         return {"mean": ("float64", (facts.width,)), "spread": ("float64", (facts.width,))}
 
     @classmethod
-    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Summary:
+    def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Summary:
         facts.check(bool((arrays["spread"] > 0).all()), "spread")
         return cls(arrays["mean"], arrays["spread"])
 
     def transform(self, examples: Examples) -> np.ndarray:
         """(n, P) float64. Gaps are crossed in straight lines first, and counted."""
         alone = replace(examples, paired=False)
-        parts = pieces(alone, len(alone), AT_ONCE // len(self.mean))
+        parts = pieces(alone, len(alone), VALUES_AT_ONCE // len(self.mean))
         rows = [self._rows(alone.take(units)) for units in parts]
         return np.concatenate(rows) if rows else np.zeros((0, self.size))
 
@@ -74,7 +74,7 @@ class SummarySpec(PenalisedSpec):
     kind: Literal["summary"] = "summary"
     reads: ClassVar[Mapping[str, type[Features]]] = {"summary": Summary, "ngrams": Ngrams}
 
-    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+    def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         yield fit_ngrams(train, 2) if signature.input == "tokens" else Summary(*moments(train))
 
     def describe(self) -> str:

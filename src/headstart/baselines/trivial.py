@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
+from headstart.baselines.contract import FittedFacts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
 from headstart.baselines.features import Plain, feature_rows
 from headstart.baselines.linear import MOST_EXAMPLES, thinned
 from headstart.sequence import IGNORE, Examples, Signature
@@ -21,7 +21,7 @@ NUMBERS = 1 << 23
 class Majority:
     """`shares` (outputs,) float64: of the K classes among the labels, for each of T targets, or T means."""
 
-    facts: Facts
+    facts: FittedFacts
     shares: np.ndarray
 
     def predict(self, examples: Examples) -> np.ndarray:
@@ -55,16 +55,16 @@ class MajoritySpec(FittedSpec):
         return Majority(facts, np.concatenate([_shares(column, facts.classes) for column in columns]))
 
     @classmethod
-    def shapes(cls, facts: Facts) -> Shapes:
+    def shapes(cls, facts: FittedFacts) -> Shapes:
         """Of `said`."""
         facts.check(facts.features == "none", "features")
         return {"said": ("float64", (facts.outputs,))}
 
     @classmethod
-    def restore(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Majority:
+    def restore(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Majority:
         return Majority(facts, arrays["said"])
 
-    def title(self, facts: Facts) -> str:
+    def title(self, facts: FittedFacts) -> str:
         return "majority class" if facts.classes else "mean of train"
 
     def describe(self) -> str:
@@ -84,7 +84,7 @@ def _shares(target: np.ndarray, classes: int) -> np.ndarray:
 class Nearest:
     """`rows` (n, P) float32 of the train examples, and their `answers` (n, outputs) float64."""
 
-    facts: Facts
+    facts: FittedFacts
     features: Plain
     rows: np.ndarray
     answers: np.ndarray
@@ -135,15 +135,15 @@ class NearestSpec(FittedSpec):
         return Nearest(facts, features, feature_rows(features, some).astype(np.float32), answers)
 
     @classmethod
-    def shapes(cls, facts: Facts) -> Shapes:
+    def shapes(cls, facts: FittedFacts) -> Shapes:
         """Of `rows` and `answers`."""
         return {"rows": ("float32", (facts.used, facts.columns)), "answers": ("float64", (facts.used, facts.outputs))}
 
     @classmethod
-    def restore(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Nearest:
+    def restore(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Nearest:
         return Nearest(facts, Plain.from_arrays(facts, {}), arrays["rows"], arrays["answers"])
 
-    def title(self, facts: Facts) -> str:
+    def title(self, facts: FittedFacts) -> str:
         """With what it looks at."""
         return f"1-nearest neighbour on {Plain.from_arrays(facts, {}).name}{facts.share_used}"
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from headstart.bench.machine import limit_memory, peak_memory, wait_for
-from headstart.bench.process import Failed, once
+from headstart.bench.process import ProcessFailed, once
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.mixer import MixerSpec
@@ -21,14 +21,14 @@ from headstart.plugins import load_class, load_plugins, own_kinds
 from headstart.runner.machine import keep_freed_memory
 from headstart.spec import read
 
-LEAST, MOST_REPEATS, ENOUGH = 3, 30, 1.0
+LEAST_REPEATS, MOST_REPEATS, ENOUGH_TIME = 3, 30, 1.0
 """A step is timed at least 3 times, and until 1 s or 30 times."""
-FIRST = 64
+FIRST_LENGTH = 64
 """Length of a first short step, after which memory is counted: what libraries allocate once is not a mixer's."""
 
 
 @dataclass(frozen=True)
-class Case:
+class BenchCase:
     """One cell: a mixer at a length. `own`: the plugin, or `module:Class`, of a mixer that is not in the table."""
 
     mixer: str
@@ -41,7 +41,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Cell:
+class BenchCell:
     """What was measured. seconds: median of `steps`; fastest: the least. memory: bytes beyond the process before.
 
     flops: closed form, of one forward over one sequence. failed: why there is no time, or None.
@@ -95,7 +95,7 @@ def check_width(mixers: Sequence[str], width: int) -> None:
         raise BadInput(f"--width: {width} is below 1; take 128, say")
     for mixer in mixers:
         try:
-            spec_of(mixer).build(width, FIRST, False)
+            spec_of(mixer).build(width, FIRST_LENGTH, False)
         except BadInput as error:
             raise BadInput(
                 f"--width: {width} does not suit mixer {mixer!r} ({error}); take another width, "
@@ -103,24 +103,24 @@ def check_width(mixers: Sequence[str], width: int) -> None:
             ) from None
 
 
-def survey(cases: Sequence[Case], limit: float) -> Iterator[Cell]:
+def survey(cases: Sequence[BenchCase], limit: float) -> Iterator[BenchCell]:
     """Measure case after case, each in its own process of at most `limit` seconds."""
     for case in cases:
         try:
-            yield Cell(**once("headstart.bench.mixers:measure", asdict(case), limit))
-        except Failed as error:
-            yield Cell(case.mixer, case.length, case.device, failed=str(error))
+            yield BenchCell(**once("headstart.bench.mixers:measure", asdict(case), limit))
+        except ProcessFailed as error:
+            yield BenchCell(case.mixer, case.length, case.device, failed=str(error))
 
 
 def measure(job: dict[str, Any]) -> Generator[dict[str, Any], str, None]:
     """In its own process: one cell."""
-    case = Case(**job)
+    case = BenchCase(**job)
     torch.set_num_threads(case.threads)
     keep_freed_memory()
     if case.own is not None:
         load_plugins([case.own])
     spec = spec_of(case.mixer)
-    _step_of(_layer(spec, case, min(FIRST, case.length)), case, min(FIRST, case.length))()
+    _step_of(_layer(spec, case, min(FIRST_LENGTH, case.length)), case, min(FIRST_LENGTH, case.length))()
     if case.device == "cpu":
         limit_memory()
     else:
@@ -130,7 +130,7 @@ def measure(job: dict[str, Any]) -> Generator[dict[str, Any], str, None]:
     seconds = timed(_step_of(layer, case, case.length), case.device)
     parameters = sum(p.numel() for p in layer.parameters())
     yield asdict(
-        Cell(
+        BenchCell(
             case.mixer,
             case.length,
             case.device,
@@ -144,12 +144,12 @@ def measure(job: dict[str, Any]) -> Generator[dict[str, Any], str, None]:
     )
 
 
-def _layer(spec: MixerSpec, case: Case, length: int) -> nn.Module:
+def _layer(spec: MixerSpec, case: BenchCase, length: int) -> nn.Module:
     torch.manual_seed(0)
     return spec.build(case.width, length, False).to(case.device)
 
 
-def _step_of(module: nn.Module, case: Case, length: int) -> Callable[[], None]:
+def _step_of(module: nn.Module, case: BenchCase, length: int) -> Callable[[], None]:
     """Forward + backward of one layer, gradients of its inputs and weights; cleared before each."""
     x = torch.randn(case.batch, length, case.width, device=case.device, requires_grad=True)
     weight = torch.randn_like(x)
@@ -167,7 +167,7 @@ def timed(step: Callable[[], None], device: str) -> list[float]:
     step()
     wait_for(device)
     times: list[float] = []
-    while len(times) < LEAST or (math.fsum(times) < ENOUGH and len(times) < MOST_REPEATS):
+    while len(times) < LEAST_REPEATS or (math.fsum(times) < ENOUGH_TIME and len(times) < MOST_REPEATS):
         start = time.perf_counter()
         step()
         wait_for(device)

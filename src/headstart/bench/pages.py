@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headstart.bench.mixers import Cell
-from headstart.report.figures.style import MARKS, plain, style
+from headstart.bench.mixers import BenchCell
+from headstart.report.figures.style import MARKERS, plain, style
 from headstart.words import NONE, count
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from headstart.report.figures.style import Look
 
-Table = tuple[list[str], list[list[str]]]
+PageTable = tuple[list[str], list[list[str]]]
 """Heads and rows."""
 
 
@@ -37,7 +37,7 @@ def megabytes(value: int | None) -> str:
     return f"{size:,.0f} MB" if size >= 10 else f"{size:.1f} MB"
 
 
-def mixer_table(cells: Sequence[Cell]) -> Table:
+def mixer_table(cells: Sequence[BenchCell]) -> PageTable:
     """One row per mixer and device: parameters, then time, memory and forward FLOPs at each length."""
     lengths = sorted({cell.length for cell in cells})
     heads = ["mixer", "parameters", *(f"L {length:,}" for length in lengths)]
@@ -57,13 +57,13 @@ def mixer_table(cells: Sequence[Cell]) -> Table:
     return heads, rows
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: BenchCell) -> str:
     if cell.failed is not None:
         return cell.failed
     return f"{seconds(cell.seconds)}, {megabytes(cell.memory)}, {count(cell.flops)}FLOP"
 
 
-def markdown(table: Table) -> str:
+def markdown(table: PageTable) -> str:
     """A table for a Markdown page; bars in foreign names are escaped."""
     heads, rows = table
     lines = [heads, ["---"] * len(heads), *rows]
@@ -76,7 +76,7 @@ MIXERS_TEXT = (
     "and the closed-form FLOPs of one forward over one sequence. Each cell is a process of its own; one that runs out "
     "of memory or time says so."
 )
-LABEL = 0.23
+LABEL_DISTANCE = 0.23
 """Least distance of two labels, in inches."""
 
 
@@ -93,12 +93,12 @@ def spread(places: Sequence[float], least: float) -> list[float]:
     return [first + number * least for number, first in enumerate(firsts)]
 
 
-def times(cells: Sequence[Cell], dark: bool = False) -> Figure | None:
+def times(cells: Sequence[BenchCell], dark: bool = False) -> Figure | None:
     """One panel per device, one line per mixer with its name at its end. None where nothing was timed."""
     devices = list(dict.fromkeys(cell.device for cell in cells if cell.seconds is not None))
     if not devices:
         return None
-    height = max(5.6, LABEL * len({cell.mixer for cell in cells}) + 0.9)
+    height = max(5.6, LABEL_DISTANCE * len({cell.mixer for cell in cells}) + 0.9)
     with style(dark) as look:
         from matplotlib.figure import Figure
 
@@ -107,11 +107,11 @@ def times(cells: Sequence[Cell], dark: bool = False) -> Figure | None:
             axes = figure.add_subplot(1, len(devices), number)
             axes.set_title(f"Forward + backward of one layer, {'CPU' if device == 'cpu' else 'GPU'}")
             timed = [cell for cell in cells if cell.device == device and cell.seconds is not None]
-            _panel(axes, timed, look, LABEL / (height - 0.9))
+            _panel(axes, timed, look, LABEL_DISTANCE / (height - 0.9))
     return figure
 
 
-def _panel(axes: Axes, cells: Sequence[Cell], look: Look, least: float) -> None:
+def _panel(axes: Axes, cells: Sequence[BenchCell], look: Look, least: float) -> None:
     names = list(dict.fromkeys(cell.mixer for cell in cells))
     lengths = sorted({cell.length for cell in cells})
     ends: list[tuple[float, str, float, str]] = []
@@ -121,7 +121,7 @@ def _panel(axes: Axes, cells: Sequence[Cell], look: Look, least: float) -> None:
         axes.plot(
             *zip(*line, strict=True),
             color=look.colour(index),
-            marker=MARKS[index % len(MARKS)],
+            marker=MARKERS[index % len(MARKERS)],
             markersize=4,
             linewidth=1.4,
             linestyle="--" if turn else "-",

@@ -24,7 +24,7 @@ _CODE = "import json; from headstart.bench.process import serve; serve(sys.argv[
 OUT_OF_MEMORY, OUT_OF_TIME = "out of memory", "over the time limit"
 
 
-class Failed(Exception):
+class ProcessFailed(Exception):
     """A measurement that did not end well: the text is what its cell says."""
 
 
@@ -54,10 +54,10 @@ class Measurement:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise Failed(self._ending())
+            raise ProcessFailed(self._ending())
         answer = json.loads(line)
         if "failed" in answer:
-            raise Failed(answer["failed"])
+            raise ProcessFailed(answer["failed"])
         if "wrong" in answer:
             raise BadInput(answer["wrong"])
         return answer["answer"]

@@ -31,9 +31,11 @@ SERIES: dict[str, Entry] = {
     "moment": _family("t5:MOMENT", "MOMENT, its encoder of series", "Goswami et al. 2024"),
 }
 """Models of series, of which frozen features are read (`baselines.embedding`); their configs tell them apart."""
-OWN = "headstart"
+HEADSTART = "headstart"
 """The name of what `headstart fit` and `save_pretrained` write, among the families."""
-READERS: dict[str, Entry] = FAMILIES | SERIES | {OWN: _family("own:OWN_FAMILY", "a network of headstart's own", "")}
+CHECKPOINT_READERS: dict[str, Entry] = (
+    FAMILIES | SERIES | {HEADSTART: _family("own:OWN_FAMILY", "a network of headstart's own", "")}
+)
 """All families that are read: those of others, and model folders of headstart."""
 
 

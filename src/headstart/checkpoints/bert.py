@@ -7,7 +7,7 @@ from typing import Any
 from headstart.checkpoints.family import FLAGS, TURNS, Config, Family, Line, added, line, scaled
 from headstart.errors import BadInput
 
-HEADS = r"(pooler|cls|classifier|qa_outputs|lm_head|mlm|decoder)\..*"
+BERT_HEADS = r"(pooler|cls|classifier|qa_outputs|lm_head|mlm|decoder)\..*"
 MASKED_SHARE = 0.15 * 0.8
 """Share of the tokens that ESM-2's training replaced by a vector of zeros; the others are scaled as if it still did."""
 
@@ -126,7 +126,7 @@ BERT = Family(
     dropped={
         r"embeddings\.word_embeddings\.weight": "token vectors",
         r"embeddings\.position_ids": "a constant",
-        HEADS: "a head",
+        BERT_HEADS: "a head",
     },
     prefixes=("bert.",),
     length=lambda config: config.number("max_position_embeddings", 512),
@@ -144,7 +144,7 @@ LONGFORMER = Family(
 VIT = Family(
     model=_vit,
     lines=_vit_lines,
-    dropped={r"embeddings\..*": "patches, positions and the vector of a class", HEADS: "a head"},
+    dropped={r"embeddings\..*": "patches, positions and the vector of a class", BERT_HEADS: "a head"},
     prefixes=("vit.",),
 )
 ESM = Family(
@@ -154,7 +154,7 @@ ESM = Family(
         r"embeddings\.(position_ids|position_embeddings\.weight)": "positions that are not used",
         r"(encoder\.layer\.(\d+|\*)\.attention\.self\.)?rotary_embeddings\.inv_freq": TURNS,
         r"contact_head\..*": "a head",
-        HEADS: "a head",
+        BERT_HEADS: "a head",
     },
     prefixes=("esm.",),
     vocabulary=lambda config: config.number("vocab_size"),

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from headstart.errors import BadInput
 
-Tensors = tuple[Tensor, ...]
-Shape = tuple[int, ...]
+TensorTuple = tuple[Tensor, ...]
+TensorShape = tuple[int, ...]
 V = TypeVar("V")
-ACTIVATIONS = {
+OUR_ACTIVATIONS = {
     **{"gelu": "gelu", "relu": "relu", "silu": "silu", "swish": "silu"},
     **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast"), "gelu_tanh"),
 }
@@ -91,7 +91,7 @@ class Config:
 
     def activation(self, key: str, default: str) -> str:
         """Our name of an activation."""
-        return self.choice(key, default, ACTIVATIONS)
+        return self.choice(key, default, OUR_ACTIVATIONS)
 
     def require(self, **values: Any) -> None:
         """Raises: BadInput unless these keys have these values; one that is absent has."""
@@ -109,25 +109,25 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Form:
+class TensorForm:
     """How tensors of a file become ours (`read`) and ours become theirs (`write`): both are linear.
 
     shapes: those of theirs, from the shape that each of ours has.
     """
 
-    read: Callable[..., Tensors]
-    write: Callable[..., Tensors]
-    shapes: Callable[[Shape], tuple[Shape, ...]]
+    read: Callable[..., TensorTuple]
+    write: Callable[..., TensorTuple]
+    shapes: Callable[[TensorShape], tuple[TensorShape, ...]]
 
 
 def _turn(x: Tensor) -> Tensor:
     return x.T if x.ndim == 2 else x
 
 
-PLAIN = Form(lambda x: (x,), lambda x: (x,), lambda shape: (shape,))
-TURNED = Form(lambda x: (_turn(x),), lambda x: (_turn(x),), lambda shape: (shape[::-1],))
+PLAIN_FORM = TensorForm(lambda x: (x,), lambda x: (x,), lambda shape: (shape,))
+TURNED = TensorForm(lambda x: (_turn(x),), lambda x: (_turn(x),), lambda shape: (shape[::-1],))
 """A layer that multiplies from the right (GPT-2's Conv1D)."""
-FUSED_TURNED = Form(
+FUSED_TURNED = TensorForm(
     lambda x: _turn(x).chunk(3),
     lambda *parts: (_turn(torch.cat(parts)),),
     lambda shape: ((*shape[:0:-1], 3 * shape[0]),),
@@ -135,27 +135,27 @@ FUSED_TURNED = Form(
 """Query, key and value in one such layer, one after the other."""
 
 
-def interleaved(heads: int) -> Form:
+def interleaved(heads: int) -> TensorForm:
     """Query, key and value in one layer, head by head."""
-    return Form(
+    return TensorForm(
         lambda x: tuple(part.flatten(0, 1) for part in x.unflatten(0, (heads, 3, -1)).unbind(1)),
         lambda *parts: (torch.stack([part.unflatten(0, (heads, -1)) for part in parts], 1).flatten(0, 2),),
         lambda shape: ((3 * shape[0], *shape[1:]),),
     )
 
 
-def added(skipped: int, kinds: int) -> Form:
+def added(skipped: int, kinds: int) -> TensorForm:
     """Positions, from row `skipped` on, plus the first of `kinds` rows of vectors of token types."""
-    return Form(
+    return TensorForm(
         lambda positions, types: (positions[skipped:] + types[0],),
         lambda x: (torch.cat([x.new_zeros(skipped, x.shape[1]), x]), x.new_zeros(kinds, x.shape[1])),
         lambda shape: ((skipped + shape[0], shape[1]), (kinds, shape[1])),
     )
 
 
-def scaled(factor: float) -> Form:
+def scaled(factor: float) -> TensorForm:
     """Numbers that are multiplied wherever they are used."""
-    return Form(lambda x: (x * factor,), lambda x: (x / factor,), lambda shape: (shape,))
+    return TensorForm(lambda x: (x * factor,), lambda x: (x / factor,), lambda shape: (shape,))
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,10 @@ class Line:
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
-    form: Form = PLAIN
+    form: TensorForm = PLAIN_FORM
 
 
-def line(ours: str, theirs: str, form: Form = PLAIN) -> Line:
+def line(ours: str, theirs: str, form: TensorForm = PLAIN_FORM) -> Line:
     """A line whose names are joined by spaces."""
     return Line(tuple(ours.split()), tuple(theirs.split()), form)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from headstart.checkpoints.family import LARGEST_NUMBER, Shape
+from headstart.checkpoints.family import LARGEST_NUMBER, TensorShape
 from headstart.errors import BadInput
 from headstart.models.heads import Output
 from headstart.models.mixers.mixer import HeadsSpec
@@ -58,7 +58,7 @@ class Fields:
             )
         return _outline(spec, self.example)
 
-    def shapes(self) -> dict[str, Shape]:
+    def shapes(self) -> dict[str, TensorShape]:
         """Of each tensor that the checkpoint has, by our names, without making any. Raises: BadInput as `outline`."""
         return {name: tuple(x.shape) for name, x in self.outline().state_dict().items() if self._has(name)}
 

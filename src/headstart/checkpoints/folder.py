@@ -17,14 +17,14 @@ from headstart.store.plain import leads_out
 
 Header = dict[str, tuple[str, tuple[int, ...]]]
 """Name of a tensor -> its type, in the words of the format, and its shape."""
-CONFIG, WEIGHTS, INDEX, VOCABULARY, CARD = (
+CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, VOCABULARY_FILE, CARD_FILE = (
     *("config.json", "model.safetensors", "model.safetensors.index.json", "vocab.txt", "README.md"),
 )
-PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".npy", ".h5", ".msgpack")
+PICKLED_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".npy", ".h5", ".msgpack")
 """Endings of weights that are never read: opening most of them can run code that they hold."""
 MODEL_FOLDER = "headstart model"
 """What a config says of itself that `headstart fit` and `save_pretrained` wrote."""
-MOST_TEXT = 2**24
+TEXT_BYTES = 2**24
 """Bytes of a text file that are read; the index of a model of 100 shards, or 65,536 symbols, take a tenth of it."""
 
 
@@ -64,7 +64,7 @@ class Folder:
         self.path = path
         with reading(path):
             if not path.is_dir():
-                raise BadInput(f"{path}: there is no such folder; name one that holds {CONFIG} and {WEIGHTS}")
+                raise BadInput(f"{path}: there is no such folder; name one that holds {CONFIG_FILE} and {WEIGHTS_FILE}")
             self._names = sorted(os.listdir(path))
         self._roots = [path.resolve()]
         if path.resolve().parent.name == "snapshots":
@@ -90,8 +90,10 @@ class Folder:
             return None
         with reading(path):
             size = path.stat().st_size
-            if size > MOST_TEXT:
-                raise BadInput(f"{path}: has {size:,} bytes, at most {MOST_TEXT:,} are read; save or download it again")
+            if size > TEXT_BYTES:
+                raise BadInput(
+                    f"{path}: has {size:,} bytes, at most {TEXT_BYTES:,} are read; save or download it again"
+                )
             return path.read_text("utf-8-sig", errors="replace")
 
     def table(self, name: str) -> dict[str, Any] | None:
@@ -109,27 +111,29 @@ class Folder:
 
     def config(self) -> dict[str, Any]:
         """What config.json holds."""
-        table = self.table(CONFIG)
+        table = self.table(CONFIG_FILE)
         if table is None:
-            raise BadInput(f"{self.path}: holds no {CONFIG}; name the folder that the model was saved to, as a whole")
+            raise BadInput(
+                f"{self.path}: holds no {CONFIG_FILE}; name the folder that the model was saved to, as a whole"
+            )
         return table
 
     @property
     def weighted(self) -> bool:
         """The folder has weights of a form that is read, and not the config alone."""
-        return self.file(WEIGHTS) is not None or self.file(INDEX) is not None
+        return self.file(WEIGHTS_FILE) is not None or self.file(INDEX_FILE) is not None
 
     def weights(self) -> Path:
         """The one file of weights."""
-        return self.file(WEIGHTS) or self._no_weights()
+        return self.file(WEIGHTS_FILE) or self._no_weights()
 
     def stored(self) -> dict[str, Stored]:
         """Every tensor of the folder, by its name; only headers are read."""
-        index = None if self.file(WEIGHTS) else self.table(INDEX)
+        index = None if self.file(WEIGHTS_FILE) else self.table(INDEX_FILE)
         if index is None:
             return self._headers([self.weights().name])
         shards = index.get("weight_map")
-        path = self.path / INDEX
+        path = self.path / INDEX_FILE
         if not isinstance(shards, Mapping) or not all(isinstance(file, str) for file in shards.values()):
             raise BadInput(f"{path}: weight_map is not a table of file names; download it again")
         for name, file in shards.items():
@@ -141,7 +145,9 @@ class Folder:
         stored = self._headers(sorted(set(shards.values())))
         for name, file in shards.items():
             if name not in stored or stored[name].path.name != file:
-                raise BadInput(f"{self.path / file}: lacks {name!r}, which {INDEX} says it holds; download it again")
+                raise BadInput(
+                    f"{self.path / file}: lacks {name!r}, which {INDEX_FILE} says it holds; download it again"
+                )
         return stored
 
     def _headers(self, files: Iterable[str]) -> dict[str, Stored]:
@@ -149,7 +155,7 @@ class Folder:
         for file in files:
             path = self.file(file)
             if path is None:
-                raise BadInput(f"{self.path / file}: is not there, and {INDEX} names it; download all shards")
+                raise BadInput(f"{self.path / file}: is not there, and {INDEX_FILE} names it; download all shards")
             for name, (dtype, shape) in read_header(path).items():
                 if name in stored:
                     raise BadInput(f"{path}: holds {name!r}, and so does {stored[name].path.name}; download both again")
@@ -157,11 +163,13 @@ class Folder:
         return stored
 
     def _no_weights(self) -> NoReturn:
-        pickled = [name for name in self._names if name.lower().endswith(PICKLED)]
+        pickled = [name for name in self._names if name.lower().endswith(PICKLED_ENDINGS)]
         if pickled:
             raise BadInput(
                 f"{self.path / pickled[0]}: pickled weights are not read, since opening them can run code; take a "
-                f"version of the model with {WEIGHTS}, or convert it where you trust it: "
+                f"version of the model with {WEIGHTS_FILE}, or convert it where you trust it: "
                 "from_pretrained(...).save_pretrained(FOLDER) of transformers"
             )
-        raise BadInput(f"{self.path}: holds neither {WEIGHTS} nor {INDEX}; save or download the model as a whole")
+        raise BadInput(
+            f"{self.path}: holds neither {WEIGHTS_FILE} nor {INDEX_FILE}; save or download the model as a whole"
+        )

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headstart.checkpoints import FAMILIES, OWN, READERS, SERIES, series_kind
+from headstart.checkpoints import CHECKPOINT_READERS, FAMILIES, HEADSTART, SERIES, series_kind
 from headstart.checkpoints.family import Config, Family
-from headstart.checkpoints.folder import CONFIG, MODEL_FOLDER, Folder
+from headstart.checkpoints.folder import CONFIG_FILE, MODEL_FOLDER, Folder
 from headstart.checkpoints.known import KNOWN, known_config
 from headstart.checkpoints.source import absent, find_folder
 from headstart.errors import BadInput, nearest
@@ -26,7 +26,8 @@ def with_like(model: Mapping[str, Any]) -> dict[str, Any]:
     kind, family = family_of(config)
     if kind in SERIES:
         raise BadInput(
-            f"{config.path}: {READERS[kind].summary}: its blocks read its own patches alone; frozen features of it "
+            f"{config.path}: {CHECKPOINT_READERS[kind].summary}: its blocks read its own patches alone; frozen "
+            "features of it "
             f'are read by model = {{ kind = "embedding", source = "{model["like"]}" }}'
         )
     fields = family.model(config)
@@ -59,7 +60,7 @@ def config_of(source: str | os.PathLike[str]) -> tuple[Config, Path | None]:
     known = known_config(os.fspath(source))
     folder = find_folder(source, hub=known is None)
     if folder is not None:
-        return Config(Folder(folder).config(), folder / CONFIG), folder
+        return Config(Folder(folder).config(), folder / CONFIG_FILE), folder
     if known is None:
         raise BadInput(f"{absent(os.fspath(source))}; sizes of these are known without: {', '.join(KNOWN)}")
     return Config(known, f"config of {source}"), None
@@ -68,15 +69,15 @@ def config_of(source: str | os.PathLike[str]) -> tuple[Config, Path | None]:
 def family_of(config: Config) -> tuple[str, Family]:
     """The family of a config and its name. Raises: BadInput for one that is not read."""
     _check_plain(config)
-    own = OWN if config.table.get("kind") == MODEL_FOLDER else series_kind(config.table)
+    own = HEADSTART if config.table.get("kind") == MODEL_FOLDER else series_kind(config.table)
     kind = own or config.table.get("model_type")
-    if not isinstance(kind, str) or kind not in READERS:
+    if not isinstance(kind, str) or kind not in CHECKPOINT_READERS:
         problem = "is missing" if kind is None else nearest(kind, FAMILIES)
         raise BadInput(
             f"{config.path}: model_type: {problem}; weights of these families are read: "
             f"{', '.join((*FAMILIES, *SERIES))}, and model folders of headstart"
         )
-    family: Any = READERS[kind].load()
+    family: Any = CHECKPOINT_READERS[kind].load()
     return kind, family
 
 

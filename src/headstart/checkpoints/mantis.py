@@ -14,15 +14,15 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from headstart.checkpoints.family import Config, Family, Line, Shape
-from headstart.checkpoints.series import Reader, SeriesFields, SeriesSpec, stretched
+from headstart.checkpoints.family import Config, Family, Line, TensorShape
+from headstart.checkpoints.series import Reader, SeriesFields, SeriesModelSpec, stretched
 from headstart.errors import BadInput
 from headstart.models.mixers.attend import attend
 from headstart.models.mixers.mixer import joined, split
 from headstart.spec import read
 
-Weights = Mapping[str, Tensor]
-DEPTH = 3
+NamedTensors = Mapping[str, Tensor]
+MANTIS_DEPTH = 3
 """Layers of MantisV2 that are read: its authors found the third one's vectors better features than the last one's."""
 TINY = 1e-15
 """Epsilon of norms over encoded scalars and over tokens."""
@@ -30,7 +30,7 @@ BASE, THETA = 512.0, 10_000.0
 """Of the rotary positions of MantisV2 and of their decay."""
 
 
-class MantisSpec(SeriesSpec):
+class MantisSpec(SeriesModelSpec):
     """Sequences of any length stretched to `length` in straight lines, gaps crossed before, in `patches` patches.
 
     A patch: the mean over its positions of convolutions (`kernel` taps) of the steps and of the values, both
@@ -58,8 +58,8 @@ class MantisSpec(SeriesSpec):
     def tokens(self) -> int:
         return self.patches + 1
 
-    def shapes(self) -> dict[str, Shape]:
-        width, inner, out = self.width, self.heads * self.head_width, dict[str, Shape]()
+    def shapes(self) -> dict[str, TensorShape]:
+        width, inner, out = self.width, self.heads * self.head_width, dict[str, TensorShape]()
 
         def layer(name: str, *shape: int, bias: bool = True) -> None:
             out.update({f"{name}.weight": shape} | ({f"{name}.bias": shape[:1]} if bias else {}))
@@ -93,10 +93,10 @@ class MantisSpec(SeriesSpec):
                 layer(f"{block}.mlp.2", width, self.hidden)
         return out
 
-    def reader(self, weights: Weights) -> Reader:
+    def reader(self, weights: NamedTensors) -> Reader:
         return partial(self._read, weights)
 
-    def _read(self, weights: Weights, x: Tensor, seen: Tensor) -> Tensor:
+    def _read(self, weights: NamedTensors, x: Tensor, seen: Tensor) -> Tensor:
         tokens = self._tokens(weights, stretched(x, self.length).to(weights["cls_token"].dtype))
         head = weights["cls_token"].expand(len(x), 1, -1)
         if self.kind == "mantis":
@@ -109,7 +109,7 @@ class MantisSpec(SeriesSpec):
             x = self._block_v2(weights, f"transformer.layers.{number}", x)
         return torch.cat([x[:, -1], x[:, :-1].mean(1)], 1)
 
-    def _tokens(self, weights: Weights, x: Tensor) -> Tensor:
+    def _tokens(self, weights: NamedTensors, x: Tensor) -> Tensor:
         """(C, N, D) of x (C, L)."""
         parts = []
         for number, values in enumerate((F.pad(x.diff(dim=1), (0, 1)), x)):
@@ -124,7 +124,7 @@ class MantisSpec(SeriesSpec):
         name = "tokgen_unit.linear_encoder"
         return _norm(weights, f"{name}.layer_norm", _linear(weights, f"{name}.linear", torch.cat(parts, -1)), TINY)
 
-    def _scalar(self, weights: Weights, number: int, x: Tensor) -> Tensor:
+    def _scalar(self, weights: NamedTensors, number: int, x: Tensor) -> Tensor:
         """(C, N, S) of scalars x (C, N, 1): encoded at each scale, those near their own size weighing most."""
         name = f"tokgen_unit.scalar_encoders.{number}"
         scales = weights[f"{name}.scales"]
@@ -137,7 +137,7 @@ class MantisSpec(SeriesSpec):
             encoded.append(_norm(weights, f"{encoder}.layer_norm", values, TINY))
         return (torch.stack(encoded, -2) * weight[..., None]).sum(-2)
 
-    def _block(self, weights: Weights, name: str, x: Tensor) -> Tensor:
+    def _block(self, weights: NamedTensors, name: str, x: Tensor) -> Tensor:
         """(C, N, D) through a block of `mantis`: attention and an MLP behind layer norms."""
         parts = _linear(weights, f"{name}.0.fn.to_qkv", _norm(weights, f"{name}.0.norm", x, 1e-5)).chunk(3, -1)
         queries, keys, values = (split(part, self.heads) for part in parts)
@@ -146,7 +146,7 @@ class MantisSpec(SeriesSpec):
         hidden = F.gelu(_linear(weights, f"{name}.1.fn.net.0", _norm(weights, f"{name}.1.norm", x, 1e-5)))
         return x + _linear(weights, f"{name}.1.fn.net.3", hidden)
 
-    def _block_v2(self, weights: Weights, name: str, x: Tensor) -> Tensor:
+    def _block_v2(self, weights: NamedTensors, name: str, x: Tensor) -> Tensor:
         """The same of `mantis_v2`: rotary positions, a gated layer, norms without a mean."""
         parts = _linear(weights, f"{name}.attention.wQKV", _root(weights, f"{name}.norm1", x))
         # Heads run fastest there: (3, E, H).
@@ -159,15 +159,15 @@ class MantisSpec(SeriesSpec):
         return x + _linear(weights, f"{name}.mlp.2", F.silu(gate) * held)
 
 
-def _linear(weights: Weights, name: str, x: Tensor) -> Tensor:
+def _linear(weights: NamedTensors, name: str, x: Tensor) -> Tensor:
     return F.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
 
 
-def _norm(weights: Weights, name: str, x: Tensor, epsilon: float) -> Tensor:
+def _norm(weights: NamedTensors, name: str, x: Tensor, epsilon: float) -> Tensor:
     return F.layer_norm(x, x.shape[-1:], weights[f"{name}.weight"], weights[f"{name}.bias"], epsilon)
 
 
-def _root(weights: Weights, name: str, x: Tensor) -> Tensor:
+def _root(weights: NamedTensors, name: str, x: Tensor) -> Tensor:
     return F.rms_norm(x, x.shape[-1:], weights[f"{name}.scale"], 1e-8)
 
 
@@ -214,7 +214,7 @@ def _fields(config: Config) -> SeriesFields:
         "kernel": kernel // 2 * 2 + 1,
         "scales": len(scales) if isinstance(scales, (list, tuple)) and scales else 9,
         "shift": config.real("epsilon_scalar_enc", 1.1),
-        "blocks": min(depth, DEPTH) if second else depth,
+        "blocks": min(depth, MANTIS_DEPTH) if second else depth,
     }
     series = read(MantisSpec, {**sizes, **own}, str(config.path))
     blocks: dict[str, Any] = {

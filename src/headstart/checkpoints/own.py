@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from headstart.checkpoints import OWN
+from headstart.checkpoints import HEADSTART
 from headstart.checkpoints.family import Config, Family, Line
 from headstart.checkpoints.fields import HEAD, Fields
 from headstart.data.letters import input_width
@@ -14,7 +14,7 @@ from headstart.models.model import ModelSpec
 from headstart.sequence import Signature
 from headstart.spec import read
 
-BEFORE = "network."
+NETWORK_PREFIX = "network."
 """What stands before the names of the network's tensors in the file."""
 
 
@@ -63,11 +63,11 @@ def _fields(config: Config) -> OwnFields:
     positions = spec.positions(length) if spec.position.kind == "learned" else None
     if positions is not None:
         model["position"] = {name: value for name, value in model["position"].items() if name != "length"}
-    return OwnFields(OWN, model, positions, None if numbers else width, symbols, signature=signature, kind=kind)
+    return OwnFields(HEADSTART, model, positions, None if numbers else width, symbols, signature=signature, kind=kind)
 
 
 def _lines(config: Config) -> tuple[Line, ...]:
-    return tuple(Line((name,), (f"{BEFORE}{name}",)) for name in _fields(config).shapes())
+    return tuple(Line((name,), (f"{NETWORK_PREFIX}{name}",)) for name in _fields(config).shapes())
 
 
 def _model(config: Config) -> dict[str, Any]:
@@ -78,8 +78,8 @@ OWN_FAMILY = Family(
     model=_model,
     lines=_lines,
     dropped={
-        rf"{BEFORE}{HEAD}.*": "the head, which answers another question",
-        rf"(?!{BEFORE}).*": "a model without gradients, which stands beside the network",
+        rf"{NETWORK_PREFIX}{HEAD}.*": "the head, which answers another question",
+        rf"(?!{NETWORK_PREFIX}).*": "a model without gradients, which stands beside the network",
     },
     fields=_fields,
 )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from headstart.checkpoints.family import TURNS, Config, Family, Line, expanded
 from headstart.checkpoints.fields import Fields
-from headstart.checkpoints.folder import CARD, CONFIG, VOCABULARY, Folder, Stored
+from headstart.checkpoints.folder import CARD_FILE, CONFIG_FILE, VOCABULARY_FILE, Folder, Stored
 from headstart.checkpoints.like import check_blocks, config_of, family_of
 from headstart.data.archives import reading
 from headstart.documents import canonical
@@ -23,7 +23,7 @@ from headstart.errors import BadInput
 
 FLOATS = ("F64", "F32", "F16", "BF16")
 """Types of numbers that are read."""
-HALVES = {torch.float16: 1e-3, torch.bfloat16: 1e-2}
+HALF_ROUNDING = {torch.float16: 1e-3, torch.bfloat16: 1e-2}
 """Types of half precision -> by which share of a number they round, at most."""
 
 
@@ -133,15 +133,15 @@ def fields_of(source: Path | str) -> Fields:
 
 
 def _described(files: Folder) -> tuple[Config, Family, Fields]:
-    config = Config(files.config(), files.path / CONFIG)
+    config = Config(files.config(), files.path / CONFIG_FILE)
     family, fields = _fields(config)
     if fields.symbols:
         return config, family, fields
-    symbols = tuple((files.text(VOCABULARY) or "").split()) if fields.vocabulary else ()
+    symbols = tuple((files.text(VOCABULARY_FILE) or "").split()) if fields.vocabulary else ()
     if symbols and len(symbols) != fields.vocabulary:
         raise BadInput(
-            f"{files.path / VOCABULARY}: holds {len(symbols)} symbols, by {CONFIG} there are {fields.vocabulary}; "
-            "download both again"
+            f"{files.path / VOCABULARY_FILE}: holds {len(symbols)} symbols, by {CONFIG_FILE} there are "
+            f"{fields.vocabulary}; download both again"
         )
     return config, family, replace(fields, symbols=symbols)
 
@@ -186,17 +186,17 @@ def _check_turns(tensor: Stored, fields: Fields) -> None:
     count = (size + 1) // 2
     if tensor.shape != (count,) or tensor.dtype not in FLOATS:
         raise BadInput(
-            f"{tensor.path}: {tensor.name!r} is of type {tensor.dtype} and shape {list(tensor.shape)}, by {CONFIG} it "
-            f"holds {count:,} frequencies; download both again"
+            f"{tensor.path}: {tensor.name!r} is of type {tensor.dtype} and shape {list(tensor.shape)}, by "
+            f"{CONFIG_FILE} it holds {count:,} frequencies; download both again"
         )
     expected = position["theta"] ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
     values = _tensor(tensor, torch.float64)
     # Files in float32 may hold what half precision has rounded, as those of ESM-2 do.
-    ways = [share for kind, share in HALVES.items() if torch.equal(values.to(kind).double(), values)]
+    ways = [share for kind, share in HALF_ROUNDING.items() if torch.equal(values.to(kind).double(), values)]
     off = ~torch.isclose(values, expected, rtol=max(ways, default=1e-5), atol=2**-25)
     if bool(off.any()):
         raise BadInput(
-            f"{tensor.path}: {tensor.name!r}: holds the frequency {values[off][0]:.6g} where {CONFIG} implies "
+            f"{tensor.path}: {tensor.name!r}: holds the frequency {values[off][0]:.6g} where {CONFIG_FILE} implies "
             f"{expected[off][0]:.6g} (theta {position['theta']:g}); correct theta there, or take another checkpoint"
         )
 
@@ -206,14 +206,14 @@ def _compare(files: Folder, stored: Mapping[str, Stored], shapes: Mapping[str, t
     for name, shape in shapes.items():
         if name not in stored:
             raise BadInput(
-                f"{files.path}: no tensor {name!r}, which {CONFIG} asks for (of shape {list(shape)}); download the "
-                "model as a whole"
+                f"{files.path}: no tensor {name!r}, which {CONFIG_FILE} asks for (of shape {list(shape)}); download "
+                "the model as a whole"
             )
         tensor = stored[name]
         if tensor.shape != shape:
             raise BadInput(
-                f"{tensor.path}: {tensor.name!r} is of shape {list(tensor.shape)}, by {CONFIG} it is {list(shape)}; "
-                "download both again"
+                f"{tensor.path}: {tensor.name!r} is of shape {list(tensor.shape)}, by {CONFIG_FILE} it is "
+                f"{list(shape)}; download both again"
             )
         if tensor.dtype not in FLOATS:
             raise BadInput(
@@ -230,7 +230,7 @@ def _compare(files: Folder, stored: Mapping[str, Stored], shapes: Mapping[str, t
 
 def _licence(files: Folder) -> str | None:
     """What the folder's card declares in the lines between its first two `---`."""
-    card = files.text(CARD) or ""
+    card = files.text(CARD_FILE) or ""
     front = re.match(r"---\s*\n(.*?)\n---", card, re.DOTALL)
     declared = re.search(r"^license:[ \t]*[\"']?([\w.+-]+)", front[1], re.MULTILINE) if front else None
     return None if declared is None else declared[1]

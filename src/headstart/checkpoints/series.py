@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from headstart.checkpoints.family import Shape
+from headstart.checkpoints.family import TensorShape
 from headstart.checkpoints.fields import Fields
 from headstart.errors import BadInput
 from headstart.models.heads import Output
@@ -30,13 +30,13 @@ Reader = Callable[[Tensor, Tensor], Tensor]
 
 A channel's features depend on no other channel.
 """
-EPSILON = 1e-5
+SERIES_EPSILON = 1e-5
 """What Chronos-Bolt and MOMENT take for the deviation of a constant, or add to it."""
 STILL = 1e-7
 """A deviation below this share of the mean is rounding: the channel is constant."""
 
 
-class SeriesSpec(Spec):
+class SeriesModelSpec(Spec):
     """Base of models of series, without their weights."""
 
     kind: str
@@ -53,7 +53,7 @@ class SeriesSpec(Spec):
         """Vectors that pass the blocks, of the longest sequence."""
         raise NotImplementedError
 
-    def shapes(self) -> dict[str, Shape]:
+    def shapes(self) -> dict[str, TensorShape]:
         """Of each tensor, by our names. Raises: BadInput where sizes contradict each other."""
         raise NotImplementedError
 
@@ -71,14 +71,14 @@ class SeriesSpec(Spec):
 class SeriesFields(Fields):
     """Those of a model of series. `model` describes its blocks, and no model of ours is made of it."""
 
-    series: SeriesSpec = field(kw_only=True)
+    series: SeriesModelSpec = field(kw_only=True)
 
     def describe(self) -> str:
         """What it makes of a sequence, in words."""
         size, blocks = self.series.size, many(self.spec.blocks, "block")
         return f"{blocks}, width {self.spec.width}; {size:,} features of each channel of a series of any length"
 
-    def shapes(self) -> dict[str, Shape]:
+    def shapes(self) -> dict[str, TensorShape]:
         return self.series.shapes()
 
     @property
@@ -87,7 +87,7 @@ class SeriesFields(Fields):
         return [self.series.document()]
 
 
-class PatchedSpec(SeriesSpec):
+class PatchedSpec(SeriesModelSpec):
     """Patches of `patch` positions through a layer, and blocks of T5 above them.
 
     Source: Ansari et al. 2024, released code. moment: longer sequences are stretched to `length` in straight lines;
@@ -121,13 +121,16 @@ class PatchedSpec(SeriesSpec):
     def tokens(self) -> int:
         return -(-self.length // self.patch) + self.registered
 
-    def shapes(self) -> dict[str, Shape]:
+    def shapes(self) -> dict[str, TensorShape]:
         spec = self._fields.spec
         for mixer in spec.mixers:
             if mixer.kind != "attention":
                 raise BadInput(f"model.mixer.kind: {mixer.kind!r}, the blocks of T5 have 'attention'; save it again")
         width, inputs = spec.width, 2 * self.patch
-        own: dict[str, Shape] = {"input.value.weight": (width, self.patch), "input.position": (self.tokens, width)}
+        own: dict[str, TensorShape] = {
+            "input.value.weight": (width, self.patch),
+            "input.position": (self.tokens, width),
+        }
         if self.kind == "chronos_bolt":
             hidden = spec.feed_forward.width or 4 * width
             layers = {"hidden": (hidden, inputs), "output": (width, hidden), "residual": (width, inputs)}
@@ -158,7 +161,7 @@ def _bolt_patches(spec: PatchedSpec, inputs: Mapping[str, Tensor], x: Tensor, se
     """(C, N, D) and (C, N) bool, the register behind the patches."""
     x, seen = x[:, -spec.length :], seen[:, -spec.length :]
     mean, deviation = _moments(x, seen)
-    x = torch.where(seen, (x - mean) / torch.where(deviation == 0, EPSILON, deviation), 0.0)
+    x = torch.where(seen, (x - mean) / torch.where(deviation == 0, SERIES_EPSILON, deviation), 0.0)
     empty = (-x.shape[1] % spec.patch, 0)
     x, there = (torch.unflatten(F.pad(part, empty), 1, (-1, spec.patch)) for part in (x, seen))
     weight = inputs["input.hidden.weight"]
@@ -178,7 +181,7 @@ def _moment_patches(spec: PatchedSpec, inputs: Mapping[str, Tensor], x: Tensor, 
     if x.shape[1] > spec.length:
         x, seen = stretched(x, spec.length), torch.ones(len(x), spec.length, dtype=torch.bool)
     mean, deviation = _moments(x, seen)
-    x = (x - mean) / (deviation + EPSILON)
+    x = (x - mean) / (deviation + SERIES_EPSILON)
     before = -x.shape[1] % spec.patch
     x = torch.unflatten(torch.cat([x[:, :1].expand(-1, before), x], 1), 1, (-1, spec.patch))
     valid = torch.unflatten(F.pad(seen, (before, 0)), 1, (-1, spec.patch)).all(-1)

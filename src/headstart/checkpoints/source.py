@@ -12,11 +12,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from headstart.checkpoints.folder import CARD, CONFIG, INDEX, PICKLED, VOCABULARY, WEIGHTS
+from headstart.checkpoints.folder import (
+    CARD_FILE,
+    CONFIG_FILE,
+    INDEX_FILE,
+    PICKLED_ENDINGS,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+)
 from headstart.checkpoints.known import REPOSITORIES
 from headstart.errors import BadInput, one_line
 
-FETCHED = (CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", VOCABULARY, CARD)
+FETCHED = (CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, "model-*-of-*.safetensors", VOCABULARY_FILE, CARD_FILE)
 """Files that are downloaded; code and pickled weights are not among them."""
 _REPOSITORY = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
@@ -34,7 +41,7 @@ def find_folder(source: str | os.PathLike[str], hub: bool = True) -> Path | None
     """
     text = os.fspath(source)
     plain = Path(text)
-    if plain.is_dir() and ((plain / CONFIG).is_file() or not _REPOSITORY.fullmatch(text)):
+    if plain.is_dir() and ((plain / CONFIG_FILE).is_file() or not _REPOSITORY.fullmatch(text)):
         return plain
     if not _REPOSITORY.fullmatch(text):
         return None
@@ -53,12 +60,12 @@ def revision_of(folder: Path) -> str | None:
 def absent(source: str) -> str:
     """What to say where a checkpoint is not on this machine: where it was looked for, and the way out."""
     if not _REPOSITORY.fullmatch(source):
-        return f"there is no folder {source!r}; name one that holds {CONFIG} and {WEIGHTS}"
+        return f"there is no folder {source!r}; name one that holds {CONFIG_FILE} and {WEIGHTS_FILE}"
     cache = "" if _cache() else ", which takes the package huggingface_hub: pip install 'headstart[hf]'"
     return (
         f"{source!r} is neither a folder nor in {weights_folder()} (--weights, HEADSTART_WEIGHTS) nor in the cache of "
-        f"the hub{cache}; put the folder with its {CONFIG} and {WEIGHTS} there, or let `headstart prepare {source}` "
-        "download it"
+        f"the hub{cache}; put the folder with its {CONFIG_FILE} and {WEIGHTS_FILE} there, or let `headstart prepare "
+        f"{source}` download it"
     )
 
 
@@ -119,6 +126,6 @@ def _cached(source: str, cache: str) -> Path | None:
         except (OSError, ValueError):
             continue
         # Pickled weights count: their refusal says more than that nothing is there.
-        if any(path.suffix in (".safetensors", *PICKLED) for path in folder.iterdir()):
+        if any(path.suffix in (".safetensors", *PICKLED_ENDINGS) for path in folder.iterdir()):
             return folder
     return None

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headstart.atomic import stamps
 from headstart.checkpoints.fields import Fields
-from headstart.checkpoints.folder import CARD, CONFIG, INDEX, VOCABULARY
+from headstart.checkpoints.folder import CARD_FILE, CONFIG_FILE, INDEX_FILE, VOCABULARY_FILE
 from headstart.checkpoints.known import known_config
 from headstart.checkpoints.read import Checkpoint, fields_of, read_checkpoint
 from headstart.checkpoints.source import absent, find_folder
@@ -20,7 +20,7 @@ from headstart.errors import BadInput
 from headstart.models.kind import ModelKind
 from headstart.spec import place
 
-READING = 1
+READING_VERSION = 1
 """Version of how tensors of files become ours; raised where equal files give other numbers."""
 Stamps = tuple[tuple[str, int, int, int], ...]
 
@@ -117,7 +117,7 @@ class ModelSource(CheckpointSpec):
 
 def _stamps(folder: Path) -> Stamps:
     """Of all files that a checkpoint is read from; where one cannot be read, the reader says so."""
-    names = (CONFIG, INDEX, VOCABULARY, CARD)
+    names = (CONFIG_FILE, INDEX_FILE, VOCABULARY_FILE, CARD_FILE)
     files = [path for path in folder.iterdir() if path.suffix == ".safetensors" or path.name in names]
     return tuple(stamps(sorted(path for path in files if path.exists())))
 
@@ -132,7 +132,7 @@ def _opened(folder: Path, stands: Stamps) -> Checkpoint:
 def _content(folder: Path, stands: Stamps) -> str:
     checkpoint = _opened(folder, stands)
     document = {
-        "reading": READING,
+        "reading": READING_VERSION,
         "names": checkpoint.used,
         "fields": checkpoint.fields.document,
         "files": stamps(checkpoint.files),

@@ -7,17 +7,17 @@ from typing import Any
 
 import torch
 
-from headstart.checkpoints.family import FLAGS, Config, Family, Form, Line, line
+from headstart.checkpoints.family import FLAGS, Config, Family, Line, TensorForm, line
 from headstart.checkpoints.series import PatchedSpec, SeriesFields
 from headstart.errors import BadInput
 
-JOINED = Form(
+JOINED = TensorForm(
     lambda *parts: (torch.cat(parts),), lambda x: x.chunk(2), lambda shape: ((shape[0] // 2, *shape[1:]),) * 2
 )
 """Two layers as one, the second behind the first."""
-REGISTER = Form(lambda x: (x[1],), lambda x: (torch.stack([x * 0, x]),), lambda shape: ((2, *shape),))
+REGISTER = TensorForm(lambda x: (x[1],), lambda x: (torch.stack([x * 0, x]),), lambda shape: ((2, *shape),))
 """The second of two vectors."""
-POSITIONS = 5_000
+MOMENT_POSITIONS = 5_000
 """Positions for which MOMENT's files hold a vector, of which it uses the first."""
 
 
@@ -130,10 +130,10 @@ def _moment(config: Config) -> SeriesFields:
 
 def _moment_lines(config: Config) -> tuple[Line, ...]:
     count = _moment(config).series.tokens
-    positions = Form(
+    positions = TensorForm(
         lambda x: (x[0, :count],),
-        lambda x: (torch.cat([x, x.new_zeros(POSITIONS - len(x), x.shape[1])])[None],),
-        lambda shape: ((1, POSITIONS, shape[1]),),
+        lambda x: (torch.cat([x, x.new_zeros(MOMENT_POSITIONS - len(x), x.shape[1])])[None],),
+        lambda shape: ((1, MOMENT_POSITIONS, shape[1]),),
     )
     return (
         *_t5_lines(_within(config, "t5_config")),

@@ -18,7 +18,7 @@ from headstart.atomic import publish, writing
 from headstart.errors import BadInput
 from headstart.estimator.models import SequenceClassifier, SequenceRegressor
 from headstart.plugins import plugins_of
-from headstart.serve.folder import CONFIG, WEIGHTS, load_model
+from headstart.serve.folder import CONFIG_FILE, WEIGHTS_FILE, load_model
 
 
 class ExportedModel(BaseEstimator):  # type: ignore[misc]
@@ -45,7 +45,7 @@ class ExportedModel(BaseEstimator):  # type: ignore[misc]
         if "_model" not in self.__dict__:
             with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
                 for name, content in (self.files or {}).items():
-                    if name in (CONFIG, WEIGHTS):
+                    if name in (CONFIG_FILE, WEIGHTS_FILE):
                         (Path(folder) / name).write_bytes(np.asarray(content, dtype=np.uint8).tobytes())
                 self._model = self._kind.from_pretrained(folder)
         return self._model
@@ -104,7 +104,7 @@ def export_sklearn(folder: Path, path: Path) -> ExportedModel:
     config = load_model(folder, others=False).config
     if plugins_of(config):
         raise BadInput(f"{folder}: needs a plugin, which a file for skops cannot name; `headstart predict` serves it")
-    files = {name: np.frombuffer((folder / name).read_bytes(), dtype=np.uint8) for name in (CONFIG, WEIGHTS)}
+    files = {name: np.frombuffer((folder / name).read_bytes(), dtype=np.uint8) for name in (CONFIG_FILE, WEIGHTS_FILE)}
     estimator: ExportedModel = (ExportedClassifier if config.preparation.classes else ExportedRegressor)(files)
     data = skops.io.dumps(estimator)
     again: ExportedModel = skops.io.loads(data, trusted=[trusted_name(estimator)])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headstart.errors import BadInput, one_line
-from headstart.serve.folder import CONFIG, WEIGHTS
+from headstart.serve.folder import CONFIG_FILE, WEIGHTS_FILE
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -31,7 +31,7 @@ def fetched(repo_id: str, revision: str | None = None, token: str | bool | None 
     """
     hub = _library(f"{repo_id}: is not a folder here, and to look for it on the hub")
     with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
-        for name in (CONFIG, WEIGHTS):
+        for name in (CONFIG_FILE, WEIGHTS_FILE):
             try:
                 path = hub.hf_hub_download(repo_id, name, revision=revision, token=token)
             except (OSError, ValueError) as error:

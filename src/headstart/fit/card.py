@@ -99,7 +99,9 @@ def _scores(outcome: Outcome) -> Iterator[str]:
     yield markdown(wording.own_score(outcome))
     scores = outcome.test.labelled.scores
     if scores:
-        texts = [f"{words.metric(key)} {words.score(value)}" for key, value in scores.items() if key in words.METRICS]
+        texts = [
+            f"{words.metric(key)} {words.score(value)}" for key, value in scores.items() if key in words.METRIC_NAMES
+        ]
         sure = f"; expected calibration error {words.score(scores['calibration_error'])}" if outcome.labels else ""
         subject = "On test, before it was fitted again" if outcome.again else "The served model on test"
         yield markdown(f"{subject}: {', '.join(texts)}{sure}.")

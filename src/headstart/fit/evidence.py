@@ -22,7 +22,7 @@ from headstart.fit.wording import short
 from headstart.report.figures.curves import curves, curves_told
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
 from headstart.report.figures.style import DOTS, Drawing, across, canvas, legend_of
-from headstart.report.tables.model import Table, text_table
+from headstart.report.tables.model import ReportTable, text_table
 from headstart.serve.config import ENSEMBLE
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Confusion:
     heads: tuple[str, ...] = ()
     precision: tuple[tuple[str, str], ...] = ()
     lettered: bool = False
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
 
 
 def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, ...]) -> Confusion:
@@ -97,7 +97,7 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
     return Confusion(text, rows, heads, tuple(precision), lettered)
 
 
-def _mistakes(counts: np.ndarray, shares: np.ndarray, names: list[str]) -> Table:
+def _mistakes(counts: np.ndarray, shares: np.ndarray, names: list[str]) -> ReportTable:
     """The commonest, ties in the order of the classes."""
     wrong = np.where(np.eye(len(counts), dtype=bool), 0, counts)
     order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]

@@ -19,9 +19,9 @@ from headstart.atomic import publish
 from headstart.baselines.embedding import EmbeddingSpec, size_of
 from headstart.checkpoints import FAMILIES, SERIES
 from headstart.checkpoints.fields import Fields
-from headstart.checkpoints.folder import CONFIG, MODEL_FOLDER, WEIGHTS
+from headstart.checkpoints.folder import CONFIG_FILE, MODEL_FOLDER, WEIGHTS_FILE
 from headstart.checkpoints.like import config_of
-from headstart.checkpoints.own import BEFORE, OwnFields
+from headstart.checkpoints.own import NETWORK_PREFIX, OwnFields
 from headstart.checkpoints.series import SeriesFields
 from headstart.checkpoints.source import absent, find_folder
 from headstart.checkpoints.spec import CheckpointSpec
@@ -321,9 +321,9 @@ def find_start(source: str, store: Store, data: Path) -> Start:
     """
     path = Path(source)
     if path.is_dir():
-        if not (path / CONFIG).is_file():
+        if not (path / CONFIG_FILE).is_file():
             raise BadInput(
-                f"start: {source!r} holds no {CONFIG}; name a folder that `headstart fit` wrote, or a stage's id"
+                f"start: {source!r} holds no {CONFIG_FILE}; name a folder that `headstart fit` wrote, or a stage's id"
             )
         folder, name = path.absolute(), path.absolute().name
     else:
@@ -359,9 +359,9 @@ def _of_stage(identity: str, store: Store, data: Path) -> tuple[Path, str]:
         "missing": signature.missing,
     }
     folder = store.root / "starts" / identity
-    tensors = {f"{BEFORE}{name}": x for name, x in store.weights(identity, "best").items()}
+    tensors = {f"{NETWORK_PREFIX}{name}": x for name, x in store.weights(identity, "best").items()}
     folder.mkdir(parents=True, exist_ok=True)
-    publish(folder / WEIGHTS, seal(tensors, {"identity": identity}))
+    publish(folder / WEIGHTS_FILE, seal(tensors, {"identity": identity}))
     network = {"model": document["spec"]["model"], "length": signature.length}
-    publish_json(folder / CONFIG, {"kind": MODEL_FOLDER, "network": network, "preparation": known})
+    publish_json(folder / CONFIG_FILE, {"kind": MODEL_FOLDER, "network": network, "preparation": known})
     return folder, f"stage {identity} ({stage.name})"

@@ -210,7 +210,8 @@ class FitPlan(Spec):
 
 def _check_override(word: str, own: Collection[str]) -> None:
     """Raises: BadInput for a setting that would part the networks from the models beside them, or from what is said."""
-    from headstart.study.language.scales import MEASURES, nested, parse_override
+    from headstart.study.language.scales import nested, parse_override
+    from headstart.training import BUDGET_MEASURES
 
     path, value = parse_override(word)
     first, *rest = path.split(".")
@@ -222,7 +223,7 @@ def _check_override(word: str, own: Collection[str]) -> None:
         raise BadInput(f"override: {path}={value}: a fit sweeps finetune.optim.lr alone; give one value")
     table = nested(path, value)
     tables = [layer.get("budget", {}) for layer in (table, *table.values()) if isinstance(layer, Mapping)]
-    if other := [name for name in MEASURES if name != "steps" and any(name in budget for budget in tables)]:
+    if other := [name for name in BUDGET_MEASURES if name != "steps" and any(name in budget for budget in tables)]:
         raise BadInput(
             f"override: {path}={value}: a fit plans its training in steps, not in {other[0]}; give --epochs, "
             "--pretrain-epochs, or budget.steps=N of the stage"

@@ -17,7 +17,7 @@ from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.settings import FitSettings
 from headstart.models.model import ModelSpec
 from headstart.plugins import plugins_of
-from headstart.report.tables.model import Table
+from headstart.report.tables.model import ReportTable
 from headstart.report.tables.scores import make_table
 from headstart.statistics import LEVEL, detectable, mean, t_quantile
 from headstart.study.results.results import Results
@@ -197,7 +197,7 @@ def _rare(counts: np.ndarray, labels: tuple[str, ...]) -> Iterator[str]:
         )
 
 
-def models_table(outcome: Outcome) -> Table:
+def models_table(outcome: Outcome) -> ReportTable:
     """The table of the study, with the other measures of a person's own data; which model is served is marked."""
     measures = {
         f"test {words.metric(name)}": {c.name: c.more[name] for c in outcome.candidates if name in c.more}

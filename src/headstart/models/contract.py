@@ -18,7 +18,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from headstart.errors import BadInput, nearest
 from headstart.models.counting import counted_flops
-from headstart.models.mixers.mixer import PARTS, MixerSpec
+from headstart.models.mixers.mixer import MIXER_PARTS, MixerSpec
 from headstart.seeds import Draw, generators_seeded
 from headstart.spec import read
 
@@ -43,7 +43,7 @@ class Broken(BadInput):
 
 
 @dataclass(frozen=True)
-class Case:
+class MixerCase:
     """One way to build a mixer: causal or not, with positions inside it or without.
 
     `inside`: `rotary`, `partly rotary`, or `bias`, one that learns, added to its scores.
@@ -77,17 +77,17 @@ def _with_bias(module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return x, valid, draw, module.bias[:, : x.shape[1], : x.shape[1]]
 
 
-def cases(spec: MixerSpec) -> Iterator[Case]:
+def cases(spec: MixerSpec) -> Iterator[MixerCase]:
     """Every way to build a mixer."""
     for causal in (False, True) if spec.can_be_causal else (False,):
-        yield Case(spec, causal, "")
+        yield MixerCase(spec, causal, "")
         if spec.rotary:
-            yield Case(spec, causal, "rotary")
+            yield MixerCase(spec, causal, "rotary")
         # One direction each: causal models turn a part of a head (GPT-NeoX), the others have a bias (T5).
         if spec.partial_rotary and causal:
-            yield Case(spec, causal, "partly rotary")
+            yield MixerCase(spec, causal, "partly rotary")
         if spec.takes_bias and not causal:
-            yield Case(spec, causal, "bias")
+            yield MixerCase(spec, causal, "bias")
 
 
 def _normal(seed: int, *shape: int) -> Tensor:
@@ -107,14 +107,14 @@ def _draws(rows: slice = slice(None)) -> list[Draw | None]:
 
 def _trials(
     spec: MixerSpec, dtypes: Iterable[torch.dtype] = TOLERANCE, lengths: Sequence[int] = LENGTHS
-) -> Iterator[tuple[Case, nn.Module, Tensor, Tensor]]:
+) -> Iterator[tuple[MixerCase, nn.Module, Tensor, Tensor]]:
     """Every way to build a mixer, its module in each type of numbers, and a batch x, valid."""
     for case in cases(spec):
         for dtype in dtypes:
             yield case, case.build(dtype=dtype, length=lengths[0]), *_batch(dtype, lengths)
 
 
-def _short_and_long(spec: MixerSpec) -> Iterator[tuple[Case, nn.Module, Tensor, Tensor]]:
+def _short_and_long(spec: MixerSpec) -> Iterator[tuple[MixerCase, nn.Module, Tensor, Tensor]]:
     """The same, and once more in float64 on long sequences."""
     yield from _trials(spec)
     with torch.no_grad():
@@ -126,7 +126,7 @@ def _largest(x: Tensor) -> float:
 
 
 def _close(
-    case: Case,
+    case: MixerCase,
     what: str,
     first: Tensor,
     second: Tensor,
@@ -250,7 +250,7 @@ def check_seeds(spec: MixerSpec) -> None:
             )
 
 
-def _built(case: Case, seed: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _built(case: MixerCase, seed: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The parameters of a fresh module, and where each generator stands then."""
     with generators_seeded(seed):
         module = case.spec.build(WIDTH, LENGTH, case.causal)
@@ -272,8 +272,8 @@ def check_names(spec: MixerSpec) -> None:
                 if not any(name == prefix or name.startswith(f"{prefix}.") for name in names):
                     raise Broken(f"{case}: {attribute} names {prefix!r}: {nearest(prefix, names)}")
         for leaf in getattr(module, "parts", {}).values():
-            if leaf not in PARTS:
-                raise Broken(f"{case}: parts: {nearest(leaf, PARTS)}")
+            if leaf not in MIXER_PARTS:
+                raise Broken(f"{case}: parts: {nearest(leaf, MIXER_PARTS)}")
         for name, parameter in module.named_parameters():
             if not parameter.is_floating_point():
                 raise Broken(f"{case}: {name!r} is {parameter.dtype}; keep a complex one as two real ones")
@@ -379,7 +379,7 @@ def _tensors(module: nn.Module) -> dict[str, Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-CHECKS: dict[str, Callable[[MixerSpec], None]] = {
+MIXER_CHECKS: dict[str, Callable[[MixerSpec], None]] = {
     "shape": check_shape,
     "mixing": check_mixing,
     "padding": check_padding,
@@ -419,9 +419,9 @@ def measured_facts(cls: type[MixerSpec]) -> dict[str, Any]:
 
 def check_mixer(cls: type[MixerSpec], settings: Mapping[str, Any] | None = None) -> dict[str, str | None]:
     """All checks of a mixer with these settings over its example: what is wrong with each, or None where it holds."""
-    problems: dict[str, str | None] = dict.fromkeys(CHECKS)
+    problems: dict[str, str | None] = dict.fromkeys(MIXER_CHECKS)
     spec = read(cls, {**cls.example, **(settings or {})}, "mixer")
-    for name, check in CHECKS.items():
+    for name, check in MIXER_CHECKS.items():
         try:
             check(spec)
         except Exception as error:  # A user's code may fail in any way; each check says its own.

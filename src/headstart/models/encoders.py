@@ -16,7 +16,7 @@ from headstart.spec import Spec, neutral
 ORTHOGONAL_GAIN = 1.41
 """Gain of orthogonal input layers of frozen pretrained transformers (Lu et al. 2021, released code)."""
 
-TAPS = 7
+ENCODER_TAPS = 7
 """Tokens that each channel weighs before neighbours are joined: a token and those before it."""
 
 
@@ -65,9 +65,9 @@ def spread(x: torch.Tensor, patch: int, length: int) -> torch.Tensor:
 class TokenEncoder(nn.Module):
     """A learned vector per token id, N(0, 1) at first; padding and masks need no id of their own.
 
-    Those that are to be joined pass a convolution of each channel by itself, over a token and the `TAPS` - 1 before it,
-    and a GELU, so that their largest (`joined`) says which short pieces of text a patch holds, wherever in it: as Zhang
-    et al. 2015 shorten sequences of characters.
+    Those that are to be joined pass a convolution of each channel by itself, over a token and the `ENCODER_TAPS` - 1
+    before it, and a GELU, so that their largest (`joined`) says which short pieces of text a patch holds, wherever in
+    it: as Zhang et al. 2015 shorten sequences of characters.
     Shapes: inputs (B, L) int64 -> (B, L, D).
     """
 
@@ -77,8 +77,8 @@ class TokenEncoder(nn.Module):
         self.masked = nn.Parameter(torch.randn(width)) if masked == "vector" else None
         self.filter = self.filter_bias = None
         if patch > 1:
-            bound = TAPS**-0.5
-            self.filter = nn.Parameter(torch.empty(width, TAPS).uniform_(-bound, bound))
+            bound = ENCODER_TAPS**-0.5
+            self.filter = nn.Parameter(torch.empty(width, ENCODER_TAPS).uniform_(-bound, bound))
             self.filter_bias = nn.Parameter(torch.empty(width).uniform_(-bound, bound))
 
     def forward(self, batch: Batch) -> torch.Tensor:
@@ -161,5 +161,5 @@ def build_encoder(spec: EncoderSpec, signature: Signature, width: int) -> nn.Mod
 def encoder_flops(signature: Signature, width: int, length: int, patch: int = 1) -> float:
     """Multiply-adds times two for one sequence; looking a token up costs none."""
     if signature.input == "tokens":
-        return 2.0 * length * width * TAPS if patch > 1 else 0.0
+        return 2.0 * length * width * ENCODER_TAPS if patch > 1 else 0.0
     return 2.0 * length * signature.width * width * (2 if signature.missing else 1)

@@ -10,7 +10,7 @@ from torch import nn
 
 from headstart.errors import BadInput
 
-Pool = Literal["mean", "max", "last"]
+PoolKind = Literal["mean", "max", "last"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Output:
     bare: bool = False
 
 
-def pooled(x: torch.Tensor, valid: torch.Tensor | None, pool: Pool) -> torch.Tensor:
+def pooled(x: torch.Tensor, valid: torch.Tensor | None, pool: PoolKind) -> torch.Tensor:
     """Pool over valid positions only. x (B, L, D), valid (B, L) bool or None (all valid) -> (B, D)."""
     if valid is None:
         if pool == "mean":
@@ -46,9 +46,9 @@ class SequenceHead(nn.Module):
     Shapes: x (B, L, D), valid (B, L) bool or None -> (B, size).
     """
 
-    def __init__(self, width: int, size: int, pool: Pool) -> None:
+    def __init__(self, width: int, size: int, pool: PoolKind) -> None:
         super().__init__()
-        self.pool: Pool = pool
+        self.pool: PoolKind = pool
         self.output = nn.Linear(width, size)
 
     def forward(self, x: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
@@ -83,9 +83,9 @@ class PairHead(nn.Module):
     Source: Tay et al. 2021 (Long Range Arena), the head of the retrieval task.
     """
 
-    def __init__(self, width: int, size: int, pool: Pool) -> None:
+    def __init__(self, width: int, size: int, pool: PoolKind) -> None:
         super().__init__()
-        self.pool: Pool = pool
+        self.pool: PoolKind = pool
         self.hidden = nn.Linear(4 * width, width)
         self.output = nn.Linear(width, size)
 
@@ -96,7 +96,7 @@ class PairHead(nn.Module):
         return self.output(nn.functional.gelu(self.hidden(features)))
 
 
-def build_head(output: Output, width: int, pool: Pool) -> nn.Module:
+def build_head(output: Output, width: int, pool: PoolKind) -> nn.Module:
     """The head that an objective asks for. Raises: BadInput where a bare one has fewer numbers than answers."""
     if output.bare:
         if width < output.size:

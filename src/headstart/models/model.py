@@ -23,12 +23,12 @@ from headstart.models.blocks import (
     scaled_spread,
 )
 from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops, joined, spread, there
-from headstart.models.heads import Output, Pool, build_head, head_flops
+from headstart.models.heads import Output, PoolKind, build_head, head_flops
 from headstart.models.kind import ModelKind
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.attention import AttentionSpec
 from headstart.models.mixers.mixer import HeadsSpec, MixerSpec
-from headstart.models.norms import EPSILON, NoNorm, NormKind, Tensors, build_norm
+from headstart.models.norms import NORM_EPSILON, NoNorm, NormKind, Tensors, build_norm
 from headstart.models.positions import PositionSpec, Relative, build_position
 from headstart.seeds import Draw, bits, generators_seeded
 from headstart.sequence import Batch, Signature
@@ -83,13 +83,13 @@ class ModelSpec(ModelKind):
     """No position sees a later one."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Share of numbers zeroed in training after the encoder, each mixer and each feed-forward layer."""
-    pool: Pool = "mean"
+    pool: PoolKind = "mean"
     """How a sequence becomes one vector, over its valid positions."""
     init: Literal["standard", "gpt2", "gpt2_scaled"] = neutral("standard")
     """How fresh blocks are drawn: torch's own way (`standard`), or, for blocks of attention alone, as GPT-2's: normal,
     with a deviation of 0.02 (`gpt2`), which is right from a width of 768 on, or of 0.02 sqrt(768 / width) below that
     (`gpt2_scaled`)."""
-    norm_epsilon: float = neutral(EPSILON, gt=0, lt=1)
+    norm_epsilon: float = neutral(NORM_EPSILON, gt=0, lt=1)
     """Added to the variance (or the mean square)."""
     embedding_norm: bool = neutral(False)
     """Whether a norm stands between positions and blocks, as in BERT."""
@@ -143,7 +143,7 @@ class ModelSpec(ModelKind):
 
     @model_validator(mode="after")
     def _norms_that_there_are(self) -> ModelSpec:
-        if self.norm == "none" and (self.embedding_norm or self.norm_epsilon != EPSILON):
+        if self.norm == "none" and (self.embedding_norm or self.norm_epsilon != NORM_EPSILON):
             name = "embedding_norm" if self.embedding_norm else "norm_epsilon"
             raise ValueError(f"{name} is of a norm, and norm is 'none'; leave it out, or set norm")
         fed = self.feed_forward.kind != "none"
@@ -172,7 +172,7 @@ class ModelSpec(ModelKind):
     def describe(self) -> str:
         """`a network with 2 blocks of s4 (state 64), width 64, no positions, ...`."""
         norm = f"{self.norm} normalisation {self.norm_place} each layer" if self.norm != "none" else "no normalisation"
-        norm += f" (epsilon {self.norm_epsilon:g})" if self.norm_epsilon != EPSILON else ""
+        norm += f" (epsilon {self.norm_epsilon:g})" if self.norm_epsilon != NORM_EPSILON else ""
         norm += " and of what enters the blocks" if self.embedding_norm else ""
         beside = "beside each mixer " if self.parallel else ""
         position = self.position.kind if self.position.kind != "none" else "no"

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 Tensors = dict[str, Tensor]
 NormKind = Literal["layer", "batch", "rms", "none"]
 
-HALVES = (torch.bfloat16, torch.float16)
-EPSILON = 1e-5
+HALF_TYPES = (torch.bfloat16, torch.float16)
+NORM_EPSILON = 1e-5
 """Added to the variance unless a model says otherwise (torch's default)."""
 MOMENTUM = 0.1
 """Weight of the newest batch in running statistics (torch's default)."""
@@ -25,7 +25,7 @@ class LayerNorm(nn.Module):
     Shapes: x (B, L, D) -> (B, L, D). Source: Ba et al. 2016.
     """
 
-    def __init__(self, width: int, epsilon: float = EPSILON) -> None:
+    def __init__(self, width: int, epsilon: float = NORM_EPSILON) -> None:
         super().__init__()
         self.epsilon = epsilon
         self.weight = nn.Parameter(torch.ones(width))
@@ -47,7 +47,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor, valid: Tensor | None, statistics: Tensors | None) -> Tensor:
-        wide = x.float() if x.dtype in HALVES else x
+        wide = x.float() if x.dtype in HALF_TYPES else x
         return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.epsilon)).to(x.dtype) * self.weight
 
 
@@ -66,7 +66,7 @@ class BatchNorm(nn.Module):
     running_mean: Tensor
     running_variance: Tensor
 
-    def __init__(self, width: int, name: str, epsilon: float = EPSILON) -> None:
+    def __init__(self, width: int, name: str, epsilon: float = NORM_EPSILON) -> None:
         super().__init__()
         self.name, self.still, self.epsilon = name, False, epsilon
         self.total: Callable[[Tensor], Tensor] | None = None
@@ -85,7 +85,7 @@ class BatchNorm(nn.Module):
 
     def _of_batch(self, x: Tensor, valid: Tensor | None, statistics: Tensors) -> tuple[Tensor, Tensor]:
         """Mean and variance (both (D,)) over valid positions; notes the new running values."""
-        x = x.float() if x.dtype in HALVES else x
+        x = x.float() if x.dtype in HALF_TYPES else x
         if valid is None and self.total is None:
             count: Tensor | float = float(x.shape[0] * x.shape[1])
             variance, mean = torch.var_mean(x, dim=(0, 1), correction=0)
@@ -117,7 +117,7 @@ class NoNorm(nn.Module):
         return x
 
 
-def build_norm(kind: NormKind, width: int, name: str, epsilon: float = EPSILON) -> nn.Module:
+def build_norm(kind: NormKind, width: int, name: str, epsilon: float = NORM_EPSILON) -> nn.Module:
     """The norm of a kind; `name` is its full name in the model."""
     if kind == "none":
         return NoNorm()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headstart.errors import BadInput, OwnCall, flops_of
 from headstart.models.counting import counted_flops
-from headstart.models.heads import Output, Pool, build_head, head_flops
+from headstart.models.heads import Output, PoolKind, build_head, head_flops
 from headstart.models.kind import ModelKind
 from headstart.models.model import Network, seeded
 from headstart.models.norms import Tensors
@@ -40,7 +40,7 @@ class OwnModelSpec(ModelKind):
     `mixer`, `backbone` and `all`.
     """
 
-    pool: Pool = "mean"
+    pool: PoolKind = "mean"
     """How positions become one vector under a head. uncounted: which work a `flops` of one's own states and a count
     misses, in words."""
     head: ClassVar[bool] = True

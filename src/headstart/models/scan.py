@@ -16,6 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d, pad
 
+KEYED_CHUNK = 16
+"""Positions of a chunk whose weights are written out for each number of a key."""
+
 Pair = tuple[Tensor, Tensor]
 """Real and imaginary parts."""
 

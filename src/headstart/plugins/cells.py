@@ -23,7 +23,7 @@ from headstart.normal import normal_form
 from headstart.plugins.identity import Closure, Module, Plugin, imported, is_library, refuse_hidden, versions
 from headstart.spec import Spec
 
-PLAIN = (type(None), bool, int, float, complex, str, bytes)
+PLAIN_TYPES = (type(None), bool, int, float, complex, str, bytes)
 _BOXES = (list, tuple, dict, set, frozenset)
 _WRAPPERS = ("__func__", "fget", "fset", "fdel", "func")  # where class methods and properties hold their functions
 _WRITTEN = ("__module__", "__qualname__", "__doc__", "__firstlineno__", "_abc_impl", "source_digest")
@@ -65,7 +65,7 @@ class _Contents:
 
         Raises: BadInput where it has neither a source nor content that can be read.
         """
-        if type(value) in PLAIN:
+        if type(value) in PLAIN_TYPES:
             return f"{type(value).__name__} {value!r}"
         if id(value) not in self._digests:
             self._digests[id(value)] = f"#{len(self._alive)}"
@@ -145,7 +145,7 @@ class _Contents:
             defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]
             values += [(f"default {i} of {function.__name__}", item) for i, item in enumerate(defaults)]
             values += [(f"{function.__name__}.{key}", item) for key, item in vars(function).items()]
-        self.listing += [f"# {label}: {name} = {value!r}" for name, value in values if type(value) in PLAIN]
+        self.listing += [f"# {label}: {name} = {value!r}" for name, value in values if type(value) in PLAIN_TYPES]
         return [normal_form(text), *self._each(values, label)]
 
     def _source(self, code: types.CodeType, label: str) -> str:
@@ -170,7 +170,7 @@ def _attributes(cls: type) -> Iterator[tuple[str, Any]]:
     for name, value in vars(cls).items():
         functions = _functions(value)
         generated = any(function.__code__.co_filename == "<string>" for function in functions)  # by a dataclass
-        special = re.fullmatch("__.*__", name) and not (functions or type(value) in PLAIN[1:])
+        special = re.fullmatch("__.*__", name) and not (functions or type(value) in PLAIN_TYPES[1:])
         if not (special or generated or name in _WRITTEN or isinstance(value, types.MemberDescriptorType)):
             yield name, value
 

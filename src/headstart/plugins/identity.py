@@ -19,7 +19,7 @@ from typing import Any
 from headstart.errors import BadInput
 from headstart.normal import decoded, normal_form
 
-CORE = ("headstart", "numpy", "torch")
+CORE_PACKAGES = ("headstart", "numpy", "torch")
 """Never a person's own code, wherever they are installed: every result records their versions anyway."""
 
 _HIDING = "exec eval __import__ import_module sys.modules __main__ runpy CDLL spec_from_file_location SourceFileLoader"
@@ -92,8 +92,8 @@ def plugin_identity(source: str | os.PathLike[str], option: str = "--plugin") ->
     is_name = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", text) is not None and not text.endswith(".py")
     name, top = (text, None) if is_name else _file_top(text, option)
     head = name.partition(".")[0]
-    if head in sys.stdlib_module_names or head in CORE:
-        owner = "headstart" if head in CORE else "Python"
+    if head in sys.stdlib_module_names or head in CORE_PACKAGES:
+        owner = "headstart" if head in CORE_PACKAGES else "Python"
         raise BadInput(f"{option}: {text}: {head!r} is a module that {owner} needs; give it another name")
     top = top or top_path(head, Path.cwd(), also_installed=True)
     if top is None:
@@ -258,7 +258,7 @@ def top_path(name: str, folder: Path, also_installed: bool = False) -> Path | No
 
     also_installed: whatever package manager put it there. Nothing is imported to find it.
     """
-    if name in sys.stdlib_module_names or name in CORE:
+    if name in sys.stdlib_module_names or name in CORE_PACKAGES:
         return None
     beside = () if installed(folder) else (folder / name / "__init__.py", folder / f"{name}.py")
     places = [path for path in beside if path.is_file()]
@@ -284,7 +284,7 @@ def installed(path: Path) -> bool:
 def is_library(name: str) -> bool:
     """Whether an imported module is Python's, headstart's or an installed package's."""
     file = getattr(sys.modules.get(name), "__file__", None)
-    return name.partition(".")[0] in {*CORE, *sys.stdlib_module_names} or installed(Path(file or "."))
+    return name.partition(".")[0] in {*CORE_PACKAGES, *sys.stdlib_module_names} or installed(Path(file or "."))
 
 
 _distributions = functools.cache(metadata.packages_distributions)  # takes half a second

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 
 from headstart import words
-from headstart.report.claims import TOO_SMALL, Outcome, verdicts
+from headstart.report.claims import TOO_SMALL, ClaimOutcome, verdicts
 from headstart.statistics import LEVEL, Difference, corrected
 from headstart.study.results.results import Results
-from headstart.study.results.rows import ELSEWHERE, Row, on_other_machines, test_gap
+from headstart.study.results.rows import OTHER_MACHINES, Row, on_other_machines, test_gap
 from headstart.text import sentence
 
-OUTCOME_VERBS: Mapping[Outcome, tuple[str, str]] = {
+OUTCOME_VERBS: Mapping[ClaimOutcome, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "the other way round": ("is the other way round", "are the other way round"),
     "does not hold": ("does not hold", "do not hold"),
@@ -144,7 +144,7 @@ def _pair(row: Row, base: Row, gap: Difference, leads: bool, standing: Mapping[s
         interval = f" (95 % interval {words.interval(gap)}, {runs})"
         interval = f" on each of {runs}" if gap.constant else interval
     text = f"{scores}, a difference of {words.signed(gap.mean)}{interval}"
-    text += f", {ELSEWHERE}" if on_other_machines([row, base]) else ""
+    text += f", {OTHER_MACHINES}" if on_other_machines([row, base]) else ""
     lost = gap.clear and standing.get(row.key, 0.0) >= 1 - LEVEL
     if lost:
         p = f"p = {standing[row.key]:.2g}"

@@ -20,15 +20,22 @@ from headstart.statistics import (
     smallest_p,
     with_examples,
 )
-from headstart.study.language.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
+from headstart.study.language.papers import AVERAGE, QUANTITIES, SCORE_QUANTITIES, STEP_QUANTITIES, Claim, Term
 from headstart.study.results.results import Results
-from headstart.study.results.rows import ELSEWHERE, Row, difference_document, drawn, on_other_machines, scores_by_seed
+from headstart.study.results.rows import (
+    OTHER_MACHINES,
+    Row,
+    difference_document,
+    drawn,
+    on_other_machines,
+    scores_by_seed,
+)
 
 if TYPE_CHECKING:
     from headstart.study.language.papers import Paper
 
-Outcome = Literal["holds", "the other way round", "does not hold", "undecided", "withdrawn", "not measured"]
-OUTCOMES: tuple[Outcome, ...] = (
+ClaimOutcome = Literal["holds", "the other way round", "does not hold", "undecided", "withdrawn", "not measured"]
+OUTCOMES: tuple[ClaimOutcome, ...] = (
     *("holds", "the other way round", "does not hold", "undecided", "withdrawn", "not measured"),
 )
 """In the order in which they are listed. `does not hold`: two are claimed to be as good, and clearly are not.
@@ -42,7 +49,7 @@ OF_TEST = ("test", "last_test", "last_gap")
 UNCOUNTED = "what another draw of the test examples changes is not counted"
 """Said of an interval of a score whose error is not that of a share."""
 
-OWN = "Our question: "
+OWN_QUESTION = "Our question: "
 """What stands before a claim that is not the paper's, where others are."""
 
 
@@ -55,10 +62,10 @@ class Part:
     """
 
     column: str
-    outcome: Outcome
+    outcome: ClaimOutcome
     difference: Difference | None
     why: str = ""
-    uncorrected: Outcome | None = None
+    uncorrected: ClaimOutcome | None = None
     p: float | None = None
 
 
@@ -91,7 +98,7 @@ class Verdict:
 
     def __str__(self) -> str:
         """One sentence: what is claimed, and its outcome on each column with differences and intervals."""
-        claim, says = self.claim, f"{OWN * self.own}{self.claim.says.rstrip('.')}"
+        claim, says = self.claim, f"{OWN_QUESTION * self.own}{self.claim.says.rstrip('.')}"
         if not self.parts:
             return f"{says}: not checked here."
         outcomes = []
@@ -119,7 +126,7 @@ def _evidence(claim: Claim, part: Part) -> str:
 
 def difference_text(claim: Claim, gap: Difference) -> str:
     """The difference with its interval; of one that is the same at all seeds the score itself comes first."""
-    text = (words.whole_difference if claim.quantity in STEPS else words.with_power)(gap)
+    text = (words.whole_difference if claim.quantity in STEP_QUANTITIES else words.with_power)(gap)
     level = claim.than is not None and gap.level and not gap.constant
     return f"{words.score(gap.mean + (claim.than or 0.0))} on {gap.n} of {gap.n}, {text}" if level else text
 
@@ -222,7 +229,12 @@ def _nothing_learnt(results: Results, claim: Claim, terms: Sequence[Term]) -> st
     Of claims of likeness without a premise of their own, where the results hold such a baseline on the same data; an
     average over columns has none. Two that clearly differ do so whatever they learnt.
     """
-    if claim.within is None or claim.premise or claim.than is not None or claim.quantity not in (*SCORES, *STEPS):
+    if (
+        claim.within is None
+        or claim.premise
+        or claim.than is not None
+        or claim.quantity not in (*SCORE_QUANTITIES, *STEP_QUANTITIES)
+    ):
         return ""
     tested = claim.model_copy(update={"quantity": "test"})
     short = []
@@ -270,7 +282,7 @@ def _difference(
     rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
     if len(rows) < len(terms):
         raise _Unknown("not run here")
-    for row in rows if claim.quantity in SCORES else ():
+    for row in rows if claim.quantity in SCORE_QUANTITIES else ():
         if row.metric != (paper.metric_of(row.column) if paper else rows[0].metric):
             raise _Unknown(f"the score here is {words.metric(row.metric)}")
         if claim.than is not None and row.stand_in:
@@ -306,7 +318,7 @@ def _examples_error(results: Results, rows: Sequence[Row], numbers: Sequence[Map
 
 def _numbers(row: Row, claim: Claim) -> dict[int, float]:
     """Seed -> number of a row, at the chosen settings or at those of the claim."""
-    if claim.quantity not in SCORES:
+    if claim.quantity not in SCORE_QUANTITIES:
         return {**dict.fromkeys(_never(row, claim.quantity), row.last["steps"]), **row.by_seed(claim.quantity)}
     points = [p for p in row.points if claim.at.items() <= p.settings.items()] if claim.at else []
     return scores_by_seed((points[0].runs if len(points) == 1 else ()) if claim.at else row.runs, claim.quantity)
@@ -324,7 +336,7 @@ def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
     if diverged:
         yield f"{words.listed(diverged)} diverged"
     if len({row.arm for row in rows}) > 1 and on_other_machines(rows):
-        yield ELSEWHERE
+        yield OTHER_MACHINES
     for row in rows:
         if never := len(_never(row, claim.quantity)):
             seeds, steps = words.many(never, "seed"), row.last["steps"]

@@ -15,10 +15,10 @@ from headstart.report.answer import answer
 from headstart.report.claims import Verdict, claims_heading, claims_note, unprinted, verdicts
 from headstart.report.figures.style import Drawing
 from headstart.report.methods import methods, tried
-from headstart.report.tables.model import Table, markdown, to_markdown
+from headstart.report.tables.model import ReportTable, markdown, to_markdown
 from headstart.report.tables.paper import ABSENT, beside
 from headstart.report.tables.scores import make_table, more_tables, pivot_table
-from headstart.study.language.files import SOURCE
+from headstart.study.language.files import PLUGIN_SOURCES
 from headstart.study.paper.snapshot import Snapshot
 from headstart.study.results.results import Results
 from headstart.tasks import data_folder
@@ -42,11 +42,11 @@ class Content:
     plan: Plan
     results: Results
     finished: Mapping[str, Result]
-    table: Table
-    beside: Table | None
-    more: Mapping[str, Table]
+    table: ReportTable
+    beside: ReportTable | None
+    more: Mapping[str, ReportTable]
     verdicts: list[Verdict]
-    pivot: Table | None = None
+    pivot: ReportTable | None = None
 
     @property
     def answer(self) -> str:
@@ -78,7 +78,7 @@ class Content:
         """The scale and what stood in for absent data, where something did."""
         return f"{words.sentences(self.results.setting)}." if self.results.stood_in else ""
 
-    def files(self) -> dict[str, Table]:
+    def files(self) -> dict[str, ReportTable]:
         """The tables that are written beside the page, by the names of their files."""
         tables = {"table": self.table, "pivot": self.pivot, "beside": self.beside, "sweep": self.more.get("sweep")}
         return {name: table for name, table in tables.items() if table is not None}
@@ -136,7 +136,7 @@ def command(plan: Plan) -> str:
     cells = [plugin.name for plugin in plan.plugins if plugin.top is None]
     if cells:
         return f'headstart.run("study.toml")  # in the notebook or script that defines {", ".join(cells)}'
-    plugins = "".join(f" --plugin {SOURCE}/{plugin.word}" for plugin in plan.plugins)
+    plugins = "".join(f" --plugin {PLUGIN_SOURCES}/{plugin.word}" for plugin in plan.plugins)
     return f"headstart run study.toml{plugins}{data_option}"
 
 

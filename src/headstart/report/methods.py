@@ -10,7 +10,7 @@ from headstart.errors import BadInput
 from headstart.models.outline import without_numbers
 from headstart.spec import flat
 from headstart.stage import TrainStage
-from headstart.study.results.results import Facts, Results
+from headstart.study.results.results import Results, TaskFacts
 from headstart.study.results.rows import Row
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from headstart.models.mixers.mixer import MixerSpec
     from headstart.study.language.plan import Plan, PlannedStage
 
-Spec = Mapping[str, Any]
+Settings = Mapping[str, Any]
 
-NAMED = (
+NAMED_SETTINGS = (
     "task",
     "checkpoint",
     "seed",
@@ -45,12 +45,12 @@ NAMED = (
 )
 """Settings, or beginnings of their names, that have words of their own; others are told by name where they differ.
 Models and objectives say of themselves which settings they describe."""
-WHOLE = {
+DECAYED_PARTS = {
     "all": "all weights (on norms and biases too)",
     "all-kernel": "all weights but kernels (on norms and biases too)",
 }
 """Parts that decay, in words."""
-SHORT = 16
+ASKED_POSITIONS = 16
 """Positions of a mixer that is built to be asked, and not to be used."""
 VERBS = {
     "draw": "here draw(part, s) puts normal numbers around 0 of standard deviation s in place of a part's weights",
@@ -83,7 +83,7 @@ def _tasks(results: Results) -> list[str]:
     return [f"On {words.listed(columns)} there are {text}." for text, columns in columns_of.items()]
 
 
-def _sizes(facts: Facts) -> str:
+def _sizes(facts: TaskFacts) -> str:
     sizes = facts.sizes
     if not {"train", "val", "test"} <= set(sizes):
         return ""
@@ -140,8 +140,8 @@ def _chain(plan: Plan, row: Row) -> list[PlannedStage]:
     return [plan.stages[identity] for _, identity in runs[0].stages]
 
 
-def _spec(planned: PlannedStage) -> Spec:
-    table: Spec = planned.spec.model_dump(mode="json")
+def _spec(planned: PlannedStage) -> Settings:
+    table: Settings = planned.spec.model_dump(mode="json")
     return table
 
 
@@ -152,7 +152,11 @@ def _apart(stages: Iterable[PlannedStage], results: Results) -> dict[str, list[s
     for planned in stages:
         training = values.setdefault(planned.name, {})
         model, objective = planned.spec.model.described, getattr(planned.spec.objective, "described", ())
-        described = (*NAMED, *(f"model.{name}" for name in model), *(f"objective.{name}" for name in objective))
+        described = (
+            *NAMED_SETTINGS,
+            *(f"model.{name}" for name in model),
+            *(f"objective.{name}" for name in objective),
+        )
         for path, value in flat(_spec(planned), whole=["parent"]).items():
             if not path.startswith(described) and f"{planned.name}.{path}" not in results.names:
                 of = values[""] if path.startswith("model.") else training
@@ -160,7 +164,7 @@ def _apart(stages: Iterable[PlannedStage], results: Results) -> dict[str, list[s
     return {name: [path for path, seen in settings.items() if len(seen) > 1] for name, settings in values.items()}
 
 
-def _also(spec: Spec, paths: Sequence[str]) -> str:
+def _also(spec: Settings, paths: Sequence[str]) -> str:
     """` (model.residual false)`: settings by their names."""
     leaves = flat(spec, whole=["parent"])
     named = [f"{path} {words.plain(leaves[path])}" for path in paths if path in leaves]
@@ -184,7 +188,7 @@ def _where(keys: Sequence[str], every: Sequence[str], results: Results) -> str:
     return f"in {words.listed(sorted(chosen))}, "
 
 
-def _stage(planned: PlannedStage, spec: Spec, reported: str, results: Results, title: str) -> str:
+def _stage(planned: PlannedStage, spec: Settings, reported: str, results: Results, title: str) -> str:
     """What a stage did, with its task where that is not the reported one. title: of its finished model."""
     task = reported if planned.spec.task is None else planned.spec.task.kind
     elsewhere = f" on {task}" if task != reported else ""
@@ -214,7 +218,7 @@ def _stage(planned: PlannedStage, spec: Spec, reported: str, results: Results, t
 
 def _decay(amount: float, parts: str, spared: Mapping[str, list[str]]) -> str:
     """What weight decay shrinks. spared: tensors of mixers that it never does, by the part that they are in."""
-    of = WHOLE.get(parts, f"the parts {parts} (on their biases too)")
+    of = DECAYED_PARTS.get(parts, f"the parts {parts} (on their biases too)")
     names = [name for part, several in spared.items() if f"-{part}" not in parts for name in several]
     return f"weight decay {words.plain(amount)} on {of}{f', not on {words.listed(names)}' if names else ''}"
 
@@ -242,14 +246,14 @@ def _mixer(spec: MixerSpec, width: int, causal: bool) -> nn.Module | None:
     """A mixer, for what it says of its tensors; None where a changed file of results names one that cannot be."""
     try:
         with without_numbers():
-            return spec.build(width, SHORT, causal)
+            return spec.build(width, ASKED_POSITIONS, causal)
     except (NotImplementedError, RuntimeError):  # one of a person's own that looks at its numbers
-        return spec.build(width, SHORT, causal)
+        return spec.build(width, ASKED_POSITIONS, causal)
     except BadInput:
         return None
 
 
-def _start(planned: PlannedStage, spec: Spec, parent: PlannedStage | None) -> str:
+def _start(planned: PlannedStage, spec: Settings, parent: PlannedStage | None) -> str:
     """How a stage's weights began."""
     entries = words.listed(list(spec["start"]))
     if parent is None:

@@ -17,21 +17,21 @@ from headstart.errors import Damaged
 from headstart.report.answer import leader
 from headstart.report.content import Content, command, read_content, results_page
 from headstart.report.figures.collect import drawings
-from headstart.report.figures.style import FORMATS, Drawing
-from headstart.report.tables.model import Cell as TableCell
-from headstart.report.tables.model import Line, Table, to_csv, to_latex, to_markdown
-from headstart.study.language.files import SOURCE, publish_study
+from headstart.report.figures.style import FIGURE_FORMATS, Drawing
+from headstart.report.tables.model import ReportTable, TableLine, to_csv, to_latex, to_markdown
+from headstart.report.tables.model import TableCell as TableCell
+from headstart.study.language.files import PLUGIN_SOURCES, publish_study
 from headstart.study.paper.snapshot import Snapshot
 from headstart.study.results.results import Results
-from headstart.study.results.rows import AMOUNTS, Point, Row
+from headstart.study.results.rows import BUDGET_AMOUNTS, Point, Row
 from headstart.text import json_lines
 
 if TYPE_CHECKING:
     from headstart.store import Store
     from headstart.study.language.plan import Cell, Plan, PlannedStage
 
-TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("page.html", "style.css"))
-FORMS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
+PAGE_TEMPLATE, PAGE_STYLE = (Path(__file__).with_name(name) for name in ("page.html", "style.css"))
+TABLE_FORMS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 
 
 def write_report(
@@ -57,10 +57,10 @@ def write_report(
     content = read_content(plan, results, store, pivot)
     for plugin in plan.plugins:
         for name, source in plugin.sources.items():
-            (folder / SOURCE / name).parent.mkdir(parents=True, exist_ok=True)
-            publish(folder / SOURCE / name, source)
+            (folder / PLUGIN_SOURCES / name).parent.mkdir(parents=True, exist_ok=True)
+            publish(folder / PLUGIN_SOURCES / name, source)
     for name, table in content.files().items():
-        for ending, form in FORMS.items():
+        for ending, form in TABLE_FORMS.items():
             publish(folder / f"{name}.{ending}", form(table).encode())
     every, undrawn = drawings(plan, results, store)
     figures = {drawing: figure for drawing in every if (figure := _publish_figure(drawing, folder, width)) is not None}
@@ -113,7 +113,7 @@ def _remove_figures(folder: Path, drawings: Iterable[Drawing]) -> None:
     page = folder / "results.md"
     names = re.findall(r"\]\(([\w-]+)\.png\)", page.read_text(encoding="utf-8")) if page.is_file() else []
     for name in set(names) - {drawing.name for drawing in drawings}:
-        for ending in FORMATS:
+        for ending in FIGURE_FORMATS:
             (folder / f"{name}.{ending}").unlink(missing_ok=True)
 
 
@@ -143,10 +143,12 @@ def _render(
         "command": command(content.plan),
         "metrics": words.metric,
     }
-    return fill_template(TEMPLATE, content.table, results, anchors, context)
+    return fill_template(PAGE_TEMPLATE, content.table, results, anchors, context)
 
 
-def fill_template(template: Path, table: Table, results: Results, anchors: Anchors, context: Mapping[str, Any]) -> str:
+def fill_template(
+    template: Path, table: ReportTable, results: Results, anchors: Anchors, context: Mapping[str, Any]
+) -> str:
     """A page as HTML, of the template of studies or of one that extends it; every foreign text is escaped.
 
     context: what the template names besides the table and the runs behind it.
@@ -171,14 +173,14 @@ def filled(template: Path, **context: Any) -> str:
     from markupsafe import Markup
 
     templates = Environment(
-        loader=FileSystemLoader([template.parent, TEMPLATE.parent]),
+        loader=FileSystemLoader([template.parent, PAGE_TEMPLATE.parent]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     templates.filters.update(score=words.score)
-    style = Markup(STYLE.read_text(encoding="utf-8"))  # noqa: S704 -- the package's own file
+    style = Markup(PAGE_STYLE.read_text(encoding="utf-8"))  # noqa: S704 -- the package's own file
     return templates.get_template(template.name).render(style=style, **context)
 
 
@@ -203,7 +205,7 @@ class Anchors:
         return f"stage-{identity}" if self._stages else ""
 
 
-def page_table(table: Table, results: Results, anchors: Anchors) -> dict[str, Any]:
+def page_table(table: ReportTable, results: Results, anchors: Anchors) -> dict[str, Any]:
     """A table for the template: each cell's text, its head, and the anchor of what stands behind it."""
     grouped = bool(table.heads) and table.heads[0] == "column"
     lines, before = [], ""
@@ -241,7 +243,7 @@ def _behind(cell: TableCell, link: str, anchors: Anchors) -> str:
     return anchors.row(cell.key) if cell.key else link
 
 
-def _link(line: Line, column: str, anchors: Anchors) -> str:
+def _link(line: TableLine, column: str, anchors: Anchors) -> str:
     """Where a number of a line leads; a cell of a paper that is not run here leads nowhere."""
     if line.key:
         return anchors.row(line.key)
@@ -325,7 +327,7 @@ def _scores(result: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], lis
 
 def _budget(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     budget, parameters = result.get("budget", {}), result.get("parameters", {})
-    out = [(_amount(name), _size(name, budget[name])) for name in AMOUNTS if budget.get(name) is not None]
+    out = [(_amount(name), _size(name, budget[name])) for name in BUDGET_AMOUNTS if budget.get(name) is not None]
     out += [("peak memory", words.measure(budget["peak_memory"], "B"))] if budget.get("peak_memory") else []
     counts = (("parameters", "total"), ("of them trained", "trainable"))
     return out + [(name, f"{parameters.get(key, 0):,}") for name, key in counts if parameters]
@@ -374,7 +376,7 @@ def row_evidence(row: Row, results: Results, anchors: Anchors) -> dict[str, Any]
         "against": results.against if base is not None else "",
         "other": anchors.row(base.key) if base is not None else "",
         "points": [_point(point, row, results, anchors) for point in row.points] if len(row.points) > 1 else [],
-        "amounts": [(_amount(name), *(_size(name, budget.get(name)) for budget in budgets)) for name in AMOUNTS],
+        "amounts": [(_amount(name), *(_size(name, budget.get(name)) for budget in budgets)) for name in BUDGET_AMOUNTS],
     }
 
 

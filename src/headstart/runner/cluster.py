@@ -175,10 +175,10 @@ class ClusterPool:
     def _task(self, job: Job, data: Path) -> tuple[dict[str, Any], Any]:
         """Facts, with the digest of the content, and the reference of the arrays of a stage's loaded task."""
         from headstart.tasks.portable import packed
-        from headstart.tasks.task import WHOLE
+        from headstart.tasks.task import WHOLE_DATA
 
         spec = job.spec.task
-        key = json.dumps(spec.model_copy(update=WHOLE).document(), sort_keys=True)
+        key = json.dumps(spec.model_copy(update=WHOLE_DATA).document(), sort_keys=True)
         if key not in self._tasks:
             facts, arrays = packed(spec, data)
             check_unchanged(job.spec, data, training(), job.identity)

@@ -25,7 +25,7 @@ class Started(Event):
 
 
 @dataclass(frozen=True)
-class Progress(Event):
+class StageProgress(Event):
     """`step` of `steps` steps are done. Comes with every record, and a few times a second without one."""
 
     step: int

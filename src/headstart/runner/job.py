@@ -19,7 +19,7 @@ from headstart.errors import BadInput
 from headstart.plugins import Plugin, ready_plugin
 from headstart.store import Store
 
-Stack = int | Literal["auto", "off"]
+StackChoice = int | Literal["auto", "off"]
 """How many stages that differ in numbers alone train as one stack."""
 
 
@@ -46,7 +46,7 @@ class Runtime:
     threads: int = 1
     save_every: float = 20.0
     limit: float | None = None
-    stack: Stack = "off"
+    stack: StackChoice = "off"
     stacks: Path | None = None
     on: str = ""
     gpus_per_stage: float | None = None

@@ -134,7 +134,7 @@ class _Post:
     def send(self, event: Event) -> None:
         """Send it, unless it only shows progress and another did so just now."""
         files, now = self._news.files(), time.monotonic()
-        idle = isinstance(event, events.Progress) and event.record is None and not files
+        idle = isinstance(event, events.StageProgress) and event.record is None and not files
         if idle and now - self._sent < _SHOW_EVERY:
             return
         self._sent = now

@@ -9,7 +9,7 @@ from typing import Any
 from headstart.errors import BadInput, Damaged
 from headstart.runner import events
 from headstart.runner.events import Event
-from headstart.runner.job import Engine, Job, Runtime, Stack
+from headstart.runner.job import Engine, Job, Runtime, StackChoice
 from headstart.runner.local import Stop
 from headstart.store import Store
 from headstart.store.files import optional_json, publish_json
@@ -18,7 +18,7 @@ Timer = Callable[[Any, int], float | None]
 """(stage, models) -> seconds of a step of so many models of it together; None where they exceed the memory."""
 
 
-def read_stack(text: str) -> Stack:
+def read_stack(text: str) -> StackChoice:
     """What `--stack` says. Raises: BadInput unless it is auto, off or a number of models."""
     if text == "auto":
         return "auto"

@@ -20,7 +20,7 @@ from headstart.runner.job import Engine, Job, Probe, Runtime, loaded_task
 from headstart.runner.local import Stop
 from headstart.runner.machine import choose_device, machine, release, torch_settings, use_device, version
 from headstart.store import ClaimedStage, LostLock, SaveTimes, Store
-from headstart.store.saving import SHARE
+from headstart.store.saving import SAVING_SHARE
 from headstart.training.distributed import ALONE, LostRank, RankFailed, Ranks, joined, own_device
 
 _LONGEST_SAVE = 60.0  # seconds: a state that costs little is saved at least this often, whatever `save_every` says
@@ -283,7 +283,7 @@ class _Attempt:
         """All ticks; returns whether it was stopped before the end."""
         name = (self.job.identity, self.job.name)
         reported = time.monotonic()
-        share = SHARE / (1 if self.company is None else self.company.size)
+        share = SAVING_SHARE / (1 if self.company is None else self.company.size)
         saves = SaveTimes(min(self.runtime.save_every, _LONGEST_SAVE), reported, share)
         for tick in ticks:
             if tick.record is not None:
@@ -294,7 +294,7 @@ class _Attempt:
                 self._save(tick, saves, at_once=reason is not None)
             if tick.record is not None or now - reported >= _SHOW_EVERY:
                 reported = now
-                yield events.Progress(*name, tick.step, tick.steps, tick.record)
+                yield events.StageProgress(*name, tick.step, tick.steps, tick.record)
             if reason:
                 if reason == "limit":
                     self.folder.cut(f"step {tick.step}: the time limit of {self.runtime.limit} s was reached")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
-from headstart.baselines.contract import Facts
+from headstart.baselines.contract import FittedFacts
 from headstart.data.layout import LayoutSpec
 from headstart.data.letters import input_width
 from headstart.data.sequences import STEP, Sequences, features_of
@@ -224,7 +224,7 @@ class ModelConfig(Spec):
     """How the fitted file was read, so that others are read alike."""
     preparation: Preparation
     network: NetworkConfig | None = None
-    classics: dict[str, Facts] = Field(default_factory=dict)
+    classics: dict[str, FittedFacts] = Field(default_factory=dict)
     serve: str
     """The model that predicts unless another is named: `network`, one of `classics`, or `ensemble`."""
     ensemble: tuple[str, ...] = ()

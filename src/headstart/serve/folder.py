@@ -17,9 +17,9 @@ import numpy as np
 
 from headstart.atomic import publish, writing
 from headstart.baselines import from_arrays, shapes
-from headstart.checkpoints.folder import CONFIG as CONFIG
+from headstart.checkpoints.folder import CONFIG_FILE as CONFIG_FILE
 from headstart.checkpoints.folder import MODEL_FOLDER, Folder, Header, read_header
-from headstart.checkpoints.folder import WEIGHTS as WEIGHTS
+from headstart.checkpoints.folder import WEIGHTS_FILE as WEIGHTS_FILE
 from headstart.data.archives import reading
 from headstart.documents import canonical
 from headstart.errors import BadInput, Damaged, nearest
@@ -53,19 +53,19 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
     """
     path = Path(folder)
     document = served.config.model_dump(mode="json")
-    _check_kinds(document, path / CONFIG)
+    _check_kinds(document, path / CONFIG_FILE)
     for name in more or {}:
-        if name in ("", ".", "..", CONFIG, WEIGHTS) or Path(name).name != name:
-            raise BadInput(f"{name!r}: is not a name for a file beside {CONFIG} and {WEIGHTS}; give another")
+        if name in ("", ".", "..", CONFIG_FILE, WEIGHTS_FILE) or Path(name).name != name:
+            raise BadInput(f"{name!r}: is not a name for a file beside {CONFIG_FILE} and {WEIGHTS_FILE}; give another")
     with_config = {"config": _digest(document)}
     with writing(path, "the model ", "folder"):
         path.mkdir(parents=True, exist_ok=True)
-        publish(path / WEIGHTS, seal(_tensors(served), with_config))
+        publish(path / WEIGHTS_FILE, seal(_tensors(served), with_config))
         sources = [item for plugin in plugins_of(served.config) for item in plugin.sources.items()]
         for name, content in [*((f"{SOURCE}/{name}", content) for name, content in sources), *(more or {}).items()]:
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             publish(path / name, content)
-        publish(path / CONFIG, _json(document))
+        publish(path / CONFIG_FILE, _json(document))
 
 
 def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others: bool = True) -> Served:
@@ -80,7 +80,7 @@ def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others
     files = Folder(path)
     document = _document(files)
     served = document if others else _without_idle(document, use)
-    config = _config(served, path / CONFIG)
+    config = _config(served, path / CONFIG_FILE)
     weights = files.weights()
     try:
         header = read_header(weights)
@@ -94,7 +94,7 @@ def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others
         raise BadInput(f"{error}; save or download the model again") from None
     if meta.get("config") != _digest(document):
         raise BadInput(
-            f"{path}: {CONFIG} was changed, or comes from another model than {WEIGHTS}; take both from one "
+            f"{path}: {CONFIG_FILE} was changed, or comes from another model than {WEIGHTS_FILE}; take both from one "
             "save (another model of the folder is chosen with --use, not in the file)"
         )
     _check_finite(arrays, weights)
@@ -151,7 +151,7 @@ def _check_finite(arrays: Mapping[str, np.ndarray], path: Path) -> None:
 
 def _document(files: Folder) -> dict[str, Any]:
     """The config. Raises: BadInput where it is of another library, or newer."""
-    document, path = files.config(), files.path / CONFIG
+    document, path = files.config(), files.path / CONFIG_FILE
     if document.get("kind") != MODEL_FOLDER:
         foreign = [key for key in FOREIGN if key in document]
         what = (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from headstart.checkpoints.folder import CONFIG, Header
+from headstart.checkpoints.folder import CONFIG_FILE, Header
 from headstart.errors import BadInput
 from headstart.models.encoders import there
 from headstart.models.heads import SequenceHead, pooled
@@ -133,13 +133,13 @@ def _check_blocks(header: Header, model: ModelSpec, path: Path) -> None:
     blocks = len({name.split(".")[2] for name in header if name.startswith(f"{NETWORK}.blocks.")})
     output = f"{NETWORK}.head.output.weight"
     if output not in header:
-        raise BadInput(f"{path}: lacks {output!r}, the model of {CONFIG} has it; save the model again")
+        raise BadInput(f"{path}: lacks {output!r}, the model of {CONFIG_FILE} has it; save the model again")
     _, shape = header[output]
     if (blocks, shape[1:]) != (model.blocks, (model.width,)):
         size = f"{blocks} blocks of width {shape[1] if len(shape) == 2 else 'unknown'}"
         raise BadInput(
-            f"{path}: holds a network of {size}, by {CONFIG} it has {model.blocks} of width {model.width}; save the "
-            "model again"
+            f"{path}: holds a network of {size}, by {CONFIG_FILE} it has {model.blocks} of width {model.width}; save "
+            "the model again"
         )
 
 

@@ -1,7 +1,7 @@
 """A stage: one phase of work with an identity. It is trained, fitted, or comes to its weights in a way of its own.
 
 WAYS has one line per way. What runs, stores, compares and reports stages asks none of them which it is: it goes by
-`StageSpec`, `StageRun` and `Outcome`.
+`StageSpec`, `StageRun` and `StageOutcome`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from headstart.models.norms import Tensors
 from headstart.spec import Entry
 from headstart.stage.spec import (
     FitStage,
-    Outcome,
     ReadStage,
     Size,
+    StageOutcome,
     StageRun,
     StageSpec,
     TrainStage,
@@ -32,9 +32,9 @@ from headstart.tasks import Task
 __all__ = [
     "WAYS",
     "FitStage",
-    "Outcome",
     "ReadStage",
     "Size",
+    "StageOutcome",
     "StageRun",
     "StageSpec",
     "TrainStage",

@@ -15,11 +15,11 @@ from headstart.errors import BadInput, nearest
 from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Examples, Signature, collate
-from headstart.stage.spec import FitStage, Outcome, Size, StageRun, finite, peak_memory
+from headstart.stage.spec import FitStage, Size, StageOutcome, StageRun, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.evaluate import PICTURED, Evaluation, TrainMetrics
 
-SCORED = 5_000
+SCORED_UNITS = 5_000
 """Train units that are scored at most, spread evenly."""
 
 
@@ -38,8 +38,8 @@ class FittedRun(StageRun):
                     f"{spec.model.kind!r} is {'fitted' if split == 'train' else 'compared'} there; give it some"
                 )
 
-    def finish(self) -> Outcome:
-        """Fit, and score train (at most `SCORED` units of it), val and test."""
+    def finish(self) -> StageOutcome:
+        """Fit, and score train (at most `SCORED_UNITS` units of it), val and test."""
         spec, task = self.spec, self.task
         begun = time.perf_counter()
         weights = getattr(spec.objective, "class_weights", ())
@@ -48,7 +48,7 @@ class FittedRun(StageRun):
         frozen = spec.model.frozen()
         learned = {name: array for name, array in fitted.arrays().items() if name not in frozen}
         train = task.train.labelled_units()
-        some = train[np.linspace(0, len(train) - 1, min(SCORED, len(train))).astype(int)]
+        some = train[np.linspace(0, len(train) - 1, min(SCORED_UNITS, len(train))).astype(int)]
         units = {"train": some, "val": task.val.labelled_units(), "test": task.test.labelled_units()}
         splits = {
             name: score(fitted, task.split(name).take(rows), spec.objective, task.signature)
@@ -87,7 +87,7 @@ class KnownRun(StageRun):
             known = nearest(self.rule, rules) if rules else "it has none; leave this arm out"
             raise BadInput(f"model.name: a trivial rule of task {self.spec.task.kind!r}: {known}")
 
-    def finish(self) -> Outcome:
+    def finish(self) -> StageOutcome:
         """The scores that are known: of val, of test, or of both."""
         rule = next(rule for rule in self.task.baselines if rule.name == self.rule)
         values = {"train": None, "val": rule.val, "test": rule.test}
@@ -115,14 +115,14 @@ def outcome_without_steps(
     title: str,
     model: dict[str, Any],
     amounts: Mapping[str, Any] | None = None,
-) -> Outcome:
+) -> StageOutcome:
     """What a stage without steps leaves: its best weights are its last, and its parts are its arrays."""
     monitor = run.spec.objective.monitored(run.task.signature)
     none = {"taken": 0, "matched": 0, "drawn": 0, "frozen": 0}
     parts = [{"part": name, "total": x.numel(), **none, "fresh": x.numel()} for name, x in tensors.items()]
     total = sum(x.numel() for x in tensors.values())
     spent = {"epochs": 0.0, "steps": 0, "examples": 0, "tokens": 0, "flops": 0.0, "seconds": 0.0, **(amounts or {})}
-    return Outcome(
+    return StageOutcome(
         "complete",
         tensors,
         tensors,

@@ -13,11 +13,11 @@ from headstart.checkpoints import SERIES
 from headstart.checkpoints.fields import Fields
 from headstart.checkpoints.source import revision_of
 from headstart.errors import BadInput
-from headstart.initial import SYMBOLS, symbol_tensor
+from headstart.initial import SYMBOL_TENSOR, symbol_tensor
 from headstart.models.model import ModelSpec, model_length
 from headstart.models.norms import Tensors
 from headstart.parameters import LEAVES, MIXER, SelectsNothing, leaves, select
-from headstart.stage.spec import Outcome, ReadStage, Size, StageRun, TrainStage, peak_memory
+from headstart.stage.spec import ReadStage, Size, StageOutcome, StageRun, TrainStage, peak_memory
 from headstart.tasks import Task
 
 MUST_AGREE: Mapping[str, tuple[str, ...]] = {
@@ -34,7 +34,7 @@ MUST_AGREE: Mapping[str, tuple[str, ...]] = {
     "embedding_norm": ("norm",),
 }
 """Field of a model -> parts whose weights mean something else where it differs."""
-WITHIN = ("rotary", "relative")
+WITHIN_MIXERS = ("rotary", "relative")
 """Positions that act within mixers; others may differ from the checkpoint's."""
 _TAKEN = re.compile(r"\s*take\s*\(([^(),]*)")
 
@@ -57,13 +57,13 @@ class ReadRun(StageRun):
         fields: Fields = self.spec.model.fields
         return fields
 
-    def finish(self) -> Outcome:
+    def finish(self) -> StageOutcome:
         """Read all of it. Raises: BadInput where it is not what it was when the stage was planned."""
         begun = time.perf_counter()
         model = self.spec.model
         checkpoint, tensors, content = model.loaded()
         if checkpoint.fields.symbols:
-            tensors[SYMBOLS] = symbol_tensor(checkpoint.fields.symbols)
+            tensors[SYMBOL_TENSOR] = symbol_tensor(checkpoint.fields.symbols)
         spent = {"epochs": 0.0, "steps": 0, "examples": 0, "tokens": 0, "flops": 0.0}
         scores = {which: {"step": 0, "epoch": 0.0, "train": {}, "val": {}, "test": {}} for which in ("best", "last")}
         revision = revision_of(checkpoint.source)
@@ -78,7 +78,7 @@ class ReadRun(StageRun):
         known = [f"family {checkpoint.fields.family}", f"content {content[:16]}"]
         known += [f"revision {revision[:12]}"] if revision else []
         known += [f"licence {checkpoint.licence or 'not declared'}"]
-        return Outcome(
+        return StageOutcome(
             "complete",
             tensors,
             tensors,
@@ -101,7 +101,7 @@ class ReadRun(StageRun):
         fields = self.fields
         tensors = {name: torch.empty(shape, device="meta") for name, shape in fields.shapes().items()}
         if fields.vocabulary and (fields.symbols or self.spec.model.absent):
-            tensors[SYMBOLS] = symbol_tensor(fields.symbols)
+            tensors[SYMBOL_TENSOR] = symbol_tensor(fields.symbols)
         return tensors
 
     def _account(self) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _learns_further_positions(spec: TrainStage, fields: Fields) -> bool:
 def _differences(model: ModelSpec, theirs: ModelSpec, taken: set[str]) -> Iterator[tuple[str, Any, Any]]:
     """(name of a setting, ours, theirs) where a part that is taken would mean something else."""
     for name, parts in MUST_AGREE.items():
-        if not taken & set(parts) or (name == "position" and theirs.position.kind not in WITHIN):
+        if not taken & set(parts) or (name == "position" and theirs.position.kind not in WITHIN_MIXERS):
             continue
         pair = [_plain(spec, name, min(model.blocks, theirs.blocks)) for spec in (model, theirs)]
         for key in pair[1]:

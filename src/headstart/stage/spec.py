@@ -39,7 +39,7 @@ from headstart.tasks.task import content
 from headstart.training.loop import BudgetSpec, StepInfo
 from headstart.training.optim import OptimSpec
 
-SHARED = ("task", "model", "objective", "weights", "optim", "budget", "seed")
+SHARED_SETTINGS = ("task", "model", "objective", "weights", "optim", "budget", "seed")
 """Settings that a column or an arm says to all stages of a chain, of which each takes what it has."""
 
 
@@ -267,7 +267,7 @@ def stage_class(table: Mapping[str, Any]) -> type[StageSpec]:
 def settings_of_class(table: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a table that a stage of its class has, where bundles say some to all stages of a chain."""
     fields = stage_class(table).model_fields
-    return {name: value for name, value in table.items() if name in fields or name not in SHARED}
+    return {name: value for name, value in table.items() if name in fields or name not in SHARED_SETTINGS}
 
 
 def read_stage(table: Mapping[str, Any], name: str = "") -> StageSpec:
@@ -335,7 +335,7 @@ def identity_document(spec: StageSpec, data: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StageOutcome:
     """What a finished stage leaves. Fields as in `result.json`; tensors apart. how: its steps were taken so.
 
     frozen: names of tensors that no step has changed.
@@ -412,7 +412,7 @@ class StageRun(Protocol):
         """Do the work, one tick a step; a stage without steps gives none."""
         yield from ()
 
-    def finish(self) -> Outcome:
+    def finish(self) -> StageOutcome:
         """Scores, weights and predictions, once."""
         ...
 

@@ -19,7 +19,7 @@ from headstart.models.counting import Learning, frozen_layers, training_flops
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
 from headstart.spec import digest
-from headstart.stage.spec import Outcome, Size, StageRun, TrainStage, finite, peak_memory
+from headstart.stage.spec import Size, StageOutcome, StageRun, TrainStage, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.batches import Ahead, Batches
 from headstart.training.distributed import Ranks
@@ -38,7 +38,7 @@ PROBE_SECONDS = 2.0
 MOST_MEMORY = 0.8
 """Share of a GPU's memory that a stack may take where its size is chosen: evaluations and fragments need the rest."""
 
-SCORED = {"all": ("train", "val", "test"), "held_out": ("val", "test"), "val": ("val",)}
+SCORED_SPLITS = {"all": ("train", "val", "test"), "held_out": ("val", "test"), "val": ("val",)}
 """`budget.scored` -> the splits that are scored at the end."""
 
 
@@ -251,7 +251,7 @@ class TrainedRun(StageRun):
         """Those of the model itself, not copied."""
         return dict(self.model.state_dict())
 
-    def finish(self) -> Outcome:
+    def finish(self) -> StageOutcome:
         """Score train, val and test, or those of `budget.scored`, at the best and at the last weights, once."""
         progress = self.progress
         last = _copies(self.model)
@@ -272,7 +272,7 @@ class TrainedRun(StageRun):
                     f"objective: {self.spec.objective.kind!r} gives no number for {monitor.name} on val at any "
                     "evaluation, so that no weights could be chosen; let its scores give one, or monitor another"
                 )
-        return Outcome(
+        return StageOutcome(
             "diverged" if progress.diverged else "complete",
             best,
             last,
@@ -296,7 +296,7 @@ class TrainedRun(StageRun):
     @property
     def _scored(self) -> list[str]:
         """The splits that are scored at the end."""
-        return [name for name in self.feeds if name in SCORED[self.spec.budget.scored]]
+        return [name for name in self.feeds if name in SCORED_SPLITS[self.spec.budget.scored]]
 
     def score(self, split: str) -> dict[str, float]:
         """Scores of the weights of this moment on `train`, `val` or `test`."""

@@ -19,7 +19,7 @@ from headstart.documents import as_json
 from headstart.errors import Damaged
 from headstart.store import tensors as shared
 from headstart.store.files import (
-    FORMAT,
+    FILE_FORMAT,
     NOTES,
     RECORDS,
     RESULT,
@@ -154,7 +154,7 @@ class ClaimedStage:
             **({"tensors": tensors} if tensors else {}),
         }
         self._lock.check()
-        publish_json(self.path / RESULT, whole, SHARING if tensors else FORMAT)
+        publish_json(self.path / RESULT, whole, SHARING if tensors else FILE_FORMAT)
         tidy(self.path)
         shared.prune(self.path.parent)
         return read_json(self.path / RESULT)

@@ -16,7 +16,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headstart.atomic import publish
-from headstart.documents import TABLE, as_json, canonical, from_json, misfits, sorted_json
+from headstart.documents import ANY_TABLE, as_json, canonical, from_json, misfits, sorted_json
 from headstart.errors import BadInput, Damaged, lacks_memory
 from headstart.store.forms import STAGE_FORM, result_form
 from headstart.store.plain import inside, opened, read_plain
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FORMAT = 1
+FILE_FORMAT = 1
 """Of every file that is written here. Raised when an older reader would misread a newer file."""
 SHARING = 2
 """Format of a `result.json` whose stage has tensors in files of their own."""
@@ -50,7 +50,7 @@ LARGEST_HEAD = 10**8
 """Bytes that the head of a file of tensors may have, as safetensors itself says."""
 
 
-def publish_json(path: Path, document: Mapping[str, Any], version: int = FORMAT) -> None:
+def publish_json(path: Path, document: Mapping[str, Any], version: int = FILE_FORMAT) -> None:
     """Publish a document with its `format` and a digest of all else in it."""
     whole = as_json({**document, "format": version})
     whole["digest"] = hashlib.sha256(canonical(whole)).hexdigest()
@@ -83,7 +83,7 @@ def decode_json(data: bytes, path: Path) -> dict[str, Any]:
         )
     if digest != hashlib.sha256(content).hexdigest():
         raise Damaged(f"{path}: its digest does not fit")
-    form = {RESULT: result_form(document), STAGE: STAGE_FORM}.get(path.name, TABLE)
+    form = {RESULT: result_form(document), STAGE: STAGE_FORM}.get(path.name, ANY_TABLE)
     if wrong := next(misfits(document, form), None):
         raise Damaged(f"{path}: {wrong}")
     return document
@@ -104,7 +104,7 @@ def seal(tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> bytes:
 
     # A copy each: safetensors refuses tensors that share memory, as the best and the current weights may.
     copies = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
-    note = {"format": FORMAT, "digest": _digest(copies, meta, _bytes_of), "meta": as_json(meta)}
+    note = {"format": FILE_FORMAT, "digest": _digest(copies, meta, _bytes_of), "meta": as_json(meta)}
     return bytes(save(copies, {_KEY: json.dumps(note, sort_keys=True, allow_nan=False)}))
 
 
@@ -157,7 +157,7 @@ def _unsealed(
         if lacks_memory(error):
             raise
         raise Damaged(f"{path}: cut short or overwritten ({type(error).__name__})") from None
-    if written != FORMAT or not isinstance(meta, dict) or digest != _digest(tensors, meta, content, types):
+    if written != FILE_FORMAT or not isinstance(meta, dict) or digest != _digest(tensors, meta, content, types):
         raise Damaged(f"{path}: its digest does not fit")
     return tensors, meta
 

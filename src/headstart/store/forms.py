@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headstart.documents import ANY, COUNT, LARGE, NAME, NUMBER, TABLE, TEXT, TRUTH, WHOLE, Form, of_words
+from headstart.documents import (
+    ANY,
+    ANY_TABLE,
+    COUNT,
+    LARGE_NUMBER,
+    NAME,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    WHOLE_NUMBER,
+    Form,
+    of_words,
+)
 
 MONITOR: Form = {"name": TEXT, "greater": TRUTH}
-METRICS: Form = {"perplexity?": (LARGE, None), ANY: (NUMBER, None)}
+METRIC_FORM: Form = {"perplexity?": (LARGE_NUMBER, None), ANY: (NUMBER, None)}
 """A score that is no number, as after a divergence, is null."""
-_AT: Form = {"step": COUNT, "epoch": NUMBER, "train?": METRICS, "val?": METRICS, "test?": METRICS}
-SCORES: Form = {"best": _AT, "last": _AT}
+_AT: Form = {"step": COUNT, "epoch": NUMBER, "train?": METRIC_FORM, "val?": METRIC_FORM, "test?": METRIC_FORM}
+SCORE_FORMS: Form = {"best": _AT, "last": _AT}
 BUDGET: Form = {
     **dict.fromkeys(("epochs", "steps", "examples", "tokens", "flops", "seconds"), NUMBER),
     "peak_memory?": (NUMBER, None),
@@ -22,7 +34,7 @@ PROVENANCE: Form = {
     "versions?": {ANY: (TEXT, None)},
     **dict.fromkeys(("machine?", "instructions?", "device?", "precision?", "started?", "way?", "steps?"), (TEXT, None)),
     **dict.fromkeys(("threads?", "attempts?"), (COUNT, None)),
-    "plugins?": [TABLE],
+    "plugins?": [ANY_TABLE],
 }
 STATUS = of_words("complete", "diverged")
 _RESULT: Form = {
@@ -30,7 +42,7 @@ _RESULT: Form = {
     "status": STATUS,
     "name?": TEXT,
     "title?": TEXT,
-    "model?": TABLE,
+    "model?": ANY_TABLE,
     "files?": {ANY: TEXT},
     "references?": {ANY: {"identity": NAME, "weights": of_words("best", "last")}},
     "parents?": {ANY: (TEXT, None)},
@@ -41,7 +53,7 @@ _OF_STUDY: Form = {
     **_RESULT,
     "files": {ANY: TEXT},
     "monitor": MONITOR,
-    "scores": SCORES,
+    "scores": SCORE_FORMS,
     "budget": BUDGET,
     "parameters": PARAMETERS,
     "provenance": PROVENANCE,
@@ -51,8 +63,8 @@ STAGE_FORM: Form = {
     "name?": TEXT,
     "spec?": {
         **{key: {"kind?": TEXT} for key in ("task?", "model?", "checkpoint?")},
-        "optim?": {"lr?": LARGE},
-        "seed?": WHOLE,
+        "optim?": {"lr?": LARGE_NUMBER},
+        "seed?": WHOLE_NUMBER,
     },
     "parent?": (NAME, None),
     "arms?": [TEXT],
@@ -63,9 +75,9 @@ STAGE_FORM: Form = {
 RECORD_FORM: Form = {
     "step": COUNT,
     **dict.fromkeys(("epoch?", "examples?", "tokens?", "seconds?"), (NUMBER, None)),
-    "rate?": (LARGE, None),
-    "train?": METRICS,
-    "val?": METRICS,
+    "rate?": (LARGE_NUMBER, None),
+    "train?": METRIC_FORM,
+    "val?": METRIC_FORM,
 }
 
 

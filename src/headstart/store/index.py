@@ -21,24 +21,24 @@ from headstart.store.files import DONE, RESULT, STAGE
 from headstart.store.plain import read_plain
 from headstart.store.stages import StageEntry, Store
 
-INDEX = ".index"
-FORMAT = 1
+INDEX_FOLDER = ".index"
+INDEX_FORMAT = 1
 
-Row = dict[str, Any]
+IndexRow = dict[str, Any]
 
 
 def summaries(
-    store: Store, make: Callable[[StageEntry], Row], form: str, names: Iterable[str] | None = None
-) -> dict[str, Row]:
+    store: Store, make: Callable[[StageEntry], IndexRow], form: str, names: Iterable[str] | None = None
+) -> dict[str, IndexRow]:
     """Identity -> what `make` says of the stage, from the index where that is current; the index is brought up to date.
 
     make: JSON material of an entry; what it makes has the form that `form` names, and an index of another is not used.
     names: of the stages (None: all of the store).
     """
-    path = store.root / INDEX
+    path = store.root / INDEX_FOLDER
     known: Mapping[str, list[Any]] = read_derived(path, form)
     fresh: dict[str, list[Any]] = {}
-    rows: dict[str, Row] = {}
+    rows: dict[str, IndexRow] = {}
     for name in store.names() if names is None else names:
         key = _key(store.root / name)  # before the files are read: a change in between is seen the next time
         if key is not None and name in known and known[name][0] == key:
@@ -73,7 +73,7 @@ def read_derived(path: Path, form: str) -> Mapping[str, Any]:
     try:
         head, _, body = read_plain(path, None).partition(b"\n")
         note = json.loads(head)
-        if note == {"format": FORMAT, "form": form, "digest": hashlib.sha256(body).hexdigest()}:
+        if note == {"format": INDEX_FORMAT, "form": form, "digest": hashlib.sha256(body).hexdigest()}:
             content: dict[str, Any] = json.loads(body)
             return content
     except (OSError, ValueError, RecursionError, Damaged):
@@ -84,6 +84,6 @@ def read_derived(path: Path, form: str) -> Mapping[str, Any]:
 def write_derived(path: Path, form: str, content: Mapping[str, Any]) -> None:
     """Publish a derived file; a store that cannot be written stays without."""
     body = json.dumps(content, separators=(",", ":")).encode()
-    head = {"format": FORMAT, "form": form, "digest": hashlib.sha256(body).hexdigest()}
+    head = {"format": INDEX_FORMAT, "form": form, "digest": hashlib.sha256(body).hexdigest()}
     with contextlib.suppress(OSError):
         publish(path, json.dumps(head).encode() + b"\n" + body)

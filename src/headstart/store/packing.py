@@ -32,7 +32,7 @@ from headstart.store.files import DONE, RESULT, STAGE, file_digest, lost_parents
 from headstart.store.plain import check_inside, inside, opened, read_plain
 from headstart.store.stages import UNPACKED, Store
 
-FORMAT = 1
+PACK_FORMAT = 1
 """Of the manifest. Raised when an older reader would misread a newer file."""
 MANIFEST = "manifest.json"
 UNPACKING = "unpacking"
@@ -45,7 +45,7 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)  # equal stages give equal bytes, whenever the
 _IN_STAGE = re.compile(
     r"[0-9a-f]{16}/(result\.json|stage\.json|records\.jsonl|(best|last|predictions)\.safetensors|source/.+)"
 )
-_SHARED = re.compile(rf"{re.escape(shared.INDEX)}/[0-9a-f]{{64}}\.safetensors")
+_SHARED = re.compile(rf"{re.escape(shared.TENSOR_INDEX)}/[0-9a-f]{{64}}\.safetensors")
 _STUDY = re.compile(r"reports/[^/.][^/]*/study\.toml")
 _UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, LookupError, TypeError, AttributeError),
@@ -82,11 +82,13 @@ def pack(store: Store, identities: Sequence[str], name: str, study: bytes, file:
             path = inside(folder, inner)
             if not path.is_file():
                 raise Damaged(f"{path}: is missing")
-            outer = f"{shared.INDEX}/{path.name}" if inner.startswith(f"{shared.FROZEN}/") else f"{identity}/{inner}"
+            outer = (
+                f"{shared.TENSOR_INDEX}/{path.name}" if inner.startswith(f"{shared.FROZEN}/") else f"{identity}/{inner}"
+            )
             members[outer] = path, path.stat().st_size, digest
     members[f"reports/{name}/study.toml"] = study, len(study), hashlib.sha256(study).hexdigest()
     manifest = {
-        "format": FORMAT,
+        "format": PACK_FORMAT,
         "study": name,
         "stages": list(identities),
         "files": {member: {"size": size, "digest": digest} for member, (_, size, digest) in members.items()},
@@ -173,9 +175,10 @@ def _manifest(packed: zipfile.ZipFile, file: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(packed.read(head))
         written = manifest["format"]
-        if isinstance(written, int) and written > FORMAT:
+        if isinstance(written, int) and written > PACK_FORMAT:
             raise BadInput(
-                f"unpack: {file}: format {written} is newer than this headstart reads ({FORMAT}); install a newer one"
+                f"unpack: {file}: format {written} is newer than this headstart reads ({PACK_FORMAT}); install a newer "
+                "one"
             )
         sizes = {name: (int(entry["size"]), str(entry["digest"])) for name, entry in manifest["files"].items()}
         stages, study = [str(name) for name in manifest["stages"]], str(manifest["study"])
@@ -183,7 +186,7 @@ def _manifest(packed: zipfile.ZipFile, file: Path) -> dict[str, Any]:
         if isinstance(error, BadInput):
             raise
         raise refuse(f"its {MANIFEST} cannot be read ({type(error).__name__})") from None
-    if written != FORMAT:
+    if written != PACK_FORMAT:
         raise refuse(f"its format is {written!r}")
     for name in sizes.keys() ^ members.keys():
         raise refuse(f"{name!r} is {'declared and not there' if name in sizes else 'there and not declared'}")
@@ -192,7 +195,7 @@ def _manifest(packed: zipfile.ZipFile, file: Path) -> dict[str, Any]:
             raise refuse(f"{name!r} has {info.file_size:,} bytes and declares {sizes[name][0]:,}")
         if name.endswith((".json", ".toml")) and info.file_size > LARGEST_TEXT:
             raise refuse(f"{name!r} has {info.file_size:,} bytes, more than {LARGEST_TEXT:,}")
-    owners = {name.partition("/")[0] for name in members} - {shared.INDEX, "reports"}
+    owners = {name.partition("/")[0] for name in members} - {shared.TENSOR_INDEX, "reports"}
     if owners != set(stages) or len(stages) != len(owners):
         raise refuse("its list of stages is not that of its files")
     paths = {PurePosixPath(name) for name in members}
@@ -284,7 +287,7 @@ class _Unpacking:
             if self.files[f"{name}/{inner}"][1] != files[inner]:
                 raise Damaged(f"{name}/{inner}: its digest does not fit")
         for inner in frozen:
-            member = f"{shared.INDEX}/{inner.removeprefix(f'{shared.FROZEN}/')}"
+            member = f"{shared.TENSOR_INDEX}/{inner.removeprefix(f'{shared.FROZEN}/')}"
             if self.files[member][1] != files[inner] or inner != f"{shared.FROZEN}/{files[inner]}.safetensors":
                 raise Damaged(f"{name}/{inner}: its digest does not fit")
             shared.put(self.store.root, folder / inner, partial(self._extract, member))

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from headstart.errors import BadInput, Damaged
 
-MOST_TEXT = 2**26
+JSON_BYTES = 2**26
 """Bytes of a JSON file that are read into memory."""
 
 _KINDS = {
@@ -88,7 +88,7 @@ def opened(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
         yield stream
 
 
-def read_plain(path: Path, most: int | None = MOST_TEXT, *, follow: bool = False) -> bytes:
+def read_plain(path: Path, most: int | None = JSON_BYTES, *, follow: bool = False) -> bytes:
     """All of a plain file of at most so many bytes (None: of any size).
 
     Raises: as `opened`; Damaged where it has more.

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-SHARE = 0.05
+SAVING_SHARE = 0.05
 """Of the time, what saving may take."""
-RATE = 2**28
+SAVING_RATE = 2**28
 """Bytes a second at which a first state is taken to be saved: copying, two digests and a slow disk."""
 
 
 class SaveTimes:
-    """Seconds between states: `every`, or as many as bring the cost of the last one down to SHARE of the time.
+    """Seconds between states: `every`, or as many as bring the cost of the last one down to SAVING_SHARE of the time.
 
     every: 0 saves whenever it is asked. since: where the first interval begins, in seconds of any clock. share: of the
     time, where several stages save in one process.
     """
 
-    def __init__(self, every: float, since: float, share: float = SHARE) -> None:
+    def __init__(self, every: float, since: float, share: float = SAVING_SHARE) -> None:
         self.every, self.since, self.share = every, since, share
         self.cost: float | None = None
 
@@ -33,7 +33,7 @@ class SaveTimes:
     def affordable(self, tensors: Mapping[str, torch.Tensor], now: float) -> bool:
         """The same for a state that is at hand: of a first one the size says what it will cost."""
         if self.cost is None:
-            self.cost = sum(tensor.nbytes for tensor in tensors.values()) / RATE
+            self.cost = sum(tensor.nbytes for tensor in tensors.values()) / SAVING_RATE
         return self.due(now)
 
     def saved(self, began: float, ended: float) -> None:

@@ -37,7 +37,7 @@ from headstart.store.files import (
 from headstart.store.forms import RECORD_FORM
 from headstart.store.locks import Lock, Locks
 from headstart.store.plain import check_inside, check_tree, inside, read_plain
-from headstart.store.tensors import INDEX, read
+from headstart.store.tensors import TENSOR_INDEX, read
 
 if TYPE_CHECKING:
     import torch
@@ -265,7 +265,7 @@ class Store:
         pipe or a device where no damaged stage is.
         """
         check_inside(self.root, REPORTS, "data", "tracking")
-        for name in (self._locks.folder.name, INDEX, UNPACKED, "plans"):
+        for name in (self._locks.folder.name, TENSOR_INDEX, UNPACKED, "plans"):
             check_tree(self.root, name)
         for name in identities:
             check_tree(self.root, name, links=os.path.lexists(self.folder(name) / RESULT))

@@ -25,10 +25,10 @@ from headstart.store.plain import check_inside, inside
 if TYPE_CHECKING:
     import torch
 
-INDEX, FROZEN = ".tensors", "frozen"
-LARGE = 2**16
+TENSOR_INDEX, FROZEN = ".tensors", "frozen"
+LARGE_TENSOR = 2**16
 """Bytes of a tensor from which on it has a file of its own."""
-LEAST = 2**14
+LEAST_FROZEN = 2**14
 """Bytes of all frozen tensors of a stage, below which they stay in its own files."""
 _KEY = "tensor"
 _NAME = re.compile(r"[0-9a-f]{64}\.safetensors|\..*\.tmp")
@@ -44,7 +44,7 @@ def shared_names(
         return best[name].dtype == last[name].dtype and torch.equal(best[name], last[name])
 
     names = {name for name in frozen if name in best and same(name)}
-    return names if sum(best[name].nbytes for name in names) >= LEAST else set()
+    return names if sum(best[name].nbytes for name in names) >= LEAST_FROZEN else set()
 
 
 def keep(folder: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
@@ -54,7 +54,7 @@ def keep(folder: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     Raises: OSError (a full disk, say).
     """
     check_inside(folder, FROZEN)
-    large = [name for name in sorted(tensors) if tensors[name].nbytes >= LARGE]
+    large = [name for name in sorted(tensors) if tensors[name].nbytes >= LARGE_TENSOR]
     groups = {(name,): {_KEY: tensors[name]} for name in large}
     small = {name: tensors[name] for name in sorted(tensors.keys() - set(large))}
     files = {}
@@ -89,9 +89,9 @@ def put(root: Path, path: Path, write: Callable[[Path], None]) -> None:
 
     write: makes a file of this content; called only where the index of the store `root` has none that is sound.
     """
-    check_inside(root, f"{INDEX}/{path.name}")
+    check_inside(root, f"{TENSOR_INDEX}/{path.name}")
     check_inside(path.parent.parent, FROZEN)
-    source = root / INDEX / path.name
+    source = root / TENSOR_INDEX / path.name
     for folder in (path.parent, source.parent):
         folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -117,8 +117,8 @@ def put(root: Path, path: Path, write: Callable[[Path], None]) -> None:
 
 def prune(root: Path) -> None:
     """Delete files of the index that no stage holds any more."""
-    index = root / INDEX
-    check_inside(root, INDEX)
+    index = root / TENSOR_INDEX
+    check_inside(root, TENSOR_INDEX)
     if not index.is_dir():
         return
     for path in index.iterdir():
@@ -131,8 +131,8 @@ def prune(root: Path) -> None:
 
 def damaged_files(root: Path) -> list[str]:
     """Files of the index that are not what was kept, a line for each."""
-    check_inside(root, INDEX)
-    paths = sorted((root / INDEX).iterdir()) if (root / INDEX).is_dir() else []
+    check_inside(root, TENSOR_INDEX)
+    paths = sorted((root / TENSOR_INDEX).iterdir()) if (root / TENSOR_INDEX).is_dir() else []
     return [f"{path}: its digest does not fit" for path in paths if not _sound(path)]
 
 

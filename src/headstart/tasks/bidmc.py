@@ -28,14 +28,14 @@ from headstart.tasks.build import prepared_task
 from headstart.tasks.series import copies, held_out, write_series
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 
-FOLDERS = ("bidmc", "BIDMC", "Monash_UEA_UCR_Regression_Archive")
-ORIGIN = "the .ts files of BIDMC (Tan et al. 2020) are at http://tseregression.org"
-UNITS = {"HR": "beats per minute", "RR": "breaths per minute", "SpO2": "per cent"}
-RATE = 125
+BIDMC_FOLDERS = ("bidmc", "BIDMC", "Monash_UEA_UCR_Regression_Archive")
+BIDMC_ORIGIN = "the .ts files of BIDMC (Tan et al. 2020) are at http://tseregression.org"
+VITAL_UNITS = {"HR": "beats per minute", "RR": "breaths per minute", "SpO2": "per cent"}
+SIGNAL_RATE = 125
 """Samples per second of the signals."""
-CHANNELS = ("II", "PLETH")
+SIGNAL_CHANNELS = ("II", "PLETH")
 """Columns of the electrocardiogram (lead II) and the photoplethysmogram."""
-COLUMNS = {"HR": "HR", "RR": "RESP", "SpO2": "SpO2"}
+VITAL_COLUMNS = {"HR": "HR", "RR": "RESP", "SpO2": "SpO2"}
 """Columns of the vital signs, one row per second."""
 RECORD_FOLDERS = ("bidmc", "bidmc/bidmc_csv", "physio")
 RECORD_ORIGIN = "the records of BIDMC (Pimentel et al. 2016) are at https://physionet.org/content/bidmc (bidmc_csv)"
@@ -106,7 +106,7 @@ class BidmcSpec(TaskSpec):
         return f"BIDMC32{self.vital}_TRAIN.ts", f"BIDMC32{self.vital}_TEST.ts"
 
     def _named(self, data: Path) -> Named:
-        return find_named(data, self.kind, FOLDERS, self._names(), ORIGIN)
+        return find_named(data, self.kind, BIDMC_FOLDERS, self._names(), BIDMC_ORIGIN)
 
     def _build(self, builder: Builder, data: Path) -> dict[str, Any]:
         read = self._windows if self.source == "windows" else self._records
@@ -117,7 +117,8 @@ class BidmcSpec(TaskSpec):
                 raise BadInput(f"task.vital: every train window has a {self.vital} of {low:g}; give others")
             numbers = to_range(numbers, low, high)
             notes.append(
-                f"{self.vital} of {low:.4g} to {high:.4g} {UNITS[self.vital]}, the range of train, stands as -1 to 1"
+                f"{self.vital} of {low:.4g} to {high:.4g} {VITAL_UNITS[self.vital]}, the range of train, stands as -1 "
+                "to 1"
             )
         facts = write_series(builder, values, numbers.astype(np.float32), rows, self.standardise, copies(values))
         return {**facts, "notes": [*notes, *facts["notes"]]}
@@ -213,14 +214,14 @@ def cut(
     out, lost = Rows(target="number"), 0
     for record in sorted(records):
         signals = read_signals(records[record]["Signals"], mistakes)
-        seconds, _ = read_columns(records[record]["Numerics"], (COLUMNS[vital],), mistakes)
+        seconds, _ = read_columns(records[record]["Numerics"], (VITAL_COLUMNS[vital],), mistakes)
         if not len(signals) or not len(seconds):
             continue
         begin = signals[0, 0]
         for first in range(0, len(signals) - length + 1, stride):
-            start, end = begin + first / RATE, begin + (first + length) / RATE
+            start, end = begin + first / SIGNAL_RATE, begin + (first + length) / SIGNAL_RATE
             # Half a sample of slack: times are decimal fractions.
-            inside = (seconds[:, 0] >= start - 0.5 / RATE) & (seconds[:, 0] < end - 0.5 / RATE)
+            inside = (seconds[:, 0] >= start - 0.5 / SIGNAL_RATE) & (seconds[:, 0] < end - 0.5 / SIGNAL_RATE)
             known = seconds[inside & ~np.isnan(seconds[:, 1]), 1]
             values = signals[first : first + length, 1:].astype(np.float32)
             if not len(known) or np.isnan(values).all(0).any():
@@ -234,16 +235,16 @@ def cut(
 
 def read_signals(file: Path, mistakes: Mistakes) -> np.ndarray:
     """(n, 3) time in seconds, electrocardiogram, photoplethysmogram; n = 0 and a mistake where they cannot be read."""
-    table, places = read_columns(file, CHANNELS, mistakes)
-    expected = table[:1, 0] + np.arange(len(table)) / RATE
+    table, places = read_columns(file, SIGNAL_CHANNELS, mistakes)
+    expected = table[:1, 0] + np.arange(len(table)) / SIGNAL_RATE
     wrong = np.flatnonzero(~(np.abs(table[:, 0] - expected) < _SLACK))
     if not len(wrong):
         return table
     i = int(wrong[0])
     mistakes.add(
         places.of(i),
-        f"the time is {table[i, 0]:g} s, {RATE} samples per second give {expected[i]:g} s: rows are missing, or the "
-        "rate is another",
+        f"the time is {table[i, 0]:g} s, {SIGNAL_RATE} samples per second give {expected[i]:g} s: rows are missing, or "
+        "the rate is another",
     )
     return table[:0]
 

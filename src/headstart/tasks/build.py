@@ -22,7 +22,7 @@ from headstart.spec import Seed
 from headstart.tasks.task import SPLITS, Task, TaskSpec, available, open_task, patched_signature, unit_targets
 
 R = TypeVar("R")
-SAMPLE = 400
+SAMPLE_EXAMPLES = 400
 """Train examples of a generated task whose lengths stand for those of all."""
 
 
@@ -261,7 +261,7 @@ def outlined(spec: TaskSpec, data: Path, most: int | None = None) -> Task | None
     if outline is not None and not spec.generated and available(spec, data):
         return open_task(spec, data)
     if outline is None:
-        few = {"train": SAMPLE, "val": 50, "test": 50, "labelled": None, "fraction": 1.0}
+        few = {"train": SAMPLE_EXAMPLES, "val": 50, "test": 50, "labelled": None, "fraction": 1.0}
         sample = open_task(spec.model_copy(update=few), data)
         counts = {name: getattr(spec, name) for name in SPLITS}
         signature, lengths = sample.signature, sample.train.lengths
@@ -295,7 +295,7 @@ def probe_task(spec: TaskSpec, data: Path, train: int, scored: int) -> Task:
 
 
 def _many(spec: TaskSpec) -> bool:
-    return spec.generated and getattr(spec, "train", 0) > SAMPLE
+    return spec.generated and getattr(spec, "train", 0) > SAMPLE_EXAMPLES
 
 
 MOST_ROWS, MOST_POSITIONS = 2**25, 2**30

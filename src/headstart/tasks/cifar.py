@@ -23,19 +23,19 @@ from headstart.tasks.build import each_split, size_note
 from headstart.tasks.images import augmenter, decode, pixel_task, tiled
 from headstart.tasks.task import LONG_RANGE_ARENA, Augment, Outline, Task, TaskSpec
 
-CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-SIDE = 32
-RECORD = 1 + 3 * SIDE * SIDE
+CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+CIFAR_SIDE = 32
+RECORD = 1 + 3 * CIFAR_SIDE * CIFAR_SIDE
 """Bytes of one image of the official files: its label, then its red, green and blue pixels row by row."""
 BATCHES = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
-OFFICIAL = {"train": 50_000, "test": 10_000}
-ORIGIN = "CIFAR-10 (Krizhevsky 2009), binary version, is at https://www.cs.toronto.edu/~kriz/cifar.html"
-FORMATS = ("JPEG", "PNG", "BMP", "PPM", "WEBP")
+CIFAR_SIZES = {"train": 50_000, "test": 10_000}
+CIFAR_ORIGIN = "CIFAR-10 (Krizhevsky 2009), binary version, is at https://www.cs.toronto.edu/~kriz/cifar.html"
+CIFAR_FORMATS = ("JPEG", "PNG", "BMP", "PPM", "WEBP")
 LOSSY = ("JPEG", "WEBP")
 _READER, _MAKER = 1, 1
 """Raised when the same files give other images, and when the same images give other examples."""
 
-_IMAGE = re.compile(rf"(?:^|/)(train|test)/({'|'.join(CLASSES)})/([^/]+)\.(?:png|jpe?g|bmp|ppm|webp)$", re.I)
+_IMAGE = re.compile(rf"(?:^|/)(train|test)/({'|'.join(CIFAR_CLASSES)})/([^/]+)\.(?:png|jpe?g|bmp|ppm|webp)$", re.I)
 _BATCH = re.compile(rf"(?:^|/)({'|'.join(re.escape(name) for name in BATCHES)})$")
 _ARCHIVE = re.compile(r"\.(tar|tgz|tar\.(gz|xz|bz2))$")
 
@@ -71,9 +71,9 @@ class CifarSpec(TaskSpec):
     def outline(self) -> Outline | None:
         """The official 50,000 and 10,000 images."""
         features, tile = self.layout()
-        positions, val = (SIDE // tile) ** 2, OFFICIAL["train"] // 5 if self.split == "rothermel" else self.val
+        positions, val = (CIFAR_SIDE // tile) ** 2, CIFAR_SIZES["train"] // 5 if self.split == "rothermel" else self.val
         signature = Signature("floats", features * tile * tile, positions, positions, "class", 10, levels=256)
-        return Outline(signature, OFFICIAL["train"] - val, val, OFFICIAL["test"], positions)
+        return Outline(signature, CIFAR_SIZES["train"] - val, val, CIFAR_SIZES["test"], positions)
 
     def files(self, data: Path) -> tuple[Path, ...]:
         return find(data, self.kind)[1]
@@ -82,11 +82,11 @@ class CifarSpec(TaskSpec):
         ready, (features, tile) = self._prepared(data), self.layout()
         mean, deviation = ready.facts["mean"], ready.facts["deviation"]
         splits = each_split(lambda name: ready.split(name, scale=1 / deviation, shift=-mean / deviation))
-        task = pixel_task(splits, CLASSES, SIDE, 256, mean, deviation, features, tile)
+        task = pixel_task(splits, CIFAR_CLASSES, CIFAR_SIDE, 256, mean, deviation, features, tile)
         return replace(task, notes=tuple(ready.facts["notes"]), fingerprint=ready.fingerprint)
 
     def augmentation(self) -> Augment | None:
-        return augmenter(SIDE, *self.layout(), self.split_seed, mirror=True) if self.augment else None
+        return augmenter(CIFAR_SIDE, *self.layout(), self.split_seed, mirror=True) if self.augment else None
 
     def _prepared(self, data: Path) -> Prepared:
         base, (features, tile) = colours(data, self.kind), self.layout()
@@ -164,12 +164,12 @@ def find(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
     outer = data / "cifar10"
     inner = sorted(p for p in outer.glob("*") if p.is_dir() and not p.name.startswith("."))
     folders = [outer, data / "cifar-10-batches-bin", *inner]
-    orders = tuple(file for split in OFFICIAL for root in folders if (file := root / order_file(split)).is_file())
-    for names in (BATCHES, tuple(OFFICIAL)):
+    orders = tuple(file for split in CIFAR_SIZES for root in folders if (file := root / order_file(split)).is_file())
+    for names in (BATCHES, tuple(CIFAR_SIZES)):
         for root in folders:
             missing = [root / name for name in names if not (root / name).exists()]
             if missing and len(missing) < len(names):
-                raise incomplete(task, missing, ORIGIN)
+                raise incomplete(task, missing, CIFAR_ORIGIN)
             if not missing and names == BATCHES:
                 return root, tuple(root / name for name in BATCHES)
             if not missing:
@@ -186,7 +186,7 @@ def find(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
         "a tar archive of either"
     )
     never = " (files of the Python version are pickles, which are never opened)" if pickled else ""
-    raise absent(task, data, ("cifar10",), looks + never, ORIGIN)
+    raise absent(task, data, ("cifar10",), looks + never, CIFAR_ORIGIN)
 
 
 def order_file(split: str) -> str:
@@ -237,7 +237,7 @@ def _write_splits(builder: Builder, spec: CifarSpec, base: Prepared) -> dict[str
     features, tile = spec.layout()
     pixels, label, group = (base.arrays[name] for name in ("pixels", "label", "group"))
     rows, counts, done = split_rows(spec, base), np.zeros(256, dtype=np.int64), 0
-    length = (SIDE // tile) ** 2
+    length = (CIFAR_SIDE // tile) ** 2
     for name, chosen in rows.items():
         values = builder.empty(f"{name}_values", (len(chosen) * length, features * tile * tile), np.uint8)
         for first in range(0, len(chosen), 500):  # so that the counts below stay in the core's cache
@@ -257,7 +257,7 @@ def _write_splits(builder: Builder, spec: CifarSpec, base: Prepared) -> dict[str
     sizes = {"train": int(base.facts["train"]), "test": len(rows["test"])}
     lossy = " and ".join(name for name in base.facts["formats"] if name in LOSSY)
     notes = [f"lossy copy of CIFAR-10: decoded from {lossy} images, not the official pixels"] if lossy else []
-    notes += size_note("CIFAR-10", sizes, OFFICIAL, "images")
+    notes += size_note("CIFAR-10", sizes, CIFAR_SIZES, "images")
     return {"mean": mean, "deviation": deviation, "notes": [*notes, *copies_note(np.asarray(group), rows, "images")]}
 
 
@@ -265,7 +265,7 @@ def _write_images(builder: Builder, root: Path, files: tuple[Path, ...]) -> dict
     batches, images, formats = _read(builder, root)
     splits, last = _from_batches(batches, root) if batches else _from_folders(images, root, files)
     train = len(splits["train"][1])
-    pixels = builder.empty("pixels", (train + len(splits["test"][1]), SIDE, SIDE, 3), np.uint8)
+    pixels = builder.empty("pixels", (train + len(splits["test"][1]), CIFAR_SIDE, CIFAR_SIDE, 3), np.uint8)
     pixels[:train], pixels[train:] = splits["train"][0], splits["test"][0]
     builder.save("label", np.concatenate([splits["train"][1], splits["test"][1]]).astype(np.uint8))
     builder.save("group", groups(grey(image) for image in pixels))
@@ -282,16 +282,16 @@ def _read(builder: Builder, root: Path) -> tuple[dict[str, bytes], Images, set[s
             batches[batch[1]] = content
         elif image is not None:
             try:
-                pixels, form = decode(content, SIDE, FORMATS, "RGB")
+                pixels, form = decode(content, CIFAR_SIDE, CIFAR_FORMATS, "RGB")
             except ValueError as error:
                 mistakes.add(f"{root / name if root.is_dir() else f'{root}, member {name}'}", str(error))
             else:
-                key = (image[1].lower(), CLASSES.index(image[2].lower()))
+                key = (image[1].lower(), CIFAR_CLASSES.index(image[2].lower()))
                 images.setdefault(key, []).append((_key(image[3]), pixels))
                 formats.add(form)
             done += 1
             if done % 1000 == 0:
-                builder.report(min(done, sum(OFFICIAL.values())), sum(OFFICIAL.values()))
+                builder.report(min(done, sum(CIFAR_SIZES.values())), sum(CIFAR_SIZES.values()))
     mistakes.check()
     return batches, images, formats
 
@@ -306,7 +306,7 @@ def _from_batches(batches: dict[str, bytes], root: Path) -> tuple[LabelledImages
     """The official files, one after another, and the size of the fifth."""
     mistakes, missing = Mistakes(), [f"{root}, member {name}" for name in BATCHES if name not in batches]
     if missing:
-        raise incomplete("cifar10", missing, ORIGIN)
+        raise incomplete("cifar10", missing, CIFAR_ORIGIN)
     parts = [_records(batches[name], f"{root}, {name}", mistakes) for name in BATCHES]
     mistakes.check()
     pixels, labels = (np.concatenate(part) for part in zip(*parts[:5], strict=True))
@@ -321,16 +321,16 @@ def _records(content: bytes, where: str, mistakes: Mistakes) -> tuple[np.ndarray
     table = np.frombuffer(content, dtype=np.uint8, count=whole * RECORD).reshape(whole, RECORD)
     for row in np.flatnonzero(table[:, 0] > 9):
         mistakes.add(f"{where}, image {row}", f"label {table[row, 0]} is none of 0 to 9; download it again")
-    return table[:, 1:].reshape(whole, 3, SIDE, SIDE).transpose(0, 2, 3, 1), table[:, 0]
+    return table[:, 1:].reshape(whole, 3, CIFAR_SIDE, CIFAR_SIDE).transpose(0, 2, 3, 1), table[:, 0]
 
 
 def _from_folders(images: Images, root: Path, files: tuple[Path, ...]) -> tuple[LabelledImages, int]:
     """Images of class folders, in the official order where its file is there, else class by class."""
     mistakes, labels, ordered = Mistakes(), {}, {}
-    for split in OFFICIAL:
+    for split in CIFAR_SIZES:
         counts = np.array([len(images.get((split, value), ())) for value in range(10)])
         for value in np.flatnonzero(counts == 0):
-            name = f"{root}, {split}/{CLASSES[value]}"
+            name = f"{root}, {split}/{CIFAR_CLASSES[value]}"
             mistakes.add(name, "the class has no image (links to folders are not followed)")
         order = next((file for file in files if file.name == order_file(split)), None)
         ordered[split] = order is not None
@@ -348,7 +348,7 @@ def _order(file: Path, counts: np.ndarray, mistakes: Mistakes) -> np.ndarray:
         mistakes.add(f"{file}, byte {row}", f"label {label[row]} is none of 0 to 9")
     for value, count in enumerate(np.bincount(label, minlength=10)[:10]):
         if count != counts[value]:
-            problem = f"has {count} labels of {CLASSES[value]}, the folder has {counts[value]} images"
+            problem = f"has {count} labels of {CIFAR_CLASSES[value]}, the folder has {counts[value]} images"
             mistakes.add(str(file), f"{problem}; give the file of this copy")
     return label
 

@@ -13,7 +13,7 @@ from headstart.sequence import IGNORE
 from headstart.spec import digest
 from headstart.tasks.task import SPLITS, Task, TaskSpec, fingerprint, narrowed, unit_targets
 
-LARGE = 10_000
+SEEN_EXAMPLES = 10_000
 """Examples of a split that are looked at one by one."""
 
 
@@ -23,7 +23,7 @@ def check_task(spec: TaskSpec, data: Path) -> dict[str, str]:
     Raises: BadInput where the task cannot be loaded at all.
     """
     task = spec.load(data)
-    problems = {name: check(spec, task) for name, check in CHECKS.items()}
+    problems = {name: check(spec, task) for name, check in TASK_CHECKS.items()}
     again = fingerprint(spec.load(data)) == fingerprint(task)
     problems["it loads the same twice"] = "" if again else "a second load gives other arrays"
     return problems
@@ -41,7 +41,7 @@ def signature_is_true(_spec: TaskSpec, task: Task) -> str:
             return f"{name}: offsets or numbers do not fit the {len(x)} examples"
         if (x.per_position, x.paired) != (s.per_position, s.paired) or (x.observed is not None) > s.missing:
             return f"{name}: per_position, paired or missing are not those of the signature"
-        values = x.values[: int(x.offsets[min(len(x), LARGE)])]
+        values = x.values[: int(x.offsets[min(len(x), SEEN_EXAMPLES)])]
         if s.input == "floats" and values.shape[1:] != (s.width,):
             return f"{name} has values of shape {values.shape}, the signature says {s.width} per position"
         tokens = values.ndim == 1 and values.dtype.kind in "iu" and values.min() >= 0 and values.max() < s.width
@@ -126,7 +126,7 @@ def words_are_there(spec: TaskSpec, task: Task) -> str:
     return "" if all(0 <= score <= 1 for score in scores) else "a baseline is not in [0, 1]"
 
 
-CHECKS: dict[str, Callable[[TaskSpec, Task], str]] = {
+TASK_CHECKS: dict[str, Callable[[TaskSpec, Task], str]] = {
     "the signature is true of the data": signature_is_true,
     "every class occurs in train and has a name": targets_are_classes,
     "levels are whole numbers within their range": levels_are_whole,

@@ -26,8 +26,8 @@ from headstart.tasks.build import each_split, size_note
 from headstart.tasks.images import augmenter, pixel_examples, pixel_task, tiled
 from headstart.tasks.task import Augment, Outline, Task, TaskSpec
 
-NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-SIDE = 8
+DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+DIGIT_SIDE = 8
 SIZES = {"train": 1097, "val": 200, "test": 500}
 LEVELS = 17
 
@@ -69,17 +69,19 @@ class DigitsSpec(TaskSpec):
         values = ((pixels - mean) / deviation).astype(np.float32)
 
         def examples(rows: np.ndarray) -> Examples:
-            offsets = np.arange(len(rows) + 1, dtype=np.int64) * SIDE * SIDE
+            offsets = np.arange(len(rows) + 1, dtype=np.int64) * DIGIT_SIDE * DIGIT_SIDE
             return Examples(values[rows].reshape(-1, 1), offsets, label[rows], rows)
 
-        return pixel_task(each_split(lambda name: examples(rows[name])), NAMES, SIDE, LEVELS, mean, deviation)
+        return pixel_task(
+            each_split(lambda name: examples(rows[name])), DIGIT_NAMES, DIGIT_SIDE, LEVELS, mean, deviation
+        )
 
 
 def _roll(pixels: np.ndarray) -> np.ndarray:
     """Each image moved down and right, round the edges, by its own two offsets in 0..7."""
-    number, line = np.arange(len(pixels))[:, None], np.arange(SIDE)
-    offset = below(0, "digits/roll", SIDE, number, np.arange(2))
-    rows, columns = (line - offset[:, :1]) % SIDE, (line - offset[:, 1:]) % SIDE
+    number, line = np.arange(len(pixels))[:, None], np.arange(DIGIT_SIDE)
+    offset = below(0, "digits/roll", DIGIT_SIDE, number, np.arange(2))
+    rows, columns = (line - offset[:, :1]) % DIGIT_SIDE, (line - offset[:, 1:]) % DIGIT_SIDE
     return np.asarray(pixels[number[:, :, None], rows[:, :, None], columns[:, None, :]])
 
 
@@ -97,7 +99,7 @@ def _raw() -> tuple[np.ndarray, np.ndarray]:
         )
     table = table.astype(np.int64)
     table.setflags(write=False)
-    return table[:, :-1].reshape(-1, SIDE, SIDE), table[:, -1]
+    return table[:, :-1].reshape(-1, DIGIT_SIDE, DIGIT_SIDE), table[:, -1]
 
 
 def _read_table() -> np.ndarray:
@@ -109,15 +111,15 @@ def _read_table() -> np.ndarray:
 
 
 MNIST_SIDE = 28
-FILES = {
+MNIST_FILES = {
     "train images": "train-images-idx3-ubyte",
     "train labels": "train-labels-idx1-ubyte",
     "test images": "t10k-images-idx3-ubyte",
     "test labels": "t10k-labels-idx1-ubyte",
 }
-OFFICIAL = {"train": 60_000, "test": 10_000}
-ORIGIN = "MNIST (LeCun, Cortes and Burges) is at https://yann.lecun.com/exdb/mnist and its mirrors"
-LIMIT = 2**31
+MNIST_SIZES = {"train": 60_000, "test": 10_000}
+MNIST_ORIGIN = "MNIST (LeCun, Cortes and Burges) is at https://yann.lecun.com/exdb/mnist and its mirrors"
+UNPACKED_BYTES = 2**31
 """Bytes that one file may hold when it is unpacked: 45 times the largest file of MNIST."""
 
 
@@ -153,7 +155,7 @@ class MnistSpec(TaskSpec):
         return Outline(signature, 60_000 - val, val, 10_000, positions)
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        return tuple(_find(data / "mnist", name) for name in FILES.values())
+        return tuple(_find(data / "mnist", name) for name in MNIST_FILES.values())
 
     def load(self, data: Path) -> Task:
         train_images, train_labels, *test_files = self.files(data)
@@ -175,14 +177,14 @@ class MnistSpec(TaskSpec):
                 "val": examples(images[val], label[val], val),
                 "test": examples(test_images, test_label, len(label) + np.arange(len(test_label))),
             },
-            NAMES,
+            DIGIT_NAMES,
             self.side,
             256,
             mean,
             deviation,
             tile=self.tile,
         )
-        notes = size_note("MNIST", {"train": len(label), "test": len(test_label)}, OFFICIAL, "images")
+        notes = size_note("MNIST", {"train": len(label), "test": len(test_label)}, MNIST_SIZES, "images")
         return replace(task, notes=tuple(notes))
 
     def augmentation(self) -> Augment | None:
@@ -211,8 +213,8 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
                 problem = "is cut short within its header"
             elif size == 0:
                 problem = f"holds no data ({header})"
-            elif size > LIMIT:
-                problem = f"{header} = {size} bytes, more than the {LIMIT} that are read"
+            elif size > UNPACKED_BYTES:
+                problem = f"{header} = {size} bytes, more than the {UNPACKED_BYTES} that are read"
             else:
                 body, rest = file.read(size), file.read(1)
                 bytes_of_header = f"{size} bytes that its header says ({' x '.join(map(str, shape))})"
@@ -231,7 +233,7 @@ def _find(folder: Path, name: str) -> Path:
         for path in (folder / stem, folder / f"{stem}.gz"):
             if path.is_file():
                 return path
-    raise absent("mnist", folder.parent, (folder.name,), f"{name} or {name}.gz", ORIGIN)
+    raise absent("mnist", folder.parent, (folder.name,), f"{name} or {name}.gz", MNIST_ORIGIN)
 
 
 def _read_pair(images: Path, labels: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -34,7 +34,7 @@ PROMOTERS = {
 """Files with the promoters, and with other sequences of the same genome."""
 SPLICE = "uci_splice.tsv"
 DEEPLOC = {"train": "deeploc_our_train_set.fasta", "val": "deeploc_our_val_set.fasta", "test": "deeploc_test_set.fasta"}
-ORIGINS = {
+FASTA_ORIGINS = {
     "promoters": "the promoters of Umarov and Solovyev 2017 are at https://github.com/solovictor/CNNPromoterData",
     "splice": "the splice junctions (UCI) are at https://archive.ics.uci.edu/dataset/69; write label, id and sequence "
     "as a .tsv file",
@@ -47,8 +47,12 @@ HOMOLOGY_ORIGIN = (
     "TAPE's remote homology (Rao et al. 2019) is at http://s3.amazonaws.com/songlabdata/proteindata/"
     "data_raw_pytorch/remote_homology.tar.gz"
 )
-FOLDS = 1195
-FOLDERS = {"promoters": ("promoters", "biology"), "splice": ("splice", "biology"), "deeploc": ("deeploc", "biology")}
+OFFICIAL_FOLDS = 1195
+FASTA_FOLDERS = {
+    "promoters": ("promoters", "biology"),
+    "splice": ("splice", "biology"),
+    "deeploc": ("deeploc", "biology"),
+}
 _FILE = re.compile(r"^(.+?)\.(?:fa|fasta|faa|fna)(?:\.gz|\.xz)?$")
 
 
@@ -119,7 +123,9 @@ class FastaSpec(TaskSpec):
             "deeploc": (DEEPLOC["val"], DEEPLOC["test"]),
         }
         optional = (DEEPLOC["train"],) if self.source == "deeploc" else ()
-        return find_named(data, self.kind, FOLDERS[self.source], names[self.source], ORIGINS[self.source], optional)
+        return find_named(
+            data, self.kind, FASTA_FOLDERS[self.source], names[self.source], FASTA_ORIGINS[self.source], optional
+        )
 
     def _build(self, builder: Builder, named: Named) -> dict[str, Any]:
         mistakes, files, notes = Mistakes(), {}, []
@@ -179,10 +185,10 @@ def _own(data: Path, task: str) -> Named:
     if twice:
         raise BadInput(f"task.kind: {task!r}: {folder} has several files named {twice[0]}; leave the one that is meant")
     if "train" in stems and "test" not in stems:
-        raise incomplete(task, [folder / "test.fa"], ORIGINS["files"])
+        raise incomplete(task, [folder / "test.fa"], FASTA_ORIGINS["files"])
     if len(paths) < 2:
         looks = "train and test (.fa, .fasta, .faa or .fna; .gz or .xz), or for one such file per class,"
-        raise absent(task, data, ("fasta",), looks, ORIGINS["files"], ", or take another task.source")
+        raise absent(task, data, ("fasta",), looks, FASTA_ORIGINS["files"], ", or take another task.source")
     return Named(tuple(paths), paths, ())
 
 
@@ -235,7 +241,7 @@ class HomologySpec(TaskSpec):
     def outline(self) -> Outline | None:
         """The sizes that Rao et al. state, of proteins of any length."""
         letters = len(ALPHABETS["protein"])
-        signature = Signature("tokens", letters, self.length - 1, min(20, self.length - 1), "class", FOLDS)
+        signature = Signature("tokens", letters, self.length - 1, min(20, self.length - 1), "class", OFFICIAL_FOLDS)
         return Outline(signature, 12_312, 736, {"fold": 718, "superfamily": 1_254, "family": 1_272}[self.test], 170)
 
     def files(self, data: Path) -> tuple[Path, ...]:
@@ -269,8 +275,8 @@ class HomologySpec(TaskSpec):
         mistakes.check()
         facts = write_letters(builder, read, self.length, {}, 0, mistakes)
         folds, notes = len(facts["labels"]), []
-        if folds != FOLDS:
-            notes.append(f"not the official remote homology: {folds} folds in train (official: {FOLDS})")
+        if folds != OFFICIAL_FOLDS:
+            notes.append(f"not the official remote homology: {folds} folds in train (official: {OFFICIAL_FOLDS})")
         left_out = ", ".join(f"{count} of {split}" for split, count in long.items() if count)
         if left_out:
             notes.append(f"proteins of {self.length} amino acids or more are left out: {left_out}")

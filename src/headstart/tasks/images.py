@@ -18,7 +18,7 @@ SHIFT = 4
 """Pixels that a crop of the image, padded by as many, moves at most."""
 DEGREES = 20.0
 """Largest angle of augmentation, to either side."""
-AT_ONCE = 1000
+IMAGES_AT_ONCE = 1000
 """Images augmented at a time: their sampling grids stay small."""
 
 
@@ -98,8 +98,8 @@ def augmented(images: np.ndarray, index: np.ndarray, epoch: int, seed: int, mirr
     Source: what the code of Lu et al. 2021 does besides the paper (crop, flip and 20-degree rotation).
     """
     out = np.empty_like(images)
-    for first in range(0, len(images), AT_ONCE):
-        cut = slice(first, first + AT_ONCE)
+    for first in range(0, len(images), IMAGES_AT_ONCE):
+        cut = slice(first, first + IMAGES_AT_ONCE)
         out[cut] = _sampled(images[cut], *_sources(images.shape[1:3], index[cut], epoch, seed, mirror))
     return out
 

@@ -20,7 +20,7 @@ from headstart.tasks.build import own_path, prepared_task, repeats
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 from headstart.tasks.text import decoder
 
-NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """Splits by the names of a folder's files, without their endings."""
 
 
@@ -104,7 +104,7 @@ def named_splits(files: Sequence[Path], folder: str) -> dict[str, list[int]]:
     """
     splits: dict[str, list[int]] = {}
     for number, file in enumerate(files):
-        words = {NAMES[word] for word in re.split("[^a-z]+", file.name.lower()) if word in NAMES}
+        words = {SPLIT_NAMES[word] for word in re.split("[^a-z]+", file.name.lower()) if word in SPLIT_NAMES}
         if len(words) == 1:
             splits.setdefault(words.pop(), []).append(number)
     if len(splits) == len(SPLITS):

@@ -32,11 +32,11 @@ from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
 from headstart.tasks.build import each_split, own_path, repeats
-from headstart.tasks.task import SPLITS, WHOLE, Task, TaskSpec
+from headstart.tasks.task import SPLITS, WHOLE_DATA, Task, TaskSpec
 
-SHORT = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
+LAYOUT_FIELDS = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""
-FILES = ("file", "val", "test", "unlabelled")
+FILE_FIELDS = ("file", "val", "test", "unlabelled")
 """Fields that name files."""
 ROUNDED = (
     "values stay as they are and are rounded to single precision, which loses a small signal on a large offset; "
@@ -141,7 +141,7 @@ class OwnSpec(TaskSpec):
     def _resolve(self) -> OwnSpec:
         """Write short fields into the layout, so that equal tasks have equal specs."""
         short: dict[str, Any] = {}
-        for name in SHORT:
+        for name in LAYOUT_FIELDS:
             own, inner = getattr(self, name), getattr(self.layout, name)
             if own in UNSET:
                 continue
@@ -196,10 +196,12 @@ class OwnSpec(TaskSpec):
 
     def _paths(self, data: Path) -> dict[str, Path]:
         """The files by the names of their fields."""
-        return {field: own_path(data, field, name) for field in FILES if (name := getattr(self, field)) is not None}
+        return {
+            field: own_path(data, field, name) for field in FILE_FIELDS if (name := getattr(self, field)) is not None
+        }
 
     def _prepared(self, data: Path) -> Prepared:
-        whole = self.model_copy(update=WHOLE)
+        whole = self.model_copy(update=WHOLE_DATA)
         document = {
             "reader": self.reader,
             "task": whole.document(places=False),

@@ -16,7 +16,7 @@ from headstart.data.prepared import Builder, prepared, split_arrays
 from headstart.errors import BadInput
 from headstart.sequence import Signature
 from headstart.tasks.build import each_split
-from headstart.tasks.task import SPLITS, WHOLE, Baseline, Task, TaskSpec
+from headstart.tasks.task import SPLITS, WHOLE_DATA, Baseline, Task, TaskSpec
 
 _FACTS = ("per_position", "paired", "scale", "shift")
 
@@ -28,7 +28,7 @@ def packed(spec: TaskSpec, data: Path) -> tuple[dict[str, Any], bytes]:
     """
     from safetensors.numpy import save
 
-    task = spec.model_copy(update=WHOLE).load(data)
+    task = spec.model_copy(update=WHOLE_DATA).load(data)
     if task.fresh is not None or task.augment is not None:
         raise BadInput(
             f"task.kind: {spec.kind!r} makes train examples anew in each epoch by a function that cannot be sent to "

@@ -11,9 +11,9 @@ from headstart.text import first_few, many
 
 LONGER, MOST_BEYOND = 1.25, 0.05
 """How much longer than any of train a sequence is, or which share of a split is longer at all, before that is said."""
-UNLIKE = 1e4
+UNLIKE_SPREADS = 1e4
 """How many times the spread of one channel is that of another before that is said."""
-BLOCK = 2**20
+POSITIONS_TOGETHER = 2**20
 """Positions that are looked at together."""
 
 
@@ -48,7 +48,7 @@ def _lengths(task: Task) -> Iterator[str]:
 def _scales(task: Task) -> Iterator[str]:
     spread = _spread(task)
     alive = np.flatnonzero(spread > 0)
-    if len(alive) and spread[alive].max() > UNLIKE * spread[alive].min():
+    if len(alive) and spread[alive].max() > UNLIKE_SPREADS * spread[alive].min():
         large, small = alive[np.argmax(spread[alive])], alive[np.argmin(spread[alive])]
         yield (
             f"The channels of train differ in scale: the standard deviation of channel {large + 1} is "
@@ -70,9 +70,9 @@ def _spread(task: Task) -> np.ndarray:
     if task.signature.input != "floats" or task.signature.width < 2:
         return np.zeros(0)
     count, mean, squares = (np.zeros(x.values.shape[1]) for _ in range(3))
-    for first in range(0, len(x.values), BLOCK):
-        values = x.as_seen(x.values[first : first + BLOCK]).astype(np.float64)
-        there = np.ones(values.shape, bool) if x.observed is None else x.observed[first : first + BLOCK]
+    for first in range(0, len(x.values), POSITIONS_TOGETHER):
+        values = x.as_seen(x.values[first : first + POSITIONS_TOGETHER]).astype(np.float64)
+        there = np.ones(values.shape, bool) if x.observed is None else x.observed[first : first + POSITIONS_TOGETHER]
         more = there.sum(0)
         own = np.where(there, values, 0.0).sum(0) / np.maximum(more, 1)
         off = np.where(there, values - own, 0.0)

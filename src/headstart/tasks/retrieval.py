@@ -28,7 +28,7 @@ from headstart.seeds import bits
 from headstart.sequence import Signature
 from headstart.tasks.build import classes_of, prepared_task, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Outline, Task, TaskSpec
-from headstart.tasks.text import ORIGIN, decoder, find, reviews
+from headstart.tasks.text import IMDB_ORIGIN, decoder, find, reviews
 
 LAYOUTS = (("label", "id1", "id2", "text1", "text2"), ("label", "text1", "text2"))
 """Fields of TSV files without a header; the first is AAN's."""
@@ -153,7 +153,7 @@ def find_addresses(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
         for archive in sorted((p for p in root.glob("*") if _ARCHIVE.match(p.name)), key=lambda p: p.name[0] != "i"):
             return archive, (archive,)
     looks = "the films' addresses, train/urls_neg.txt and so on, or an archive imdb_urls.tar.xz of them,"
-    raise absent(task, data, ("imdb",), looks, f"{ORIGIN} has them")
+    raise absent(task, data, ("imdb",), looks, f"{IMDB_ORIGIN} has them")
 
 
 def _copies(builder: Builder) -> dict[str, int]:

@@ -25,27 +25,27 @@ from headstart.sequence import Signature
 from headstart.tasks.build import prepared_task, size_note, write_split
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 
-FOLDERS = {
+SPEECH_FOLDERS = {
     "commands": ("speech_commands", "speech_commands_v0.02", "SpeechCommands/speech_commands_v0.02"),
     "digits": ("fsdd", "fsdd/recordings", "free-spoken-digit-dataset/recordings"),
     "folders": ("sounds",),
 }
-LOOKS = {
+SPEECH_LAYOUTS = {
     "commands": "folders <word>/*.wav with validation_list.txt and testing_list.txt, or a tar archive of them,",
     "digits": "<digit>_<speaker>_<take>.wav, or a tar archive of such files,",
     "folders": "folders <label>/*.wav, or a tar archive of them,",
 }
-ORIGINS = {
+SPEECH_ORIGINS = {
     "commands": "Speech Commands (Warden 2018) is at http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz",
     "digits": "the Free Spoken Digit Dataset is at https://github.com/Jakobovski/free-spoken-digit-dataset",
     "folders": "there is no download for it, these are recordings of your own (https://en.wikipedia.org/wiki/WAV)",
 }
-RATES: dict[str, int | None] = {"commands": 16_000, "digits": 8_000, "folders": None}
+SPEECH_RATES: dict[str, int | None] = {"commands": 16_000, "digits": 8_000, "folders": None}
 """Samples per second; None: those of the first file."""
-LISTS = {"validation_list.txt": "val", "testing_list.txt": "test"}
-OFFICIAL = {"train": 84_843, "val": 9_981, "test": 11_005}
+SPLIT_LISTS = {"validation_list.txt": "val", "testing_list.txt": "test"}
+COMMANDS_SIZES = {"train": 84_843, "val": 9_981, "test": 11_005}
 """Recordings of Speech Commands 0.02."""
-DIGITS = 2_700
+TRAIN_DIGITS = 2_700
 """Spoken digits that are not test takes."""
 TAKES = 5
 """The first takes of each speaker and digit are the official test split of the spoken digits."""
@@ -97,8 +97,8 @@ class SpeechSpec(TaskSpec):
         commands = self.source == "commands"
         classes, usual = (35, 16_000) if commands else (10, 3_400)
         positions = self.length if self.pad and not commands else min(self.length, usual)
-        val = OFFICIAL["val"] if commands else round(DIGITS * self.val_share)
-        train, test = (OFFICIAL["train"], OFFICIAL["test"]) if commands else (DIGITS - val, 300)
+        val = COMMANDS_SIZES["val"] if commands else round(TRAIN_DIGITS * self.val_share)
+        train, test = (COMMANDS_SIZES["train"], COMMANDS_SIZES["test"]) if commands else (TRAIN_DIGITS - val, 300)
         return Outline(Signature("floats", 1, positions, positions, "class", classes), train, val, test, positions)
 
     def files(self, data: Path) -> tuple[Path, ...]:
@@ -114,12 +114,14 @@ class SpeechSpec(TaskSpec):
 
     def _find(self, data: Path) -> tuple[Path, tuple[Path, ...]]:
         """Where the recordings are read from, and all files."""
-        for folder in FOLDERS[self.source]:
+        for folder in SPEECH_FOLDERS[self.source]:
             files = archives_or_files(data / folder, self._pattern())
             if files is not None:
                 return files
         way = ", or take another task.source"
-        raise absent(self.kind, data, FOLDERS[self.source], LOOKS[self.source], ORIGINS[self.source], way)
+        raise absent(
+            self.kind, data, SPEECH_FOLDERS[self.source], SPEECH_LAYOUTS[self.source], SPEECH_ORIGINS[self.source], way
+        )
 
     def _pattern(self) -> re.Pattern[str]:
         return _DIGIT if self.source == "digits" else re.compile(f"{_CLASSED.pattern}|{_LIST.pattern}", re.I)
@@ -162,13 +164,15 @@ class SpeechSpec(TaskSpec):
 
     def _read(self, builder: Builder, root: Path, mistakes: Mistakes) -> _Recordings:
         """Every recording, cut, one after another as `all_*`, in the order in which they come."""
-        out, pattern = _Recordings(self.resample or RATES[self.source]), self._pattern()
+        out, pattern = _Recordings(self.resample or SPEECH_RATES[self.source]), self._pattern()
         writer, total = Writer(builder, "all", np.int16), 0
         for name, content in members(root, lambda n: pattern.search(n) is not None, mistakes):
             where = str(root / name) if root.is_dir() else f"{root}, member {name}"
             if match := _LIST.search(name):
                 rows = enumerate(content.decode(errors="replace").splitlines(), 1)
-                out.lists[LISTS[match[1]]] = [(f"{where}, row {i}", row.strip()) for i, row in rows if row.strip()]
+                out.lists[SPLIT_LISTS[match[1]]] = [
+                    (f"{where}, row {i}", row.strip()) for i, row in rows if row.strip()
+                ]
                 continue
             match, clip = pattern.search(name), self._clip(content, where, out, mistakes)
             total += 1
@@ -177,7 +181,7 @@ class SpeechSpec(TaskSpec):
                 out.cut += len(clip) > self.length
                 writer.add(clip[: self.length])
             if total % 500 == 0:
-                builder.report(total, max(total, sum(OFFICIAL.values()) if self.source == "commands" else 3000))
+                builder.report(total, max(total, sum(COMMANDS_SIZES.values()) if self.source == "commands" else 3000))
         for key, count in Counter(out.keys).items():
             if count > 1:
                 mistakes.add(str(root), f"{key} is there {count} times; leave the one that is meant")
@@ -215,7 +219,7 @@ class SpeechSpec(TaskSpec):
             mistakes.check()
             return {"test": test}
         row_of, rows = {key: i for i, key in enumerate(keys)}, {}
-        for file, split in LISTS.items():
+        for file, split in SPLIT_LISTS.items():
             names = recordings.lists.get(split, [])
             for where, key in names:
                 if key not in row_of:
@@ -230,7 +234,7 @@ class SpeechSpec(TaskSpec):
 
     def _notes(self, recordings: _Recordings, rows: dict[str, np.ndarray]) -> list[str]:
         sizes = {name: len(rows[name]) for name in SPLITS}
-        official = OFFICIAL if self.source == "commands" else sizes
+        official = COMMANDS_SIZES if self.source == "commands" else sizes
         notes = size_note("Speech Commands 0.02", sizes, official, "recordings")
         if recordings.rates - {recordings.rate}:
             came = ", ".join(str(rate) for rate in sorted(recordings.rates))

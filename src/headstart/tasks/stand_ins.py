@@ -182,7 +182,7 @@ def _scaled(task: Task) -> Task:
     return replace(task, **each_split(scaled), notes=(note,))
 
 
-LABELS = ("two sources", "one source")
+SOURCE_LABELS = ("two sources", "one source")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 EIGHTHS = 6
 """Eighths of the steps that go on by an order of the source, by each as often; the others go to a symbol it likes."""
@@ -316,7 +316,7 @@ class PairsSpec(_ChainsSpec):
         task = Task(
             signature_of(splits, 2, self.symbols),
             **splits,
-            labels=LABELS,
+            labels=SOURCE_LABELS,
             notes=(f"the same {self.sources} sources write in train, val and test",),
             text=_text,
         )

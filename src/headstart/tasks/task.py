@@ -29,10 +29,10 @@ LONG_RANGE_ARENA = (
 )
 """What the tasks of that benchmark do not show."""
 
-WHOLE = {"fraction": 1.0, "labelled": None, "patch": 1, "folds": None, "fold": None, "validation": 1}
+WHOLE_DATA = {"fraction": 1.0, "labelled": None, "patch": 1, "folds": None, "fold": None, "validation": 1}
 """Fields of a spec that change what is made of the loaded data: at these values, nothing."""
 
-Progress = Callable[[int, int], None]
+ReadProgress = Callable[[int, int], None]
 """Called with (items done, items in all)."""
 Augment = Callable[[Examples, int], Examples]
 """Train examples as they are in an epoch."""
@@ -197,7 +197,7 @@ class TaskSpec(Spec):
         """Build what `load` opens with that many workers, where that is faster. The bits do not depend on `workers`."""
 
 
-def prepare(spec: TaskSpec, data: Path, workers: int = 1, progress: Progress | None = None) -> Task:
+def prepare(spec: TaskSpec, data: Path, workers: int = 1, progress: ReadProgress | None = None) -> Task:
     """Build (or check) a task's prepared arrays with that many workers, then open it."""
     watch = None if progress is None else (lambda _, done, total: progress(done, total))
     before = watcher.set(watch)
@@ -384,7 +384,7 @@ def content(spec: TaskSpec, data: Path) -> str | None:
     """
     if spec.generated:
         return None
-    whole = spec.model_copy(update=WHOLE)
+    whole = spec.model_copy(update=WHOLE_DATA)
     stands = stamps(whole.files(data))
     if not stands:
         return digest({"fingerprint": fingerprint(whole.load(data))})

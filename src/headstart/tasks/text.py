@@ -27,12 +27,12 @@ from headstart.sequence import Signature
 from headstart.tasks.build import classes_of, prepared_task, size_note, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec
 
-OFFICIAL = {"train": 25_000, "test": 25_000}
-ORIGIN = (
+IMDB_SIZES = {"train": 25_000, "test": 25_000}
+IMDB_ORIGIN = (
     "IMDb's reviews (Maas et al. 2011) are at https://ai.stanford.edu/~amaas/data/sentiment "
     "(aclImdb_v1.tar.gz) and, as Parquet files, at https://huggingface.co/datasets/stanfordnlp/imdb"
 )
-SAME = ({"0": "0", "1": "1"}, {"neg": "0", "pos": "1"}, {"negative": "0", "positive": "1"})
+LABEL_SPELLINGS = ({"0": "0", "1": "1"}, {"neg": "0", "pos": "1"}, {"negative": "0", "positive": "1"})
 """Ways to write the two labels of IMDb."""
 _READER, _MAKER = 1, 1
 """Raised when the same files give other reviews, and when the same reviews give other examples."""
@@ -43,7 +43,7 @@ _ARCHIVE = re.compile(r"^aclImdb.*\.(?:tar|tgz|tar\.gz|tar\.xz|tar\.bz2)$")
 
 END = 255
 """Id of the end of a text among bytes: a byte that UTF-8 never uses."""
-RARE, STOP = "\ufffd", "∎"
+RARE_MARK, STOP_MARK = "\ufffd", "∎"
 """What stands for a rare character and for the end where a text is shown."""
 
 
@@ -105,10 +105,10 @@ def decoder(characters: str | None) -> Callable[[np.ndarray], str]:
 
         def from_bytes(ids: np.ndarray) -> str:
             parts = np.asarray(ids, dtype=np.uint8).tobytes().split(bytes([END]))
-            return STOP.join(part.decode(errors="replace") for part in parts)
+            return STOP_MARK.join(part.decode(errors="replace") for part in parts)
 
         return from_bytes
-    table = np.array([ord(c) for c in RARE + characters + STOP], dtype="<u4")
+    table = np.array([ord(c) for c in RARE_MARK + characters + STOP_MARK], dtype="<u4")
     return lambda ids: table[np.asarray(ids)].tobytes().decode("utf-32-le")
 
 
@@ -155,7 +155,7 @@ def _write_splits(builder: Builder, spec: TextSpec, base: Prepared) -> dict[str,
             cut = (_cut(spec, base, row) for row in chosen.tolist())
             sequences = (np.append(symbols if ids is None else ids[symbols], end) for symbols in cut)
             write_split(builder, name, sequences, label[chosen], chosen, np.uint8 if end < 256 else np.uint16)
-    notes = size_note("IMDb", {"train": train, "test": len(rows["test"])}, OFFICIAL, "texts")
+    notes = size_note("IMDb", {"train": train, "test": len(rows["test"])}, IMDB_SIZES, "texts")
     both = len(np.intersect1d(whole[:train], whole[train:]))
     if both:
         notes.append(f"{both} texts stand in both the official train and test files")
@@ -184,14 +184,14 @@ def find(data: Path, task: str) -> tuple[Path | None, tuple[Path, ...]]:
     """
     folders = [data / "imdb", data / "imdb" / "aclImdb", data / "aclImdb", data / "imdb" / "plain_text"]
     for root in folders:
-        if any((root / split / label).is_dir() for split in OFFICIAL for label in ("neg", "pos")):
+        if any((root / split / label).is_dir() for split in IMDB_SIZES for label in ("neg", "pos")):
             return root, tuple(root / name for name in listed(root, lambda n: _REVIEW.search(n) is not None))
     for ending in (".jsonl", ".parquet"):
         for root in folders:
             files = sorted((_split(p) == "test", p) for p in root.glob("*") if _split(p) and ending in p.name)
-            missing = [root / f"{split}{ending}" for split in OFFICIAL if split not in {_split(p) for _, p in files}]
+            missing = [root / f"{split}{ending}" for split in IMDB_SIZES if split not in {_split(p) for _, p in files}]
             if files and missing:
-                raise incomplete(task, missing, ORIGIN)
+                raise incomplete(task, missing, IMDB_ORIGIN)
             if files:
                 return None, tuple(path for _, path in files)
     for root in folders:
@@ -201,7 +201,7 @@ def find(data: Path, task: str) -> tuple[Path | None, tuple[Path, ...]]:
         "train/neg, train/pos, test/neg and test/pos with .txt files, for train and test files (.jsonl, .jsonl.gz, "
         ".jsonl.xz or .parquet), or for aclImdb_v1.tar.gz"
     )
-    raise absent(task, data, ("imdb",), looks, ORIGIN)
+    raise absent(task, data, ("imdb",), looks, IMDB_ORIGIN)
 
 
 def reviews(data: Path, task: str) -> Prepared:
@@ -217,7 +217,7 @@ def reviews(data: Path, task: str) -> Prepared:
 
 
 def _write_reviews(builder: Builder, root: Path | None, files: tuple[Path, ...]) -> dict[str, Any]:
-    mistakes, total = Mistakes(), sum(OFFICIAL.values())
+    mistakes, total = Mistakes(), sum(IMDB_SIZES.values())
     reviews: list[Review] = []
     for review in _from_files(files, mistakes) if root is None else _from_texts(root, mistakes):
         reviews.append(review)
@@ -225,7 +225,7 @@ def _write_reviews(builder: Builder, root: Path | None, files: tuple[Path, ...])
             builder.report(min(len(reviews), total), total)
     reviews.sort(key=lambda review: review.split == "test")
     where = str(root or files[0].parent)
-    for split in OFFICIAL:
+    for split in IMDB_SIZES:
         if not any(review.split == split for review in reviews):
             mistakes.add(where, f"no review of {split}; give all four folders, or both files")
     labels = classes_of(((r.split, r.label, r.where) for r in reviews), "review", where, mistakes)
@@ -234,7 +234,7 @@ def _write_reviews(builder: Builder, root: Path | None, files: tuple[Path, ...])
     target, numbers = np.array([(labels.index(review.label), review.number) for review in reviews]).T
     write_split(builder, "all", sequences, target, numbers)
     builder.save("group", groups(review.text for review in reviews))
-    names = ["negative", "positive"] if any(set(labels) == set(same) for same in SAME) else labels
+    names = ["negative", "positive"] if any(set(labels) == set(same) for same in LABEL_SPELLINGS) else labels
     return {"train": sum(review.split == "train" for review in reviews), "labels": names}
 
 
@@ -248,7 +248,7 @@ def _from_texts(root: Path, mistakes: Mistakes) -> Iterator[Review]:
         if match is not None and text is not None:
             review = Review(match[1], match[2], _number(match[3]), text, where)
             texts.append((review.label, review.number, name, review))
-    for split in OFFICIAL:
+    for split in IMDB_SIZES:
         for label in ("neg", "pos"):
             if not any(review.split == split and review.label == label for *_, review in texts):
                 mistakes.add(f"{root}, {split}/{label}", "the label has no text; give the whole data set")

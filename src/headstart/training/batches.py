@@ -27,14 +27,14 @@ GPU_SHARE = 0.25
 """Share of a GPU's free memory that one set may take; what does not fit comes batch by batch, one ahead."""
 IN_ORDER = {"cpu": (2**16, 512), "cuda": (2**18, 4096)}
 """Padded positions and units of a batch where nothing is trained: what a cache holds, and what keeps a GPU busy."""
-BUCKETS = 4
+LENGTH_BUCKETS = 4
 """Padded lengths between one power of two and the next, at least 8 apart: for their sake at most a fifth of a batch is
 padding from 33 positions on, and at most 7 positions below."""
 
 
 def bucket(length: int, longest: int) -> int:
     """The padded length, of few, of a batch whose longest example has `length` positions; at most `longest`."""
-    step = max(8, 2 ** ((length - 1).bit_length() - 1) // BUCKETS) if length > 1 else 8
+    step = max(8, 2 ** ((length - 1).bit_length() - 1) // LENGTH_BUCKETS) if length > 1 else 8
     return min(-(-length // step) * step, longest)
 
 

@@ -30,15 +30,15 @@ from headstart.training.batches import Batches
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
 from headstart.training.optim import OptimSpec, flat_parameters
 
-TOLERANCE = 1e-4
+ANSWER_TOLERANCE = 1e-4
 """How far padding, or the future of a causal model, may move an answer: a share of the largest (float32)."""
-WIDTH, CLASSES, EXAMPLES = 5, 3, 12
-STEPS = 6
+MODEL_WIDTH, MODEL_CLASSES, MODEL_EXAMPLES = 5, 3, 12
+TRAINED_STEPS = 6
 """Of the training that is broken off in its middle and gone on with."""
 
 
 @dataclass(frozen=True)
-class Case:
+class ModelCase:
     """A model on one sort of data: token ids or floats, and what is asked."""
 
     spec: OwnModelSpec
@@ -47,7 +47,7 @@ class Case:
     lengths: tuple[int, ...] = LENGTHS
 
     @property
-    def long(self) -> Case:
+    def long(self) -> ModelCase:
         """The same on sequences in which chunks of up to 256 positions have borders."""
         return replace(self, signature=replace(self.signature, length=LONG), lengths=LONG_LENGTHS)
 
@@ -63,21 +63,25 @@ class Case:
     @property
     def examples(self) -> Examples:
         """Sequences of 12, 7 and 1 positions (or other lengths) in turn, with a target."""
-        lengths = [self.lengths[i % len(self.lengths)] for i in range(EXAMPLES)]
+        lengths = [self.lengths[i % len(self.lengths)] for i in range(MODEL_EXAMPLES)]
         at = np.arange(sum(lengths))
         tokens = self.signature.input == "tokens"
-        values = below(0, "contract/x", WIDTH, at) if tokens else normal(0, "contract/x", at[:, None], np.arange(WIDTH))
-        count = at if self.signature.per_position else np.arange(EXAMPLES)
+        values = (
+            below(0, "contract/x", MODEL_WIDTH, at)
+            if tokens
+            else normal(0, "contract/x", at[:, None], np.arange(MODEL_WIDTH))
+        )
+        count = at if self.signature.per_position else np.arange(MODEL_EXAMPLES)
         numbers = self.signature.target == "number"
-        target = normal(0, "contract/y", count).astype(np.float32) if numbers else count % CLASSES
+        target = normal(0, "contract/y", count).astype(np.float32) if numbers else count % MODEL_CLASSES
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        index, single = np.arange(EXAMPLES), self.signature.per_position
+        index, single = np.arange(MODEL_EXAMPLES), self.signature.per_position
         x = values.astype(np.int64 if tokens else np.float32)
         return Examples(x, offsets, target, index, per_position=single)
 
     def batches(self) -> Batches:
         """The examples on this machine's CPU."""
-        return Batches(self.examples, np.arange(EXAMPLES), torch.device("cpu"), torch.float32)
+        return Batches(self.examples, np.arange(MODEL_EXAMPLES), torch.device("cpu"), torch.float32)
 
     def batch(self, rows: Sequence[int] = (0, 1, 2)) -> Batch:
         """Some of them."""
@@ -89,18 +93,18 @@ def draw(batch: Batch) -> Draw:
     return Draw(0, 0, batch.index)
 
 
-def cases(spec: OwnModelSpec) -> Iterator[Case]:
+def cases(spec: OwnModelSpec) -> Iterator[ModelCase]:
     """Sorts of data; what a model answers besides is its head's part, unless it has none."""
     for form in ("tokens", "floats"):
         for target, each in (
             itertools.product(("class", "number"), (False, True)) if not spec.head else [("class", False)]
         ):
-            classes = CLASSES if target == "class" else 0
-            signature = Signature(form, WIDTH, LENGTH, 1, target, classes=classes, per_position=each)  # type: ignore[arg-type]
-            yield Case(spec, signature, ClassifySpec() if classes else RegressSpec())
+            classes = MODEL_CLASSES if target == "class" else 0
+            signature = Signature(form, MODEL_WIDTH, LENGTH, 1, target, classes=classes, per_position=each)  # type: ignore[arg-type]
+            yield ModelCase(spec, signature, ClassifySpec() if classes else RegressSpec())
 
 
-def check_outputs(case: Case) -> None:
+def check_outputs(case: ModelCase) -> None:
     """Batches of unequal lengths, of equal ones, of one sequence and of one position are answered, in numbers."""
     model = case.build()
     batch = case.batch()
@@ -114,8 +118,8 @@ def check_outputs(case: Case) -> None:
             if some.masked is None or case.signature.input == "floats":
                 raise
             raise Broken(
-                f"a masked token has the id signature.width - 1 = {WIDTH}, which it cannot take ({error}); give the "
-                "embedding signature.width rows"
+                f"a masked token has the id signature.width - 1 = {MODEL_WIDTH}, which it cannot take ({error}); give "
+                "the embedding signature.width rows"
             ) from None
         if tuple(answer.shape) != shape:
             raise Broken(f"it gives {tuple(answer.shape)} for inputs {tuple(some.inputs.shape)}; let it give {shape}")
@@ -134,20 +138,20 @@ def _answers(model: OwnModel, batch: Batch) -> Tensor:
 
 def _close(what: str, first: Tensor, second: Tensor) -> None:
     far, scale = float((first - second).abs().max()), float(first.abs().max())
-    if not far <= TOLERANCE * scale:
+    if not far <= ANSWER_TOLERANCE * scale:
         raise Broken(
-            f"{what} by {far:.1e}, {far / max(scale, 1e-300):.1e} of the scale; at most {TOLERANCE:g} is allowed"
+            f"{what} by {far:.1e}, {far / max(scale, 1e-300):.1e} of the scale; at most {ANSWER_TOLERANCE:g} is allowed"
         )
 
 
 def _replaced(batch: Batch, at: Tensor) -> Batch:
     """The batch with other inputs where `at` (B, L)."""
     x = batch.inputs
-    other = (x + 1) % WIDTH if not x.is_floating_point() else 100 - 3 * x
+    other = (x + 1) % MODEL_WIDTH if not x.is_floating_point() else 100 - 3 * x
     return replace(batch, inputs=torch.where(at if x.ndim == 2 else at[:, :, None], other, x))
 
 
-def check_padding(case: Case) -> None:
+def check_padding(case: ModelCase) -> None:
     """Neither what padding holds nor that it is there moves an answer, at 12 positions and at 515."""
     for each in (case, case.long):
         model, batch, size = each.build(), each.batch(), f"at {each.lengths[0]} positions "
@@ -157,7 +161,7 @@ def check_padding(case: Case) -> None:
         _close(f"{size}a sequence alone and one padded beside longer ones differ", answer, alone)
 
 
-def check_causality(case: Case) -> None:
+def check_causality(case: ModelCase) -> None:
     """Where the spec says `causal = True`, no position sees a later one, of 12 and of 515."""
     if not (case.spec.causal and case.spec.head):
         return
@@ -170,7 +174,7 @@ def check_causality(case: Case) -> None:
             _close(what, first[:cut], second[:cut])
 
 
-def check_determinism(case: Case) -> None:
+def check_determinism(case: ModelCase) -> None:
     """Weights follow from the seed, random numbers of training from seed and batch; evaluation changes nothing."""
     model, again, other = case.build(0), case.build(0), case.build(1)
     first, second, third = (x.state_dict() for x in (model, again, other))
@@ -200,7 +204,7 @@ def _own(name: str) -> str:
 class Training:
     """A short training of a fresh network, by the loop of the stages; it can be broken off after each step."""
 
-    case: Case
+    case: ModelCase
     progress: Progress = field(init=False)
 
     def __post_init__(self) -> None:
@@ -214,7 +218,7 @@ class Training:
             self.case.objective,
             self.case.signature,
             OptimSpec(lr=1e-3, batch_size=4),
-            BudgetSpec(steps=STEPS, evaluate_every=2),
+            BudgetSpec(steps=TRAINED_STEPS, evaluate_every=2),
             0,
             self.case.batches(),
             self.case.batches(),
@@ -225,7 +229,7 @@ class Training:
         return self.progress.state()
 
 
-def check_state(case: Case) -> None:
+def check_state(case: ModelCase) -> None:
     """All that training changes is in the state dict, and a fresh network that loads it answers the same."""
     training = Training(case)
     model, batch = training.progress.model, case.batch()
@@ -243,24 +247,24 @@ def check_state(case: Case) -> None:
         )
 
 
-def check_resume(case: Case) -> None:
+def check_resume(case: ModelCase) -> None:
     """A training that was broken off goes on from its saved state to equal bits."""
     whole, killed, again = Training(case), Training(case), Training(case)
     expected, _ = whole.run()
-    again.progress.restore(*copy.deepcopy(killed.run(STEPS // 2)))
+    again.progress.restore(*copy.deepcopy(killed.run(TRAINED_STEPS // 2)))
     tensors, _ = again.run()
     for name, value in expected.items():
         if not torch.equal(value, tensors[name]):
             what = _own(name.removeprefix("buffer/").removeprefix("best/"))
             raise Broken(
-                f"a training that was broken off at step {STEPS // 2} of {STEPS} ends with another {what!r}; draw "
-                "random numbers with torch's generator, and keep state in buffers"
+                f"a training that was broken off at step {TRAINED_STEPS // 2} of {TRAINED_STEPS} ends with another "
+                f"{what!r}; draw random numbers with torch's generator, and keep state in buffers"
             )
 
 
-def check_gradients(case: Case) -> None:
+def check_gradients(case: ModelCase) -> None:
     """Finite gradients reach every parameter that is not frozen by its own requires_grad."""
-    model, batch = case.build(), case.batch(range(EXAMPLES))
+    model, batch = case.build(), case.batch(range(MODEL_EXAMPLES))
     for number, parameter in enumerate(model.parameters()):
         # Away from the start, where a layer that begins at zero may cut the others off.
         noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number))
@@ -276,7 +280,7 @@ def check_gradients(case: Case) -> None:
         raise Broken(f"no gradient reaches {', '.join(map(repr, idle))}; use them, or set their requires_grad False")
 
 
-def check_parts(case: Case) -> None:
+def check_parts(case: ModelCase) -> None:
     """`parts` names tensors that there are by leaves that there are; every tensor has a leaf."""
     names = [_own(name) for name in case.build().state_dict()]
     for prefix, leaf in case.spec.parts.items():
@@ -286,7 +290,7 @@ def check_parts(case: Case) -> None:
             raise Broken(f"parts: {nearest(leaf, LEAVES)}")
 
 
-def check_flops(case: Case) -> None:
+def check_flops(case: ModelCase) -> None:
     """FLOPs are a finite number above 0 that grows with the length, and those counted in a forward."""
     short, whole = (case.spec.flops(own_signature(case.signature), length) for length in (1, LENGTH))
     if not 0 <= short <= whole < float("inf"):
@@ -300,7 +304,7 @@ def check_flops(case: Case) -> None:
         )
 
 
-CHECKS: dict[str, Callable[[Case], None]] = {
+MODEL_CHECKS: dict[str, Callable[[ModelCase], None]] = {
     "outputs": check_outputs,
     "padding": check_padding,
     "causality": check_causality,
@@ -319,7 +323,7 @@ def check_model(spec: OwnModelSpec) -> tuple[dict[str, str | None], list[str]]:
     A model may be for tokens or for floats alone, and one without a head of ours for some targets alone: the checks
     hold where it can be built and run.
     """
-    problems: dict[str, str | None] = dict.fromkeys(CHECKS)
+    problems: dict[str, str | None] = dict.fromkeys(MODEL_CHECKS)
     refused = {}
     usable = []
     for case in cases(spec):
@@ -337,7 +341,7 @@ def check_model(spec: OwnModelSpec) -> tuple[dict[str, str | None], list[str]]:
         texts = list(dict.fromkeys(refused.values()))
         several = "; ".join(f"{case}: {text}" for case, text in refused.items())
         return {"outputs": texts[0] if len(texts) == 1 else several}, []
-    for name, check in CHECKS.items():
+    for name, check in MODEL_CHECKS.items():
         for case in usable:
             try:
                 check(case)
@@ -352,7 +356,7 @@ def _text(error: Exception) -> str:
     return str(error) if isinstance(error, BadInput) else f"{place_of(error)}{type(error).__name__}: {error}"
 
 
-def _facts(case: Case) -> Iterator[str]:
+def _facts(case: ModelCase) -> Iterator[str]:
     """What a person may want to set: the parts of the module, and its FLOPs."""
     model = case.build().eval()
     of: Mapping[str, str] = leaves(model)

@@ -30,7 +30,7 @@ from headstart.errors import first_line
 from headstart.models.norms import BatchNorm, Tensors
 from headstart.objectives import Sums
 
-PATIENCE = timedelta(hours=1)
+RANK_PATIENCE = timedelta(hours=1)
 """How long a rank waits for another one: for a machine that has gone without a word. A process that ends is noticed at
 once, by its closed connections."""
 _LOOK = timedelta(seconds=1)  # between looks whether there is a next stage; there is no limit to that
@@ -232,7 +232,7 @@ class World:
         from torch.distributed.rendezvous import rendezvous
 
         try:
-            self._store, self.rank, self.count = next(iter(rendezvous("env://", timeout=PATIENCE)))
+            self._store, self.rank, self.count = next(iter(rendezvous("env://", timeout=RANK_PATIENCE)))
         except RuntimeError as error:
             raise LostRank(f"the ranks do not come together: {error}") from None
         self._turn = 0
@@ -278,7 +278,7 @@ class World:
                     store=prefixed,
                     rank=self.rank,
                     world_size=self.count,
-                    timeout=PATIENCE,
+                    timeout=RANK_PATIENCE,
                 )
             )
             ranks = Ranks(self.rank, self.count, "nccl" if on_gpu else "gloo")

@@ -9,7 +9,7 @@ It is no option: a stage that this applies to is trained so everywhere, since it
 - every epoch has the same inputs: no endless task, no augmentation, no masks;
 - the budget reads each train example at least once;
 - the encoder joins no tokens (`model.encoder.patch`): features are kept by the positions of the examples;
-- the features of train, val and test together take at most LIMIT bytes of memory. Others take the plain way.
+- the features of train, val and test together take at most FEATURE_BYTES bytes of memory. Others take the plain way.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from headstart.training.batches import Batches
 from headstart.training.evaluate import forward_precision
 from headstart.training.optim import OptimSpec
 
-LIMIT = 2**29
+FEATURE_BYTES = 2**29
 """Bytes of the features of all splits, as float32."""
 
 
@@ -138,7 +138,7 @@ def feature_batches(
     if level == 0 or masks or not isinstance(model, SequenceModel) or model.patch > 1:
         return {}
     features = {name: FeatureBatches(feed, model, level, optim) for name, feed in feeds.items()}
-    fits = 4 * width * sum(feed.positions for feed in features.values()) <= LIMIT
+    fits = 4 * width * sum(feed.positions for feed in features.values()) <= FEATURE_BYTES
     return features if fits and not _draws(model, level, signature, feeds["train"]) else {}
 
 

@@ -51,11 +51,11 @@ RECORDERS: dict[str, Recorder] = {"cuda": cuda_graph}
 SWITCH = "HEADSTART_GRAPHS"
 """In the environment: 0 records no step."""
 
-Record = Recorder | Literal["auto"] | None
+RecordChoice = Recorder | Literal["auto"] | None
 """How steps are recorded: as the device can, in no way, or by a recorder of one's own."""
 
 
-def choose_recorder(record: Record, batches: Batches, *, trained: bool, alone: bool) -> Recorder | str:
+def choose_recorder(record: RecordChoice, batches: Batches, *, trained: bool, alone: bool) -> Recorder | str:
     """What records the steps of a stage, or why they are taken plainly.
 
     trained: whether any tensor is. alone: on one rank.

@@ -20,7 +20,7 @@ from torch import nn
 from headstart.errors import BadInput
 from headstart.models.norms import Tensors
 from headstart.normal import normal_form
-from headstart.plugins.cells import PLAIN, cell_identity
+from headstart.plugins.cells import PLAIN_TYPES, cell_identity
 from headstart.sequence import Examples
 from headstart.spec import digest
 from headstart.store import ClaimedStage, Store
@@ -29,7 +29,7 @@ from headstart.training.batches import Batches
 ANSWERS = 64
 """Numbers of a network's first outputs that a folder keeps."""
 
-DEEPEST = 10
+DEEPEST_VALUE = 10
 """Values within one another that are looked into."""
 
 
@@ -114,7 +114,9 @@ def attributes_of(network: nn.Module, option: str = "") -> dict[str, str]:
     out = {}
     for path, module in network.named_modules():
         for name, value in vars(module).items():
-            if name in _OF_TORCH or (type(module).__module__.startswith("torch.") and not isinstance(value, PLAIN)):
+            if name in _OF_TORCH or (
+                type(module).__module__.startswith("torch.") and not isinstance(value, PLAIN_TYPES)
+            ):
                 continue
             label = f"{path}.{name}".removeprefix("net.").strip(".")
             parts = list(_parts_of(value))
@@ -136,7 +138,7 @@ def _parts_of(value: Any, depth: int = 0) -> Iterator[str | None]:
         yield f"{value.dtype} {tuple(value.shape)} {_digest([_bytes(value)])}"
     elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
         yield f"{value.dtype} {value.shape} {_digest([value.tobytes()])}"
-    elif isinstance(value, (*PLAIN, range, slice, Path, torch.dtype, torch.device, np.dtype)):
+    elif isinstance(value, (*PLAIN_TYPES, range, slice, Path, torch.dtype, torch.device, np.dtype)):
         yield f"{cls.__name__} {value!r}"
     elif isinstance(value, (type, types.FunctionType)):
         closure = () if isinstance(value, type) else value.__closure__ or ()
@@ -148,7 +150,7 @@ def _parts_of(value: Any, depth: int = 0) -> Iterator[str | None]:
         and isinstance(value.__self__, (types.ModuleType, type, type(None)))
     ):
         yield f"{getattr(value, '__module__', '')} {value.__name__}"
-    elif depth > DEEPEST:
+    elif depth > DEEPEST_VALUE:
         yield None
     elif isinstance(value, (list, tuple, set, frozenset, Mapping)):
         items = value.items() if isinstance(value, Mapping) else value

@@ -19,21 +19,18 @@ from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Signature, epoch_batches
 from headstart.spec import Spec, neutral
+from headstart.training import BUDGET_MEASURES
 from headstart.training.batches import Batches, batches_ahead
 from headstart.training.distributed import ALONE, Ranks
 from headstart.training.evaluate import TrainMetrics, evaluate
 from headstart.training.features import FeatureBatches
-from headstart.training.graph import GraphedStep, Record, choose_recorder
+from headstart.training.graph import GraphedStep, RecordChoice, choose_recorder
 from headstart.training.optim import FlatParameters, Numbers, OptimSpec, Weights, step_numbers
 from headstart.training.step import TrainStep, on_device
 
 CHECK_EVERY = 20
 """Steps between looks at the running loss: a NaN stays in a sum, so that none is missed. A GPU is not waited for: its
 loss of one look is read at the next."""
-
-
-MEASURES = ("epochs", "steps", "tokens", "flops", "flops_of")
-"""Fields of a budget that say how much; one of them is given."""
 
 
 class BudgetSpec(Spec):
@@ -64,7 +61,7 @@ class BudgetSpec(Spec):
 
     @model_validator(mode="after")
     def _one_measure(self) -> BudgetSpec:
-        amounts = {name: getattr(self, name) for name in MEASURES if getattr(self, name) is not None}
+        amounts = {name: getattr(self, name) for name in BUDGET_MEASURES if getattr(self, name) is not None}
         if len(amounts) != 1:
             raise ValueError("give exactly one of epochs, steps, tokens, flops or flops_of")
         ((name, amount),) = amounts.items()
@@ -78,7 +75,7 @@ class BudgetSpec(Spec):
     @property
     def empty(self) -> bool:
         """True: nothing is trained."""
-        return not any(getattr(self, name) for name in MEASURES)
+        return not any(getattr(self, name) for name in BUDGET_MEASURES)
 
     def total_steps(self, per_epoch: int, tokens_per_epoch: int) -> int:
         """Optimiser steps that the budget buys; tokens are rounded up to whole steps.
@@ -207,7 +204,7 @@ class TrainConfig:
     train: Batches
     val: Batches
     fresh: Callable[[int], Batches] | None = None
-    record: Record = "auto"
+    record: RecordChoice = "auto"
     ranks: Ranks = ALONE
 
     @cached_property

@@ -22,16 +22,16 @@ from headstart.sequence import IGNORE, Batch, Examples, Signature
 from headstart.text import listed, plain
 from headstart.training.batches import Batches
 
-WIDTH, CLASSES, UNITS = 5, 3, 24
-LENGTHS = (12, 7, 2)
+OUTPUT_WIDTH, OUTPUT_CLASSES, OUTPUT_UNITS = 5, 3, 24
+BATCH_LENGTHS = (12, 7, 2)
 ADDS_UP = {torch.float32: 1e-4, torch.float64: 1e-9}
 """How far a sum over a batch may be from the sums over its halves: a share of it."""
-STEPS, RATE = 60, 0.3
+DOWNHILL_STEPS, DOWNHILL_RATE = 60, 0.3
 """Downhill, of outputs that are free numbers: their scores must follow."""
 
 
 @dataclass(frozen=True)
-class Case:
+class ObjectiveCase:
     """An objective on one sort of data, with answers (outputs) for it."""
 
     objective: ObjectiveSpec
@@ -46,8 +46,8 @@ class Case:
     def examples(self) -> Examples:
         """Sequences of 12, 7 and 2 positions in turn; of targets of positions some are not there."""
         s = self.signature
-        count = UNITS * (2 if s.paired else 1)
-        lengths = np.resize(LENGTHS, count)
+        count = OUTPUT_UNITS * (2 if s.paired else 1)
+        lengths = np.resize(BATCH_LENGTHS, count)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         at = np.arange(int(offsets[-1]))
         if s.input == "tokens":
@@ -58,7 +58,7 @@ class Case:
             values = normal(0, "contract/x", at[:, None], np.arange(s.width)).astype(np.float32)
         number = at if s.per_position else np.arange(count) // (2 if s.paired else 1)
         if s.target == "class":
-            target = np.asarray(number % CLASSES, dtype=np.int64)
+            target = np.asarray(number % OUTPUT_CLASSES, dtype=np.int64)
         else:
             shape = (number[:, None], np.arange(s.targets)) if s.targets > 1 else (number,)
             target = normal(0, "contract/y", *shape).astype(np.float32)
@@ -68,8 +68,8 @@ class Case:
 
     def batch(self, units: slice = slice(None)) -> Batch:
         """Some of them, prepared as in training."""
-        feed = Batches(self.examples, np.arange(UNITS), torch.device("cpu"), torch.float64)
-        return self.objective.prepare(feed.batch(np.arange(UNITS)[units]), self.signature, 0, 0)
+        feed = Batches(self.examples, np.arange(OUTPUT_UNITS), torch.device("cpu"), torch.float64)
+        return self.objective.prepare(feed.batch(np.arange(OUTPUT_UNITS)[units]), self.signature, 0, 0)
 
     def answers(self, batch: Batch, number: int = 0) -> Tensor:
         """Outputs in float64, drawn at random for each example by its index."""
@@ -95,20 +95,20 @@ def totals_of(sums: Mapping[str, Tensor]) -> dict[str, Any]:
     return {name: x.detach().double().item() if x.ndim == 0 else x.detach().double().cpu() for name, x in sums.items()}
 
 
-def cases(objective: ObjectiveSpec) -> Iterator[Case]:
+def cases(objective: ObjectiveSpec) -> Iterator[ObjectiveCase]:
     """Sorts of data that the objective takes."""
     if isinstance(objective, MaskedSpec) and objective.mask_rate is None:
         objective = objective.model_copy(update={"mask_rate": 0.3})
     levels = 4 if getattr(objective, "loss", None) == "levels" else 0
-    classes = len(getattr(objective, "class_weights", ())) or CLASSES
+    classes = len(getattr(objective, "class_weights", ())) or OUTPUT_CLASSES
     targets = (("class", 1, False, False), ("class", 1, True, False), ("class", 1, False, True))
     numbers = (("number", 1, False, False), ("number", 2, False, False), ("number", 2, True, False))
     for form, (target, count, each, paired) in itertools.product(("tokens", "floats"), (*targets, *numbers)):
         signature = Signature(
             form,  # type: ignore[arg-type]
-            WIDTH,
-            LENGTHS[0],
-            min(LENGTHS),
+            OUTPUT_WIDTH,
+            BATCH_LENGTHS[0],
+            min(BATCH_LENGTHS),
             target,  # type: ignore[arg-type]
             classes=classes if target == "class" else 0,
             targets=count,
@@ -120,7 +120,7 @@ def cases(objective: ObjectiveSpec) -> Iterator[Case]:
             objective.output(signature)
         except BadInput:
             continue
-        yield Case(objective, signature)
+        yield ObjectiveCase(objective, signature)
 
 
 def halves_differ(objective: ObjectiveSpec, answers: Tensor, batch: Batch, signature: Signature) -> str:
@@ -168,7 +168,7 @@ def monitor_is_absent(objective: ObjectiveSpec, signature: Signature, totals: Ma
     )
 
 
-def check_output(case: Case) -> None:
+def check_output(case: ObjectiveCase) -> None:
     """`output` says what a head must give: where, and how many numbers."""
     output = case.objective.output(case.signature)
     if not isinstance(output, Output) or output.size < 1:
@@ -177,7 +177,7 @@ def check_output(case: Case) -> None:
         raise Broken("describe says nothing; say what a stage did, as in 'classified sequences'")
 
 
-def check_prepare(case: Case) -> None:
+def check_prepare(case: ObjectiveCase) -> None:
     """What is hidden follows from seed, epoch and example, and is the same alone and in a batch."""
     whole, again = case.batch(), case.batch()
     each = 2 if case.signature.paired else 1
@@ -200,7 +200,7 @@ def check_prepare(case: Case) -> None:
             raise Broken("prepare gives another example alone than in a batch; let nothing follow its place there")
 
 
-def check_sums(case: Case) -> None:
+def check_sums(case: ObjectiveCase) -> None:
     """`measure` gives sums with `loss` and `count`: finite, the same twice, and blind to padding."""
     batch = case.batch()
     answers = case.answers(batch)
@@ -229,7 +229,7 @@ def check_sums(case: Case) -> None:
             raise Broken(f"answers at padded positions move {names[0]!r}; leave out what is not in batch.valid")
 
 
-def check_additive(case: Case) -> None:
+def check_additive(case: ObjectiveCase) -> None:
     """The sums over a batch are those over its halves, added up."""
     for units in (slice(None), slice(0, 3)):
         batch = case.batch(units)
@@ -237,7 +237,7 @@ def check_additive(case: Case) -> None:
             raise Broken(problem)
 
 
-def check_scores(case: Case) -> None:
+def check_scores(case: ObjectiveCase) -> None:
     """`scores` gives numbers by name, the monitored one among them."""
     batch = case.batch()
     for number, size in ((0, 1.0), (1, 1.0), (0, 0.0)):
@@ -247,10 +247,12 @@ def check_scores(case: Case) -> None:
         scores = case.scores(sums)
         wild = [name for name, value in scores.items() if not math.isfinite(value)]
         if wild:
-            raise Broken(f"scores gives {wild[0]!r} = {scores[wild[0]]} for {UNITS} examples; let it give a number")
+            raise Broken(
+                f"scores gives {wild[0]!r} = {scores[wild[0]]} for {OUTPUT_UNITS} examples; let it give a number"
+            )
 
 
-def check_direction(case: Case) -> None:
+def check_direction(case: ObjectiveCase) -> None:
     """Answers that go downhill on the loss, by finite gradients, do not get worse by the monitored score."""
     batch = case.batch()
     answers = case.answers(batch).requires_grad_()
@@ -258,8 +260,8 @@ def check_direction(case: Case) -> None:
     before = case.scores(case.measured(batch, answers))
     if monitor.name not in before:  # `scores` says so
         return
-    steps = torch.optim.Adam([answers], lr=RATE)
-    for _ in range(STEPS):
+    steps = torch.optim.Adam([answers], lr=DOWNHILL_RATE)
+    for _ in range(DOWNHILL_STEPS):
         steps.zero_grad()
         sums = case.measured(batch, answers)
         if not sums["loss"].requires_grad:
@@ -296,7 +298,7 @@ def direction_is_wrong(objective: ObjectiveSpec, signature: Signature) -> str:
     return ""
 
 
-CHECKS: dict[str, Callable[[Case], None]] = {
+OBJECTIVE_CHECKS: dict[str, Callable[[ObjectiveCase], None]] = {
     "output": check_output,
     "preparing": check_prepare,
     "sums": check_sums,
@@ -308,14 +310,14 @@ CHECKS: dict[str, Callable[[Case], None]] = {
 
 def check_objective(objective: ObjectiveSpec) -> dict[str, str | None]:
     """All checks of an objective on every sort of data that it takes: what is wrong with each, or None."""
-    problems: dict[str, str | None] = dict.fromkeys(CHECKS)
+    problems: dict[str, str | None] = dict.fromkeys(OBJECTIVE_CHECKS)
     try:
         usable = list(cases(objective))
     except Exception as error:  # a person's code may fail in any way
         return {"output": _text(error)}
     if not usable:
         return {"output": "it takes no sort of data; let output give what a head must give"}
-    for name, check in CHECKS.items():
+    for name, check in OBJECTIVE_CHECKS.items():
         for case in usable:
             try:
                 check(case)

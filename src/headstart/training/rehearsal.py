@@ -30,11 +30,11 @@ from headstart.training.step import own_class
 
 LEAK = 1e-4
 """How far padding, or the future, may move a vector: a share of the largest one (float32, at any length)."""
-CUTS = (1, 257, 65, 33, 129, 17, 513, 1025)
+CHANGED_FROM = (1, 257, 65, 33, 129, 17, 513, 1025)
 """Positions from which on a sequence is changed, besides its middle and its last: behind the borders of chunks."""
-POSITIONS = 2**16
+CHANGED_POSITIONS = 2**16
 """Positions of the batch in which sequences are changed, from three changes a sequence on."""
-UNITS = 4
+REPEATED_UNITS = 4
 """Of a batch on which the same step is taken twice."""
 
 
@@ -95,7 +95,7 @@ class Rehearsal:
         if not isinstance(twin, OwnModel):  # a mixer is looked at where the stage is made
             return
         train = self.feeds["train"]
-        batch = train.batch(np.arange(min(UNITS, len(train.units))))
+        batch = train.batch(np.arange(min(REPEATED_UNITS, len(train.units))))
         batch = self.objective.prepare(batch, self.signature, self.seed, 0)
         answers = []
         for _ in range(2):
@@ -134,7 +134,7 @@ class Rehearsal:
         if own_class(self.objective) is None:
             return
         train = self.feeds["train"]
-        batch = train.batch(np.arange(min(UNITS, len(train.units))))
+        batch = train.batch(np.arange(min(REPEATED_UNITS, len(train.units))))
         batch = self.objective.prepare(batch, self.signature, self.seed, 0)
         answers = twin(batch)
         totals = totals_of(self.objective.measure(answers, batch, self.signature))
@@ -161,8 +161,8 @@ class Rehearsal:
     def _check_causality(self, twin: Network, batch: Batch) -> None:
         """Raises: BadInput where a position sees a later one."""
         length, patch = batch.inputs.shape[1], twin.patch
-        cuts = [cut for cut in dict.fromkeys((length // 2, length - 1, *CUTS)) if patch <= cut < length]
-        cuts = cuts[: max(3, POSITIONS // length)]
+        cuts = [cut for cut in dict.fromkeys((length // 2, length - 1, *CHANGED_FROM)) if patch <= cut < length]
+        cuts = cuts[: max(3, CHANGED_POSITIONS // length)]
         rows = batch.mapped(lambda x: x[:1].repeat_interleave(len(cuts) + 1, 0))
         later = torch.arange(length)[None] >= torch.tensor([length, *cuts])[:, None]
         vectors = twin.embed(_replaced(rows, later.to(rows.valid.device), self.signature))

@@ -303,14 +303,14 @@ def _alike(first: _Member, second: _Member) -> bool:
     return bool(form(first) == form(second))
 
 
-OWN = ("lr", "schedule", "warmup_steps", "warmup_share", "final_share", "clip")
+MEMBER_SETTINGS = ("lr", "schedule", "warmup_steps", "warmup_share", "final_share", "clip")
 """Settings of an optimiser that members of a stack have of their own, and `weight_decay`, where all have some."""
 
 
 def common(optim: OptimSpec) -> dict[str, Any]:
     """The settings of an optimiser that all members of a stack share, and whether there is weight decay."""
     document = optim.document()
-    return {name: value for name, value in document.items() if name not in (*OWN, "weight_decay")} | {
+    return {name: value for name, value in document.items() if name not in (*MEMBER_SETTINGS, "weight_decay")} | {
         "decays": optim.weight_decay > 0
     }
 

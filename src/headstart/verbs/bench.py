@@ -38,13 +38,13 @@ def bench_mixers(
     folder, targets = writable_folder("-o", out), devices(choose_device(device), device)
     where = [setting(target, threads) for target in targets]
     cases = [
-        mixers.Case(name, length, target, threads, width, batch, source)
+        mixers.BenchCase(name, length, target, threads, width, batch, source)
         for target in targets
         for name, source in chosen.items()
         for length in at
     ]
     cells = list(_with_bar(mixers.survey(cases, limit), len(cases), "cells"))
-    blocks: list[str | pages.Table] = [f"D {width}, batch {batch}. {pages.MIXERS_TEXT}", pages.mixer_table(cells)]
+    blocks: list[str | pages.PageTable] = [f"D {width}, batch {batch}. {pages.MIXERS_TEXT}", pages.mixer_table(cells)]
     if figure := pages.times(cells):
         publish(folder / "mixers.svg", svg(figure))
         blocks.append("![Seconds of a step against length](mixers.svg)")
@@ -68,7 +68,7 @@ def _publish(
     name: str,
     title: str,
     where: list[dict[str, Any]],
-    blocks: Sequence[str | pages.Table],
+    blocks: Sequence[str | pages.PageTable],
     document: dict[str, Any],
 ) -> None:
     """Print texts and tables in their order, and write them as a page, with the numbers as JSON beside it."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from headstart.checkpoints import READERS, SERIES
-from headstart.checkpoints.folder import CONFIG, MODEL_FOLDER
+from headstart.checkpoints import CHECKPOINT_READERS, SERIES
+from headstart.checkpoints.folder import CONFIG_FILE, MODEL_FOLDER
 from headstart.checkpoints.known import KNOWN, KNOWN_SERIES, known_config
 from headstart.checkpoints.source import absent, download, find_folder, repositories, revision_of
 from headstart.errors import BadInput
@@ -37,7 +37,7 @@ def is_checkpoint(what: str) -> bool:
     folder = find_folder(what, hub=False)
     if folder is not None:
         # A folder beside us may be of another sort.
-        config = folder / CONFIG
+        config = folder / CONFIG_FILE
         if folder != Path(what) or not config.is_file():
             return config.is_file()
         if any(folder.glob("*.safetensors")):
@@ -58,7 +58,7 @@ def list_checkpoints() -> None:
         spec = fields.spec
         numbers = sum(prod(shape) for shape in fields.shapes().values())
         positions = "any" if fields.length is None else f"{fields.length:,}"
-        summary = READERS[fields.family].summary
+        summary = CHECKPOINT_READERS[fields.family].summary
         rows.append([name, summary, spec.width, spec.blocks, positions, f"{numbers:,}", folder or "absent"])
     heads = ["checkpoint", "what it is", "width", "blocks", "positions", "numbers", "where"]
     console().print(table(heads, rows, right=range(2, 6)))
@@ -86,7 +86,7 @@ def show_checkpoint(what: str) -> None:
     if folder is None and known_config(what) is None:
         raise BadInput(f"show: {absent(what)}")
     fields, out = spec.fields, console()
-    entry = READERS[fields.family]
+    entry = CHECKPOINT_READERS[fields.family]
     out.print(Text(f"{what}: {entry.summary}{f' ({entry.source})' if entry.source else ''}"))
     checkpoint = None if folder is None else spec.opened()
     if checkpoint is None:

@@ -15,7 +15,7 @@ from headstart.errors import BadInput
 from headstart.plugins import load_plugins
 from headstart.report.tables.model import text_table, to_markdown
 from headstart.store import Store, store_folder, store_of
-from headstart.study.paper.compare import POOLED_NOTE, Section, compare_stages, compare_studies, gains, pooled
+from headstart.study.paper.compare import POOLED_NOTE, SnapshotSection, compare_stages, compare_studies, gains, pooled
 from headstart.study.paper.snapshot import read_snapshot
 from headstart.text import json_lines
 from headstart.verbs.terminal import console, table
@@ -84,7 +84,7 @@ def print_pooled(files: Sequence[str], page: Path | None, json: Path | None) -> 
     console().print(Text(POOLED_NOTE))
 
 
-def _print(sections: list[Section]) -> None:
+def _print(sections: list[SnapshotSection]) -> None:
     out = console()
     for section in sections:
         out.print(Text(f"\n{section.title}:" if section.rows else f"\n{section.title}: {section.empty}"))

@@ -89,7 +89,7 @@ class Display:
         name = f"{event.name} {event.identity}" + (f" ({run})" if run else "")
         if isinstance(event, events.Started):
             self.running[event.identity] = {"name": event.name, "step": event.step, "steps": 0, "scores": ""}
-        elif isinstance(event, events.Progress):
+        elif isinstance(event, events.StageProgress):
             self._progress(event)
         elif isinstance(event, (events.Finished, events.Skipped)):
             self.done += event.identity in self.left.costs
@@ -108,7 +108,7 @@ class Display:
             self.running.pop(event.identity, None)
         self._tell()
 
-    def _progress(self, event: events.Progress) -> None:
+    def _progress(self, event: events.StageProgress) -> None:
         if (state := self.running.get(event.identity)) is None:
             return
         state.update(step=event.step, steps=event.steps)

@@ -58,7 +58,7 @@ def dry_run_study(study: Study, runtime: Runtime) -> None:
         lines.append(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
     if apart:
         lines.append(f"The data of {many(len(apart), 'stage')} are not in {study.data}; sizes are those of the papers.")
-    console().print(table(HEADS, rows, right=(4, 6, 7, 8, 9, 10, 11, 12, 13)))
+    console().print(table(DRY_RUN_COLUMNS, rows, right=(4, 6, 7, 8, 9, 10, 11, 12, 13)))
     for line in lines:
         console().print(Text(line))
     print_absent(absent.values())
@@ -68,8 +68,8 @@ def dry_run_study(study: Study, runtime: Runtime) -> None:
         )
 
 
-HEADS = ["stage", "arm", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples"]
-HEADS += ["parameters", "trained"]
+DRY_RUN_COLUMNS = ["stage", "arm", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples"]
+DRY_RUN_COLUMNS += ["parameters", "trained"]
 
 
 def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:

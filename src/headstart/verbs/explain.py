@@ -14,10 +14,10 @@ from headstart.report.page import filled
 from headstart.serve.model import Served, of_examples
 from headstart.serve.predictions import Predictions, check_path, predictions_of, write_predictions
 
-TEMPLATE = Path(occlusion.__file__).with_name("explain.html")
-FIRST, LAST, DROP = "first", "last", "drop"
+EXPLAIN_TEMPLATE = Path(occlusion.__file__).with_name("explain.html")
+FIRST_COLUMN, LAST_COLUMN, DROP_COLUMN = "first", "last", "drop"
 """Names of columns: the positions of a window, counted from 1, and what the answer loses without its values."""
-SHOWN = 100
+SHOWN_SEQUENCES = 100
 """Sequences on the page; the table has all."""
 FALLS, RISES = "0 90 181", "220 50 32"
 """Colours of a window without which the answer falls, and of one without which it rises."""
@@ -49,13 +49,15 @@ def write_explanations(served: Served, name: str, s: Sequences, answers: np.ndar
     page = page_of(path)
     with writing(page, "the page "):
         publish(page, _page(predictions, explained, name, bool(classes), path.name).encode())
-    return f"where {name} looks in {len(s):,} sequences: {path}, and the first {min(len(s), SHOWN):,} on {page}"
+    return (
+        f"where {name} looks in {len(s):,} sequences: {path}, and the first {min(len(s), SHOWN_SEQUENCES):,} on {page}"
+    )
 
 
 def _table(predictions: Predictions, explained: occlusion.Explained) -> Predictions:
     """A row for each window that a sequence has positions in."""
     row, window = np.nonzero(~np.isnan(explained.drop))
-    columns = {FIRST: explained.first, LAST: explained.last, DROP: explained.drop}
+    columns = {FIRST_COLUMN: explained.first, LAST_COLUMN: explained.last, DROP_COLUMN: explained.drop}
     answers = predictions.predicted
     return Predictions(
         predictions.key,
@@ -67,7 +69,7 @@ def _table(predictions: Predictions, explained: occlusion.Explained) -> Predicti
 
 def _page(predictions: Predictions, explained: occlusion.Explained, name: str, classes: bool, table: str) -> str:
     """The page as HTML."""
-    drops = explained.drop[:SHOWN]
+    drops = explained.drop[:SHOWN_SEQUENCES]
     largest = float(np.nanmax(np.abs(drops))) or 1.0
     rows = []
     for i, (key, answer, _) in zip(range(len(drops)), predictions.rows(), strict=False):
@@ -91,7 +93,7 @@ def _page(predictions: Predictions, explained: occlusion.Explained, name: str, c
     else:
         change, hint = "the predicted number moves", "The darker a window, the more the number moves"
     return filled(
-        TEMPLATE,
+        EXPLAIN_TEMPLATE,
         title=f"Where the model {name} looks",
         answer=f"By how much {change} where a window of the sequence holds another sequence's values, on average over "
         f"{occlusion.DRAWS} other sequences of the same file.",

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from headstart.fit.settings import FitPlan
 
 CONFIG = "config.json"
-SHOWN = 6
+SHOWN_NOTES = 6
 """Notes that are printed; the page has all."""
 _FIELD = re.compile(r"\btask\.(val_share|test_share|val|test|unlabelled|folds|split_seed|split)\b")
-PAGE, CARD, STUDY, EXPORTED = "report.html", "README.md", "study.toml", "model.skops"
+PAGE_FILE, MODEL_CARD, STUDY_FILE, EXPORTED_FILE = "report.html", "README.md", "study.toml", "model.skops"
 
 
 def split_settings(settings: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -114,11 +114,11 @@ def fit_file(
             fit.make_plan(max(slots, 1), keep=False, timed=False)
     outcome = fit.outcome(interruption is not None)
     examples = fit.examples() if show_examples else None
-    texts = {PAGE: write_page(outcome, examples), CARD: model_card(outcome), STUDY: fit.study_file()}
+    texts = {PAGE_FILE: write_page(outcome, examples), MODEL_CARD: model_card(outcome), STUDY_FILE: fit.study_file()}
     save_model(outcome.served, folder, {name: text.encode() for name, text in texts.items()})
     _print_outcome(outcome, folder)
     if export is not None:
-        export_estimator(folder, folder / EXPORTED)
+        export_estimator(folder, folder / EXPORTED_FILE)
     if interruption is not None:
         raise interruption
     return 1 if fit.broken else 0
@@ -200,10 +200,10 @@ def _print_head(card: Card) -> None:
     for name, text in card.head:
         grid.add_row(Text(name), Text(text))
     console().print(grid)
-    for finding in card.findings[:SHOWN]:
+    for finding in card.findings[:SHOWN_NOTES]:
         console().print(Text(f"  ! {finding}"))
-    if len(card.findings) > SHOWN:
-        console().print(Text(f"  ! {len(card.findings) - SHOWN} more: headstart show FILE"))
+    if len(card.findings) > SHOWN_NOTES:
+        console().print(Text(f"  ! {len(card.findings) - SHOWN_NOTES} more: headstart show FILE"))
 
 
 def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
@@ -229,14 +229,14 @@ def _print_outcome(outcome: Outcome, folder: Path) -> None:
     screen.print()
     screen.print(Text(outcome.answer, style="bold"))
     screen.print(to_rich(replace(models_table(outcome), title="")))
-    for note in outcome.notes[:SHOWN]:
+    for note in outcome.notes[:SHOWN_NOTES]:
         screen.print(hanging(note, "- "))
-    if len(outcome.notes) > SHOWN:
-        screen.print(f"- {len(outcome.notes) - SHOWN} more on the page")
+    if len(outcome.notes) > SHOWN_NOTES:
+        screen.print(f"- {len(outcome.notes) - SHOWN_NOTES} more on the page")
     screen.print()
     screen.print(
         Text(
-            f"model {folder}\npage {folder / PAGE}\nstudy {folder / STUDY}\n"
+            f"model {folder}\npage {folder / PAGE_FILE}\nstudy {folder / STUDY_FILE}\n"
             f"next  headstart predict {folder} NEW_FILE -o predictions.csv"
             f"{plugin_options(outcome.served.config, folder / 'source')}"
         )

@@ -20,7 +20,7 @@ from headstart.errors import BadInput, nearest
 from headstart.kinds import SORTS
 from headstart.spec import read
 from headstart.store import Store, store_folder
-from headstart.study.results.listing import COLUMNS, stage_rows
+from headstart.study.results.listing import LISTING_COLUMNS, stage_rows
 from headstart.verbs.data import show_file
 from headstart.verbs.options import LayoutOptions
 from headstart.verbs.terminal import check_replaceable, console, table, writable_file
@@ -29,22 +29,22 @@ from headstart.words import count, duration
 if TYPE_CHECKING:
     from headstart.study.language.costs import StudyCost
 
-WIDE = 120
+WIDE_TERMINAL = 120
 """Columns of a terminal from which on a list of studies has room for their questions."""
-LISTS = ("stages", *(f"{noun}s" for noun in SORTS), "studies")
+LIST_WORDS = ("stages", *(f"{noun}s" for noun in SORTS), "studies")
 
 
-TABLES = ("model", "optim", "budget", "task", "report")
+STUDY_TABLES = ("model", "optim", "budget", "task", "report")
 """Tables of a study that are shown by their names, whatever folder of that name there is."""
 
 
 def print_listing(what: Sequence[str], store: str | None, json: str | None = None, data: str | None = None) -> None:
-    """`headstart ls [LIST] [column=pattern ...]`, a list of `LISTS`; filters and `--json` are for stages."""
+    """`headstart ls [LIST] [column=pattern ...]`, a list of `LIST_WORDS`; filters and `--json` are for stages."""
     filters = [word for word in what if "=" in word]
     names = [word for word in what if word not in filters] or ["stages"]
     for name in names:
-        if name not in LISTS:
-            raise BadInput(f"ls: {nearest(name, LISTS)}; stages are filtered by column=pattern, as in arm=scratch")
+        if name not in LIST_WORDS:
+            raise BadInput(f"ls: {nearest(name, LIST_WORDS)}; stages are filtered by column=pattern, as in arm=scratch")
     if len(names) > 1:
         raise BadInput(f"ls: {' and '.join(names)} are two lists; name one of them")
     if names[0] == "stages":
@@ -72,13 +72,13 @@ def _stages(store: str | None, filters: Sequence[str], json: str | None) -> None
     if not rows:
         out.print("no stage fits" if filters else "no stages yet; `headstart demo` makes some")
         return
-    out.print(table(COLUMNS, [printed_cells(row) for row in rows], right=(5, 6, 7, 8, 11, 12)))
+    out.print(table(LISTING_COLUMNS, [printed_cells(row) for row in rows], right=(5, 6, 7, 8, 11, 12)))
 
 
 def printed_cells(row: Mapping[str, Any]) -> list[str]:
     """The values of a stage as they are printed."""
     forms = {"val": ".4f", "test": ".4f", "rate": ".4g", "epochs": ".4g", "seconds": ".4g"}
-    texts = {name: "" if row[name] is None else format(row[name], forms.get(name, "")) for name in COLUMNS}
+    texts = {name: "" if row[name] is None else format(row[name], forms.get(name, "")) for name in LISTING_COLUMNS}
     return list({**texts, "date": texts["date"][:16].replace("T", " ")}.values())
 
 
@@ -110,7 +110,7 @@ def _studies(store: str | None, data: str | None) -> None:
     pace = measured or guess
     paths = built_in_studies()
     out = console()
-    wide = out.width >= WIDE
+    wide = out.width >= WIDE_TERMINAL
     rows, before = [], ""
     for cost in study_costs(lambda name: _at_hand(name, folder)):
         new = cost.study != before
@@ -131,7 +131,7 @@ def _studies(store: str | None, data: str | None) -> None:
     heads = ["study", "scale", "stages", "examples", "FLOP", "time here", "data"] + ["question"] * wide
     out.print(table(heads, rows, right=(2, 3, 4, 5)))
     if not wide:
-        out.print(f"the question of each: `headstart show STUDY`, or this list in {WIDE} columns")
+        out.print(f"the question of each: `headstart show STUDY`, or this list in {WIDE_TERMINAL} columns")
     source = (
         "as the median of the store's finished stages has it"
         if measured
@@ -196,9 +196,9 @@ def print_one(what: str, overrides: Sequence[str], store: str | None, data: str 
         return _show_study(what)
     from headstart.verbs.checkpoints import is_checkpoint, show_checkpoint
 
-    if is_checkpoint(what) and what not in TABLES:  # `model/` is the folder
+    if is_checkpoint(what) and what not in STUDY_TABLES:  # `model/` is the folder
         return show_checkpoint(what)
-    if (head := what.partition(".")[0]) in TABLES and head != what and not os.path.exists(what):
+    if (head := what.partition(".")[0]) in STUDY_TABLES and head != what and not os.path.exists(what):
         raise BadInput(f"show: {what!r} is a key of a study; `headstart show {head}` prints all keys of {head}")
     if os.path.splitext(what)[1]:  # before the names of sections: those import torch
         return show_file(what, layout, overrides)
@@ -219,8 +219,8 @@ def print_one(what: str, overrides: Sequence[str], store: str | None, data: str 
     close = difflib.get_close_matches(what, names, n=1, cutoff=0.5)
     guess = f"did you mean {close[0]!r}? " if close else ""
     raise BadInput(
-        f"show: no {what!r}; {guess}`headstart ls`, {', '.join(f'`ls {name}`' for name in LISTS[1:])} list what can be "
-        "shown, besides data files and tables of a study such as optim or model"
+        f"show: no {what!r}; {guess}`headstart ls`, {', '.join(f'`ls {name}`' for name in LIST_WORDS[1:])} list what "
+        "can be shown, besides data files and tables of a study such as optim or model"
     )
 
 

@@ -33,8 +33,8 @@ def data_there(folder: str | None) -> str | None:
     return folder
 
 
-STUDY = "A study file (.toml) or the name of a built-in study."
-StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help=STUDY, autocompletion=study_names)]
+STUDY_HELP = "A study file (.toml) or the name of a built-in study."
+StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help=STUDY_HELP, autocompletion=study_names)]
 StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")
 ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headstart.data import LayoutSpec, Sequences
     from headstart.serve.model import Served
 
-ROLES = ("target", "id", "group")
+PASSED_ROLES = ("target", "id", "group")
 SPOOLED = 2**24
 """Bytes of predictions that wait in memory before they are printed; more wait in a file."""
 
@@ -117,7 +117,7 @@ def _to_terminal(file: IO[bytes]) -> None:
 
 def _check_roles(sequences: Sequences, options: LayoutSpec) -> None:
     """Raises: BadInput where a column that was named now is not there; those of the fit may be absent."""
-    for role in ROLES:
+    for role in PASSED_ROLES:
         wanted = getattr(options, role)
         if wanted and getattr(sequences.layout, role) != wanted:
             raise BadInput(

@@ -90,6 +90,6 @@ class Remarks:
         if len(target):
             classes = len(self.served.config.preparation.classes)
             scores = scores_of(target, np.concatenate(self._answers), classes)
-            known = {name: score for name, score in scores.items() if name in words.METRICS}
+            known = {name: score for name, score in scores.items() if name in words.METRIC_NAMES}
             text = ", ".join(f"{words.metric(name)} {score:.4g}" for name, score in known.items())
             yield f"on the {len(target):,} rows with a label: {text}"

@@ -24,7 +24,7 @@ from headstart.words import measure
 if TYPE_CHECKING:
     from headstart.api import Study
 
-PLACES = (*FILES, "source")
+FILE_PLACES = (*FILES, "source")
 """Fields of tasks and checkpoints that say where files are."""
 _ANCHOR = re.compile(r'id="stage-([0-9a-f]{16})"')
 
@@ -223,7 +223,9 @@ def _movable(spec: Any) -> bytes:
 
     def named(value: Any) -> Any:
         if isinstance(value, dict):
-            names = {key: Path(item).name for key, item in value.items() if key in PLACES and isinstance(item, str)}
+            names = {
+                key: Path(item).name for key, item in value.items() if key in FILE_PLACES and isinstance(item, str)
+            }
             return {**{key: named(item) for key, item in value.items()}, **names}
         return [named(item) for item in value] if isinstance(value, list) else value
 

@@ -18,12 +18,12 @@ from headstart.tasks.images import pixels_of
 from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec, unit_targets
 
 SHADES = " ░▒▓█"
-HIDDEN = "╱"
-WIDEST = 32
+HIDDEN_MARK = "╱"
+PICTURE_SIDE = 32
 """Pixels of a picture's longer side on the terminal; larger pictures are averaged down."""
 BARS = 100
 """Bars of a line that draws a curve."""
-LONGEST = 1200
+SHOWN_SYMBOLS = 1200
 """Symbols of a text or positions of a curve that are shown."""
 
 
@@ -55,7 +55,7 @@ def example(spec: TaskSpec, task: Task) -> list[str]:
     title = f"example {index} of train{_label_of(task, task.train, 0)}, {len(x)} positions"
     under = f"the same with {masked.sum()} positions masked"
     plain = np.zeros(len(x), dtype=bool)
-    return [f"{title}:\n{_drawn(task, x, plain)}", f"{under} ({HIDDEN}):\n{_drawn(task, x, masked)}"]
+    return [f"{title}:\n{_drawn(task, x, plain)}", f"{under} ({HIDDEN_MARK}):\n{_drawn(task, x, masked)}"]
 
 
 def _name(task: Task, value: int) -> str:
@@ -133,10 +133,10 @@ def _picture(image: np.ndarray, moved: np.ndarray) -> str:
     """Two characters per pixel. A pixel is hidden where what stands at masked positions moved it."""
     if image.ndim == 3:
         image = image @ np.array([0.299, 0.587, 0.114])
-    factor = -(-max(image.shape) // WIDEST)
+    factor = -(-max(image.shape) // PICTURE_SIDE)
     image, share = _shrunk(image, factor), _shrunk(moved.astype(float), factor)
     shade = np.clip((image * len(SHADES)).astype(int), 0, len(SHADES) - 1)
-    cells = np.where(share >= 0.5, HIDDEN, np.array(list(SHADES))[shade])
+    cells = np.where(share >= 0.5, HIDDEN_MARK, np.array(list(SHADES))[shade])
     return "\n".join("".join(cell * 2 for cell in row).rstrip() for row in cells.tolist())
 
 
@@ -152,10 +152,10 @@ def _text(task: Task, x: np.ndarray, hidden: np.ndarray) -> str:
     say = task.text or (lambda tokens: " ".join(str(int(token)) for token in tokens))
     begin, more = say(x[:1]), say(x[:2])
     between = " " if len(more) > len(begin) and more[len(begin)] == " " else ""
-    pieces, first, start = [], 0, x[:LONGEST]
+    pieces, first, start = [], 0, x[:SHOWN_SYMBOLS]
     for last in [*(np.flatnonzero(np.diff(hidden[: len(start)])) + 1).tolist(), len(start)]:
         run = start[first:last]
-        pieces.append(between.join(HIDDEN * len(run)) if hidden[first] else printable(say(run)))
+        pieces.append(between.join(HIDDEN_MARK * len(run)) if hidden[first] else printable(say(run)))
         first = last
     lines = textwrap.wrap(between.join(pieces), width=100, drop_whitespace=True)
     return "\n".join([*lines, f"and {len(x) - len(start)} more"] if len(x) > len(start) else lines)
@@ -178,4 +178,4 @@ def _bars(values: np.ndarray, hidden: np.ndarray) -> str:
     shades = "▁▂▃▄▅▆▇█"
     low, high = np.nanmin(values), np.nanmax(values)
     heights = (np.nan_to_num((values - low) / ((high - low) or 1.0)) * (len(shades) - 1) + 0.5).astype(int)
-    return "".join(HIDDEN if under else shades[height] for height, under in zip(heights, hidden, strict=True))
+    return "".join(HIDDEN_MARK if under else shades[height] for height, under in zip(heights, hidden, strict=True))

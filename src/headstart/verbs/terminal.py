@@ -45,7 +45,7 @@ def console(*, stderr: bool = False) -> Console:
 
 PEEKED = 2**16
 """Bytes at either end of a file that are looked at before it is replaced."""
-MANY = 500
+FRAMED_ROWS = 500
 """Rows above which a table is aligned lines without a frame: rich takes more than half a millisecond for each."""
 
 
@@ -60,7 +60,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequenc
     widths = column_widths([[head, *(row[i] for row in texts)] for i, head in enumerate(heads)], room)
     absent = list(heads[len(widths) :])
     note = f"Left out in {room} columns: {listed(absent)}." if absent else ""
-    if len(texts) > MANY:
+    if len(texts) > FRAMED_ROWS:
         form = " ".join(f"{{:{'>' if i in right else '<'}{width}}} " for i, width in enumerate(widths))
         lines = [form.format(*(" ".join(cell.split()) for cell in row)).rstrip() for row in [heads, *texts]]
         return Segments(Segment(f" {line}\n") for line in [*lines, *filter(None, [note])])

@@ -39,7 +39,9 @@ def assert_near(leaves, out, seen, output=0.01, gradient=0.015):
 def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, masked, saved, monkeypatch):
     monkeypatch.setattr(module, "dot_products", lambda: True)  # The way taken must not hang on this machine.
     monkeypatch.setattr(module, "KEPT", 10 * asked * keys - (not saved))
-    monkeypatch.setattr(module, "CHUNK", 3 * asked * keys)  # Three heads a chunk: six do not divide evenly by chance.
+    monkeypatch.setattr(
+        module, "CHUNK_SCORES", 3 * asked * keys
+    )  # Three heads a chunk: six do not divide evenly by chance.
     torch.manual_seed(0)
     query = torch.randn(2, 5, asked, width).bfloat16().requires_grad_()
     key, value = (torch.randn(2, 5, keys, width).bfloat16().requires_grad_() for _ in range(2))

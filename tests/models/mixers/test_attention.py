@@ -50,7 +50,7 @@ def slow(
 def test_attention_is_a_softmax_weighted_mean_of_the_values_it_sees(
     causal: bool, theta: float | None, short: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention, "SHORT", short)
+    monkeypatch.setattr(attention, "SHORT_LENGTH", short)
     module = AttentionSpec(heads=H).build(D, L, causal, theta=theta).double()
     x = torch.randn(B, L, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     valid = torch.arange(L)[None] < torch.tensor(LENGTHS)[:, None]
@@ -67,7 +67,7 @@ def test_attention_is_a_softmax_weighted_mean_of_the_values_it_sees(
 def test_a_part_of_a_head_turns_a_bias_is_added_and_the_scale_may_be_left_out(
     causal: bool, form: str, short: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention, "SHORT", short)
+    monkeypatch.setattr(attention, "SHORT_LENGTH", short)
     theta, share = (100.0, 0.5) if form == "share" else (None, 1.0)
     spec = AttentionSpec(heads=H, scale="scale" not in form)
     module = spec.build(D, L, causal, theta=theta, share=share).double()

@@ -22,7 +22,7 @@ def reference(causal):
 @pytest.mark.parametrize("chunk", [4, 128])
 @pytest.mark.parametrize("seed", range(6))
 def test_it_is_a_dense_matrix_of_feature_products(seed, chunk, causal, monkeypatch):
-    monkeypatch.setattr(linear_attention, "CHUNK", chunk)
+    monkeypatch.setattr(linear_attention, "FEATURE_CHUNK", chunk)
     of = sizes(seed)
     check(built(LinearAttentionSpec(heads=of.heads), of, causal), of, reference(causal))
 

@@ -7,7 +7,7 @@ import torch
 from support.stepping import check_against, check_padding, check_stacked_training, close, ragged_batch
 
 from headstart.errors import BadInput
-from headstart.models.contract import CHECKS
+from headstart.models.contract import MIXER_CHECKS
 from headstart.models.heads import Output
 from headstart.models.mixers.lstm import LSTMSpec
 from headstart.models.mixers.recurrent import turn
@@ -101,10 +101,10 @@ def test_with_copied_weights_it_is_the_lstm_of_torch():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("directions", [1, 2])
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", MIXER_CHECKS)
 def test_norms_inside_the_cell_hold_to_the_contract_of_mixers(check, directions):
     for norms in NORMED:
-        CHECKS[check](BothWays(directions=2, **norms) if directions == 2 else LSTMSpec(**norms))
+        MIXER_CHECKS[check](BothWays(directions=2, **norms) if directions == 2 else LSTMSpec(**norms))
 
 
 def test_small_gains_leave_the_gates_near_a_half_and_ones_do_not():

@@ -26,7 +26,7 @@ def reference(causal):
 @pytest.mark.parametrize("chunk", [4, 128])
 @pytest.mark.parametrize("seed", range(6))
 def test_it_is_a_dense_matrix_of_feature_products(seed, chunk, causal, monkeypatch):
-    monkeypatch.setattr(linear_attention, "CHUNK", chunk)
+    monkeypatch.setattr(linear_attention, "FEATURE_CHUNK", chunk)
     of = sizes(seed)
     check(built(PerformerSpec(heads=of.heads, features=5 + seed), of, causal), of, reference(causal))
 
@@ -54,7 +54,7 @@ def test_it_approaches_softmax_attention_as_features_grow(causal):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_vectors_far_too_long_for_an_exponential_give_finite_outputs_and_gradients(causal, monkeypatch):
-    monkeypatch.setattr(linear_attention, "CHUNK", 4)
+    monkeypatch.setattr(linear_attention, "FEATURE_CHUNK", 4)
     module = PerformerSpec(heads=2, features=16).build(8, 20, causal)
     x = (100 * torch.randn(2, 20, 8)).requires_grad_()
     out = module(x, None)
@@ -63,7 +63,7 @@ def test_vectors_far_too_long_for_an_exponential_give_finite_outputs_and_gradien
 
 
 def test_a_huge_later_key_changes_nothing_before_it(monkeypatch):
-    monkeypatch.setattr(linear_attention, "CHUNK", 4)
+    monkeypatch.setattr(linear_attention, "FEATURE_CHUNK", 4)
     module = PerformerSpec(heads=2, features=16).build(8, 20, True)
     x = torch.randn(1, 20, 8)
     other = torch.cat([x[:, :10], 1e3 * torch.randn(1, 10, 8)], 1)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.dense import Sizes, built, check, close, heads_of, inputs, mask_of, sizes
 
-from headstart.models.mixers.reformer import OWN, SMALL, ReformerSpec, most_sides, sides
+from headstart.models.mixers.reformer import KEY_EPSILON, SELF_SCORE, ReformerSpec, most_sides, sides
 from headstart.seeds import Draw
 
 
@@ -49,7 +49,7 @@ def seen_in_round(buckets: list[int], chunk: int, causal: bool):
 def reference(spec: ReformerSpec, causal: bool, built_for: int, draw=None):
     def row(module, x, number):
         q, v = heads_of(module.query, x, module.heads), heads_of(module.value, x, module.heads)
-        k = q / torch.sqrt((q**2).mean(-1, keepdim=True) + SMALL) / math.sqrt(q.shape[-1])
+        k = q / torch.sqrt((q**2).mean(-1, keepdim=True) + KEY_EPSILON) / math.sqrt(q.shape[-1])
         drawn = module._directions(torch.zeros(draw.index.shape[0] if draw else 1, 1, dtype=x.dtype), draw)
         directions = drawn[number if draw else 0] if draw else drawn
         heads = []
@@ -60,7 +60,7 @@ def reference(spec: ReformerSpec, causal: bool, built_for: int, draw=None):
                 buckets = buckets_of(q[head], directions[head, turn], length, spec.chunk)
                 mask = mask_of(seen_in_round(buckets, spec.chunk, causal), len(x))
                 scores = q[head] @ k[head].T
-                scores = torch.where(torch.eye(len(x), dtype=torch.bool), OWN, scores)
+                scores = torch.where(torch.eye(len(x), dtype=torch.bool), SELF_SCORE, scores)
                 scores = torch.where(mask > 0, scores, -torch.inf)
                 outputs.append(scores.softmax(-1) @ v[head])
                 sums.append(torch.logsumexp(scores, -1))
@@ -90,7 +90,7 @@ def test_a_bucket_that_covers_all_is_shared_query_key_attention(causal):
     for number, length in enumerate(of.lengths):
         row = x[number, :length]
         q, v = heads_of(module.query, row, 2), heads_of(module.value, row, 2)
-        k = q / torch.sqrt((q**2).mean(-1, keepdim=True) + SMALL) / 2
+        k = q / torch.sqrt((q**2).mean(-1, keepdim=True) + KEY_EPSILON) / 2
         seen = torch.ones(length, length, dtype=torch.float64) - torch.eye(length, dtype=torch.float64)
         seen = seen.tril() if causal else seen
         # The first position of a causal row sees nothing else, and so itself.

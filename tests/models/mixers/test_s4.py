@@ -118,7 +118,7 @@ def test_made_in_many_chunks_or_in_one_a_kernel_is_the_same(monkeypatch):
     cotangent = torch.randn_like(whole)
     parameters = list(module.kernel.parameters())
     gradients = torch.autograd.grad(whole, parameters, cotangent)
-    monkeypatch.setattr(s4, "TABLE", 2 * 3 * 21)
+    monkeypatch.setattr(s4, "TABLE_NUMBERS", 2 * 3 * 21)
     parts = module.kernel(40)
     torch.testing.assert_close(parts, whole)
     torch.testing.assert_close(torch.autograd.grad(parts, parameters, cotangent), gradients)

@@ -43,14 +43,14 @@ class Frozen(Arm):
         }
 
     def seconds(self, spent: Spent) -> float:
-        from headstart.study.language.costs import STEP
+        from headstart.study.language.costs import STEP_SECONDS
 
         known, frozen, total = spent.known, spent.amount.backbone_steps, 0.0
         if known.backbone is None:
             return 0.0
         if frozen and known.backbone.own_vectors:
             # Nothing below the head trains: each sequence passes the layers once.
-            total += spent.time(BACKBONE).unit * (known.labelled + known.val + known.test) + STEP * frozen
+            total += spent.time(BACKBONE).unit * (known.labelled + known.val + known.test) + STEP_SECONDS * frozen
         elif frozen:
             total += spent.of(spent.time(BACKBONE), frozen)
         return total + (spent.of(spent.time(TUNED), spent.amount.tuned_steps) if spent.amount.tuned_steps else 0.0)

@@ -26,12 +26,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from headstart.models.mixers.flash import applies, flash
 from headstart.models.scan import Gradient, folded
 
-CHUNK = 2**20
+CHUNK_SCORES = 2**20
 """bfloat16 scores of a chunk per thread: 2 MB, about what a core's second cache holds."""
 KEPT = 2**24
 """bfloat16 weights of a call that are kept for its gradients: 32 MB a layer, as many as one of 256 positions has in a
 batch of 64 with 4 heads; of more they are computed again."""
-LARGEST = 2**22
+CHUNKED_SCORES = 2**22
 """Scores of one head up to which chunks are made; beyond, the fused kernel's own backward is as fast."""
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -204,12 +204,12 @@ def dot_products() -> bool:
 def worth_chunks(query: Tensor, key: Tensor, causal: bool) -> bool:
     """Whether chunks of heads are the faster way: bfloat16 with dot products, no triangle to leave out."""
     scores = query.shape[2] * key.shape[2]
-    return query.dtype == torch.bfloat16 and not causal and scores <= LARGEST and dot_products()
+    return query.dtype == torch.bfloat16 and not causal and scores <= CHUNKED_SCORES and dot_products()
 
 
 def _chunks(rows: int, scores: int) -> list[slice]:
-    """Slices of so many heads with so many scores each, of which one has at most `CHUNK` per thread."""
-    size = min(rows, max(1, CHUNK * torch.get_num_threads() // scores))
+    """Slices of so many heads with so many scores each, of which one has at most `CHUNK_SCORES` per thread."""
+    size = min(rows, max(1, CHUNK_SCORES * torch.get_num_threads() // scores))
     return [slice(first, min(first + size, rows)) for first in range(0, rows, size)]
 
 

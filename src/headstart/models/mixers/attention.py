@@ -15,7 +15,7 @@ from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, joined, split
 from headstart.seeds import Draw
 from headstart.spec import neutral
 
-SHORT = 64
+SHORT_LENGTH = 64
 """Up to this length, where no position is hidden from an earlier one, plain matrix products are used on a CPU: forward
 and backward of 16 x 4 heads of 64 x 64 scores take 1.48 ms with them and 1.56 ms with the fused kernel; of 32 x 4 heads
 of 128 x 128 it is 14.0 and 10.9 ms, and of 16 x 4 causal ones of 64 x 64 it is 2.2 and 1.6 ms (1 thread, AVX-512,
@@ -73,7 +73,7 @@ class Attention(HeadsMixer):
         (query, key), value = self.queries_keys(x), split(self.value(x), self.heads)
         # Padding stands at the end: causal positions never see it.
         seen = None if valid is None or self.causal else valid[:, None, None, :]
-        mixed = attend(query, key, value, seen, self.causal, 0 if self.causal else SHORT, bias, run=True)
+        mixed = attend(query, key, value, seen, self.causal, 0 if self.causal else SHORT_LENGTH, bias, run=True)
         return self.output(joined(mixed).to(value.dtype))
 
     def queries_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:

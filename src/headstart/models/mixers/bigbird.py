@@ -17,7 +17,7 @@ from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, everywhere
 from headstart.models.scan import in_chunks
 from headstart.seeds import bits
 
-LARGEST = 2**26
+LARGEST_PATTERN = 2**26
 """Bytes of a pattern that an ONNX file may carry: 64 MB."""
 
 
@@ -98,11 +98,11 @@ class BigBird(HeadsMixer):
         return mixed.flatten(2, 3)[:, :, :length]
 
     def exportable(self, length: int) -> nn.Module:
-        """Itself at that length, with its pattern in a table. Raises: BadInput where that is larger than `LARGEST`."""
+        """Itself at that length, with its pattern in a table. Raises: BadInput where it is above `LARGEST_PATTERN`."""
         count = -(-length // self.spec.block)
         rows = torch.tensor([count]) if self.causal else torch.arange(1, count + 1)
         size = 9 * len(rows) * count * self.heads * self.spec.blocks_seen(self.causal)
-        if size > LARGEST:
+        if size > LARGEST_PATTERN:
             raise BadInput(
                 f"model.mixer.block: bigbird's pattern of {count:,} blocks, for every length, would fill "
                 f"{size / 2**20:,.0f} MB of an ONNX file; fit with larger blocks, or with another mixer"

@@ -14,7 +14,7 @@ from headstart.models.mixers.mixer import head_width
 from headstart.models.mixers.recurrent import RecurrentHeads, RecurrentSpec
 from headstart.models.scan import in_chunks, precise, short_convolution
 
-CHUNK = 64
+DELTA_CHUNK = 64
 """Positions of a chunk, whose updates are found together by one triangular system."""
 FILTER = 4
 """Positions that the short convolutions of queries, keys and values see, as published."""
@@ -36,7 +36,7 @@ class DeltaNetSpec(RecurrentSpec):
 
     def layer_flops(self, width: int, length: int) -> float:
         """Layers and filters, and of the chunks: three products of c x c, the systems, three with the state."""
-        chunk = min(CHUNK, length)
+        chunk = min(DELTA_CHUNK, length)
         padded = -(-length // chunk) * chunk
         layers = 2.0 * length * width * (4 * width + self.heads + 3 * FILTER)
         return layers + 8.0 * padded * chunk * width + 6.0 * padded * width**2 / self.heads
@@ -66,7 +66,7 @@ class DeltaNet(RecurrentHeads):
         step = torch.sigmoid(precise(self.step(x))).transpose(1, 2).unsqueeze(-1)
         with torch.autocast(x.device.type, enabled=False):
             query, key = unit(precise(query)) * query.shape[-1] ** -0.5, unit(precise(key))
-            return delta_sums(query, key, precise(value), step, CHUNK)
+            return delta_sums(query, key, precise(value), step, DELTA_CHUNK)
 
 
 def unit(x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LARGEST_HEAD = 256
+WIDEST_HEAD = 256
 """Width of a head up to which the kernel is made; it takes multiples of 8."""
 
 
@@ -27,7 +27,7 @@ def applies(query: Tensor) -> bool:
     if torch._C._functorch.is_batchedtensor(query) or torch.compiler.is_exporting():
         return False
     width = query.shape[-1]
-    return precision(query) in (torch.bfloat16, torch.float16) and width % 8 == 0 and width <= LARGEST_HEAD
+    return precision(query) in (torch.bfloat16, torch.float16) and width % 8 == 0 and width <= WIDEST_HEAD
 
 
 def precision(x: Tensor) -> torch.dtype:

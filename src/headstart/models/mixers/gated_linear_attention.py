@@ -11,10 +11,8 @@ from torch.nn.functional import logsigmoid
 
 from headstart.models.mixers.mixer import head_width, split
 from headstart.models.mixers.recurrent import RecurrentHeads, RecurrentSpec
-from headstart.models.scan import gated_sums, gated_sums_flops
+from headstart.models.scan import KEYED_CHUNK, gated_sums, gated_sums_flops
 
-CHUNK = 16
-"""Positions of a chunk whose weights are written out for each number of a key."""
 RANK, NORMALISER = 16, 16
 """Rank of the layers that make the gates, and what their log sigmoids are divided by, as published."""
 
@@ -40,7 +38,7 @@ class GatedLinearAttentionSpec(RecurrentSpec):
         """Layers of 8 L D^2 and the gates', and per head the sums."""
         key, value = width // 2 // self.heads, width // self.heads
         gates = 2.0 * length * RANK * (width + width // 2)
-        return 8.0 * length * width**2 + gates + self.heads * gated_sums_flops(length, CHUNK, key, value)
+        return 8.0 * length * width**2 + gates + self.heads * gated_sums_flops(length, KEYED_CHUNK, key, value)
 
 
 class GatedLinearAttention(RecurrentHeads):
@@ -56,4 +54,4 @@ class GatedLinearAttention(RecurrentHeads):
 
     def mix(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         fade = split(logsigmoid(self.fade(x)) / NORMALISER, self.heads)
-        return gated_sums(query * query.shape[-1] ** -0.5, key, value, fade, CHUNK)
+        return gated_sums(query * query.shape[-1] ** -0.5, key, value, fade, KEYED_CHUNK)

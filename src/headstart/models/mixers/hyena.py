@@ -15,10 +15,10 @@ from headstart.models.mixers.recurrent import RecurrentSpec
 from headstart.models.mixers.state_space import transform_flops
 from headstart.models.scan import convolve, precise, short_convolution
 
-SHORT = 3
+FILTER_POSITIONS = 3
 """Positions that the short convolution of the gates and values sees, as published."""
-FAST, SLOW, TARGET = 0.3, 1.5, 1e-2
-"""Kernels fade to `TARGET` after these shares of the length, from the last channel to the first."""
+FADED_FIRST, FADED_LAST, FADED = 0.3, 1.5, 1e-2
+"""Kernels fade to `FADED` after these shares of the length, from the last channel to the first."""
 
 
 class HyenaSpec(RecurrentSpec):
@@ -38,7 +38,7 @@ class HyenaSpec(RecurrentSpec):
 
     def layer_flops(self, width: int, length: int) -> float:
         """The layers and the short filters, the network of the kernel, and three real FFTs per channel."""
-        layers = 2.0 * length * (4 * width**2 + 3 * width * SHORT)
+        layers = 2.0 * length * (4 * width**2 + 3 * width * FILTER_POSITIONS)
         return layers + self._network(width, length) + 3 * transform_flops(width, length)
 
     def kernel_flops(self, width: int, length: int, causal: bool) -> float:
@@ -61,8 +61,8 @@ class Hyena(nn.Module):
     def __init__(self, spec: HyenaSpec, width: int, length: int) -> None:
         super().__init__()
         self.input, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        bound = SHORT**-0.5
-        self.filter = nn.Parameter(torch.empty(3 * width, SHORT).uniform_(-bound, bound))
+        bound = FILTER_POSITIONS**-0.5
+        self.filter = nn.Parameter(torch.empty(3 * width, FILTER_POSITIONS).uniform_(-bound, bound))
         self.filter_bias = nn.Parameter(torch.empty(3 * width).uniform_(-bound, bound))
         self.kernel = HyenaKernel(spec.hidden, width, length)
         self.skip = nn.Parameter(torch.randn(width))
@@ -90,7 +90,7 @@ class HyenaKernel(nn.Module):
         self.frequency = nn.Parameter(torch.ones(hidden))
         self.hidden = nn.ModuleList(nn.Linear(size, hidden) for size in (3, hidden, hidden))
         self.last = nn.Linear(hidden, width, bias=False)
-        deltas = -math.log(TARGET) * torch.linspace(1 / SLOW, 1 / FAST, width)
+        deltas = -math.log(FADED) * torch.linspace(1 / FADED_LAST, 1 / FADED_FIRST, width)
         self.register_buffer("deltas", deltas, persistent=False)
         self.register_buffer("time", time, persistent=False)
 

@@ -12,9 +12,9 @@ from torch.nn.functional import pad, relu
 
 from headstart.models.mixers.mixer import MixerSpec
 
-NEAR = 3
+POOL_POSITIONS = 3
 """Positions of which the last branch takes the largest number, as published."""
-QUARTER = 4
+BOTTLENECK_DIVISOR = 4
 """The width is divided by it for the convolutions, as published: 32 of 128."""
 LONGEST_CONVOLUTION = 1024
 """Longest convolution: each position is multiplied with all of it, and from there on S4D or Hyena cost less."""
@@ -41,7 +41,7 @@ class InceptionSpec(MixerSpec):
 
     def channels(self, width: int) -> int:
         """Of each branch."""
-        return self.bottleneck or max(1, width // QUARTER)
+        return self.bottleneck or max(1, width // BOTTLENECK_DIVISOR)
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         return Inception(self, width, causal)
@@ -80,8 +80,8 @@ class Inception(nn.Module):
         narrow, peak = self.narrow(x).transpose(1, 2), self.peak(x).transpose(1, 2)
         pairs = zip(self.convolutions, self.lengths, strict=True)
         branches = [layer(self._widened(narrow, length)) for layer, length in pairs]
-        beyond = self._widened(peak, NEAR)
-        near = [beyond.narrow(-1, first, x.shape[1]) for first in range(NEAR)]
+        beyond = self._widened(peak, POOL_POSITIONS)
+        near = [beyond.narrow(-1, first, x.shape[1]) for first in range(POOL_POSITIONS)]
         joined = torch.cat([*branches, reduce(torch.maximum, near)], 1)
         out: Tensor = self.output(relu(joined.transpose(1, 2)))
         return out

@@ -18,7 +18,7 @@ from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, everywhere, hea
 from headstart.models.scan import gated_sums, gated_sums_flops, precise
 from headstart.seeds import normal
 
-CHUNK = 128  # positions whose weights are written out at once in the causal form: c x c beside m x d states
+FEATURE_CHUNK = 128  # positions whose weights are written out at once in the causal form: c x c beside m x d states
 
 
 class LinearAttentionSpec(HeadsSpec):
@@ -76,7 +76,7 @@ def weighted_sums(queries: Tensor, keys: Tensor, values: Tensor, causal: bool, s
             highest = running_maximum(scale)
             keys = keys * (scale - highest).exp()[..., None]
             fade = pad(highest[..., :-1] - highest[..., 1:], (1, 0))[..., None]
-        total = gated_sums(queries, keys, values, fade, CHUNK)
+        total = gated_sums(queries, keys, values, fade, FEATURE_CHUNK)
     weight = total[..., -1:]
     answered = weight > torch.finfo(weight.dtype).tiny ** 0.5
     return total[..., :-1] * answered / torch.where(answered, weight, torch.ones_like(weight))
@@ -86,7 +86,7 @@ def sums_flops(length: int, features: int, width: int, causal: bool) -> float:
     """Of the products of one head of `weighted_sums` for values of `width`; positions padded to chunks."""
     if not causal:
         return 4.0 * length * features * (width + 1)
-    return gated_sums_flops(length, CHUNK, features, width + 1)
+    return gated_sums_flops(length, FEATURE_CHUNK, features, width + 1)
 
 
 def running_maximum(x: Tensor) -> Tensor:

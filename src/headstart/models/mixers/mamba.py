@@ -15,7 +15,7 @@ from headstart.models.mixers.recurrent import RecurrentSpec
 from headstart.models.mixers.state_space import check_range, log_uniform
 from headstart.models.scan import precise, recurrence, short_convolution
 
-TABLE = 2**20
+STATE_NUMBERS = 2**20
 """Numbers of one table of states at a time: 4 MB in float32 (measured: 1 and 16 MB take a third longer)."""
 
 
@@ -96,7 +96,7 @@ class Mamba(nn.Module):
 
     def _scan(self, u: Tensor, step: Tensor, enter: Tensor, leave: Tensor) -> Tensor:
         """u and step (B, L, inner), enter and leave (B, L, N) -> (B, L, inner), some channels at a time."""
-        size = max(1, TABLE // (u.shape[0] * u.shape[1] * self.state))
+        size = max(1, STATE_NUMBERS // (u.shape[0] * u.shape[1] * self.state))
         parts = zip(
             torch.split(u, size, -1), torch.split(step, size, -1), torch.split(self.log_decay, size), strict=True
         )

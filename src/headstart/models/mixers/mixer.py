@@ -15,7 +15,7 @@ from headstart.seeds import Draw
 from headstart.spec import Spec
 from headstart.text import many, plain
 
-PARTS = ("query_key", "value_output", "kernel", "norm", "mixer_rest")
+MIXER_PARTS = ("query_key", "value_output", "kernel", "norm", "mixer_rest")
 """Leaf parts that a mixer's tensors can belong to."""
 LAYER_PARTS = {"query": "query_key", "key": "query_key", "value": "value_output", "output": "value_output"}
 """Leaf parts of the four layers of attention-like mixers."""
@@ -32,7 +32,7 @@ class MixerSpec(Spec):
     may hold any finite number. The forward is pure: no state is kept between calls and no Python branch
     depends on data, so that many models train at once by stacking.
 
-    The module may have `parts: dict[str, str]`, from a prefix of its own parameter names to one of PARTS;
+    The module may have `parts: dict[str, str]`, from a prefix of its own parameter names to one of MIXER_PARTS;
     what it does not name is `mixer_rest`. `undecayed: set[str]` (prefixes) and `rates: dict[str, float]`
     (prefix -> its own learning rate) are read by the optimiser. A parameter that never learns has
     `requires_grad` False; a buffer that is a constant is not persistent. A mixer that can turn queries and

@@ -16,9 +16,9 @@ from headstart.models.mixers.mixer import HeadsSpec, everywhere, head_width, joi
 from headstart.models.scan import in_chunks, precise
 from headstart.seeds import Draw, normal
 
-OWN = -1e5
+SELF_SCORE = -1e5
 """Score of a position with itself, as released: it sees itself only where it sees nothing else."""
-SMALL = 1e-6
+KEY_EPSILON = 1e-6
 """Added to the mean square of a key before its root, as released."""
 
 
@@ -166,7 +166,7 @@ def _scores(queries: Tensor, bucket: Tensor, at: Tensor, causal: bool) -> Tensor
     Shapes: queries (..., n, C, E), their buckets and positions `at` (..., n, C).
     """
     chunk = queries.shape[-2]
-    keys = queries * torch.rsqrt(queries.square().sum(-1, keepdim=True) + SMALL * queries.shape[-1])
+    keys = queries * torch.rsqrt(queries.square().sum(-1, keepdim=True) + KEY_EPSILON * queries.shape[-1])
     scores = queries @ _with_last(keys, 0.0).transpose(-1, -2)
     key_bucket, key_at = _with_last(bucket[..., None], -2)[..., 0], _with_last(at[..., None], -1)[..., 0]
     seen = bucket[..., None] == key_bucket[..., None, :]
@@ -176,7 +176,7 @@ def _scores(queries: Tensor, bucket: Tensor, at: Tensor, causal: bool) -> Tensor
         seen = seen & (key_at[..., None, :] <= at[..., None]) & (number >= number[:chunk, None])
     # The least finite number: of -inf a runtime of ONNX makes NaN.
     scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
-    return torch.where(at[..., None] == key_at[..., None, :], torch.full_like(scores, OWN), scores)
+    return torch.where(at[..., None] == key_at[..., None, :], torch.full_like(scores, SELF_SCORE), scores)
 
 
 def _ordered(x: Tensor, order: Tensor) -> Tensor:

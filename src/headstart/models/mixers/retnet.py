@@ -14,7 +14,7 @@ from headstart.models.mixers.recurrent import RecurrentHeads, RecurrentSpec
 from headstart.models.positions import Rotary
 from headstart.models.scan import gated_sums, gated_sums_flops
 
-CHUNK = 64
+RETNET_CHUNK = 64
 """Positions of a chunk whose weights are written out."""
 
 
@@ -36,7 +36,7 @@ class RetNetSpec(RecurrentSpec):
     def layer_flops(self, width: int, length: int) -> float:
         """Layers of 16 L D^2, and per head the sums."""
         each = width // self.heads
-        return 16.0 * length * width**2 + self.heads * gated_sums_flops(length, CHUNK, each, 2 * each)
+        return 16.0 * length * width**2 + self.heads * gated_sums_flops(length, RETNET_CHUNK, each, 2 * each)
 
 
 class Retention(RecurrentHeads):
@@ -54,4 +54,4 @@ class Retention(RecurrentHeads):
     def mix(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         head = torch.arange(self.heads, device=x.device, dtype=torch.float64)
         fade = torch.log1p(-torch.exp2(-5.0 - head)).to(value.dtype).view(-1, 1, 1).expand(*query.shape[:-1], 1)
-        return gated_sums(self.turn(query) * query.shape[-1] ** -0.5, self.turn(key), value, fade, CHUNK)
+        return gated_sums(self.turn(query) * query.shape[-1] ** -0.5, self.turn(key), value, fade, RETNET_CHUNK)

@@ -12,13 +12,11 @@ from torch.nn.functional import layer_norm, pad, silu
 
 from headstart.models.mixers.mixer import LAYER_PARTS, head_width, joined, split
 from headstart.models.mixers.recurrent import RecurrentSpec
-from headstart.models.scan import gated_sums, gated_sums_flops, precise
+from headstart.models.scan import KEYED_CHUNK, gated_sums, gated_sums_flops, precise
 
-CHUNK = 16
-"""Positions of a chunk whose weights are written out for each number of a key."""
 SHIFT_RANK, FADE_RANK = 32, 64
 """Ranks of the layers that make the shares of the shift, and the fades, as published."""
-EPSILON = 64e-5
+HEAD_EPSILON = 64e-5
 """Of the norm of each head, as published for heads of any width."""
 
 
@@ -43,7 +41,7 @@ class RWKVSpec(RecurrentSpec):
         """Five layers of 2 L D^2, those of low rank, and per head the sums."""
         each = width // self.heads
         layers = 2.0 * length * width * (5 * width + 10 * SHIFT_RANK + 2 * FADE_RANK)
-        return layers + self.heads * gated_sums_flops(length, CHUNK, each, each)
+        return layers + self.heads * gated_sums_flops(length, KEYED_CHUNK, each, each)
 
 
 class TimeMixing(nn.Module):
@@ -80,8 +78,8 @@ class TimeMixing(nn.Module):
         layers = (self.query(query), self.key(key), self.value(value), fade)
         query, key, value, fade = (split(part, self.heads) for part in layers)
         bonus = split(self.bonus[None, None], self.heads)[0]
-        mixed = precise(gated_sums(query, key, value, fade, CHUNK, bonus))
-        normed = joined(layer_norm(mixed, mixed.shape[-1:], eps=EPSILON)) * self.norm + self.norm_bias
+        mixed = precise(gated_sums(query, key, value, fade, KEYED_CHUNK, bonus))
+        normed = joined(layer_norm(mixed, mixed.shape[-1:], eps=HEAD_EPSILON)) * self.norm + self.norm_bias
         return self.output(normed * silu(self.gate(gate)))
 
     def _shifted(self, x: Tensor) -> tuple[Tensor, ...]:

@@ -31,7 +31,7 @@ from headstart.models.mixers.state_space import (
 )
 from headstart.models.scan import Pair, fast_length, multiply
 
-TABLE = 2**18
+TABLE_NUMBERS = 2**18
 """Numbers of one table at a time: 1 MB in float32, so that the handful in use stays in the cache."""
 LARGE_TABLE = 2**24
 """The same on a GPU, which small pieces leave idle."""
@@ -154,7 +154,7 @@ def _tables(square: Tensor, damping: Tensor, sine: Tensor, cosine: Tensor) -> Pa
 
 def _chunks(square: Tensor, sine: Tensor) -> list[slice]:
     channels, states = square.shape
-    table = LARGE_TABLE if square.is_cuda else TABLE
+    table = LARGE_TABLE if square.is_cuda else TABLE_NUMBERS
     size = max(1, table // (states * sine.shape[0]))
     return [slice(first, first + size) for first in range(0, channels, size)]
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MANY = 3
+MANY_ROWS = 3
 """Rows from which on a figure says more than the table, and columns from which on arms are points over columns."""
 FEW_ARMS = 8
 """Arms up to which points at one position can be told apart."""
-MOST_ROWS = 40
+LINED_ROWS = 40
 """Rows of dots up to which each has its line of text in a figure of `HIGHEST` inches."""
 HIGHEST, FRAME = 9.0, 1.1
 """Inches of the highest figure of rows of dots, and those of its axis and legend."""
-FEW = 8
+LISTED_VALUES = 8
 """Numbers up to which a caption lists them."""
 
 
@@ -48,9 +48,9 @@ def compared(results: Results, dark: bool = False) -> Figure | None:
     where columns have different scores.
     """
     rows = [row for row in results.table if row.test is not None]
-    if not rows or len({row.metric for row in rows}) > 1 or len(rows) < MANY:
+    if not rows or len({row.metric for row in rows}) > 1 or len(rows) < MANY_ROWS:
         return None
-    wide = len(results.columns) >= MANY and (len(results.arms) <= FEW_ARMS or len(rows) > MOST_ROWS)
+    wide = len(results.columns) >= MANY_ROWS and (len(results.arms) <= FEW_ARMS or len(rows) > LINED_ROWS)
     marks = _scores(results)
     score = ("" if any(mark.train for mark in marks) else "test ") + words.metric(rows[0].metric)
     with canvas(dark, 7.2, 3.6 if wide else FRAME) as (figure, look):
@@ -100,7 +100,7 @@ def gains_caption(results: Results) -> str:
         f"{arm} {words.listed([f'{_percent(mark.value)} on {mark.label}' for mark in marks if mark.arm == arm])}"
         for arm in dict.fromkeys(mark.arm for mark in marks)
     ]
-    numbers = f": {'; '.join(each)}" if len(marks) <= FEW else ""
+    numbers = f": {'; '.join(each)}" if len(marks) <= LISTED_VALUES else ""
     seeds = sorted({mark.value.n for mark in marks}) or [0]
     n = " to ".join(dict.fromkeys((str(seeds[0]), str(seeds[-1]))))
     return (

@@ -24,7 +24,7 @@ from headstart.report.figures.style import (
     legend,
     plain,
 )
-from headstart.report.figures.trained import PANELS, POINTS, Trained, TrainedColumn, block_name, some
+from headstart.report.figures.trained import LINE_POINTS, MOST_PANELS, TrainedColumn, TrainedFigures, block_name, some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
     from headstart.analysis.stages import Opened
 
-HEADS, CELLS = 4, 128
+MAP_HEADS, MAP_CELLS = 4, 128
 """At most so many heads of a block in one figure, and cells of a map's side."""
-LONGEST = 2048
+DRAWN_POSITIONS = 2048
 """Positions up to which attention is drawn: a map has their square of numbers."""
-SMALLEST, LONG = 4.5, 10
+SMALLEST, SYMBOL_LETTERS = 4.5, 10
 """Points of the smallest letters beside a map, and letters of the longest symbol there."""
-WEIGHTS = 2**22
+MAP_WEIGHTS = 2**22
 """Weights of one head over all examples of its batch, about; long inputs get fewer examples, two at least."""
 
 
 @dataclass(frozen=True)
 class HeadMap:
-    """One head as it is drawn: a map of at most CELLS x CELLS, mean distances and weight by distance.
+    """One head as it is drawn: a map of at most MAP_CELLS x MAP_CELLS, mean distances and weight by distance.
 
     `length`: L, the positions that the map's side stands for. `first`: the distance at the start, `level` that of
     weighing all alike. `curve`, `first_curve`: (L,) mean weight by distance, learnt and at the start.
@@ -95,8 +95,10 @@ def attention_drawings(column: TrainedColumn) -> list[Drawing]:
     for trained in column.stages("Attention", parent=False):
         arms, stage = words.listed(trained.arms), trained.stage
         length = stage.task.signature.length
-        if length > LONGEST:
-            column.leave_out("Attention", arms, f"{length:,} positions are more than the {LONGEST:,} that fit a map")
+        if length > DRAWN_POSITIONS:
+            column.leave_out(
+                "Attention", arms, f"{length:,} positions are more than the {DRAWN_POSITIONS:,} that fit a map"
+            )
             continue
         heads, count = _heads(stage)
         if not heads:
@@ -121,9 +123,9 @@ def attention_drawings(column: TrainedColumn) -> list[Drawing]:
 def _heads(stage: Opened) -> tuple[list[HeadMap], int]:
     """The heads of a stage, and over how many examples they are averaged. One map is in memory at a time."""
     from headstart.analysis.attention import attention_maps
-    from headstart.analysis.stages import EXAMPLES, first_batch
+    from headstart.analysis.stages import LOOKED_EXAMPLES, first_batch
 
-    batch = first_batch(stage, max(2, min(EXAMPLES, WEIGHTS // stage.task.signature.length**2)))
+    batch = first_batch(stage, max(2, min(LOOKED_EXAMPLES, MAP_WEIGHTS // stage.task.signature.length**2)))
     heads = [
         HeadMap(
             now.block,
@@ -142,7 +144,7 @@ def _heads(stage: Opened) -> tuple[list[HeadMap], int]:
     return heads, len(batch)
 
 
-def _example_drawing(column: TrainedColumn, trained: Trained, arms: str) -> Drawing:
+def _example_drawing(column: TrainedColumn, trained: TrainedFigures, arms: str) -> Drawing:
     from headstart.analysis.attention import first_layer_map
     from headstart.analysis.stages import first_batch
 
@@ -174,7 +176,7 @@ def _distances(column: TrainedColumn, lines: Sequence[HeadLine]) -> Drawing:
     return column.drawing("distances", "How far heads look", caption, partial(distance_figure, lines))
 
 
-def pooled(weights: np.ndarray, most: int = CELLS) -> np.ndarray:
+def pooled(weights: np.ndarray, most: int = MAP_CELLS) -> np.ndarray:
     """A square map as one of at most so many cells a side, each the mean of the numbers in it (NaN: of none)."""
     step = math.ceil(len(weights) / most)
     if step == 1:
@@ -188,9 +190,9 @@ def pooled(weights: np.ndarray, most: int = CELLS) -> np.ndarray:
 
 def attention_figure(heads: Sequence[HeadMap], dark: bool = False) -> Figure:
     """One stage's maps, a row per block and a column per head; beside them each head's weight by distance."""
-    mixers = some(dict.fromkeys((h.block, h.mixer) for h in heads), PANELS)
+    mixers = some(dict.fromkeys((h.block, h.mixer) for h in heads), MOST_PANELS)
     every = [[h for h in heads if (h.block, h.mixer) == mixer] for mixer in mixers]
-    most = min(HEADS, max(map(len, every)))
+    most = min(MAP_HEADS, max(map(len, every)))
     with canvas(dark, 1.75 * most + 2.9, 2.15 * len(every) + 0.3) as (figure, look):
         columns = max(1, min(most, int(figure.get_figwidth() - 1.9)))
         rows = [some(group, columns) for group in every]
@@ -226,7 +228,8 @@ def example_figure(example: ExampleMap, dark: bool = False) -> Figure:
             points = min(8.0, side / (1.5 * len(weights)))
             if example.symbols and points >= SMALLEST:
                 names = [
-                    plain(symbol if len(symbol) <= LONG else f"{symbol[: LONG - 1]}…") for symbol in example.symbols
+                    plain(symbol if len(symbol) <= SYMBOL_LETTERS else f"{symbol[: SYMBOL_LETTERS - 1]}…")
+                    for symbol in example.symbols
                 ]
                 upright: dict[str, Any] = {"rotation": 90} if max(map(len, names)) > 1 else {}
                 axes.set_xticks(range(len(names)), names, fontsize=points, **upright)
@@ -267,7 +270,7 @@ def _curves(axes: Axes, heads: Sequence[HeadMap], look: Look) -> None:
     from matplotlib.ticker import NullFormatter
 
     first = np.mean([head.first_curve for head in heads], axis=0)
-    step = math.ceil(len(first) / POINTS)
+    step = math.ceil(len(first) / LINE_POINTS)
     x = np.arange(0, len(first), step)
     for head in heads:
         axes.plot(x, head.curve[::step], color=look.colour(head.head), linewidth=1.3)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headstart.errors import BadInput, Damaged, nearest
 from headstart.report.answer import leader
 from headstart.report.figures.arms import (
-    MANY,
+    MANY_ROWS,
     averages,
     averages_caption,
     compared,
@@ -44,7 +44,7 @@ TRAINED = {
 """What `report.figures` of a study may name (kernels are those of the pretraining, where there is one)."""
 
 
-ROWS = 5
+FEWEST_ROWS = 5
 """Rows of one column from which on a figure shows more at a glance than their table."""
 WITHOUT_WEIGHTS = (
     "This page was made from a file of results. Figures that need weights or predictions, such as what pretraining "
@@ -65,7 +65,7 @@ def _together(plan: Plan, results: Results) -> list[Drawing]:
     """All arms and columns in one figure, where there are enough, or a paper's cells ask for it; averages and gains."""
     stand_in, out = stand_in_of(results.stood_in), []
     finished = sum(row.test is not None for row in results.table)
-    if finished >= (MANY if results.paper is not None or len(results.columns) > 1 else ROWS):
+    if finished >= (MANY_ROWS if results.paper is not None or len(results.columns) > 1 else FEWEST_ROWS):
         out.append(("compared", "All arms and columns", compared_caption, compared))
     if any(average.value for average in results.averages):
         out.append(("averages", "Averages over columns", averages_caption, averages))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headstart import words
 from headstart.report.figures.style import DASHES, across, canvas, dashed, entry, legend, plain
 from headstart.statistics import estimate
-from headstart.study.results.collect import Records
+from headstart.study.results.collect import ReadRecords
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row, sharing_stage
 
@@ -45,7 +45,7 @@ def _banded(rows: Sequence[Row]) -> bool:
     return len(rows) <= BANDS
 
 
-def curves(results: Results, column: str, records: Records, dark: bool = False) -> Figure | None:
+def curves(results: Results, column: str, records: ReadRecords, dark: bool = False) -> Figure | None:
     """Learning curves of one column at the chosen settings.
 
     Lines are means over seeds, bands (of up to `BANDS` arms) one standard error; train is dashed (see `TRAIN`), and
@@ -61,14 +61,14 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
     return _figure(results, records, [(title, rows, *panel) for title, panel in zip(titles, panels, strict=True)], dark)
 
 
-def curves_together(results: Results, records: Records, dark: bool = False) -> Figure | None:
+def curves_together(results: Results, records: ReadRecords, dark: bool = False) -> Figure | None:
     """Learning curves of all columns, a panel each: the reported score at the chosen settings, as of `curves`."""
     rows = {column: _with_runs(results, column) for column in results.columns}
     return _figure(results, records, [(column, some, *_panels(some)[0]) for column, some in rows.items() if some], dark)
 
 
 def _figure(
-    results: Results, records: Records, panels: Sequence[tuple[str, Sequence[Row], str, str]], dark: bool
+    results: Results, records: ReadRecords, panels: Sequence[tuple[str, Sequence[Row], str, str]], dark: bool
 ) -> Figure | None:
     """panels: title, rows, stage and score of each."""
     with canvas(dark, min(3.1 * len(panels), 9.3) + 0.3, 2.9) as (figure, look):

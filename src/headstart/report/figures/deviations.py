@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from headstart.analysis.weights import Deviation, Spread
 
-GPT2 = 0.02
+GPT2_DEVIATION = 0.02
 """Standard deviation of every weight at GPT-2's start, where every bias is 0 (Radford et al. 2019)."""
 
 
@@ -174,8 +174,9 @@ def spread_drawings(column: TrainedColumn) -> list[Drawing]:
         middle = float(np.median([spread.deviation for spread in now if not spread.bias] or [0.0]))
         caption = (
             f"Standard deviation of the numbers of each weight and each bias of {arms} after {trained.stage.name}, by "
-            f"block, norms apart; dashed: at the start; dotted: GPT-2's start, {GPT2:g} for weights and 0 for biases "
-            f"(figure 6 of Lu et al. 2021). The middle one of the weights has {middle:.2g}; seed {trained.seed}."
+            f"block, norms apart; dashed: at the start; dotted: GPT-2's start, {GPT2_DEVIATION:g} for weights and 0 "
+            f"for biases (figure 6 of Lu et al. 2021). The middle one of the weights has {middle:.2g}; seed "
+            f"{trained.seed}."
         )
         draw = partial(spread_figure, now, first)
         out.append(column.drawing("spreads", f"Spreads of {trained.label}", caption, draw, trained.arms[0]))
@@ -195,7 +196,7 @@ def spread_figure(now: Sequence[Spread], first: Sequence[Spread], dark: bool = F
                 for spreads, line in ((now, how), (first, {"color": how["color"], "linestyle": DASHES})):
                     chosen = [s for s in spreads if s.layer == layer and s.bias == bias]
                     axes.plot([s.block for s in chosen], [s.deviation for s in chosen], markersize=4.5, **line)
-            axes.plot([0, last], [0.0 if bias else GPT2] * 2, color=look.quiet, linestyle=DOTS, linewidth=1.4)
+            axes.plot([0, last], [0.0 if bias else GPT2_DEVIATION] * 2, color=look.quiet, linestyle=DOTS, linewidth=1.4)
             axes.set_title("biases" if bias else "weights")
             axes.set_xticks(some(range(last + 1), 6))
             axes.set_xlim(-0.4, last + 0.4)

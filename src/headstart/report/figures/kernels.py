@@ -12,7 +12,7 @@ import numpy as np
 
 from headstart import words
 from headstart.report.figures.style import APART, DASHES, Drawing, across, canvas, dashed, entry, legend
-from headstart.report.figures.trained import PANELS, POINTS, TrainedColumn, block_name, some
+from headstart.report.figures.trained import LINE_POINTS, MOST_PANELS, TrainedColumn, block_name, some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ def kernel_drawings(column: TrainedColumn) -> list[Drawing]:
         else:
             label = f"{trained.label} after {stage.name}"
             lines.append(KernelLine(label, trained.index, learnt, start))
-            row, seed, step = positions_of_a_row(stage.task), trained.seed, -(-length // POINTS)
+            row, seed, step = positions_of_a_row(stage.task), trained.seed, -(-length // LINE_POINTS)
             moves = [
                 f"{now.half} ({first.half}) in {block_name(now.block, now.mixer)}"
                 for now, first in zip(learnt, start, strict=True)
@@ -75,10 +75,10 @@ def kernel_drawings(column: TrainedColumn) -> list[Drawing]:
 def kernel_figure(lines: Sequence[KernelLine], row: int = 0, dark: bool = False) -> Figure:
     """Largest absolute kernel by distance, one panel a block; learnt solid, at the start dashed.
 
-    Of more than POINTS positions each point is the largest of several.
+    Of more than LINE_POINTS positions each point is the largest of several.
     row: positions of one row of an image (0: of no image); rows become grid lines.
     """
-    panels = some(dict.fromkeys((k.block, k.mixer) for line in lines for k in line.learnt), PANELS)
+    panels = some(dict.fromkeys((k.block, k.mixer) for line in lines for k in line.learnt), MOST_PANELS)
     most = min(3, len(panels))
     one_start = _same([[k.largest for k in line.start] for line in lines])
     with canvas(dark, max(3.1 * most + 0.3, 5.6), 2.5) as (figure, look):
@@ -112,7 +112,7 @@ def _same(starts: Sequence[Sequence[np.ndarray]]) -> bool:
 def _plot(axes: Axes, kernels: Sequence[Kernel], panel: tuple[int, str], **line: Any) -> None:
     for kernel in kernels:
         if (kernel.block, kernel.mixer) == panel:
-            firsts = np.arange(0, len(kernel.largest), math.ceil(len(kernel.largest) / POINTS))
+            firsts = np.arange(0, len(kernel.largest), math.ceil(len(kernel.largest) / LINE_POINTS))
             axes.plot(firsts, np.maximum.reduceat(kernel.largest, firsts), **{"linewidth": 1.2, **line})
 
 

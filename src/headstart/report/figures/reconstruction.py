@@ -25,7 +25,7 @@ Text = Callable[[np.ndarray], str]
 IMAGES, CURVES, STRIPS = 8, 3, 4
 """How many examples are shown."""
 
-ROWS = ("original", "masked", "reconstruction")
+ROW_NAMES = ("original", "masked", "reconstruction")
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _images(examples: Filled, picture: Picture, dark: bool) -> Figure:
                 axes.imshow(image, vmin=0.0, vmax=1.0, cmap="gray", interpolation="nearest")
                 bare(axes)
                 if index == 0:
-                    axes.set_ylabel(ROWS[row], rotation=0, ha="right", va="center")
+                    axes.set_ylabel(ROW_NAMES[row], rotation=0, ha="right", va="center")
     return figure
 
 
@@ -159,7 +159,7 @@ def _tokens(examples: Filled, text: Text, dark: bool) -> Figure:
             bare(axes)
             axes.set_xlim(-0.5, longest - 0.5)
             axes.set_ylim(2.5, -0.5)
-            axes.set_yticks(range(3), [plain(name) for name in ROWS], fontsize=7)
+            axes.set_yticks(range(3), [plain(name) for name in ROW_NAMES], fontsize=7)
             axes.tick_params(length=0)
             for x, (token, value, masked) in enumerate(zip(original.tolist(), filled.tolist(), hidden, strict=True)):
                 wrong = masked and token != value

@@ -55,7 +55,7 @@ DARK: tuple[str, ...] = (
 )
 APART = 7
 """Colours that are told apart without a mark."""
-MARKS = ("o", "s", "D", "^", "v", "P", "X", "*", "<", ">", "h", "d", "p")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*", "<", ">", "h", "d", "p")
 """One more than there are colours: an arm that has the colour of another has another mark."""
 TALLEST = 8.4
 """Inches of a figure with its legend, so that it stands on a page with its caption."""
@@ -78,7 +78,7 @@ class Look:
 
     def marked(self, arm: int) -> dict[str, Any]:
         """Colour and mark of an arm by its index in the study."""
-        return {"color": self.colour(arm), "marker": MARKS[arm % len(MARKS)]}
+        return {"color": self.colour(arm), "marker": MARKERS[arm % len(MARKERS)]}
 
 
 LOOKS = {
@@ -87,7 +87,7 @@ LOOKS = {
 }
 
 
-FORMATS = ("png", "svg", "pdf")
+FIGURE_FORMATS = ("png", "svg", "pdf")
 """What each figure is written as."""
 _WIDTH: ContextVar[float | None] = ContextVar("figure width", default=None)
 """Inches that figures are drawn for while one is made (as with matplotlib's settings); None: those of the page."""
@@ -142,7 +142,7 @@ class Drawing:
         figure.set_figheight(figure.get_figheight() + (text.count("\n") + 1) * points * 1.4 / 72)
 
     def files(
-        self, width: float | None = None, figure: Figure | None = None, formats: Sequence[str] = FORMATS
+        self, width: float | None = None, figure: Figure | None = None, formats: Sequence[str] = FIGURE_FORMATS
     ) -> dict[str, bytes]:
         """Name of each file -> its bytes; none where there is nothing to draw. figure: as drawn for this width."""
         figure = figure or self.figure(width=width)

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from headstart.study.results.rows import Row, Run
     from headstart.tasks import Task, TaskSpec
 
-PANELS, POINTS = 6, 256
+MOST_PANELS, LINE_POINTS = 6, 256
 """At most so many blocks in one figure, and points of a line: a kernel swings, and what is looked for is its height."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedFigures:
     """One stage: the arms that share it, the index of the first in the study, and its seed."""
 
     arms: tuple[str, ...]
@@ -75,7 +75,7 @@ class TrainedColumn:
         column = of_column(self.results, self.name)
         self.reasons.append(f"{what} of {arms}{column} {verb} not drawn: {' '.join(why.split()).rstrip('.')}.")
 
-    def stages(self, what: str, parent: bool) -> Iterator[Trained]:
+    def stages(self, what: str, parent: bool) -> Iterator[TrainedFigures]:
         """The arms' stages, each once: the one that is reported, or its parent where it has one."""
         groups: dict[str, list[tuple[Row, Run]]] = {}
         for row in self.results.in_column(self.name):
@@ -92,7 +92,7 @@ class TrainedColumn:
             except (BadInput, Damaged, OSError) as problem:
                 self.leave_out(what, words.listed(arms), str(problem))
                 continue
-            yield Trained(arms, self.results.arms.index(arms[0]), sharing[0][1].seed, stage)
+            yield TrainedFigures(arms, self.results.arms.index(arms[0]), sharing[0][1].seed, stage)
 
     def _opened(self, identity: str) -> Opened:
         from headstart.analysis.stages import opened

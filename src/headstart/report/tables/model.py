@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from headstart import words
 from headstart.guard import guarded
 from headstart.statistics import Difference, Estimate, detectable
-from headstart.study.language.papers import COUNTS, SECONDS
-from headstart.study.results.rows import AMOUNTS, Row
+from headstart.study.language.papers import SIZE_QUANTITIES, TIME_QUANTITIES
+from headstart.study.results.rows import BUDGET_AMOUNTS, Row
 from headstart.text import broken, column_widths, listed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Heads = Mapping[str, tuple[str, bool]]
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What a reader sees, and the full numbers or words behind it under the names of the CSV.
 
     best: it is the best of its column, in a table whose columns are compared. key: of the row in the results behind it.
@@ -39,62 +39,64 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """One line of a table, its cells by the keys of their columns.
 
     `key` is the key of its row in the results (empty: no stages behind it).
     """
 
     kind: LineKind
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, TableCell]
     status: str
     key: str = ""
     best: bool = False
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Heads, which of them hold numbers, and lines."""
 
     title: str
     heads: tuple[str, ...]
     numeric: tuple[bool, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
     note: str = ""
 
 
-def table_of(title: str, heads: Heads, lines: Iterable[Line], note: str = "") -> Table:
+def table_of(title: str, heads: Heads, lines: Iterable[TableLine], note: str = "") -> ReportTable:
     """The table with these columns: a dash where a line has no cell; cells of other columns are left out."""
-    whole = tuple(replace(line, cells={key: line.cells.get(key, Cell()) for key in heads}) for line in lines)
-    return Table(title, tuple(text for text, _ in heads.values()), tuple(n for _, n in heads.values()), whole, note)
+    whole = tuple(replace(line, cells={key: line.cells.get(key, TableCell()) for key in heads}) for line in lines)
+    return ReportTable(
+        title, tuple(text for text, _ in heads.values()), tuple(n for _, n in heads.values()), whole, note
+    )
 
 
-def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", names: int = 1) -> Table:
+def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", names: int = 1) -> ReportTable:
     """A table of texts; all columns but the first `names` hold numbers."""
-    lines = [Line("arm", dict(zip(heads, map(Cell, row), strict=True)), "measured") for row in rows]
+    lines = [TableLine("arm", dict(zip(heads, map(TableCell, row), strict=True)), "measured") for row in rows]
     return table_of(title, {head: (head, i >= names) for i, head in enumerate(heads)}, lines)
 
 
-def estimate_cell(value: Estimate | None, name: str, more: Mapping[str, Any] | None = None) -> Cell:
+def estimate_cell(value: Estimate | None, name: str, more: Mapping[str, Any] | None = None) -> TableCell:
     """Mean ± standard error; behind it both under `name` and `name_sem`, and `more`."""
     values = {name: value.mean if value else None, f"{name}_sem": value.sem if value else None}
-    return Cell(words.plus_minus(value), {**values, **(more or {})})
+    return TableCell(words.plus_minus(value), {**values, **(more or {})})
 
 
-def difference_cells(gap: Difference | None, remark: str = "") -> dict[str, Cell]:
+def difference_cells(gap: Difference | None, remark: str = "") -> dict[str, TableCell]:
     """A difference with its interval, and the smallest difference that the run could have detected; a remark on it."""
     numbers = (gap.mean, gap.low, gap.high) if gap else (None, None, None)
     least = detectable(gap)
     return {
-        "difference": Cell(
+        "difference": TableCell(
             words.difference(gap) + (f", {remark}" if gap and remark else ""),
             dict(zip(("difference", "low", "high"), numbers, strict=True)),
         ),
-        "detectable": Cell(words.score(least), {"detectable": least}),
+        "detectable": TableCell(words.score(least), {"detectable": least}),
     }
 
 
-def budget_cell(amounts: Mapping[str, float], seconds: bool = True) -> Cell:
+def budget_cell(amounts: Mapping[str, float], seconds: bool = True) -> TableCell:
     """`120 epochs, 1.2 TFLOP, 38 s` (or steps): the amounts that a reader knows; behind it all of them."""
     name = next((name for name in ("epochs", "steps") if amounts.get(name)), None)
     count = words.count(round(amounts[name], 1)) if name else ""
@@ -102,7 +104,7 @@ def budget_cell(amounts: Mapping[str, float], seconds: bool = True) -> Cell:
     flops = words.measure(amounts["flops"], "FLOP") if amounts.get("flops") else ""
     time = words.duration(amounts["seconds"]) if seconds and "seconds" in amounts else ""
     text = ", ".join(filter(None, [amount, flops, time])) or words.NONE
-    return Cell(text, {name: amounts.get(name) for name in AMOUNTS})
+    return TableCell(text, {name: amounts.get(name) for name in BUDGET_AMOUNTS})
 
 
 def score_name(metrics: Iterable[str]) -> str:
@@ -127,18 +129,18 @@ TONES = {
 class Terminal:
     """A table as rich prints it: laid out for the width that it is given."""
 
-    table: Table
+    table: ReportTable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield _rich_table(self.table, options.max_width)
 
 
-def to_rich(table: Table) -> Terminal:
+def to_rich(table: ReportTable) -> Terminal:
     """For a terminal. Text objects only: nothing is read as markup."""
     return Terminal(table)
 
 
-def _rich_table(table: Table, width: int) -> RichTable:
+def _rich_table(table: ReportTable, width: int) -> RichTable:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -158,7 +160,7 @@ def _rich_table(table: Table, width: int) -> RichTable:
     )
     for head, numeric, wide in zip(table.heads, table.numeric, widths, strict=False):
         out.add_column(Text(printable(head)), justify="right" if numeric else "left", overflow="fold", width=wide)
-    before: Line | None = None
+    before: TableLine | None = None
     for line in table.lines:
         grouped = "column" in line.cells
         same = before is not None and before.cells.get("column") == line.cells.get("column")
@@ -186,7 +188,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def to_markdown(table: Table) -> str:
+def to_markdown(table: ReportTable) -> str:
     """A pipe table with its title (if any) and note; the best arm of a column (on validation) is bold."""
     title = [f"**{markdown(table.title)}**", ""] if table.title else []
     rows = [[markdown(head) for head in table.heads], ["---:" if numeric else "---" for numeric in table.numeric]]
@@ -203,7 +205,7 @@ def markdown(text: str) -> str:
     return re.sub(r"(`\w[\w .:/=-]*\w`)|([\\`*_{}\[\]|#!~$])", lambda match: match[1] or "\\" + match[2], flat)
 
 
-def to_csv(table: Table) -> str:
+def to_csv(table: ReportTable) -> str:
     """Full numbers, one column each; text that a spreadsheet would run as a formula is quoted with `'`."""
     rows = [
         {name: value for cell in line.cells.values() for name, value in cell.values.items()} for line in table.lines
@@ -244,7 +246,7 @@ def latex(text: str) -> str:
     return "".join(_LATEX.get(c, c) for c in printable(text))
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: ReportTable) -> str:
     """A `table` with booktabs rules (`\\usepackage{booktabs}`); baselines and averages stand below a rule."""
     lines = [
         r"% needs \usepackage{booktabs}",
@@ -286,6 +288,6 @@ def amount(value: Estimate | None, quantity: str) -> str:
     """A number in the unit of its quantity: `106k`, `4.2×`, `1 min 20 s`."""
     if value is None:
         return words.NONE
-    if quantity in COUNTS:
+    if quantity in SIZE_QUANTITIES:
         return words.count(round(value.mean))
-    return words.duration(value.mean) if quantity in SECONDS else f"{value.mean:,.3g}×"
+    return words.duration(value.mean) if quantity in TIME_QUANTITIES else f"{value.mean:,.3g}×"

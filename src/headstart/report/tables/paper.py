@@ -7,12 +7,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headstart import words
-from headstart.report.tables.model import Cell, Heads, Line, Table, amount, budget_cell, converged, matching, table_of
+from headstart.report.tables.model import (
+    Heads,
+    ReportTable,
+    TableCell,
+    TableLine,
+    amount,
+    budget_cell,
+    converged,
+    matching,
+    table_of,
+)
 from headstart.report.tables.scores import NO_LAST
 from headstart.statistics import Estimate
-from headstart.study.language.papers import AVERAGE, MATCHES, OWN_UNITS, QUANTITIES, SECONDS, SPEEDUPS, STEPS
+from headstart.study.language.papers import (
+    AVERAGE,
+    MATCHES,
+    OWN_UNITS,
+    QUANTITIES,
+    SPEEDUPS,
+    STEP_QUANTITIES,
+    TIME_QUANTITIES,
+)
 from headstart.study.results.results import Results
-from headstart.study.results.rows import AMOUNTS, Row
+from headstart.study.results.rows import BUDGET_AMOUNTS, Row
 
 if TYPE_CHECKING:
     from headstart.study.language.papers import Paper, PaperCell, PaperRow
@@ -22,11 +40,11 @@ STAND_IN = "not run on these data"
 """Where other data stood in: no number of the paper is held against a score on them."""
 OTHER_SCALE = "not measured at this scale"
 """Of times, which say something of the paper's own sizes alone."""
-UNLIKE = "not compared: some of these stages trained alone and some in a stack, or on different machines"
+UNLIKE_TIMES = "not compared: some of these stages trained alone and some in a stack, or on different machines"
 """Of a ratio of times."""
 
 
-def beside(results: Results, every: bool = True) -> Table | None:
+def beside(results: Results, every: bool = True) -> ReportTable | None:
     """One line per cell of the study's paper, by column: what it prints, ours with its error, settings and status.
 
     Ours stands in the paper's unit; the CSV has both as shares (steps as steps). What is not run here is there too,
@@ -86,7 +104,7 @@ def _note(writer: _Writer) -> str:
         "our own: compare the order of the arms, not their levels."
     )
     reduced = writer.results.scale not in (None, "paper")
-    counted = any(row.quantity in STEPS for row in writer.paper.rows)
+    counted = any(row.quantity in STEP_QUANTITIES for row in writer.paper.rows)
     notes = [f"[{i}] {text.rstrip('.')}." for i, text in enumerate(writer.notes, start=1)]
     return " ".join(
         filter(None, [ours, smaller if reduced else "", steps if counted else "", writer.paper.note, *notes])
@@ -122,41 +140,43 @@ class _Writer:
             return ABSENT
         if row.stand_in:
             return STAND_IN
-        return OTHER_SCALE if paper_row.quantity in SECONDS and self.results.scale not in (None, "paper") else ""
+        return (
+            OTHER_SCALE if paper_row.quantity in TIME_QUANTITIES and self.results.scale not in (None, "paper") else ""
+        )
 
-    def line(self, row: PaperRow, cell: PaperCell, head: str, column: str) -> Line:
+    def line(self, row: PaperRow, cell: PaperCell, head: str, column: str) -> TableLine:
         """`head` is the column of the paper, `column` the one of ours that is held against it."""
         name = (row.arm or row.row) + self.mark("" if row.arm else row.why)
         printed = cell.text if cell.kind in ("measured", cell.text) else f"{cell.text} ({cell.kind})"
         printed += self.mark(words.sentences([cell.erratum, row.note]))
         ours, key = self._average(row) if head == AVERAGE else self._measured(row, head, column)
-        status = ours.get("status", Cell(ABSENT)).text
+        status = ours.get("status", TableCell(ABSENT)).text
         cells = {
-            "column": Cell(self._head(head, column), {"column": column}),
-            "arm": Cell(name, {"arm": row.arm or "", "row": row.row, "status": status}),
-            "quantity": Cell(QUANTITIES[row.quantity], {"quantity": row.quantity}),
-            "paper": Cell(
+            "column": TableCell(self._head(head, column), {"column": column}),
+            "arm": TableCell(name, {"arm": row.arm or "", "row": row.row, "status": status}),
+            "quantity": TableCell(QUANTITIES[row.quantity], {"quantity": row.quantity}),
+            "paper": TableCell(
                 printed,
                 {"paper_text": cell.text, "paper_kind": cell.kind, "paper": cell.value, "paper_sem": cell.sem},
             ),
-            "chosen": Cell(words.NONE, {"chosen": words.NONE}),
-            "status": Cell(status),
+            "chosen": TableCell(words.NONE, {"chosen": words.NONE}),
+            "status": TableCell(status),
         }
-        return Line("beside", {**cells, **ours}, status, key)
+        return TableLine("beside", {**cells, **ours}, status, key)
 
     def _head(self, head: str, column: str) -> str:
         """`image (paper: CIFAR10)`: our name, and the paper's where it is another, which may name another size."""
         printed = self.paper.heads[head].head
         return column if printed.casefold() == column.casefold() else f"{column} (paper: {printed})"
 
-    def _measured(self, paper_row: PaperRow, head: str, column: str) -> tuple[dict[str, Cell], str]:
+    def _measured(self, paper_row: PaperRow, head: str, column: str) -> tuple[dict[str, TableCell], str]:
         """Our cells of an arm on a column, and the key of its row."""
         row = self.results.row(paper_row.arm, column) if paper_row.arm else None
         if row is None or (missing := self._missing(paper_row, column)):
-            return {"status": Cell(missing if row else ABSENT)}, ""
+            return {"status": TableCell(missing if row else ABSENT)}, ""
         quantity = paper_row.quantity
         value = row.estimate(quantity)
-        if quantity in STEPS:
+        if quantity in STEP_QUANTITIES:
             text = converged(row) if quantity == "converge" else matching(row, quantity)
         elif quantity in OWN_UNITS:
             text = amount(value, quantity)
@@ -171,16 +191,16 @@ class _Writer:
             **_numbers(value),
             **({"ours_together": match.together if match else None} if quantity in MATCHES else {}),
             "parameters": row.parameters,
-            **{name: row.budget.get(name) for name in AMOUNTS},
+            **{name: row.budget.get(name) for name in BUDGET_AMOUNTS},
         }
         chosen = words.settings(row.chosen, self.results.names)
         cells = {
-            "ours": Cell(text + "".join(map(self.mark, self._remarks(row, quantity))), values),
-            "n": Cell(str(n) if n == row.expected else f"{n} of {row.expected}"),
-            "chosen": Cell(chosen, {"chosen": chosen}),
-            "parameters": Cell(words.count(row.parameters)),
-            "budget": Cell(budget_cell(row.budget, seconds=False).text),
-            "status": Cell(row.status),
+            "ours": TableCell(text + "".join(map(self.mark, self._remarks(row, quantity))), values),
+            "n": TableCell(str(n) if n == row.expected else f"{n} of {row.expected}"),
+            "chosen": TableCell(chosen, {"chosen": chosen}),
+            "parameters": TableCell(words.count(row.parameters)),
+            "budget": TableCell(budget_cell(row.budget, seconds=False).text),
+            "status": TableCell(row.status),
         }
         return cells, row.key
 
@@ -188,24 +208,24 @@ class _Writer:
         """What there is to know of a number of ours beside its status."""
         if quantity.startswith("last_") and any(run.status == "diverged" for run in row.runs):
             yield NO_LAST
-        if SPEEDUPS.get(quantity) in SECONDS and row.base and not row.by_seed(quantity):
-            yield UNLIKE
+        if SPEEDUPS.get(quantity) in TIME_QUANTITIES and row.base and not row.by_seed(quantity):
+            yield UNLIKE_TIMES
 
-    def _average(self, row: PaperRow) -> tuple[dict[str, Cell], str]:
+    def _average(self, row: PaperRow) -> tuple[dict[str, TableCell], str]:
         """Our average of an arm over the columns that were run, and how many of the paper's these are."""
         fitting = [a for a in self.results.averages if a.arm == row.arm and row.quantity == "test"]
         average = min(fitting, key=lambda a: bool(a.over), default=None)
         rows = [r for r in self.results.table if r.arm == row.arm]
         if average is None or any(r.stand_in for r in rows):
-            return ({"status": Cell(STAND_IN)} if average else {}), ""
+            return ({"status": TableCell(STAND_IN)} if average else {}), ""
         over = f"over {average.columns} of {words.many(len(self.paper.columns), 'column')}"
         lost = [f"chance for {c}" for c in average.chance] + [f"without {c}" for c in average.missing]
         chosen = ", ".join(filter(None, [over, average.over, *lost]))
         cells = {
-            "ours": Cell(_score(average.value, self.paper.in_percent(AVERAGE)), _numbers(average.value)),
-            "n": Cell(str(average.value.n) if average.value else words.NONE),
-            "chosen": Cell(chosen, {"chosen": chosen}),
-            "status": Cell(next((r.status for r in rows if not r.finished), "measured")),
+            "ours": TableCell(_score(average.value, self.paper.in_percent(AVERAGE)), _numbers(average.value)),
+            "n": TableCell(str(average.value.n) if average.value else words.NONE),
+            "chosen": TableCell(chosen, {"chosen": chosen}),
+            "status": TableCell(next((r.status for r in rows if not r.finished), "measured")),
         }
         return cells, ""
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from headstart import words
 from headstart.errors import BadInput
 from headstart.report.tables.model import (
-    Cell,
-    Line,
     LineKind,
-    Table,
+    ReportTable,
+    TableCell,
+    TableLine,
     amount,
     budget_cell,
     converged,
@@ -22,16 +22,16 @@ from headstart.report.tables.model import (
     score_name,
     table_of,
 )
-from headstart.statistics import PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
+from headstart.statistics import FEWEST_PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
 from headstart.study.language.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
 from headstart.study.results.results import Average, Results
-from headstart.study.results.rows import ELSEWHERE, MORE, Point, Row, best_rows, on_other_machines
+from headstart.study.results.rows import MORE, OTHER_MACHINES, Point, Row, best_rows, on_other_machines
 
 if TYPE_CHECKING:
     from headstart.study.language.plan import Plan
 
 ON_VALIDATION = "Every choice was made on validation; test is only shown."
-SCORES = ("train", "test", "last_train", "last_test")
+SCORE_COLUMNS = ("train", "test", "last_train", "last_test")
 NO_LAST = "A diverged run has no last weights: those at its best stand for them."
 R2 = (
     "R² is the share of the variance of the test targets that is explained, 1 at best; it is the same for targets in "
@@ -44,7 +44,7 @@ def make_table(
     results: Results,
     measures: Mapping[str, Mapping[str, Estimate]] | None = None,
     remarks: Mapping[str, str] | None = None,
-) -> Table:
+) -> ReportTable:
     """The table of a study.
 
     measures: head of a further column -> arm -> what stands there. remarks: arm -> what its name is followed by.
@@ -67,7 +67,7 @@ def make_table(
     return table_of(results.heading, heads, [*lines, *map(_average, results.averages)], note(results))
 
 
-def pivot_table(results: Results) -> Table:
+def pivot_table(results: Results) -> ReportTable:
     """Arms by columns: the test score of the chosen setting, the best of a column on validation in bold.
 
     Below them the baselines, on the right the averages over columns where the study asks for them.
@@ -76,8 +76,8 @@ def pivot_table(results: Results) -> Table:
     check_pivot(results.name, results.columns)
     mixed = len({row.metric for row in results.table}) > 1
     heads = {"arm": ("arm", False)}
-    cells: dict[str, dict[str, Cell]] = {arm: {} for arm in results.arms}
-    trivial: dict[str, dict[str, Cell]] = {}
+    cells: dict[str, dict[str, TableCell]] = {arm: {} for arm in results.arms}
+    trivial: dict[str, dict[str, TableCell]] = {}
     for column in results.columns:
         rows = results.in_column(column)
         key = f"test {column}"
@@ -92,9 +92,9 @@ def pivot_table(results: Results) -> Table:
         over = ", ".join(filter(None, ["average", average.over]))
         heads[over] = over, True
         cells[average.arm][over] = estimate_cell(average.value, over)
-    kinds: dict[LineKind, dict[str, dict[str, Cell]]] = {"arm": cells, "baseline": trivial}
+    kinds: dict[LineKind, dict[str, dict[str, TableCell]]] = {"arm": cells, "baseline": trivial}
     lines = [
-        Line(kind, {"arm": Cell(arm, {"arm": arm}), **texts}, kind)
+        TableLine(kind, {"arm": TableCell(arm, {"arm": arm}), **texts}, kind)
         for kind, arms in kinds.items()
         for arm, texts in arms.items()
     ]
@@ -114,7 +114,7 @@ def check_pivot(name: str, columns: Collection[str]) -> None:
         raise BadInput(f"--pivot: study {name!r} has one column, {next(iter(columns), 'none')}; leave --pivot out")
 
 
-def _pivot_cell(row: Row, key: str, best: bool = False) -> Cell:
+def _pivot_cell(row: Row, key: str, best: bool = False) -> TableCell:
     cell = estimate_cell(row.test, key)
     lost = [] if row.status == "measured" else [f"({row.status})"]
     text = " ".join([*([] if lost and row.test is None else [cell.text]), *lost])
@@ -146,7 +146,7 @@ def note(results: Results) -> str:
     )
 
 
-def _arms_and_baselines(results: Results, remarks: Mapping[str, str]) -> Iterator[Line]:
+def _arms_and_baselines(results: Results, remarks: Mapping[str, str]) -> Iterator[TableLine]:
     """By column its arms, then its baselines that no earlier column had."""
     seen: set[tuple[str, ...]] = set()
     for column in results.columns:
@@ -160,7 +160,7 @@ def _arms_and_baselines(results: Results, remarks: Mapping[str, str]) -> Iterato
                 yield _baseline(baseline, column)
 
 
-def _arm(row: Row, results: Results, best: bool, remark: str) -> Line:
+def _arm(row: Row, results: Results, best: bool, remark: str) -> TableLine:
     mixed = len({r.metric for r in results.table}) > 1
     label = results.label(row.column)
     label = f"{label} ({words.metric(row.metric)})" if mixed else label
@@ -170,45 +170,45 @@ def _arm(row: Row, results: Results, best: bool, remark: str) -> Line:
     chosen = ", ".join(f"{name}={words.plain(value)}" for name, value in row.chosen.items())
     count = str(row.n) if row.n == row.expected else f"{row.n} of {row.expected}"
     cells = {
-        "column": Cell(label, {"column": row.column}),
-        "arm": Cell(f"{row.arm} ({', '.join(notes)})" if notes else row.arm, named),
-        "chosen": Cell(words.settings(row.chosen, results.names), {"chosen": chosen}),
+        "column": TableCell(label, {"column": row.column}),
+        "arm": TableCell(f"{row.arm} ({', '.join(notes)})" if notes else row.arm, named),
+        "chosen": TableCell(words.settings(row.chosen, results.names), {"chosen": chosen}),
         "val": estimate_cell(row.val, "val"),
         "test": estimate_cell(row.test, "test", _more(row)),
-        "n": Cell(count, {"n": row.n, "planned": row.expected}),
-        **difference_cells(row.difference, ELSEWHERE if row.base and on_other_machines([row, row.base]) else ""),
+        "n": TableCell(count, {"n": row.n, "planned": row.expected}),
+        **difference_cells(row.difference, OTHER_MACHINES if row.base and on_other_machines([row, row.base]) else ""),
         "budget": budget_cell(row.budget),
-        "tried": Cell(str(len(row.points)), {"tried": len(row.points)}),
+        "tried": TableCell(str(len(row.points)), {"tried": len(row.points)}),
     }
-    return Line("arm", cells, row.status, row.key, best)
+    return TableLine("arm", cells, row.status, row.key, best)
 
 
-def _baseline(row: Row, column: str) -> Line:
+def _baseline(row: Row, column: str) -> TableLine:
     val, test = (score.mean if score else None for score in (row.val, row.test))
     cells = {
-        "column": Cell(column, {"column": column}),
-        "arm": Cell(row.arm, {"arm": row.arm, "status": "baseline"}),
-        "chosen": Cell("baseline", {"chosen": ""}),
-        "val": Cell(words.score(val), {"val": val}),
-        "test": Cell(words.score(test), {"test": test}),
+        "column": TableCell(column, {"column": column}),
+        "arm": TableCell(row.arm, {"arm": row.arm, "status": "baseline"}),
+        "chosen": TableCell("baseline", {"chosen": ""}),
+        "val": TableCell(words.score(val), {"val": val}),
+        "test": TableCell(words.score(test), {"test": test}),
     }
-    return Line("baseline", cells, "baseline")
+    return TableLine("baseline", cells, "baseline")
 
 
-def _average(average: Average) -> Line:
+def _average(average: Average) -> TableLine:
     over = f"average of {average.columns}" + (f", {average.over}" if average.over else "")
     n = average.value.n if average.value else None
     cells = {
-        "column": Cell(over, {"column": over}),
-        "arm": Cell(average.arm, {"arm": average.arm, "status": "average"}),
-        "chosen": Cell(
+        "column": TableCell(over, {"column": over}),
+        "arm": TableCell(average.arm, {"arm": average.arm, "status": "average"}),
+        "chosen": TableCell(
             f"mean rank {average.rank:.2f}" if average.rank is not None else words.NONE, {"mean_rank": average.rank}
         ),
         "test": estimate_cell(average.value, "test"),
-        "n": Cell(str(n) if n else words.NONE, {"n": n}),
-        **difference_cells(average.difference, ELSEWHERE if average.elsewhere else ""),
+        "n": TableCell(str(n) if n else words.NONE, {"n": n}),
+        **difference_cells(average.difference, OTHER_MACHINES if average.elsewhere else ""),
     }
-    return Line("average", cells, "average")
+    return TableLine("average", cells, "average")
 
 
 def _more(row: Row) -> dict[str, float | None]:
@@ -229,7 +229,7 @@ PAGE_ONLY = ("differences", "windows")
 """Tables that stand on the page and not in a terminal."""
 
 
-def more_tables(plan: Plan, results: Results) -> dict[str, Table]:
+def more_tables(plan: Plan, results: Results) -> dict[str, ReportTable]:
     """By name: other scores and steps, and test at every setting where the study asks for it (`sweep`).
 
     On the page alone: what there is to know of each difference, and learning rates within reach of the best.
@@ -240,7 +240,7 @@ def more_tables(plan: Plan, results: Results) -> dict[str, Table]:
     return {name: table for name, table in tables.items() if table is not None}
 
 
-def differences(results: Results) -> Table | None:
+def differences(results: Results) -> ReportTable | None:
     """Each difference with both of its intervals, its p-values and what more seeds would do; None without any."""
     rows = [row for row in results.table if row.difference is not None and row.difference.interval is not None]
     if not rows:
@@ -255,39 +255,40 @@ def differences(results: Results) -> Table | None:
         numbers = {"p": p_value(gap), "p (Holm)": results.corrected[row.key], "smallest p": smallest_p(gap)}
         more = seeds_to_halve(gap)
         cells = {
-            "column": Cell(results.label(row.column), {"column": row.column}),
-            "arm": Cell(row.arm, {"arm": row.arm}),
-            "paired by seed": Cell(ways.get(True, words.NONE)),
-            "unpaired (Welch)": Cell(ways.get(False, words.NONE)),
-            **{name: Cell(f"{value:.2g}", {name: value}) for name, value in numbers.items()},
-            "more seeds to halve": Cell(words.NONE if more is None else str(more), {"more_seeds": more}),
-            "rule": Cell("paired" if gap.sides is None else "unpaired"),
+            "column": TableCell(results.label(row.column), {"column": row.column}),
+            "arm": TableCell(row.arm, {"arm": row.arm}),
+            "paired by seed": TableCell(ways.get(True, words.NONE)),
+            "unpaired (Welch)": TableCell(ways.get(False, words.NONE)),
+            **{name: TableCell(f"{value:.2g}", {name: value}) for name, value in numbers.items()},
+            "more seeds to halve": TableCell(words.NONE if more is None else str(more), {"more_seeds": more}),
+            "rule": TableCell("paired" if gap.sides is None else "unpaired"),
         }
-        lines.append(Line("arm", cells, row.status, row.key))
+        lines.append(TableLine("arm", cells, row.status, row.key))
     note = (
-        f"Two arms that share at least {PAIRS} seeds are compared in pairs, others are not: the rule reads seeds, not "
-        f"scores, and the table above follows it. p: of the t-test, alone and after Holm's correction for {len(rows)} "
-        "differences. Smallest p: what a test that flips the signs of so many pairs (or deals the runs out to the arms "
-        "anew) can reach at best. More seeds: so many more would halve the interval if the spread stays."
+        f"Two arms that share at least {FEWEST_PAIRS} seeds are compared in pairs, others are not: the rule reads "
+        f"seeds, not scores, and the table above follows it. p: of the t-test, alone and after Holm's correction for "
+        f"{len(rows)} differences. Smallest p: what a test that flips the signs of so many pairs (or deals the runs "
+        "out to the arms anew) can reach at best. More seeds: so many more would halve the interval if the spread "
+        "stays."
     )
     return table_of(f"Differences to {results.against}", heads, lines, note)
 
 
-def windows(results: Results) -> Table | None:
+def windows(results: Results) -> ReportTable | None:
     """The learning rates within reach of the best, by arm; None where no rate was swept over seeds."""
     every = [(row, name, window) for row in results.table for name, window in row.windows.items()]
     if not every:
         return None
     heads = {**_first_heads(results), "rate": ("rate", False), "best": ("best", True), "window": ("window", False)}
     lines = [
-        Line(
+        TableLine(
             "arm",
             {
-                "column": Cell(results.label(row.column), {"column": row.column}),
-                "arm": Cell(row.arm, {"arm": row.arm}),
-                "rate": Cell(results.names.get(name, name), {"rate": name}),
-                "best": Cell(words.plain(row.chosen[name]), {"best": row.chosen[name]}),
-                "window": Cell(str(window), {"low": window.low, "high": window.high}),
+                "column": TableCell(results.label(row.column), {"column": row.column}),
+                "arm": TableCell(row.arm, {"arm": row.arm}),
+                "rate": TableCell(results.names.get(name, name), {"rate": name}),
+                "best": TableCell(words.plain(row.chosen[name]), {"best": row.chosen[name]}),
+                "window": TableCell(str(window), {"low": window.low, "high": window.high}),
             },
             row.status,
             row.key,
@@ -301,7 +302,7 @@ def windows(results: Results) -> Table | None:
     return table_of("Learning rates within reach of the best", heads, lines, note)
 
 
-def quantities(results: Results) -> Table | None:
+def quantities(results: Results) -> ReportTable | None:
     """Scores of train and test at the best and at the last weights, and steps where records were read, by arm.
 
     None while no run is finished.
@@ -309,7 +310,7 @@ def quantities(results: Results) -> Table | None:
     rows = [row for row in results.table if row.val is not None]
     if not rows:
         return None
-    heads = {**_first_heads(results), **{name: (QUANTITIES[name], True) for name in SCORES}}
+    heads = {**_first_heads(results), **{name: (QUANTITIES[name], True) for name in SCORE_COLUMNS}}
     paced = any(row.pace for row in rows)
     heads |= {"converge": (QUANTITIES["converge"], True)} if paced else {}
     match_heads = {"reach": f"steps to match {results.match}", "fit": f"steps to fit as well as {results.match}"}
@@ -321,19 +322,22 @@ def quantities(results: Results) -> Table | None:
     lines = []
     for row in rows:
         name = row.arm if row.status == "measured" else f"{row.arm} ({row.status})"
-        cells = {"column": Cell(results.label(row.column), {"column": row.column}), "arm": Cell(name, {"arm": row.arm})}
-        for score in SCORES:
+        cells = {
+            "column": TableCell(results.label(row.column), {"column": row.column}),
+            "arm": TableCell(name, {"arm": row.arm}),
+        }
+        for score in SCORE_COLUMNS:
             value = row.estimate(score)
-            cells[score] = Cell(words.plus_minus(value), {score: value.mean if value else None})
+            cells[score] = TableCell(words.plus_minus(value), {score: value.mean if value else None})
         steps = row.estimate("converge")
-        cells["converge"] = Cell(converged(row), {"converge": steps.mean if steps else None})
+        cells["converge"] = TableCell(converged(row), {"converge": steps.mean if steps else None})
         for step in matched:
             match = row.match(step)
-            cells[step] = Cell(matching(row, step), {step: match.together if match else None})
+            cells[step] = TableCell(matching(row, step), {step: match.together if match else None})
         for own in amounts:
             value = row.estimate(own)
-            cells[own] = Cell(amount(value, own), {own: value.mean if value else None})
-        lines.append(Line("arm", cells, row.status, row.key))
+            cells[own] = TableCell(amount(value, own), {own: value.mean if value else None})
+        lines.append(TableLine("arm", cells, row.status, row.key))
     title = "Train, the last weights and steps" if paced else "Train and the last weights"
     return table_of(title, heads, lines, _quantities_note(results, paced, matched))
 
@@ -352,7 +356,7 @@ def _quantities_note(results: Results, paced: bool, matched: Collection[str]) ->
     return " ".join(text for text, holds in parts.items() if holds)
 
 
-def sweep_table(results: Results) -> Table | None:
+def sweep_table(results: Results) -> ReportTable | None:
     """Test at every setting that was tried, by arm: mean ± standard error and n; None where nothing was swept.
 
     Which of them was chosen, on validation, is marked.
@@ -369,12 +373,12 @@ def sweep_table(results: Results) -> Table | None:
     for row in results.table:
         chosen = words.settings(row.chosen, results.names)
         cells = {
-            "column": Cell(results.label(row.column), {"column": row.column}),
-            "arm": Cell(row.arm, {"arm": row.arm, "chosen_setting": chosen}),
+            "column": TableCell(results.label(row.column), {"column": row.column}),
+            "arm": TableCell(row.arm, {"arm": row.arm, "chosen_setting": chosen}),
         }
         for point in row.points:
             cells[f"test {label(point)}"] = _point_cell(label(point), point, label(point) == chosen)
-        lines.append(Line("arm", cells, row.status, row.key))
+        lines.append(TableLine("arm", cells, row.status, row.key))
     note = (
         f"Mean ± standard error over {results.run_noun}s, n in brackets, at the best weights by validation. * is the "
         f"setting that was chosen. {ON_VALIDATION}"
@@ -383,12 +387,12 @@ def sweep_table(results: Results) -> Table | None:
     return table_of(f"Test {score} at every {words.listed(list(results.names.values()))}", heads, lines, note)
 
 
-def _point_cell(label: str, point: Point, chosen: bool) -> Cell:
+def _point_cell(label: str, point: Point, chosen: bool) -> TableCell:
     test = point.test
     if test is None:
-        return Cell("diverged" if point.status == "diverged" else words.NONE)
+        return TableCell("diverged" if point.status == "diverged" else words.NONE)
     lost = " diverged" if point.status == "diverged" else ""
-    return Cell(
+    return TableCell(
         f"{words.plus_minus(test)} ({test.n}){lost}{'*' if chosen else ''}",
         {f"test {label}": test.mean, f"test_sem {label}": test.sem, f"n {label}": test.n},
     )

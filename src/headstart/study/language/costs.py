@@ -16,17 +16,17 @@ from headstart.study.language.files import studies_folder
 from headstart.tasks.task import TaskSpec
 
 COSTS = "costs.json"
-AMOUNTS = ("stages", "steps", "examples", "flops", "scoring")
+WORK_AMOUNTS = ("stages", "steps", "examples", "flops", "scoring")
 REACHED = 1 / 3
 """Share of a matrix product's rate that training reaches about (0.26 to 0.83 measured, docs/benchmarks/train.md)."""
-STEP = 0.0125
+STEP_SECONDS = 0.0125
 """Seconds that a step costs whatever its size: least squares over the times of 22 studies of scale tiny
 (2-core AMD EPYC, two stages at a time), which this and 22.6 GFLOP/s hit within a factor of 1.7, but for one of 2.2."""
-CORE = 45e9
+CORE_FLOPS = 45e9
 """FLOPs a second of one core by which scales are sized: what matrix products of their models reach on a core with
-AVX-512. At scale `small` no study takes more than SMALL core-hours by it."""
-SMALL = 15.0
-FEW = 3
+AVX-512. At scale `small` no study takes more than SMALL_HOURS core-hours by it."""
+SMALL_HOURS = 15.0
+FEW_STAGES = 3
 """Finished stages that the speed of this machine is read from, at least."""
 
 
@@ -96,7 +96,7 @@ def study_costs(at_hand: Callable[[str], bool]) -> list[StudyCost]:
             for column, options in columns.items():
                 key = "+".join(name for name in options["needs"] if known[name])
                 chosen[column] = options.get(key) or options["*"]
-            sums = {key: sum(option[key] for option in chosen.values()) for key in AMOUNTS}
+            sums = {key: sum(option[key] for option in chosen.values()) for key in WORK_AMOUNTS}
             reads = tuple(dict.fromkeys(name for option in chosen.values() for name in option["reads"]))
             absent = tuple(name for name in reads if not known[name])
             stood_in = tuple(column for column, option in chosen.items() if option["stood_in"])
@@ -112,7 +112,7 @@ def speed_of(results: Iterable[Mapping[str, Any]], guess: Speed) -> Speed | None
         for b in budgets
         if b.get("seconds", 0) > 1 and b.get("flops")
     ]
-    if len(slower) < FEW:
+    if len(slower) < FEW_STAGES:
         return None
     return guess.slower(median(slower))
 
@@ -130,4 +130,4 @@ def speed_here() -> Speed:
             began = time.perf_counter()
             x @ x
             times.append(time.perf_counter() - began)
-    return Speed(STEP, REACHED * 2 * side**3 / min(times))
+    return Speed(STEP_SECONDS, REACHED * 2 * side**3 / min(times))

@@ -12,7 +12,7 @@ from statistics import median
 
 from headstart.errors import BadInput
 from headstart.plugins import plugins_of
-from headstart.runner.events import Event, Failed, Finished, Progress, Skipped, Started, StepTime, Stopped, Timed
+from headstart.runner.events import Event, Failed, Finished, Skipped, StageProgress, Started, StepTime, Stopped, Timed
 from headstart.runner.job import Runtime
 from headstart.runner.perform import time_steps
 from headstart.spec import digest
@@ -138,9 +138,9 @@ def _refuse_what_exceeds_memory(spec: StageSpec, size: Size) -> None:
         raise spec.too_large()
 
 
-ENOUGH = 60.0
+ENOUGH_SECONDS = 60.0
 """Seconds of measured training after which an estimate is given in any case."""
-LEAST, SHARE = 5.0, 0.02
+LEAST_SECONDS, LEAST_SHARE = 5.0, 0.02
 """Seconds of measured training, and the share of all work that they are, from which on an estimate is given."""
 _PRIOR = 2.0  # seconds of training for which the steps of other kinds count, where those of one kind are few
 
@@ -185,7 +185,7 @@ class TimeLeft:
             self._steps[identity] = event.step
             self._slots = max(self._slots, len(self._steps))  # a stack holds more than one
             self._began[identity] = (self._free.pop(0) if self._free else now, event.step)
-        elif isinstance(event, Progress):
+        elif isinstance(event, StageProgress):
             before = self._marks.get(identity)
             self._steps[identity] = event.step
             self._marks[identity] = (now, event.step)
@@ -212,7 +212,7 @@ class TimeLeft:
             return 0.0
         measured, predicted = (sum(sums[i] for sums in self._sums.values()) for i in range(2))
         whole = sum(sum(self._seconds(identity)) for identity in self.costs)
-        if measured < LEAST or not predicted or (measured < ENOUGH and predicted < SHARE * whole):
+        if measured < LEAST_SECONDS or not predicted or (measured < ENOUGH_SECONDS and predicted < LEAST_SHARE * whole):
             return None
         ratio = measured / predicted
         rest = {identity: self._rest(identity, ratio) for identity in self.costs if identity not in self._over}

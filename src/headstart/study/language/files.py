@@ -17,9 +17,9 @@ from headstart.errors import BadInput, nearest
 from headstart.store.plain import check_inside, check_tree
 from headstart.store.stages import REPORTS
 
-SOURCE = "source"
+PLUGIN_SOURCES = "source"
 """Folder beside a page with the sources of plugins: a person may name them, nothing else imports them."""
-LARGEST = 2**24
+LARGEST_STUDY = 2**24
 """Bytes of a study file that is read."""
 _ORIGIN = "# the report of "
 
@@ -101,8 +101,8 @@ def table_of(path: Path) -> dict[str, Any]:
 def study_text(path: Path) -> str:
     """What a study file says. Raises: BadInput where it cannot be read, or is not text."""
     try:
-        if (size := path.stat().st_size) > LARGEST:
-            raise BadInput(f"{path}: has {size:,} bytes, more than {LARGEST:,}; name a study file")
+        if (size := path.stat().st_size) > LARGEST_STUDY:
+            raise BadInput(f"{path}: has {size:,} bytes, more than {LARGEST_STUDY:,}; name a study file")
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(
@@ -167,7 +167,7 @@ def check_folder(folder: Path) -> None:
         check_inside(folder.parent.parent, REPORTS)
         check_tree(folder.parent, folder.name)
     else:
-        check_tree(folder, SOURCE)
+        check_tree(folder, PLUGIN_SOURCES)
 
 
 def origin_of(folder: Path, root: Path | None = None) -> str | None:

@@ -24,7 +24,7 @@ SHARED_KEYS = ("task", "model", "seed")
 """Settings that may be named without a stage: they mean the same in every stage of a chain."""
 OVERRIDES = ("arms", "columns", "report")
 """What an override may begin with besides stages and shared settings."""
-LISTS = ("start", "mixer", "choose", "arms", "columns")
+LIST_KEYS = ("start", "mixer", "choose", "arms", "columns")
 """Keys whose value is a list: it replaces the value and makes no axis."""
 
 
@@ -62,7 +62,7 @@ def with_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
             _fix_one(table, path, value)
         else:
             check_path(table["stages"], path, "override", OVERRIDES)
-            if isinstance(value, list) and path.rsplit(".", 1)[-1] not in LISTS:
+            if isinstance(value, list) and path.rsplit(".", 1)[-1] not in LIST_KEYS:
                 _replace_axes(table, path, value)
                 _new_axis(table, path, value)
             else:
@@ -113,7 +113,7 @@ def _fix_one(table: dict[str, Any], path: str, value: Any) -> None:
     if setting == name:
         raise BadInput(f"override: {path}: name a setting, as in {kind}.{name}.model.width=64")
     check_path(table["stages"], setting, f"override: {kind}.{name}")
-    if isinstance(value, list) and setting.rsplit(".", 1)[-1] not in LISTS:
+    if isinstance(value, list) and setting.rsplit(".", 1)[-1] not in LIST_KEYS:
         raise BadInput(f"override: {path}: an axis is one of all {kind}; give one value, or write {setting}={value}")
     for axis, values in table["axes"].items():
         if set_by(table["stages"], axis, values, setting) or set_by(table["stages"], setting, [value], axis):

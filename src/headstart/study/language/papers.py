@@ -64,19 +64,19 @@ QUANTITIES = {
 """What can be reported of a row, and how it is called; where nothing is said, it is at the best weights."""
 MATCHES = ("reach", "fit")
 """Of these, steps to a score of the arm that is to be matched."""
-MEASURES = ("parent_left", "kernel_narrowing", "kernel_spread", "kernel_rows")
+MEASURED_QUANTITIES = ("parent_left", "kernel_narrowing", "kernel_spread", "kernel_rows")
 """Of these, what `report.measures` reads from a store, only where a claim asks for it."""
-SCORES = ("test", "train", "last_train", "last_test", "last_gap")
+SCORE_QUANTITIES = ("test", "train", "last_train", "last_test", "last_gap")
 """Quantities in the unit of a score."""
-SECONDS = ("epoch_seconds", "parent_epoch_seconds")
+TIME_QUANTITIES = ("epoch_seconds", "parent_epoch_seconds")
 """Quantities of time, which belong to a machine."""
-STEPS = ("reach", "fit", "converge")
+STEP_QUANTITIES = ("reach", "fit", "converge")
 """Quantities that count steps."""
-COUNTS = ("parameters", "trained")
+SIZE_QUANTITIES = ("parameters", "trained")
 """Quantities that count numbers of the model, all of them or those that learn."""
 SPEEDUPS: dict[str, Quantity] = {"converge_speedup": "converge", "epoch_speedup": "epoch_seconds"}
 """How many times as much of another quantity the arm has that the study compares with."""
-OWN_UNITS = (*COUNTS, *SECONDS, *SPEEDUPS)
+OWN_UNITS = (*SIZE_QUANTITIES, *TIME_QUANTITIES, *SPEEDUPS)
 """Quantities that stand in no unit of a score."""
 AVERAGE = "average"
 """The column that is the mean over the others."""
@@ -91,7 +91,7 @@ def _arms(side: Any) -> Any:
 
 Side = Annotated[str | tuple[str, str], BeforeValidator(_arms)]
 """An arm, or two: what the first has more than the second."""
-Pair = Annotated[tuple[str, str], BeforeValidator(lambda pair: tuple(pair) if isinstance(pair, list) else pair)]
+NamePair = Annotated[tuple[str, str], BeforeValidator(lambda pair: tuple(pair) if isinstance(pair, list) else pair)]
 Term = tuple[int, str, str]
 """Sign, arm, column: what is added or taken away."""
 
@@ -110,7 +110,7 @@ class Claim(Spec):
     """The arm that is said to have less, or two arms as in `higher`."""
     columns: tuple[str, ...] = ()
     """The columns that the claim is about; without any, all of them."""
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[NamePair, ...] = ()
     """Two columns each, in place of `columns`: the first holds more than the second (`higher` alone: the arm's own
     score; with `lower`: its lead)."""
     quantity: Quantity = "test"
@@ -119,7 +119,7 @@ class Claim(Spec):
     """The claim is that both are as good, to this margin (a share, 0.02 for two points)."""
     than: float | None = None
     """A number in place of `lower`; no score on stand-in data is held against it."""
-    premise: Pair | None = None
+    premise: NamePair | None = None
     """Two arms, of which the first has to be above the second: where there is no gain, nothing can be said of what
     carries it, nor of a lag that shrinks where there is none; such a claim is undecided, as is one of likeness without
     a premise where no arm is clearly above a guess."""
@@ -178,13 +178,14 @@ def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], l
         )
     if claim.relative and not (isinstance(claim.higher, str) and isinstance(claim.lower, str)):
         raise BadInput(f"{location}: 'relative' is the gain of one arm over one other; name both, or leave it out")
-    if claim.relative and (claim.within or claim.quantity not in SCORES):
+    if claim.relative and (claim.within or claim.quantity not in SCORE_QUANTITIES):
         raise BadInput(
-            f"{location}: 'relative' is for gains in scores ({', '.join(SCORES)}) without 'within'; leave it out"
+            f"{location}: 'relative' is for gains in scores ({', '.join(SCORE_QUANTITIES)}) without 'within'; leave it "
+            "out"
         )
-    if claim.at and claim.quantity not in SCORES:
+    if claim.at and claim.quantity not in SCORE_QUANTITIES:
         raise BadInput(
-            f"{location}: 'at' is for scores ({', '.join(SCORES)}); {claim.quantity!r} is read at the chosen "
+            f"{location}: 'at' is for scores ({', '.join(SCORE_QUANTITIES)}); {claim.quantity!r} is read at the chosen "
             "settings alone, so leave one of them out"
         )
     if claim.pairs and claim.columns:
@@ -342,7 +343,7 @@ def _numbered(paper: Paper, row: PaperRow, location: str) -> PaperRow:
     cells = {}
     for column, cell in row.cells.items():
         check_known(column, paper.heads, f"{location}.cells.{column}")
-        scale = 100 if paper.in_percent(column) and row.quantity not in (*STEPS, *OWN_UNITS) else 1
+        scale = 100 if paper.in_percent(column) and row.quantity not in (*STEP_QUANTITIES, *OWN_UNITS) else 1
         cells[column] = cell.model_copy(update={"kind": cell.kind or row.kind})
         cells[column]._number = _number(cell.text, scale)
         if cells[column].value is None and cells[column].kind in ("measured", "quoted"):

@@ -27,7 +27,7 @@ from headstart.training.optim import OptimSpec
 
 
 @dataclass(frozen=True)
-class Key:
+class ReferenceKey:
     """One key as a person writes it: type with choices and bounds in words, default as TOML, what it does."""
 
     name: str
@@ -37,16 +37,16 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Section:
+class ReferenceSection:
     """Keys of one table: its name (`optim`, `attention`), where it stands in a study, and what it is in a sentence."""
 
     name: str
     where: str
     summary: str
-    keys: tuple[Key, ...]
+    keys: tuple[ReferenceKey, ...]
 
 
-TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
+REFERENCE_TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
     "study": ('name = "..."', StudySpec, "What stands at the top of a study file."),
     "stage": ("[stages.NAME]", TrainStage, "One training phase; arms and columns set the same keys."),
     "checkpoint": ("checkpoint = { ... }", CheckpointSpec, "What a stage reads instead of training."),
@@ -66,34 +66,44 @@ TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
 """Tables of a study that have no kinds, and the keys that tasks of every kind have: where, spec, summary."""
 _WRITTEN = {
     "study": (
-        Key("extends", "text or list of text", "[]", "Files or built-in studies that this one is laid over, in order."),
-        Key("only", "table", "{}", "`{ columns = [...], arms = [...] }`: which of what the bases hold is kept."),
-        Key("scales", "table", "{}", "`[scales.tiny]`, `small`, `paper`: settings that `--scale` lays over columns."),
+        ReferenceKey(
+            "extends", "text or list of text", "[]", "Files or built-in studies that this one is laid over, in order."
+        ),
+        ReferenceKey(
+            "only", "table", "{}", "`{ columns = [...], arms = [...] }`: which of what the bases hold is kept."
+        ),
+        ReferenceKey(
+            "scales", "table", "{}", "`[scales.tiny]`, `small`, `paper`: settings that `--scale` lays over columns."
+        ),
     ),
     "stage": (
-        Key(
+        ReferenceKey(
             "checkpoint",
             "table",
             "not given",
             "Weights to read instead of training; no other key counts then.",
         ),
-        Key(
+        ReferenceKey(
             "variants", "table", "{}", "Of a column: named settings, `[columns.NAME.variants.NAME]`, for arms to take."
         ),
-        Key("variant", "text or list of text", "[]", "Of an arm: which variants of each column it takes."),
+        ReferenceKey("variant", "text or list of text", "[]", "Of an arm: which variants of each column it takes."),
     ),
     "scales": (
-        Key("note", "text", "not given", "What the scale is, in a sentence that the report prints."),
-        Key("only", "table", "{}", "`{ columns = [...], arms = [...] }`: which of them the scale keeps."),
-        Key("columns", "table", "{}", "`columns.NAME`: settings that are laid over this column."),
-        Key("arms", "table", "{}", "`arms.NAME`: settings that are laid over this arm."),
-        Key("variants", "table", "{}", "Settings that are laid over the variants of every column, by their names."),
-        Key("axes", "table", "{}", "Axes that replace those of the study with the same name, or are added."),
-        Key("report", "table", "{}", "Keys of `[report]` that the scale changes."),
-        Key(
+        ReferenceKey("note", "text", "not given", "What the scale is, in a sentence that the report prints."),
+        ReferenceKey("only", "table", "{}", "`{ columns = [...], arms = [...] }`: which of them the scale keeps."),
+        ReferenceKey("columns", "table", "{}", "`columns.NAME`: settings that are laid over this column."),
+        ReferenceKey("arms", "table", "{}", "`arms.NAME`: settings that are laid over this arm."),
+        ReferenceKey(
+            "variants", "table", "{}", "Settings that are laid over the variants of every column, by their names."
+        ),
+        ReferenceKey("axes", "table", "{}", "Axes that replace those of the study with the same name, or are added."),
+        ReferenceKey("report", "table", "{}", "Keys of `[report]` that the scale changes."),
+        ReferenceKey(
             "stand_in", "table", "{}", "`stand_in.COLUMN`: settings, or a list of them, for where its data are absent."
         ),
-        Key("STAGE", "table", "{}", "Settings of this stage; keys of `stage` without its name are for all stages."),
+        ReferenceKey(
+            "STAGE", "table", "{}", "Settings of this stage; keys of `stage` without its name are for all stages."
+        ),
     ),
 }
 """Keys that a file may have and that are resolved while it is read."""
@@ -109,16 +119,16 @@ _BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at mo
 _TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false", "object": "table"}
 
 
-def sections() -> Iterator[Section]:
+def sections() -> Iterator[ReferenceSection]:
     """Every table and every kind, in the order of the reference."""
-    for name, (where, spec, summary) in TABLES.items():
+    for name, (where, spec, summary) in REFERENCE_TABLES.items():
         yield section(name, where, spec, summary)
     for noun, table in (("model", MODELS), ("objective", OBJECTIVES), ("mixer", MIXERS), ("task", TASKS)):
         for kind, entry in table.items():
             yield section(kind, f'{noun} = {{ kind = "{kind}" }}', entry.load(), entry.summary)
 
 
-def sections_named(name: str) -> list[Section]:
+def sections_named(name: str) -> list[ReferenceSection]:
     """The sections that `name` stands for: a table, a kind, or `model` for the keys of networks."""
     wanted = "sequence" if name == "model" else name
     return [part for part in sections() if part.name == wanted]
@@ -126,29 +136,29 @@ def sections_named(name: str) -> list[Section]:
 
 def section_names() -> list[str]:
     """All names of sections, `model` for `sequence` too."""
-    return ["model", *TABLES, *MODELS, *OBJECTIVES, *MIXERS, *TASKS]
+    return ["model", *REFERENCE_TABLES, *MODELS, *OBJECTIVES, *MIXERS, *TASKS]
 
 
 KIND = "Which kind it is; the other keys depend on it."
 
 
-def section(name: str, where: str, spec: type[Spec], summary: str = "") -> Section:
+def section(name: str, where: str, spec: type[Spec], summary: str = "") -> ReferenceSection:
     """The keys of one spec. A class of a plugin's is described as far as its docstring goes."""
     schema = spec.model_json_schema()
     definitions = schema.get("$defs", {})
     properties = definitions.get(spec.__name__, schema).get("properties", {})
     group = "model" if name == "sequence" else name
     keys = tuple(
-        Key(
+        ReferenceKey(
             key,
             _NAMES.get(f"{group}.{key}") or _type(properties.get(key, {}), definitions),
             _default(info.get_default(call_default_factory=True)),
             " ".join((info.description or (KIND if key == "kind" else "")).split()),
         )
         for key, info in spec.model_fields.items()
-        if key != "kind" or (name in TABLES and "const" not in properties.get(key, {}))
+        if key != "kind" or (name in REFERENCE_TABLES and "const" not in properties.get(key, {}))
     )
-    return Section(
+    return ReferenceSection(
         name, where, summary or (inspect.getdoc(spec) or "").partition("\n")[0], keys + _WRITTEN.get(name, ())
     )
 
@@ -199,12 +209,12 @@ def reference_page() -> str:
     out = ["# Every key of a study file", _INTRODUCTION]
     heading = ""
     for part in sections():
-        is_table = TABLES.get(part.name, ("",))[0] == part.where
+        is_table = REFERENCE_TABLES.get(part.name, ("",))[0] == part.where
         noun = "Tables" if is_table else f"Kinds of {part.where.partition(' ')[0]}"
         if noun != heading:
             heading = noun
             out.append(f"## {heading}")
-        name = part.name if is_table or part.name not in TABLES else f"{part.name} ({noun.lower()})"
+        name = part.name if is_table or part.name not in REFERENCE_TABLES else f"{part.name} ({noun.lower()})"
         out.append(f"### {name}\n\n`{part.where}`: {part.summary}")
         if part.keys:
             rows = ([f"`{key.name}`", key.type, f"`{key.default}`", key.text] for key in part.keys)

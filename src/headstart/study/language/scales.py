@@ -16,6 +16,7 @@ from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, merge, other_kind, set_path
 from headstart.study.language.files import base_path, table_of
 from headstart.text import listed
+from headstart.training import BUDGET_MEASURES
 
 SCALES = ("tiny", "small", "paper")
 SHARED_STAGE_KEYS = ("task", "model", "objective", "parent", "weights", "start", "trainable", "optim", "budget", "seed")
@@ -123,16 +124,13 @@ def names_of(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-DEEPEST, MOST_BASES = 16, 100
+DEEPEST_BASES, MOST_BASES = 16, 100
 """Studies that extend each other in a row, and in all."""
 DEFAULT_SCALE = "tiny"
 """The scale of a study that has scales, where none is asked for: one that ends in minutes."""
-MEASURES = ("epochs", "steps", "tokens", "flops", "flops_of")
-"""Those of a budget."""
 OF_ONE_OPTIMISER = ("kind", "momentum", "beta1", "beta2", "epsilon")
 """Keys of `optim` that stay behind when its kind changes."""
-
-SOURCE = ("kind", "source")
+DATA_KEYS = ("kind", "source")
 """Settings of a task that say which data it is of."""
 
 Absent = Callable[[Mapping[str, Any]], bool]
@@ -187,8 +185,12 @@ def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any
     out, budget = merge(table), layer.get("budget")
     if isinstance(optim := out.get("optim"), Mapping) and other_kind(optim, layer.get("optim")):
         out["optim"] = {k: v for k, v in optim.items() if k not in OF_ONE_OPTIMISER}
-    if isinstance(budget, Mapping) and any(m in budget for m in MEASURES) and isinstance(out.get("budget"), dict):
-        out["budget"] = {k: v for k, v in out["budget"].items() if k not in MEASURES}
+    if (
+        isinstance(budget, Mapping)
+        and any(m in budget for m in BUDGET_MEASURES)
+        and isinstance(out.get("budget"), dict)
+    ):
+        out["budget"] = {k: v for k, v in out["budget"].items() if k not in BUDGET_MEASURES}
     return merge(out, layer)
 
 
@@ -267,10 +269,10 @@ def _based(
         file = path.resolve()
         if file in seen:
             raise BadInput(f"{location}extends: {name!r} extends itself")
-        if len(seen) > DEEPEST or len(known) > MOST_BASES:
+        if len(seen) > DEEPEST_BASES or len(known) > MOST_BASES:
             raise BadInput(
-                f"{location}extends: {name!r} is one of more than {DEEPEST} studies in a row, or of {MOST_BASES} in "
-                "all; write what they say into fewer files"
+                f"{location}extends: {name!r} is one of more than {DEEPEST_BASES} studies in a row, or of {MOST_BASES} "
+                "in all; write what they say into fewer files"
             )
         if file not in known:
             known[file] = _based(table_of(path), f"{path.name}: ", path.parent, (*seen, file), known)
@@ -392,7 +394,7 @@ def _at_hand(
 
 def _stand_in(meant: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
     """What stands in where a scale has laid another task over the one meant; {} where it is of the same data."""
-    if not meant or [meant.get(key) for key in SOURCE] == [task.get(key) for key in SOURCE]:
+    if not meant or [meant.get(key) for key in DATA_KEYS] == [task.get(key) for key in DATA_KEYS]:
         return {}
     kind, known = (str(table.get("kind")) for table in (task, meant))
     return {"kind": f"{kind} ({task.get('source')})" if kind == known else kind, "meant": known}

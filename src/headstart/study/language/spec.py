@@ -32,7 +32,7 @@ from headstart.study.language.scales import (
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import available
 
-LONGEST = 100
+LONGEST_NAME = 100
 """Characters of a name: a study's becomes a folder's, and each stands in tables."""
 
 
@@ -249,8 +249,8 @@ def check_study(study: StudySpec) -> None:
 def _check_name(where: str, name: str) -> None:
     if not name or not name.isprintable():
         raise BadInput(f"{where}: {name!r} is not a name that can be printed; give it letters")
-    if len(name) > LONGEST:
-        raise BadInput(f"{where}: {name[:30]!r}... has {len(name)} characters; a name has at most {LONGEST}")
+    if len(name) > LONGEST_NAME:
+        raise BadInput(f"{where}: {name[:30]!r}... has {len(name)} characters; a name has at most {LONGEST_NAME}")
 
 
 def _check_axes(study: StudySpec) -> None:

@@ -17,7 +17,7 @@ from headstart.stage import StageSpec, TrainStage
 from headstart.study.language.plan import Plan
 from headstart.study.language.spec import StudySpec
 
-LENGTH = 64
+BUILT_LENGTH = 64
 """Positions of the model that is built to see which parts it has, where its spec names no length."""
 
 
@@ -96,7 +96,7 @@ def _nothing(specs: Iterable[StageSpec]) -> Iterator[str]:
         ):
             continue
         seen.add(key)
-        length = spec.model.position.length or LENGTH
+        length = spec.model.position.length or BUILT_LENGTH
         signature = Signature("tokens", 2, length, length, "class", classes=2)
         model = build_model(spec.model, signature, Output("sequence", 2), 0)
         try:

@@ -11,8 +11,8 @@ from headstart import words
 from headstart.errors import BadInput
 from headstart.spec import flat
 from headstart.statistics import LEVEL, Difference, corrected, mean
-from headstart.study.results.collect import Records, curve, mean_curve, undamaged
-from headstart.study.results.rows import AMOUNTS, Row, test_gap
+from headstart.study.results.collect import ReadRecords, curve, mean_curve, undamaged
+from headstart.study.results.rows import BUDGET_AMOUNTS, Row, test_gap
 
 if TYPE_CHECKING:
     from headstart.stage import StageSpec, TrainStage
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from headstart.study.language.plan import Plan
     from headstart.study.results.results import Results
 
-POINTS = 10
-"""Steps of two curves that are shown, at most; of studies as few as MARKS."""
-MARKS = 3
+MOST_CURVE_STEPS = 10
+"""Steps of two curves that are shown, at most; of studies as few as FEW_CURVE_STEPS."""
+FEW_CURVE_STEPS = 3
 
 
 @dataclass(frozen=True)
-class Section:
+class SnapshotSection:
     """A part of a comparison: a table, what it is of, and what there is to say where it has no rows."""
 
     title: str
@@ -35,7 +35,7 @@ class Section:
     empty: str
 
 
-def compare_stages(store: Store, first: str, second: str) -> list[Section]:
+def compare_stages(store: Store, first: str, second: str) -> list[SnapshotSection]:
     """Sections on settings, scores and the validation curve of two stages, by identity.
 
     Raises: BadInput where a stage is not in the store.
@@ -53,19 +53,21 @@ def compare_stages(store: Store, first: str, second: str) -> list[Section]:
     heads = ("step", *names, "difference")
     return [
         _settings(specs, names),
-        Section("Scores and cost", ("number", *names, "difference"), tuple(_scores(results)), "Neither is finished."),
-        Section(
+        SnapshotSection(
+            "Scores and cost", ("number", *names, "difference"), tuple(_scores(results)), "Neither is finished."
+        ),
+        SnapshotSection(
             f"Validation {words.metric(monitored[0] if monitored else 'loss')}",
             heads,
-            tuple(_marks(curves[0], curves[1], POINTS)),
+            tuple(_marks(curves[0], curves[1], MOST_CURVE_STEPS)),
             "Their records have no step in common.",
         ),
     ]
 
 
 def compare_studies(
-    plans: Sequence[Plan], results: Sequence[Results], records: Sequence[Records], names: tuple[str, str]
-) -> list[Section]:
+    plans: Sequence[Plan], results: Sequence[Results], records: Sequence[ReadRecords], names: tuple[str, str]
+) -> list[SnapshotSection]:
     """Sections on the settings with the machines, the scores and the validation curves of two studies.
 
     Scores of an arm on a column that both have are compared by the rule of `statistics.difference`: the second
@@ -79,7 +81,7 @@ def compare_studies(
     for key in both:
         means = [_mean_curve(rows[i][key], records[i]) for i in range(2)]
         same = rows[0][key].metric == rows[1][key].metric
-        curves += [(*key, *marks) for marks in (_marks(means[0], means[1], MARKS) if same else ())]
+        curves += [(*key, *marks) for marks in (_marks(means[0], means[1], FEW_CURVE_STEPS) if same else ())]
     return [
         _settings(
             [
@@ -88,8 +90,10 @@ def compare_studies(
             ],
             names,
         ),
-        Section("Test scores", ("arm", "column", *names, "difference"), tuple(scores), "Neither has a finished run."),
-        Section(
+        SnapshotSection(
+            "Test scores", ("arm", "column", *names, "difference"), tuple(scores), "Neither has a finished run."
+        ),
+        SnapshotSection(
             "Validation curves, means over seeds",
             ("arm", "column", "step", *names, "difference"),
             tuple(curves),
@@ -98,11 +102,11 @@ def compare_studies(
     ]
 
 
-def _settings(documents: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> Section:
+def _settings(documents: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> SnapshotSection:
     first, second = (filled(document) for document in documents)
     apart = [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
     texts = tuple((key, *(words.plain(d[key]) if key in d else words.NONE for d in (first, second))) for key in apart)
-    return Section("Settings that differ", ("setting", *names), texts, "All settings are equal.")
+    return SnapshotSection("Settings that differ", ("setting", *names), texts, "All settings are equal.")
 
 
 def filled(table: Mapping[str, Any], head: str = "") -> dict[str, Any]:
@@ -118,7 +122,7 @@ def _scores(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
             for split in ("train", "val", "test"):
                 for metric, value in result.get("scores", {}).get(weights, {}).get(split, {}).items():
                     values[f"{split} {words.metric(metric)}, {weights} weights"] = value
-        values |= {name: result.get("budget", {}).get(name) for name in AMOUNTS}
+        values |= {name: result.get("budget", {}).get(name) for name in BUDGET_AMOUNTS}
         values["parameters"] = result.get("parameters", {}).get("total")
         numbers.append({name: value for name, value in values.items() if value is not None})
     out: list[tuple[str, ...]] = []
@@ -141,7 +145,7 @@ def _marks(first: Mapping[int, float], second: Mapping[int, float], number: int)
     ]
 
 
-def _mean_curve(row: Row, known: Records) -> dict[int, float]:
+def _mean_curve(row: Row, known: ReadRecords) -> dict[int, float]:
     records = undamaged(known)
     curves = [curve(records(run.stages[-1][1]), row.metric) for run in row.runs]
     return mean_curve([scores for scores in curves if scores])
@@ -262,7 +266,7 @@ POOLED_NOTE = (
 )
 
 
-def pooled(every: Iterable[Gain]) -> Section:
+def pooled(every: Iterable[Gain]) -> SnapshotSection:
     """The gains by data, score, batch size and steps per epoch, with a line for all of a batch size."""
     distinct: dict[frozenset[tuple[str, str]], Gain] = {}
     for gain in sorted(every, key=lambda gain: -gain.difference.n):  # of files that share seeds the one with more
@@ -280,7 +284,7 @@ def pooled(every: Iterable[Gain]) -> Section:
         for name, members in [*parts, *([("all", whole)] if len(parts) > 1 else [])]:
             rows.append((head[0], words.metric(head[1]), str(head[2]), name, *_pooled_cells(members, standing)))
     empty = "no study holds a self-pretrained arm against one from scratch, finished and in the same batches"
-    return Section("Gains of self-pretraining", POOLED, tuple(rows), empty)
+    return SnapshotSection("Gains of self-pretraining", POOLED, tuple(rows), empty)
 
 
 def _pooled_cells(members: Sequence[Gain], standing: Mapping[frozenset[tuple[str, str]], float]) -> tuple[str, ...]:

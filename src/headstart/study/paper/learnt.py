@@ -16,7 +16,7 @@ from headstart.words import Texts
 if TYPE_CHECKING:
     from headstart.study.language.plan import Plan
 
-EXPLAINED = 0.01
+EXPLAINED_R2 = 0.01
 """R2 below which a stage has explained nothing, whatever its loss: of black images, black is the median."""
 
 
@@ -26,7 +26,7 @@ def learnt_nothing(results: Results, find: Find) -> Texts:
     for column, name, identities, arms in _parents(results):
         every = [score_of(find(identity), "val", "r2") for identity in identities]
         scores = [score for score in every if score is not None]
-        if scores and mean(scores) < EXPLAINED:
+        if scores and mean(scores) < EXPLAINED_R2:
             groups.setdefault((column, name), []).append((words.listed(arms), mean(scores)))
     for (column, name), each in groups.items():
         if len(each) == 1:

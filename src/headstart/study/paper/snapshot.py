@@ -14,28 +14,28 @@ from pathlib import Path
 from typing import Any
 
 from headstart import words
-from headstart.documents import ANY, COUNT, NAME, NUMBER, TABLE, TEXT, WHOLE, Form, from_json, misfits
+from headstart.documents import ANY, ANY_TABLE, COUNT, NAME, NUMBER, TEXT, WHOLE_NUMBER, Form, from_json, misfits
 from headstart.errors import BadInput, Damaged
 from headstart.spec import read
 from headstart.stage import StageSpec, content_digest, read_stage, settings_of_class
 from headstart.store import StageEntry, Store
-from headstart.store.forms import BUDGET, MONITOR, PARAMETERS, PROVENANCE, SCORES
+from headstart.store.forms import BUDGET, MONITOR, PARAMETERS, PROVENANCE, SCORE_FORMS
 from headstart.study.language.plan import Cell, Plan, PlannedStage, stages_of
 from headstart.study.language.spec import StudySpec, check_requires, check_study
 from headstart.study.paper.compare import filled
 from headstart.study.paper.summary import summarise
-from headstart.study.results.collect import Record, undamaged
+from headstart.study.results.collect import RunRecord, undamaged
 from headstart.study.results.columns import side_by_side
-from headstart.study.results.results import Facts, Results
+from headstart.study.results.results import Results, TaskFacts
 from headstart.tasks import data_folder
 
-FORMAT = 1
+SNAPSHOT_FORMAT = 1
 """Version of the file. A file of a later one is refused."""
-LARGEST = 2**28
+LARGEST_SNAPSHOT = 2**28
 """Bytes of a file that is read."""
-SCORED = ("status", "monitor", "scores", "budget", "title")
+RESULT_KEYS = ("status", "monitor", "scores", "budget", "title")
 """Keys of a result that are kept as they are."""
-_RUNS: Form = [{"arm": NAME, "column": NAME, "seed": WHOLE, "settings": TABLE, "stages": {ANY: NAME}}]
+_RUNS: Form = [{"arm": NAME, "column": NAME, "seed": WHOLE_NUMBER, "settings": ANY_TABLE, "stages": {ANY: NAME}}]
 _FACTS: Form = {
     "kind": TEXT,
     "sizes": {ANY: COUNT},
@@ -46,10 +46,10 @@ _FACTS: Form = {
 }
 _STAGE: Form = {
     "settings": COUNT,
-    "seed": WHOLE,
+    "seed": WHOLE_NUMBER,
     "status": NAME,
     "monitor?": MONITOR,
-    "scores?": SCORES,
+    "scores?": SCORE_FORMS,
     "budget?": BUDGET,
     "title?": TEXT,
     "source?": TEXT,
@@ -61,21 +61,21 @@ _STAGE: Form = {
 }
 FORM: Form = {
     "study": TEXT,
-    "rows": [TABLE],
-    "claims": [TABLE],
+    "rows": [ANY_TABLE],
+    "claims": [ANY_TABLE],
     "caveats": [TEXT],
-    "definition": TABLE,
+    "definition": ANY_TABLE,
     "facts": {ANY: _FACTS},
     "measures": {ANY: {ANY: NUMBER}},
     "runs": _RUNS,
     "baselines": _RUNS,
-    "settings": [{"spec": TABLE, "data": (TEXT, None)}],
+    "settings": [{"spec": ANY_TABLE, "data": (TEXT, None)}],
     "machines": [PROVENANCE],
     "parameters": [PARAMETERS],
     "stages": {ANY: _STAGE},
 }
 """Of the file, besides its format."""
-SHARED = ("settings", "machines", "parameters")
+SHARED_TABLES = ("settings", "machines", "parameters")
 """What many stages have in common is written once, and named by its index."""
 
 
@@ -89,8 +89,8 @@ class Snapshot:
 
     plan: Plan
     entries: Mapping[str, StageEntry]
-    curves: Mapping[str, Sequence[Record]]
-    facts: Mapping[str, Facts]
+    curves: Mapping[str, Sequence[RunRecord]]
+    facts: Mapping[str, TaskFacts]
     contents: Mapping[str, str]
     measures: Mapping[str, Mapping[str, float]]
 
@@ -106,7 +106,7 @@ class Snapshot:
         """As the store said."""
         return self.entry(identity).status
 
-    def records(self, identity: str) -> Sequence[Record]:
+    def records(self, identity: str) -> Sequence[RunRecord]:
         """Step, epoch and scores of each evaluation."""
         return self.curves.get(identity, ())
 
@@ -129,10 +129,10 @@ class Snapshot:
 
     def document(self, results: Results, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The file: `rows`, `claims` and `caveats` for readers, the rest to make the report again."""
-        shared: dict[str, dict[str, int]] = {name: {} for name in SHARED}
+        shared: dict[str, dict[str, int]] = {name: {} for name in SHARED_TABLES}
         stages = {i: self._stage_document(planned, shared) for i, planned in self.plan.every_stage.items()}
         return {
-            "format": FORMAT,
+            "format": SNAPSHOT_FORMAT,
             "study": results.name,
             "rows": results.rows(),
             "claims": list(claims),
@@ -162,7 +162,7 @@ class Snapshot:
         result = dict(entry.result)
         provenance = dict(result.get("provenance", {}))
         times = {name: provenance.pop(name) for name in ("started", "attempts") if name in provenance}
-        document |= {name: result[name] for name in SCORED if name in result} | times
+        document |= {name: result[name] for name in RESULT_KEYS if name in result} | times
         if source := result.get("model", {}).get("source"):
             document["source"] = source
         return document | {
@@ -202,7 +202,7 @@ def _run_document(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _columns(records: Sequence[Record]) -> dict[str, list[Any]]:
+def _columns(records: Sequence[RunRecord]) -> dict[str, list[Any]]:
     """Records as columns: `step`, `epoch`, and `val.accuracy` of each evaluation (None where there is no number)."""
     rows: list[dict[str, Any]] = [
         {"step": record["step"], "epoch": record.get("epoch")}
@@ -255,8 +255,8 @@ def read_file(path: Path, option: str = "--from") -> Snapshot:
     """One file as it was written. Raises: BadInput for a file that is not a whole one of this format."""
     try:
         size = path.stat().st_size
-        if size > LARGEST or not (path.is_file() or path.is_dir()):
-            what = f"has {size:,} bytes, more than {LARGEST:,}" if path.is_file() else "is no plain file"
+        if size > LARGEST_SNAPSHOT or not (path.is_file() or path.is_dir()):
+            what = f"has {size:,} bytes, more than {LARGEST_SNAPSHOT:,}" if path.is_file() else "is no plain file"
             raise BadInput(f"{option}: {str(path)!r} {what}; name a file that --json wrote")
         document = from_json(path.read_text("utf-8"))
         json.dumps(document, ensure_ascii=False).encode()  # half a character stands in no file that was written here
@@ -267,10 +267,10 @@ def read_file(path: Path, option: str = "--from") -> Snapshot:
             raise
         raise BadInput(f"{option}: {str(path)!r} is not JSON ({error}); name a file that --json wrote") from None
     version = document.get("format") if isinstance(document, Mapping) else None
-    if version != FORMAT or "stages" not in document:
-        why = "it holds the table without the stages" if version == FORMAT else f"its format is {version!r}"
+    if version != SNAPSHOT_FORMAT or "stages" not in document:
+        why = "it holds the table without the stages" if version == SNAPSHOT_FORMAT else f"its format is {version!r}"
         raise BadInput(
-            f"{option}: {str(path)!r} is not a whole file of results of format {FORMAT} ({why}); "
+            f"{option}: {str(path)!r} is not a whole file of results of format {SNAPSHOT_FORMAT} ({why}); "
             "name one that `headstart run STUDY --json FILE` or `headstart report STUDY --json FILE` wrote"
         )
     try:
@@ -308,7 +308,7 @@ class _Reader:
             {identity: self._entry(identity, stage) for identity, stage in stages.items()},
             {identity: _records(stage["records"]) for identity, stage in stages.items() if "records" in stage},
             {
-                key: Facts(**value | {name: tuple(value[name]) for name in ("notes", "labels")})
+                key: TaskFacts(**value | {name: tuple(value[name]) for name in ("notes", "labels")})
                 for key, value in document["facts"].items()
             },
             {identity: digest for identity, digest in digests.items() if digest is not None},
@@ -346,7 +346,7 @@ class _Reader:
         if "scores" not in stage:
             return StageEntry(identity, stage["status"], None, None)
         times = {name: stage[name] for name in ("started", "attempts") if name in stage}
-        result = {name: stage[name] for name in SCORED if name in stage} | {
+        result = {name: stage[name] for name in RESULT_KEYS if name in stage} | {
             "identity": identity,
             "provenance": {**self.document["machines"][stage["machine"]], **times},
             "parameters": self.document["parameters"][stage["parameters"]],

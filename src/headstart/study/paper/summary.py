@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headstart.study.paper.caveats import caveats
-from headstart.study.results.collect import Find, Records, State
-from headstart.study.results.results import Facts, Results
+from headstart.study.results.collect import Find, ReadRecords, State
+from headstart.study.results.results import Results, TaskFacts
 from headstart.study.results.selection import select
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ def summarise(
     plan: Plan,
     find: Find,
     state: State | None = None,
-    facts: Mapping[str, Facts] | None = None,
-    records: Records | None = None,
+    facts: Mapping[str, TaskFacts] | None = None,
+    records: ReadRecords | None = None,
 ) -> Results:
     """The results of a plan with their caveats. Arguments as of `selection.select`."""
     lookup = functools.cache(find)

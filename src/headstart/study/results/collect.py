@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from headstart.errors import Damaged
 from headstart.spec import digest
 from headstart.statistics import mean
-from headstart.study.results.results import Facts
-from headstart.study.results.rows import AMOUNTS, Match, Pace, Row, Run
+from headstart.study.results.results import TaskFacts
+from headstart.study.results.rows import BUDGET_AMOUNTS, Match, Pace, Row, Run
 from headstart.text import LOWER
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from headstart.tasks.task import Task
 
 _LOG = logging.getLogger("headstart.records")
-Record = Mapping[str, Any]
-Records = Callable[[str], Sequence[Record]]
+RunRecord = Mapping[str, Any]
+ReadRecords = Callable[[str], Sequence[RunRecord]]
 """Identity -> the records of a stage, earliest first."""
 Curves = Mapping[int, Mapping[int, float]]
 """Seed -> step -> score."""
 
-WITHIN = 0.01
+CONVERGED_SHARE = 0.01
 """A run has converged at its first evaluation whose score is within this share of its best."""
 
 
-def curve(records: Sequence[Record], metric: str, split: str = "val") -> dict[int, float]:
+def curve(records: Sequence[RunRecord], metric: str, split: str = "val") -> dict[int, float]:
     """Step -> score, of the evaluations that gave a number."""
     values = {int(record["step"]): record.get(split, {}).get(metric) for record in records}
     return {step: float(value) for step, value in values.items() if value is not None and isfinite(value)}
@@ -49,7 +49,7 @@ def mean_curve(curves: Sequence[Mapping[int, float]]) -> dict[int, float]:
     return {step: mean([scores[step] for scores in curves]) for step in sorted(shared)}
 
 
-def converged_at(scores: Mapping[int, float], greater: bool, within: float = WITHIN) -> int:
+def converged_at(scores: Mapping[int, float], greater: bool, within: float = CONVERGED_SHARE) -> int:
     """The first step of a curve that is within a share of its best score. Raises: ValueError if it has none.
 
     The share is of the size of the best score: 0.01 of a best accuracy of 0.8 is 0.008.
@@ -71,7 +71,7 @@ def first_at(scores: Mapping[int, float], target: float, greater: bool) -> int |
     return min((step for step, value in scores.items() if sign * value >= sign * target), default=None)
 
 
-def paced(rows: Sequence[Row], match: str | None, records: Records) -> list[Row]:
+def paced(rows: Sequence[Row], match: str | None, records: ReadRecords) -> list[Row]:
     """The rows with their pace at the chosen settings.
 
     `match` names the arm whose best mean score (the best point of its mean curve over seeds) the arms of the same
@@ -87,7 +87,7 @@ def paced(rows: Sequence[Row], match: str | None, records: Records) -> list[Row]
     return [replace(row, pace=_pace(val[row.key], row.greater, reach.get(row.key), fit.get(row.key))) for row in rows]
 
 
-def _curves(records: Mapping[int, Sequence[Record]], metric: str, split: str) -> Curves:
+def _curves(records: Mapping[int, Sequence[RunRecord]], metric: str, split: str) -> Curves:
     """Seed -> curve of a row's runs, those without a score left out."""
     return {seed: scores for seed, of_seed in records.items() if (scores := curve(of_seed, metric, split))}
 
@@ -118,12 +118,12 @@ State = Callable[[str], str]
 """Identity -> what the store says of a stage without a result: absent, partial, running, failed."""
 
 
-def undamaged(records: Records | None) -> Records:
+def undamaged(records: ReadRecords | None) -> ReadRecords:
     """The records of a stage: none of one whose file is damaged, which the next run sets aside and does again."""
     return partial(_undamaged, records)
 
 
-def _undamaged(records: Records | None, identity: str) -> Sequence[Record]:
+def _undamaged(records: ReadRecords | None, identity: str) -> Sequence[RunRecord]:
     try:
         return records(identity) if records is not None else ()
     except Damaged as damage:
@@ -177,7 +177,7 @@ def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:
     return Run(cell.seed, status, stages, val, None, added(budgets), amounts(last), machine=machine, way=way)
 
 
-def with_all_scores(run: Run, find: Find, metric: str, records: Records) -> Run:
+def with_all_scores(run: Run, find: Find, metric: str, records: ReadRecords) -> Run:
     """The run with its scores besides validation, which may be read once the choice is made."""
     identity = run.stages[-1][1]
     result = find(identity)
@@ -195,7 +195,7 @@ def with_all_scores(run: Run, find: Find, metric: str, records: Records) -> Run:
 def amounts(result: Mapping[str, Any] | None) -> dict[str, float]:
     """What a stage's budget counted; nothing of one without a result."""
     budget = result.get("budget", {}) if result is not None else {}
-    return {name: float(budget[name]) for name in AMOUNTS if budget.get(name) is not None}
+    return {name: float(budget[name]) for name in BUDGET_AMOUNTS if budget.get(name) is not None}
 
 
 def parameters(result: Mapping[str, Any] | None, which: Literal["total", "trainable"] = "total") -> int | None:
@@ -206,12 +206,12 @@ def parameters(result: Mapping[str, Any] | None, which: Literal["total", "traina
 
 def added(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The sum of each amount."""
-    return {n: sum(a[n] for a in parts if n in a) for n in AMOUNTS if any(n in a for a in parts)}
+    return {n: sum(a[n] for a in parts if n in a) for n in BUDGET_AMOUNTS if any(n in a for a in parts)}
 
 
 def averaged(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each amount over those that have it."""
-    lists = {n: [a[n] for a in parts if n in a] for n in AMOUNTS}
+    lists = {n: [a[n] for a in parts if n in a] for n in BUDGET_AMOUNTS}
     return {n: mean(values) for n, values in lists.items() if values}
 
 
@@ -232,7 +232,7 @@ def task_key(spec: Any) -> str:
     return digest({"task": spec.task.document(), "scored": scored} | objective)
 
 
-def gather(plan: Plan) -> dict[str, Facts]:
+def gather(plan: Plan) -> dict[str, TaskFacts]:
     """Facts of every task that a plan reports on, by `task_key`.
 
     Raises: BadInput where a task's data cannot be read.
@@ -267,7 +267,7 @@ def positions_asked(spec: StageSpec, task: Task) -> int:
     return total
 
 
-def of_task(kind: str, task: Task, scored: bool = True, asked: int = 0) -> Facts:
+def of_task(kind: str, task: Task, scored: bool = True, asked: int = 0) -> TaskFacts:
     """Facts of an open task: sizes in units (pairs where there are pairs), chance, notes.
 
     `scored` False leaves out chance and targets: an objective without a target has none; it scores `asked` positions.
@@ -284,4 +284,4 @@ def of_task(kind: str, task: Task, scored: bool = True, asked: int = 0) -> Facts
     target = task.test.target if task.test.per_position and scored else None
     positions = 0 if target is None else int(has_target(target).sum())
     notes = (*task.notes, *remarks(task))
-    return Facts(kind, sizes, chance, notes, task.labels, positions, None if scored else asked)
+    return TaskFacts(kind, sizes, chance, notes, task.labels, positions, None if scored else asked)

@@ -10,14 +10,28 @@ from headstart.errors import BadInput, nearest
 from headstart.store import StageEntry, Store
 from headstart.store.index import summaries
 
-COLUMNS = ("id", "state", "stage", "arm", "task", "seed", "rate", "val", "test", "metric", "date", "epochs", "seconds")
+LISTING_COLUMNS = (
+    "id",
+    "state",
+    "stage",
+    "arm",
+    "task",
+    "seed",
+    "rate",
+    "val",
+    "test",
+    "metric",
+    "date",
+    "epochs",
+    "seconds",
+)
 """Of a listing, the most wanted first: a narrow terminal leaves out the last."""
 
-_FORM = ",".join(COLUMNS)
+_FORM = ",".join(LISTING_COLUMNS)
 
 
 def stage_rows(store: Store, filters: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """One row per stage, oldest first: a value, or None, under each of COLUMNS.
+    """One row per stage, oldest first: a value, or None, under each of LISTING_COLUMNS.
 
     filters: `arm=scratch`, `task=list*`, `state=complete`: rows are kept that fit all, whose patterns are a shell's.
     `arm` is that of the study that began the stage; several are joined by commas, and each may fit. `date=2026-11-24`
@@ -29,8 +43,8 @@ def stage_rows(store: Store, filters: Sequence[str] = ()) -> list[dict[str, Any]
         name, _, pattern = word.partition("=")
         if not pattern:
             raise BadInput(f"ls: {word!r} is not column=pattern (for example arm=scratch, or task=list*)")
-        if name not in COLUMNS:
-            raise BadInput(f"ls: {word}: {nearest(name, COLUMNS)}")
+        if name not in LISTING_COLUMNS:
+            raise BadInput(f"ls: {word}: {nearest(name, LISTING_COLUMNS)}")
         wanted.append((name, f"{pattern}*" if name == "date" else pattern))
     rows = [row for row in summaries(store, _row, _FORM).values() if row["state"] != "absent"]
     rows.sort(key=lambda row: (str(row["date"] or ""), row["id"]))

@@ -26,7 +26,7 @@ PRINTED = 5
 
 
 @dataclass(frozen=True)
-class Facts:
+class TaskFacts:
     """What is known of a task without training: sizes of splits in units, chance level.
 
     positions: targets of the test set where each position has one, else 0. asked: positions of the test set that an
@@ -106,7 +106,7 @@ class Results:
     table: tuple[Row, ...]
     averages: tuple[Average, ...] = ()
     caveats: tuple[Caveat, ...] = ()
-    facts: Mapping[str, Facts] = field(default_factory=dict)
+    facts: Mapping[str, TaskFacts] = field(default_factory=dict)
     match: str | None = None
     scale: str | None = None
     scale_note: str = ""
@@ -204,7 +204,7 @@ class Results:
         """The columns that are the study's column: it, or one per value of an axis."""
         return [name for name in self.columns if made_of(name, column)]
 
-    def facts_of(self, column: str) -> list[Facts]:
+    def facts_of(self, column: str) -> list[TaskFacts]:
         """Facts of the tasks of a column (more than one where arms or axes change the task)."""
         keys = dict.fromkeys(r.task for r in self.in_column(column))
         return [self.facts[k] for k in keys if k in self.facts]

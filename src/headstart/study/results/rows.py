@@ -17,12 +17,19 @@ from headstart.statistics import (
     seeds_to_halve,
     smallest_p,
 )
-from headstart.study.language.papers import COUNTS, MATCHES, MEASURES, QUANTITIES, SECONDS, SPEEDUPS
+from headstart.study.language.papers import (
+    MATCHES,
+    MEASURED_QUANTITIES,
+    QUANTITIES,
+    SIZE_QUANTITIES,
+    SPEEDUPS,
+    TIME_QUANTITIES,
+)
 from headstart.text import plain
 
-Status = Literal["measured", "at chance", "partial", "diverged", "failed", "absent"]
+RowStatus = Literal["measured", "at chance", "partial", "diverged", "failed", "absent"]
 
-AMOUNTS = ("epochs", "steps", "examples", "tokens", "flops", "seconds")
+BUDGET_AMOUNTS = ("epochs", "steps", "examples", "tokens", "flops", "seconds")
 """What a budget counts."""
 
 MORE = ("train", "last_train", "last_val", "last_test")
@@ -65,7 +72,7 @@ def test_gap(first: Row, second: Row) -> Difference | None:
     return difference(*drawn([first.by_seed(), second.by_seed()], [first, second]))
 
 
-ELSEWHERE = "its arms on different kinds of machines"
+OTHER_MACHINES = "its arms on different kinds of machines"
 """Said beside a difference that another kind of processor may have made."""
 
 
@@ -84,7 +91,7 @@ def scores_by_seed(runs: Sequence[Run], quantity: str) -> dict[int, float]:
     if quantity == "last_gap":
         train, test = scores_by_seed(runs, "last_train"), scores_by_seed(runs, "last_test")
         return {seed: train[seed] - test[seed] for seed in train if seed in test}
-    if quantity in SECONDS:
+    if quantity in TIME_QUANTITIES:
         return {run.seed: value for run in runs if (value := _epoch_seconds(run, quantity)) is not None}
     values = {run.seed: {"val": run.val, "test": run.test, **run.more}.get(quantity) for run in runs}
     return {seed: value for seed, value in values.items() if value is not None}
@@ -174,14 +181,14 @@ class Row:
     the key of its facts. `pace` is there where the records were read. `parameters`: how many numbers the reported
     stage's model has; `trained`: how many of them learn. `base`: the row that it is compared
     with. `stand_in`: what stood in for absent data in its chain (`digits for image`). `measures`: of
-    `MEASURES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not from
-    here. `guess`: a baseline that does not do what is asked (see `selection.is_guess`).
+    `MEASURED_QUANTITIES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not
+    from here. `guess`: a baseline that does not do what is asked (see `selection.is_guess`).
     """
 
     arm: str
     column: str
     chosen: Mapping[str, Any]
-    status: Status
+    status: RowStatus
     metric: str
     greater: bool
     n: int
@@ -233,12 +240,12 @@ class Row:
             return {seed: float(step) for seed, step in match.reached.items()} if match else {}
         if quantity == "converge":
             return {seed: float(step) for seed, step in (self.pace.converged if self.pace else {}).items()}
-        if quantity in COUNTS:
+        if quantity in SIZE_QUANTITIES:
             number = getattr(self, quantity)
             return {} if number is None else {run.seed: float(number) for run in self.runs if run.val is not None}
         if quantity in SPEEDUPS:
             own, others = (row.by_seed(SPEEDUPS[quantity]) if row else {} for row in (self, self.base))
-            if SPEEDUPS[quantity] in SECONDS and self.base:
+            if SPEEDUPS[quantity] in TIME_QUANTITIES and self.base:
                 timed = {run.seed: (run.machine, run.way) for run in self.base.runs}
                 own = {
                     run.seed: own[run.seed]
@@ -246,12 +253,12 @@ class Row:
                     if run.seed in own and timed.get(run.seed) == (run.machine, run.way)
                 }
             return {seed: others[seed] / number for seed, number in own.items() if number and seed in others}
-        if quantity in MEASURES:
+        if quantity in MEASURED_QUANTITIES:
             return dict(self.measures.get(quantity, {}))
         return scores_by_seed(self.runs, quantity)
 
     def share(self, amount: str, base: Row) -> float:
-        """How much of one of AMOUNTS it took for each of another row; 1 where that is not known of both."""
+        """How much of one of BUDGET_AMOUNTS it took for each of another row; 1 where that is not known of both."""
         own, other = self.budget.get(amount), base.budget.get(amount)
         return own / other if own and other else 1.0
 
@@ -338,14 +345,14 @@ class Row:
         }
 
 
-WAYS = {"paired": True, "unpaired": False}
+DIFFERENCE_WAYS = {"paired": True, "unpaired": False}
 """The two ways to take a difference, as `--json` calls them."""
 
 
 def difference_document(gap: Difference | None) -> dict[str, Any]:
     """A difference as `--json` writes it: by the rule (`paired` says which way), then by both ways as `intervals`."""
     ways = {} if gap is None else {way.sides is None: way for way in (gap, gap.other) if way is not None}
-    ends = {name: ways[paired].interval if paired in ways else None for name, paired in WAYS.items()}
+    ends = {name: ways[paired].interval if paired in ways else None for name, paired in DIFFERENCE_WAYS.items()}
     return {
         "difference": gap.mean if gap else None,
         "interval": list(gap.interval) if gap and gap.interval else None,

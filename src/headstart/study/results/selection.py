@@ -12,7 +12,7 @@ from headstart.study.language.papers import read_paper
 from headstart.study.language.scales import stand_in_told
 from headstart.study.results.collect import (
     Find,
-    Records,
+    ReadRecords,
     State,
     all_tried,
     amounts,
@@ -27,8 +27,8 @@ from headstart.study.results.collect import (
     with_all_scores,
 )
 from headstart.study.results.columns import averages, side_by_side
-from headstart.study.results.results import Facts, Results
-from headstart.study.results.rows import Point, Row, Run, Status, test_gap
+from headstart.study.results.results import Results, TaskFacts
+from headstart.study.results.rows import Point, Row, RowStatus, Run, test_gap
 
 if TYPE_CHECKING:
     from headstart.stage import StageSpec
@@ -63,8 +63,8 @@ def select(
     plan: Plan,
     find: Find,
     state: State | None = None,
-    facts: Mapping[str, Facts] | None = None,
-    records: Records | None = None,
+    facts: Mapping[str, TaskFacts] | None = None,
+    records: ReadRecords | None = None,
 ) -> Results:
     """What a study found, from what is finished; rows of unfinished runs are there and marked so.
 
@@ -133,8 +133,8 @@ def _row(
     axes: Sequence[str],
     find: Find,
     state: State,
-    facts: Mapping[str, Facts],
-    records: Records,
+    facts: Mapping[str, TaskFacts],
+    records: ReadRecords,
 ) -> Row:
     metric, greater = monitored(cells, find)
     by_setting: dict[str, list[Cell]] = {}
@@ -251,7 +251,7 @@ def _point(settings: Mapping[str, Any], runs: Sequence[Run]) -> Point:
     )
 
 
-def _status(row: Row, chosen: Point | None, facts: Facts | None) -> Status:
+def _status(row: Row, chosen: Point | None, facts: TaskFacts | None) -> RowStatus:
     states = {run.status for point in row.points for run in point.runs}
     if states <= {"complete", "diverged"}:
         if chosen is None or chosen.status == "diverged":
@@ -262,7 +262,7 @@ def _status(row: Row, chosen: Point | None, facts: Facts | None) -> Status:
     return "failed" if "failed" in states else ("absent" if states == {"absent"} else "partial")
 
 
-def at_chance(row: Row, facts: Facts | None) -> bool:
+def at_chance(row: Row, facts: TaskFacts | None) -> bool:
     """The test score is no better than chance by two standard errors (of training, or of the test set)."""
     level = facts.chance.get(row.metric) if facts is not None else None
     if level is None or row.test is None or not row.greater:

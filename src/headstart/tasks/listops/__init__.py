@@ -23,18 +23,18 @@ from headstart.tasks.build import GeneratedSpec, each_split, in_threads, prepare
 from headstart.tasks.listops.generate import CLOSE, SYMBOLS, Rules, Trees, before, decode, encode, grow
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, rule
 
-AT_ONCE = 8_192_000
+DRAWS_AT_ONCE = 8_192_000
 """Draws at a time x longest tree: 4,096 draws of LRA's lengths. The arrays of one level then fit into a
 core's cache (larger ones are slower), and those of very long trees into memory."""
-PATIENCE = 1_000_000
+DRAWS_WITHOUT_NEW = 1_000_000
 """Draws in a row without a new expression after which the range is said to hold no more."""
 CUT = 512
 """Symbols that the `fpt` variant keeps."""
 DIGITS = tuple("0123456789")
-FILES = tuple(f"basic_{split}.tsv" for split in SPLITS)
-FOLDERS = (".", "listops-1000", "lra_release/listops-1000", "lra_release/lra_release/listops-1000", "listops")
+LISTOPS_FILES = tuple(f"basic_{split}.tsv" for split in SPLITS)
+LISTOPS_FOLDERS = (".", "listops-1000", "lra_release/listops-1000", "lra_release/lra_release/listops-1000", "listops")
 HEADER = "Source\tTarget"
-ORIGIN = (
+LISTOPS_ORIGIN = (
     "Long Range Arena's archive (lra_release, https://github.com/google-research/long-range-arena) holds them, and the "
     "task `listops` generates the like without a download"
 )
@@ -135,7 +135,7 @@ def _build(builder: Builder, rules: Rules, total: int, cut: bool, workers: int) 
     seen: set[bytes] = set()
     parts: list[Trees] = []
     have, draws, since = 0, 0, 0
-    step = max(16, min(65_536, AT_ONCE // rules.max_length))
+    step = max(16, min(65_536, DRAWS_AT_ONCE // rules.max_length))
     for trees in in_threads(partial(grow, rules, count=step), count(0, step), workers):
         fresh = _fresh(_visible(trees) if cut else trees, seen, total - have)
         draws += step
@@ -145,7 +145,7 @@ def _build(builder: Builder, rules: Rules, total: int, cut: bool, workers: int) 
         builder.report(have, total)
         if have == total:
             break
-        if since >= PATIENCE:
+        if since >= DRAWS_WITHOUT_NEW:
             raise BadInput(
                 f"task.kind: 'listops': {since} draws in a row gave no new expression of more than "
                 f"{rules.min_length} and fewer than {rules.max_length} symbols ({have} of {total} found); "
@@ -234,7 +234,7 @@ class ListOpsFilesSpec(TaskSpec):
     mask_rate: ClassVar[float] = 0.1
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        return find_all(self.kind, data, FOLDERS, FILES, ORIGIN)
+        return find_all(self.kind, data, LISTOPS_FOLDERS, LISTOPS_FILES, LISTOPS_ORIGIN)
 
     def load(self, data: Path) -> Task:
         files = self.files(data)

@@ -26,11 +26,11 @@ from headstart.tasks.pathfinder.generate import images
 from headstart.tasks.pathfinder.geometry import recipe, tables
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Outline, Task, TaskSpec, rule
 
-LABELS = ("two contours", "one contour")
+CONTOUR_LABELS = ("two contours", "one contour")
 
-FOLDERS = {14: "curv_contour_length_14", 9: "curv_contour_length_9", 6: "curv_baseline"}
+CONTOUR_FOLDERS = {14: "curv_contour_length_14", 9: "curv_contour_length_9", 6: "curv_baseline"}
 """Names of the contour lengths in Long Range Arena's archive."""
-ORIGIN = (
+PATHFINDER_ORIGIN = (
     "Long Range Arena's archive (lra_release, https://github.com/google-research/long-range-arena) holds it, and the "
     "task `pathfinder` generates the like without a download"
 )
@@ -119,7 +119,7 @@ def grey_task(size: int, ready: Prepared, index: Mapping[str, np.ndarray]) -> Ta
         pixels, labels = (np.asarray(ready.arrays[f"{name}_{part}"]) for part in ("images", "labels"))
         return pixel_examples(pixels.reshape(len(pixels), -1, 1), labels, index[name], scale=1 / 127.5, shift=-1.0)
 
-    task = pixel_task(each_split(examples), LABELS, size, levels=256, mean=127.5, deviation=127.5)
+    task = pixel_task(each_split(examples), CONTOUR_LABELS, size, levels=256, mean=127.5, deviation=127.5)
     return replace(task, fingerprint=ready.fingerprint)
 
 
@@ -189,10 +189,10 @@ class PathfinderFilesSpec(TaskSpec):
 
     def folder(self, data: Path) -> Path:
         """Where the images are. Raises: BadInput naming the folders looked at."""
-        inner = Path(f"pathfinder{self.size}") / FOLDERS[self.contour_length]
+        inner = Path(f"pathfinder{self.size}") / CONTOUR_FOLDERS[self.contour_length]
         outers = [folder for folder in (".", "lra_release", "lra") if (data / folder / inner / "metadata").is_dir()]
         if not outers:
-            raise absent(self.kind, data, (".", "lra_release", "lra"), f"{inner}/metadata", ORIGIN)
+            raise absent(self.kind, data, (".", "lra_release", "lra"), f"{inner}/metadata", PATHFINDER_ORIGIN)
         return data / outers[0] / inner
 
     def files(self, data: Path) -> tuple[Path, ...]:
@@ -200,7 +200,7 @@ class PathfinderFilesSpec(TaskSpec):
         folder = self.folder(data)
         metadata = sorted(p for p in (folder / "metadata").iterdir() if p.is_file())
         if not metadata:
-            raise BadInput(f"{folder / 'metadata'}: is empty; {ORIGIN}")
+            raise BadInput(f"{folder / 'metadata'}: is empty; {PATHFINDER_ORIGIN}")
         return (*metadata, *sorted(p for p in (folder / "imgs").glob("*") if p.is_dir()))
 
     def load(self, data: Path) -> Task:

@@ -11,9 +11,9 @@ from dataclasses import InitVar, dataclass
 import numpy as np
 
 from headstart.seeds import below, bits
-from headstart.tasks.pathfinder.geometry import CELLS, DIRECTIONS, HALF, UNIT, Tables, circle, paint
+from headstart.tasks.pathfinder.geometry import CELLS_PER_PIXEL, DIRECTIONS, HALF, UNIT, Tables, circle, paint
 
-_CELL = (UNIT // CELLS).bit_length() - 1
+_CELL = (UNIT // CELLS_PER_PIXEL).bit_length() - 1
 """Places to shift a position by, to have its cell."""
 _TRIES = 12
 """Attempts at each distractor before it is left out, and places looked at per attempt."""
@@ -147,7 +147,7 @@ def grow(tables: Tables, seed: int, stream: str, index: np.ndarray) -> Paddles:
 
 def _blank(tables: Tables) -> np.ndarray:
     """(side * side,) uint8: the map of an empty image, its apron and padding taken."""
-    edge = (tables.recipe.apron + tables.recipe.padding) * CELLS
+    edge = (tables.recipe.apron + tables.recipe.padding) * CELLS_PER_PIXEL
     blank = np.ones((tables.side, tables.side), dtype=np.uint8)
     blank[edge:-edge, edge:-edge] = 0
     return blank.reshape(-1)

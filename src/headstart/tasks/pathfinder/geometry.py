@@ -20,7 +20,7 @@ HALF = DIRECTIONS // 2
 """A paddle looks the same turned round: stencils exist for half the directions."""
 PHASES = 4
 """Places within a pixel, per axis, that a stencil is painted at."""
-CELLS = 2
+CELLS_PER_PIXEL = 2
 """Cells per pixel, per axis, of the maps of what is taken."""
 FULL = 1000
 """Brightness of a disc, before the image is rescaled."""
@@ -112,10 +112,10 @@ def _square(half: int, per_pixel: int, centre_y: float, centre_x: float) -> tupl
 def _taken(length: float, across: float, side: int) -> np.ndarray:
     """(36, K) int32: cells within `across` pixels of a paddle's axis, as steps from the paddle's centre in a
     flat map with sides of `side` cells. Directions with fewer cells repeat their first one."""
-    half = math.ceil((length / 2 + across) * CELLS)
+    half = math.ceil((length / 2 + across) * CELLS_PER_PIXEL)
     line = np.arange(-half, half + 1)
     flat = line[:, None] * side + line[None, :]
-    y, x = line[:, None] / CELLS, line[None, :] / CELLS
+    y, x = line[:, None] / CELLS_PER_PIXEL, line[None, :] / CELLS_PER_PIXEL
     cells = [flat[_inside(y, x, d, length, across, rounded=True)] for d in range(HALF)]
     most = max(len(c) for c in cells)
     return np.stack([np.concatenate([c, np.full(most - len(c), c[0])]) for c in cells]).astype(np.int32)
@@ -124,7 +124,7 @@ def _taken(length: float, across: float, side: int) -> np.ndarray:
 def _looks(points: np.ndarray, turns: np.ndarray, side: int) -> np.ndarray:
     """Cells of the points (M, 72, P, 2) after each turn, as steps in a flat map from the cell they are seen
     from: (rows, P, T) int32, one row per margin, direction and place within that cell."""
-    inner = UNIT // CELLS
+    inner = UNIT // CELLS_PER_PIXEL
     turned = (np.arange(DIRECTIONS)[:, None] + turns) % DIRECTIONS
     within = np.arange(inner)
     seen = points[:, turned].transpose(0, 1, 3, 2, 4)[:, :, None, None]  # (M, 72, 1, 1, P, T, 2)
@@ -179,7 +179,7 @@ class Tables:
 def tables(recipe: Recipe) -> Tables:
     """The tables of a recipe (a few hundredths of a second, once)."""
     length, thickness = recipe.length, recipe.thickness
-    side = (recipe.size + 2 * recipe.apron) * CELLS
+    side = (recipe.size + 2 * recipe.apron) * CELLS_PER_PIXEL
     angle = 360 / DIRECTIONS * recipe.continuity
     turns = np.array([t for t in range(-HALF + 1, HALF) if abs(t) * angle < 90 - 1e-9], dtype=np.int32)
     step = np.stack([circle(m + length) for m in recipe.margins])
@@ -187,7 +187,7 @@ def tables(recipe: Recipe) -> Tables:
     ring = step[:, :, None] + circle(recipe.radius)[:: DIRECTIONS // 8]
     # A paddle's outline keeps one margin from every other outline: axes keep a margin and a thickness. Half a
     # cell more pays for rounding to cells.
-    clear = [m + thickness + 0.5 / CELLS for m in recipe.margins]
+    clear = [m + thickness + 0.5 / CELLS_PER_PIXEL for m in recipe.margins]
     peak = recipe.antialias**2
     paddle = _painted(length, thickness / 2, recipe.antialias, HALF)
     disc = _painted(0, recipe.radius, recipe.antialias, 1)[0]
