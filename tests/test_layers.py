@@ -109,7 +109,7 @@ def test_no_file_of_a_study_imports_a_floor_above_its_own() -> None:
         if len(parts) == 1:
             assert path.name == "__init__.py", f"{path} stands on no floor"
             continue
-        for name in _modules_imported(path):
+        for name in modules_imported(path):
             floor = name.split(".")[2] if name.startswith("headstart.study.") else parts[0]
             if FLOORS.index(floor) > FLOORS.index(parts[0]):
                 wrong.append(f"{'/'.join(parts)} imports {name}")
@@ -134,7 +134,7 @@ MODULES = {
 }
 
 
-def _modules_imported(path: Path) -> set[str]:
+def modules_imported(path: Path) -> set[str]:
     """Modules that a file names in an import, late imports and those for types included."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -160,7 +160,7 @@ def _circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    graph = {name: _modules_imported(path) - {name} for name, path in MODULES.items()}
+    graph = {name: modules_imported(path) - {name} for name, path in MODULES.items()}
     assert not _circles(graph)
 
 

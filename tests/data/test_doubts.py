@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from support.made_tables import read, why, write
 
-from headstart.data import LayoutSpec, read_sequences
-from headstart.data.card import data_card
+from headstart.data import LayoutSpec, data_card, read_sequences
 from headstart.data.doubts import sentinels
 from headstart.data.sequences import shared_with_neighbours
 from headstart.errors import BadInput

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from support.made_tables import numbers, read, wide, write
 
-from headstart.data import LayoutSpec, check_alike, check_ids, check_target_kind, read_sequences
-from headstart.data.card import data_card
+from headstart.data import LayoutSpec, data_card, read_sequences
 from headstart.data.labels import class_name, target_kind
+from headstart.data.sequences import check_alike, check_ids, check_target_kind
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE
 
@@ -249,7 +249,8 @@ def test_ids_that_few_rows_share_and_rows_of_known_groups_are_accepted(tmp_path)
 READ = """
 import sys
 from pathlib import Path
-from headstart.data import check_ids, read_sequences
+from headstart.data import read_sequences
+from headstart.data.sequences import check_ids
 from headstart.data.card import data_card
 from headstart.errors import BadInput
 from headstart.tasks.own import OwnSpec

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from support.made_tables import numbers, read, write
 
-from headstart.data import LayoutSpec, Sequences, read_sequences
-from headstart.data.card import data_card
+from headstart.data import LayoutSpec, Sequences, data_card, read_sequences
 from headstart.spec import read as read_spec
 from headstart.tasks.own import OwnSpec
 

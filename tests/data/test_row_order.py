@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from support.made_tables import numbers, read, why, write
 
-from headstart.data.card import data_card
+from headstart.data import data_card
 
 Columns = dict[str, Any]
 

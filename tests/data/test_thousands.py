@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.made_tables import read, why, write
 
-from headstart.data.card import data_card
+from headstart.data import data_card
 
 
 def table(cells: list[str], mark: str = ";", first: str = "") -> str:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from support.made_models import made, walks
 
-from headstart.data import LayoutSpec, read_sequences
+from headstart.data import LayoutSpec, Profile, read_sequences
+from headstart.data.profile import Drift
 from headstart.data.sequences import Sequences, features_of
-from headstart.serve.config import Drift, ModelConfig, Profile
+from headstart.serve.config import ModelConfig
 from headstart.serve.folder import load_model, save_model
 from headstart.spec import read
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from headstart.baselines.measures import scores_of, softmax
-from headstart.data import LayoutSpec, Sequences, read_sequences
-from headstart.data.card import data_card
+from headstart.data import LayoutSpec, Preparation, Sequences, data_card, read_sequences
 from headstart.fit.arms import without_gradients
 from headstart.fit.occlusion import Occlusion
 from headstart.fit.outcome import Answers, Candidate, Outcome, TrainedModel
@@ -18,7 +17,7 @@ from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import ClassifySpec, RegressSpec
 from headstart.sequence import Examples, Signature
-from headstart.serve.config import ModelConfig, NetworkConfig, Preparation
+from headstart.serve.config import ModelConfig, NetworkConfig
 from headstart.serve.model import Served
 from headstart.statistics import Estimate, estimate, paired_difference
 from headstart.study.results.results import Results

@@ -15,25 +15,36 @@ from headstart.atomic import stamps
 from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.arrays import array_table, list_table, unmasked
 from headstart.data.build import build
+from headstart.data.card import Card, data_card
 from headstart.data.infer import infer
-from headstart.data.layout import Channel, Layout, LayoutSpec
+from headstart.data.keeping import keep_sequences
+from headstart.data.layout import LayoutSpec
+from headstart.data.memory import label_names, sequences_of
+from headstart.data.preparation import Preparation
+from headstart.data.profile import Profile
 from headstart.data.readers import block_reader_of, format_by, reader_of
 from headstart.data.rows import frame, table_of
-from headstart.data.sequences import Sequences, check_alike, check_ids, check_target_kind
+from headstart.data.sequences import Sequences
+from headstart.data.splits import crosses_splits
 from headstart.data.table import Table
+from headstart.data.targets import check_targets
 from headstart.errors import BadInput, Mistakes
 from headstart.limits import check_memory
 
 __all__ = [
-    "Channel",
-    "Layout",
+    "Card",
     "LayoutSpec",
+    "Preparation",
+    "Profile",
     "Sequences",
-    "check_alike",
-    "check_ids",
-    "check_target_kind",
+    "check_targets",
+    "crosses_splits",
+    "data_card",
+    "keep_sequences",
+    "label_names",
     "read_blocks",
     "read_sequences",
+    "sequences_of",
 ]
 
 _OTHERS = {

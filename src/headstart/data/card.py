@@ -41,6 +41,11 @@ class Card:
     findings: tuple[str, ...]
     facts: dict[str, Any]
 
+    @property
+    def tables(self) -> tuple[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], ...]:
+        """(heads, rows) of the classes and of the channels, where there are any."""
+        return tuple((heads, rows) for heads, rows in ((CLASSES, self.classes), (CHANNELS, self.channels)) if rows)
+
 
 CLASSES = ("class", "rows", "share")
 CHANNELS = ("channel", "missing", "min", "mean", "max", "deviation")

@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headstart.data.labels import in_order, may_be_either
+from headstart.data.labels import by_id, in_order, may_be_either
 from headstart.data.layout import SOUNDS, Kind, Layout
 from headstart.data.letters import coded, input_width, spoken
-from headstart.data.table import LARGEST
-from headstart.data.text import number_name
+from headstart.data.table import LARGEST, other_way
+from headstart.data.text import is_number, number_name
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.sequence import IGNORE, Examples
 from headstart.text import first_few
@@ -145,6 +145,27 @@ class Sequences:
             return self.places.of(i)
         row = int(np.searchsorted(self.offsets, i, side="right")) - 1
         return f"{self.places.of(row)}, position {i - int(self.offsets[row]) + 1}"
+
+    @property
+    def spelled_numbers(self) -> bool:
+        """Whether these are tokens of which each is a number."""
+        return self.kind == "tokens" and all(map(is_number, self.layout.symbols))
+
+    @property
+    def axes_doubts(self) -> list[str]:
+        """What speaks for axes that are exchanged: lists of numbers with more channels than positions."""
+        layout = self.layout
+        listed = layout.kind == "numbers" and layout.shape == "list" and len(layout.channels) == 1
+        if not listed or layout.spec.channels_first:
+            return []
+        return other_way(int(self.lengths.max()), len(self.channels))
+
+    def in_order(self, values: Any, name: str) -> Any:
+        """Labels of a long table, which have ids, in the order of its sequences; of other sequences as they are.
+
+        Raises: BadInput, by `name`, where there are no ids, or some of them are lost.
+        """
+        return values if self.layout.shape != "long" else by_id(values, self.ids or (), self.layout.id, name)
 
     def take(self, rows: np.ndarray) -> Sequences:
         """These rows, in this order."""

@@ -359,3 +359,8 @@ def overlaps(task: Splits, **facts: Any) -> dict[tuple[str, str], int]:
         known = set(marked[earlier])
         out[earlier, later] = sum(mark in known for mark in marked[later])
     return out
+
+
+def crosses_splits(note: str) -> bool:
+    """Whether a note says that sequences stand on both sides of a split, which makes scores too good."""
+    return ACROSS in note

@@ -14,16 +14,12 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array, check_random_state
 
-from headstart.data import LayoutSpec, Sequences, read_sequences
-from headstart.data.labels import class_name
-from headstart.data.sequences import STEP
-from headstart.data.table import other_way
-from headstart.data.text import is_number, number_name
+from headstart.data import LayoutSpec, Profile, Sequences, label_names, read_sequences
 from headstart.errors import BadInput
 
 if TYPE_CHECKING:
     from headstart.fit.settings import FitSettings
-    from headstart.serve.config import ModelConfig, Profile
+    from headstart.serve.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ def read_inputs(inputs: InputData, layout: LayoutSpec, labels: Any = None, group
     if asked == "auto" and inputs.is_array:
         layout = layout.model_copy(update={"kind": "numbers"})
     sequences = read_sequences(inputs.data, layout, labels=labels, groups=groups, name=inputs.name)
-    if asked == "auto" and sequences.kind == "tokens" and all(map(is_number, sequences.layout.symbols)):
+    if asked == "auto" and sequences.spelled_numbers:
         layout = layout.model_copy(update={"kind": "numbers"})
         sequences = read_sequences(inputs.data, layout, labels=labels, groups=groups, name=inputs.name)
     return sequences
@@ -98,21 +94,16 @@ def read_inputs(inputs: InputData, layout: LayoutSpec, labels: Any = None, group
 
 def warn_of_axes(sequences: Sequences) -> None:
     """Warn where sequences have more channels than positions, as arrays (n, F, L) would that are read as (n, L, F)."""
-    layout = sequences.layout
-    listed = layout.kind == "numbers" and layout.shape == "list" and len(layout.channels) == 1
-    if listed and not layout.spec.channels_first:
-        for note in other_way(int(sequences.lengths.max()), len(sequences.channels)):
-            warnings.warn(f"{layout.source}: {note}", UserWarning, stacklevel=4)
+    for note in sequences.axes_doubts:
+        warnings.warn(f"{sequences.layout.source}: {note}", UserWarning, stacklevel=4)
 
 
 def warn_of_rate(sequences: Sequences, profile: Profile | None) -> None:
     """Warn where the clock of a table has another step than that of the fit."""
-    from headstart.serve.config import Drift
-
-    if sequences.steps is None or profile is None or STEP not in profile.mean:
+    clock = None if profile is None or sequences.steps is None else profile.steps
+    if clock is None:
         return
-    only = {"mean": {STEP: profile.mean[STEP]}, "deviation": {STEP: profile.deviation.get(STEP, 0.0)}}
-    drift = Drift(profile.model_copy(update=only))
+    drift = clock.drift()
     drift.add(sequences)
     if text := drift.sentence():
         warnings.warn(f"{sequences.layout.source}: {text}", UserWarning, stacklevel=5)
@@ -164,19 +155,6 @@ def label_type(classes: np.ndarray) -> LabelType:
     return kinds.get(classes.dtype.kind, "text")
 
 
-def label_texts(classes: np.ndarray) -> tuple[str, ...]:
-    """The labels as text, as a model folder holds them: 1.0 as `1`, the rest as Python writes them."""
-    return tuple(number_name(label) if isinstance(label, float) else str(label) for label in classes.tolist())
-
-
-def safe_names(classes: np.ndarray) -> tuple[str, ...]:
-    """A name for each label that survives reading: without blanks at its ends, none empty or `nan`, each once."""
-    names = tuple(map(class_name, label_texts(classes)))
-    if len(set(names)) < len(names) or any(name.lower() in ("", "nan") for name in names):
-        return tuple(f"class {i}: {name}".strip() for i, name in enumerate(names))
-    return names
-
-
 def labels_of(config: ModelConfig) -> np.ndarray:
     """(K,) labels in the order of a model's numbers, of the type that they had in the fit."""
     names = config.preparation.classes
@@ -191,9 +169,10 @@ def labels_of(config: ModelConfig) -> np.ndarray:
 
 
 def with_labels(config: ModelConfig, classes: np.ndarray) -> ModelConfig:
-    """The config of a fit on `safe_names`, with the labels' own names and type in it."""
-    texts = dict(zip(safe_names(classes), label_texts(classes), strict=True))
-    named = tuple(texts[name] for name in config.preparation.classes)
+    """The config of a fit on the names of `label_names`, with the labels' own names and type in it."""
+    texts, names = label_names(classes)
+    text_of = dict(zip(names, texts, strict=True))
+    named = tuple(text_of[name] for name in config.preparation.classes)
     preparation = config.preparation.model_copy(update={"classes": named})
     return config.model_copy(update={"preparation": preparation, "label_type": label_type(classes)})
 

@@ -21,8 +21,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from headstart.data import LayoutSpec, Sequences
-from headstart.data.labels import by_id
+from headstart.data import LayoutSpec, Sequences, label_names
 from headstart.errors import BadInput
 from headstart.estimator import inputs as reading
 from headstart.plugins import load_plugins, own_networks
@@ -166,7 +165,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         layout = self.served_.config.layout
         if layout.shape != "long" or y is None:
             return y
-        return by_id(y, self._read(X).ids or (), layout.id, "y")
+        return self._read(X).in_order(y, "y")
 
     def _inputs(self, X: Any, name: str = "X") -> reading.InputData:
         return reading.as_inputs(X, name, bool(self.channels_first))
@@ -265,7 +264,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         """
         inputs = self._inputs(X)
         classes, codes = _classes(y)
-        names = np.array(reading.safe_names(classes), dtype=object)
+        names = np.array(label_names(classes)[1], dtype=object)
         labels = reading.labels_like(y, names[codes].tolist())
         outcome = self._fit(inputs, labels, "class", X_unlabelled, groups)
         self.outcome_ = with_config(outcome, reading.with_labels(outcome.served.config, classes))

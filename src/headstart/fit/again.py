@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data import LayoutSpec
+from headstart.data import LayoutSpec, Profile
 from headstart.fit.budget import LONG
 from headstart.fit.compared import Compared
 from headstart.fit.ensemble import pair_of
 from headstart.fit.outcome import Candidate, TrainedModel, model_of, served_model
-from headstart.serve.config import Profile
 from headstart.serve.model import Served
 from headstart.stage import TrainStage
 from headstart.stage.finished import open_stage

@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from headstart import words
-from headstart.data.card import CHANNELS, CLASSES, SMALL
 from headstart.fit import wording
 from headstart.fit.outcome import Outcome
 from headstart.report.tables.model import markdown, text_table, to_markdown
 from headstart.text import first_few
 
+FEW_TESTED = 5
+"""Test sequences of a class below which it is hardly known how well it is found."""
 _TAGS = {"numbers": "time-series", "text": "text", "dna": "dna", "protein": "protein", "tokens": "sequences"}
 
 
@@ -85,9 +86,9 @@ def _use(outcome: Outcome) -> Iterator[str]:
 def _data(outcome: Outcome) -> Iterator[str]:
     yield _list(f"{name}: {text}" for name, text in wording.data_pairs(outcome))
     # Of channels their gaps alone: a smallest or largest value is that of one row.
-    for heads, rows, columns in ((CLASSES, outcome.card.classes, 3), (CHANNELS, outcome.card.channels, 2)):
-        if rows:
-            yield to_markdown(text_table(heads[:columns], [row[:columns] for row in rows])).rstrip()
+    for heads, rows in outcome.card.tables:
+        columns = 2 if rows is outcome.card.channels else 3
+        yield to_markdown(text_table(heads[:columns], [row[:columns] for row in rows])).rstrip()
     if wording.data_findings(outcome):
         yield _list(wording.data_findings(outcome))
 
@@ -133,9 +134,10 @@ def _limits(outcome: Outcome) -> Iterator[str]:
 def _rare(outcome: Outcome) -> Iterator[str]:
     tested = outcome.test.labelled.target
     counts = np.bincount(tested.astype(np.int64), minlength=len(outcome.labels))
-    rare = [f"“{wording.short(outcome.labels[i])}”" for i in np.flatnonzero(counts < SMALL)]
+    rare = [f"“{wording.short(outcome.labels[i])}”" for i in np.flatnonzero(counts < FEW_TESTED)]
     if rare and len(tested):
-        yield f"Test held fewer than {SMALL} sequences of {first_few(rare)}: how well they are found is hardly known."
+        few = f"Test held fewer than {FEW_TESTED} sequences of {first_few(rare)}"
+        yield f"{few}: how well they are found is hardly known."
 
 
 def _made(outcome: Outcome) -> Iterator[str]:

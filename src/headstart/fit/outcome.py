@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from headstart.baselines.measures import fit_temperature, scores_of, softmax
-from headstart.data import LayoutSpec
-from headstart.data.card import Card
+from headstart.data import Card, LayoutSpec, Preparation, Profile
 from headstart.fit.arms import without_gradients
 from headstart.fit.occlusion import Occlusion
 from headstart.plugins import plugins_of
 from headstart.runner.machine import release
 from headstart.sequence import IGNORE
-from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig, Preparation, Profile
+from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig
 from headstart.serve.model import Served, in_own_unit
 from headstart.stage.finished import FinishedStage, open_stage
 from headstart.statistics import Estimate, estimate

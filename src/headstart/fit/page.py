@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from headstart import words
-from headstart.data.card import CHANNELS, CLASSES
 from headstart.fit import wording
 from headstart.fit.evidence import confusion_of, drawings, filled_in
 from headstart.fit.outcome import Outcome
@@ -31,11 +30,7 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
     tested = outcome.test.labelled
     classed = outcome.labels and len(tested.target)
     matrix = confusion_of(tested.target, tested.predicted.argmax(1), outcome.labels) if classed else None
-    tables = [
-        text_table(heads, rows)
-        for heads, rows in ((CLASSES, outcome.card.classes), (CHANNELS, outcome.card.channels))
-        if rows
-    ]
+    tables = [text_table(heads, rows) for heads, rows in outcome.card.tables]
     seeds = [("seeds", words.listed([str(seed) for seed in outcome.seeds]))] if outcome.seeds else []
     filled = filled_in(outcome, examples) if examples is not None else None
     context = {

@@ -17,7 +17,7 @@ import numpy as np
 from headstart import words
 from headstart.baselines.linear import FEWER
 from headstart.baselines.measures import balanced_weights, softmax
-from headstart.data.card import Card, data_card
+from headstart.data import Card, Profile, data_card
 from headstart.errors import BadInput
 from headstart.fit import plan as planning
 from headstart.fit.again import Again, planned_again, reserved, served_again
@@ -38,7 +38,7 @@ from headstart.runner.job import Runtime, close_tasks
 from headstart.runner.machine import choose_device, default_workers, release, version
 from headstart.runner.perform import perform
 from headstart.sequence import IGNORE
-from headstart.serve.config import ENSEMBLE, NETWORK, Profile
+from headstart.serve.config import ENSEMBLE, NETWORK
 from headstart.serve.model import of_examples
 from headstart.serve.network import check_servable
 from headstart.spec import read

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from headstart import words
-from headstart.data.layout import SOUNDS
-from headstart.data.splits import ACROSS
+from headstart.data import crosses_splits
 from headstart.fit.arms import ARMS
 from headstart.fit.choice import ALIKE, lead, on_common_runs
 from headstart.fit.outcome import Candidate, Outcome
@@ -183,7 +182,7 @@ def notes(
     elif train is not None:
         texts += _rare(np.bincount(train[train >= 0].astype(np.int64), minlength=len(labels)), labels)
     # A split that holds sequences of an earlier one makes every score too good.
-    return [*texts, *sorted(map(str, results.caveats), key=lambda text: ACROSS not in text)]
+    return [*texts, *sorted(map(str, results.caveats), key=lambda text: not crosses_splits(text))]
 
 
 def _rare(counts: np.ndarray, labels: tuple[str, ...]) -> Iterator[str]:
@@ -241,7 +240,7 @@ def input_words(outcome: Outcome) -> str:
     reader = " by the network" if outcome.candidate(outcome.serves).members else ""
     cut = f" Of longer sequences the first {limit:,} positions are read{reader}." if limit is not None else ""
     gaps = " Missing values are allowed." if known.missing else ""
-    return f"It takes sequences of {SOUNDS[known.kind]}{channels} and gives {result} for each.{cut}{gaps}"
+    return f"It takes sequences of {known.sound}{channels} and gives {result} for each.{cut}{gaps}"
 
 
 def own_score(outcome: Outcome) -> str:
@@ -330,7 +329,7 @@ def data_findings(outcome: Outcome) -> list[str]:
 
 def caveats(outcome: Outcome) -> list[str]:
     """The notes of the fit without the data card's findings, which name places; what makes scores too good stays."""
-    return [note for note in outcome.notes if ACROSS in note or note not in outcome.card.findings]
+    return [note for note in outcome.notes if crosses_splits(note) or note not in outcome.card.findings]
 
 
 def filling_score(outcome: Outcome) -> str:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from headstart.baselines import Fitted
 from headstart.baselines.measures import softmax
-from headstart.data.sequences import Sequences, check_alike, standardised
-from headstart.errors import BadInput, Mistakes, nearest
+from headstart.data import Sequences
+from headstart.errors import BadInput, nearest
 from headstart.sequence import Examples
-from headstart.serve.config import ENSEMBLE, NETWORK, ModelConfig, Preparation
+from headstart.serve.config import ENSEMBLE, NETWORK, ModelConfig
 
 if TYPE_CHECKING:
     from headstart.models.model import Network
-    from headstart.tasks.own import OwnFacts
 
 
 @dataclass(frozen=True)
@@ -63,16 +62,8 @@ class Served:
 
         Raises: BadInput for sequences of another kind, with other channels or with unknown tokens.
         """
-        known = self.config.preparation
-        check_alike(s, known.kind, known.channels)
-        values = _recoded(s, known.symbols) if known.kind == "tokens" else s.values
-        if known.mean:
-            mean, deviation = np.array(known.mean, dtype=np.float64), np.array(known.deviation, dtype=np.float32)
-            values = standardised(s.values, s.observed, mean, deviation)
-        elif known.kind == "numbers":
-            values = values.astype(np.float32, copy=False)
-        plain = Examples(values, s.offsets, None, np.arange(len(s), dtype=np.int64), s.observed)
-        return self._as_network(plain) if patched else _cut(plain, known.longest)
+        plain = self.config.preparation.examples(s)
+        return self._as_network(plain) if patched else _cut(plain, self.config.preparation.longest)
 
     def predict(self, s: Sequences, use: str | None = None) -> np.ndarray:
         """(n, K) float64 probabilities, or (n,) numbers in the target's own unit, of the model `use` (default: the one
@@ -149,7 +140,19 @@ def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarr
     return answers if config.preparation.classes else in_own_unit(config.preparation, answers)
 
 
-def in_own_unit(known: Preparation | OwnFacts, numbers: np.ndarray) -> np.ndarray:
+class Ends(Protocol):
+    """What knows which numbers stand as -1 and 1."""
+
+    @property
+    def low(self) -> float | None:
+        """The number that stands as -1."""
+
+    @property
+    def high(self) -> float | None:
+        """The number that stands as 1."""
+
+
+def in_own_unit(known: Ends, numbers: np.ndarray) -> np.ndarray:
     """Numbers as a model learns them, -1 to 1 over the range of train, in the target's own unit; float64."""
     low, high, numbers = known.low, known.high, numbers.astype(np.float64)
     return numbers if low is None or high is None else (numbers + 1) / 2 * (high - low) + low
@@ -163,22 +166,3 @@ def _cut(x: Examples, most: int | None) -> Examples:
     offsets = np.concatenate([[0], np.cumsum(np.minimum(x.lengths, most))]).astype(np.int64)
     seen = None if x.observed is None else x.observed[keep]
     return replace(x, values=x.values[keep], offsets=offsets, observed=seen)
-
-
-def _recoded(s: Sequences, symbols: tuple[str, ...]) -> np.ndarray:
-    """Ids of tokens as places in `symbols`. Raises: BadInput naming tokens that are none of them."""
-    if s.layout.symbols == symbols:
-        return s.values
-    ids_of = {symbol: i for i, symbol in enumerate(symbols)}
-    known = np.array([ids_of.get(symbol, -1) for symbol in s.layout.symbols], dtype=np.int64)
-    ids: np.ndarray = known[s.values]
-    mistakes = Mistakes()
-    for at in np.flatnonzero(ids < 0).tolist():
-        row = int(np.searchsorted(s.offsets, at, side="right")) - 1
-        mistakes.add(
-            s.places.of(row),
-            f"the token {s.layout.symbols[int(s.values[at])]!r} was not met in the fit; "
-            "correct it, or leave the row out",
-        )
-    mistakes.check()
-    return ids

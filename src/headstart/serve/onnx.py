@@ -20,14 +20,12 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from headstart.atomic import publish, writing
-from headstart.data.layout import Channel, Layout, LayoutSpec
-from headstart.data.letters import ALPHABETS
-from headstart.data.sequences import Sequences, two_parts
-from headstart.errors import BadInput, Places
+from headstart.data import Preparation, Sequences, sequences_of
+from headstart.errors import BadInput
 from headstart.models.exporting import exportable_network
 from headstart.seeds import below, normal, uniform
 from headstart.sequence import Batch, ragged
-from headstart.serve.config import NETWORK, Preparation
+from headstart.serve.config import NETWORK
 from headstart.serve.model import Served
 
 
@@ -61,8 +59,7 @@ class Whole(nn.Module):
         self.known, self.temperature = known, config.temperature
         self.limit: int = served.limit(NETWORK) or config.length
         self.network = exportable_network(served.network, config.length)
-        parts = (*two_parts(np.array(known.mean)), np.array(known.deviation, dtype=np.float32))
-        for name, part in zip(("mean", "rest", "deviation"), parts, strict=True):
+        for name, part in zip(("mean", "rest", "deviation"), known.moments, strict=True):
             self.register_buffer(name, torch.from_numpy(part))
 
     @property
@@ -209,8 +206,7 @@ def graph_of(whole: Whole, served: Served) -> bytes:
 def _notes(served: Served) -> dict[str, str]:
     """What a program must know besides: texts, and lists as JSON."""
     known = served.config.preparation
-    symbols = known.symbols or tuple(ALPHABETS.get(known.kind, ""))
-    lists = {"classes": known.classes, "channels": known.channels, "symbols": symbols}
+    lists = {"classes": known.classes, "channels": known.channels, "symbols": known.letters}
     notes = {name: json.dumps(value, ensure_ascii=False) for name, value in lists.items() if value}
     return {"kind": known.kind, **notes, "longest": str(served.limit(NETWORK)), "made_by": served.config.made_by}
 
@@ -313,14 +309,6 @@ def made_up(served: Served, rows: int, length: int) -> Sequences:
     known = served.config.preparation
     sizes = [length, *(1 + int(below(0, "onnx/length", length, row, length)) for row in range(1, rows))]
     position, offsets = ragged([row * 2**32 + np.arange(size) for row, size in enumerate(sizes)])
-    layout = Layout(
-        "made up",
-        "wide",
-        tuple(Channel(name, ()) for name in known.channels),
-        LayoutSpec(),
-        kind=known.kind,
-        symbols=known.symbols,
-    )
     values, observed = below(0, "onnx/tokens", known.width, position), None
     if known.kind == "numbers":
         channel = np.arange(known.width)
@@ -329,7 +317,7 @@ def made_up(served: Served, rows: int, length: int) -> Sequences:
             values = values * np.array(known.deviation) + np.array(known.mean)
         observed = uniform(0, "onnx/observed", position[:, None], channel) > 0.1
         values = np.where(observed, values, 0).astype(np.float32)
-    return Sequences(values, offsets, observed, (None,) * rows, None, None, known.channels, layout, Places("made up"))
+    return sequences_of(values, offsets, observed, known)
 
 
 def _summary(error: Exception) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headstart.atomic import Writable, published, remove_unfinished, writing
-from headstart.data.sequences import Sequences
+from headstart.data import Sequences
 from headstart.errors import BadInput
 from headstart.guard import guarded
 

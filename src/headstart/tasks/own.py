@@ -12,9 +12,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from headstart.atomic import stamps
-from headstart.data import Layout, LayoutSpec, Sequences, read_sequences
+from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import files_of
-from headstart.data.layout import Kind, by_role
+from headstart.data.layout import Kind, Layout, by_role
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.sequences import channel_moments, check_target_kind, shared_with_neighbours, standardised, to_range

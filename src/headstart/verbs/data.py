@@ -12,8 +12,7 @@ from headstart.errors import BadInput
 from headstart.verbs.options import LayoutOptions, option_name
 
 if TYPE_CHECKING:
-    from headstart.data import LayoutSpec
-    from headstart.data.card import Card
+    from headstart.data import Card, LayoutSpec
 
 
 def layout_of(flags: LayoutOptions, settings: Sequence[str] = ()) -> LayoutSpec:
@@ -42,8 +41,7 @@ def layout_of(flags: LayoutOptions, settings: Sequence[str] = ()) -> LayoutSpec:
 
 def show_file(path: str, flags: LayoutOptions, settings: Sequence[str]) -> None:
     """`headstart show FILE`: the data card."""
-    from headstart.data import read_sequences
-    from headstart.data.card import data_card
+    from headstart.data import data_card, read_sequences
 
     print_card(data_card(read_sequences(Path(path), layout_of(flags, settings))))
 
@@ -53,7 +51,6 @@ def print_card(card: Card) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from headstart.data.card import CHANNELS, CLASSES
     from headstart.verbs.terminal import console, hanging, table
 
     out = console()
@@ -61,9 +58,8 @@ def print_card(card: Card) -> None:
     for name, text in card.head:
         grid.add_row(Text(name), Text(text))
     out.print(grid)
-    for heads, rows in ((CLASSES, card.classes), (CHANNELS, card.channels)):
-        if rows:
-            out.print(table(heads, rows, right=range(1, len(heads))))
+    for heads, rows in card.tables:
+        out.print(table(heads, rows, right=range(1, len(heads))))
     out.print(Text("worth a look:" if card.findings else "\nnothing looks wrong"))
     for finding in card.findings:
         out.print(hanging(finding, "- "))

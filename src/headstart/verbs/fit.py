@@ -29,7 +29,7 @@ from headstart.verbs.predict import check_skops, export_estimator
 from headstart.verbs.terminal import console, hanging, writable_folder
 
 if TYPE_CHECKING:
-    from headstart.data.card import Card
+    from headstart.data import Card
     from headstart.fit.outcome import Outcome
     from headstart.fit.perform import Fit
     from headstart.fit.settings import FitPlan

@@ -11,8 +11,9 @@ import numpy as np
 from headstart import words
 from headstart.baselines.measures import scores_of
 from headstart.data import Sequences
+from headstart.data.profile import Drift
 from headstart.sequence import IGNORE
-from headstart.serve.config import NETWORK, Drift
+from headstart.serve.config import NETWORK
 from headstart.serve.model import Served
 from headstart.text import first_few
 

@@ -34,8 +34,7 @@ class Parser:
 
 
 def _read_data(path: Path) -> object:
-    from headstart.data import read_sequences
-    from headstart.data.card import data_card
+    from headstart.data import data_card, read_sequences
 
     sequences = read_sequences(path)
     data_card(sequences)

@@ -1,0 +1,81 @@
+"""What sequences look like as a whole, and whether others look unlike them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headstart.data.sequences import STEP, Sequences, features_of
+from headstart.spec import Spec
+from headstart.text import first_few
+
+FEWEST = 5
+"""Sequences of which a shift of their mean says something."""
+STEADY = 0.05
+"""Share by which a step of time may differ, as clocks do."""
+
+
+class Profile(Spec):
+    """Mean and deviation of each feature of the sequences of the fit (`features_of`), by which a shift is noticed."""
+
+    mean: dict[str, float]
+    deviation: dict[str, float]
+
+    @property
+    def steps(self) -> Profile | None:
+        """The profile of the step of time alone; None where there was no clock."""
+        if STEP not in self.mean:
+            return None
+        return Profile(mean={STEP: self.mean[STEP]}, deviation={STEP: self.deviation.get(STEP, 0.0)})
+
+    def drift(self) -> Drift:
+        """What tells, block by block, whether other sequences look like these."""
+        return Drift(self)
+
+    @classmethod
+    def of(cls, s: Sequences) -> Profile:
+        """The profile of these sequences."""
+        named = features_of(s).items()
+        return cls(
+            mean={name: float(f"{x.mean():.6g}") for name, x in named},
+            deviation={name: float(f"{x.std():.6g}") for name, x in named},
+        )
+
+
+class Drift:
+    """Whether sequences look unlike those of a fit, noticed block by block."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile, self.count = profile, 0
+        self._sums: dict[str, float] = {}
+        self._outside: dict[str, int] = {}
+
+    def add(self, s: Sequences) -> None:
+        """Look at some sequences; what the fit did not have is not compared."""
+        self.count += len(s)
+        for name, x in features_of(s).items():
+            if name in self.profile.mean:
+                mean, deviation = self.profile.mean[name], self.profile.deviation.get(name, 1.0)
+                near = STEADY if name == STEP else 1e-5  # numbers are saved with 6 digits
+                off = np.abs(x - mean) - near * abs(mean)
+                self._outside[name] = self._outside.get(name, 0) + int((off > 3 * deviation).sum())
+                self._sums[name] = self._sums.get(name, 0.0) + float(x.sum())
+
+    def sentence(self) -> str:
+        """A sentence where they look unlike those of the fit, else nothing.
+
+        So they do where far more than a twentieth of them (one, where all of the fit were equal) lie further than three
+        deviations off in a feature, or their mean by more than chance and half a deviation. Of the step of time, which
+        a device sets, one is enough.
+        """
+        count, odd = self.count, []
+        for name, total in self._sums.items():
+            mean, deviation = self.profile.mean[name], self.profile.deviation.get(name, 1.0)
+            own = total / count
+            shifted = abs(own - mean) - 1e-5 * abs(mean) > deviation * (0.5 + 5 / count**0.5)
+            most = (2 + 0.05 * count + 4 * (0.0475 * count) ** 0.5) * (deviation > 0 and name != STEP)
+            if self._outside[name] > most or (shifted and count >= FEWEST and name != STEP):
+                odd.append(f"{name} (mean {own:.4g}, in the fit {mean:.4g} with a deviation of {deviation:.4g})")
+        if not odd:
+            return ""
+        text = "these sequences look unlike those of the fit, so that predictions may be wrong: "
+        return f"{text}{first_few(odd, 3, '; ')}"

@@ -1,0 +1,84 @@
+"""Whether sequences have one target each that can be learned: several of them in one cell or in columns are refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from headstart.data.layout import TARGET, by_role, plain
+from headstart.data.sequences import Sequences, check_ids, check_target_kind
+from headstart.errors import BadInput
+from headstart.text import first_few
+
+MARKS = ("|", ";", ",")
+"""What separates several targets in one cell."""
+
+
+def check_targets(s: Sequences, name: str) -> None:
+    """Raises: BadInput, by the name of the source, unless each sequence has one target or none, at least one has one,
+    and what it is is beyond doubt."""
+    if s.per_position:
+        raise BadInput(
+            f"{name}: per_position: fit learns one target of each sequence; `headstart run` compares "
+            "arms on a target per position, with task own"
+        )
+    check_ids(s)
+    several = _several_targets(s)
+    if several:
+        raise BadInput(
+            f"{name}: {several}, and fit learns one target of a sequence; fit each target by itself, from a "
+            "column of its own that --target names (yes or no for each label)"
+        )
+    check_target_kind(s)
+    if s.target == "none" or not s.labelled.any():
+        names = first_few([column for column in s.layout.unused if column])
+        there = f" (columns that are not used: {names})" if names else ""
+        raise BadInput(f"{name}: has no target to learn; name its column with --target{there}")
+    if s.target == "class" and len(s.classes) == 1:
+        raise BadInput(f"{name}: every label is {s.classes[0]!r}; give two classes or more")
+
+
+def _several_targets(s: Sequences) -> str:
+    """Where sequences have several targets each, in words: in one cell, or in columns of which nobody named one."""
+    layout = s.layout
+    beside = layout.target is None and any(label is not None for label in s.labels)  # no column, but given with X
+    if layout.spec.target is None and not beside:
+        names = [name for name in (layout.target, *layout.unused) if name and plain(name).startswith(TARGET[:3])]
+        exact = by_role("target", names)
+        if exact and layout.target is None:
+            return f"column {exact[0]!r} holds a list for each sequence"
+        if len(names) > 1 and not exact:
+            return f"columns {', '.join(map(repr, sorted(names)[:5]))} look like several targets"
+    if layout.spec.target_kind != "auto" or s.target != "class":
+        return ""
+    labels, as_one = {label for label in s.labels if label is not None}, "--target-kind class takes each such label"
+    lists = {label for label in labels if len(_listed_in(label)) > 1}
+    if lists:
+        return f"labels such as {_first_of(s, lists)} are lists of several targets ({as_one} for one class)"
+    for mark in MARKS:
+        parts = {label: [part.strip() for part in label.split(mark)] for label in labels if mark in label}
+        counts = Counter(part for label in labels for part in parts.get(label, [label]))
+        # Names of classes may hold a mark too ("walking, upstairs"); labels recur beside others, or stand alone.
+        recur = len(labels) < counts.total() - 1 and 2 * sum(count > 1 for count in counts.values()) > len(counts)
+        joined = {label for label, several in parts.items() if labels.issuperset(several)}
+        if recur or joined:
+            example = _first_of(s, joined or set(parts))
+            return f"labels such as {example} look like several targets separated by {mark!r} ({as_one} for one class)"
+    return ""
+
+
+def _first_of(s: Sequences, labels: set[str]) -> str:
+    """The first of these labels, and where it stands."""
+    row = next(row for row, label in enumerate(s.labels) if label in labels)
+    return f"{s.labels[row]!r} ({s.places.of(row)})"
+
+
+def _listed_in(label: str) -> list[object]:
+    """What a label lists as JSON or Python writes it (`["a", "b"]`); nothing where it is no list."""
+    if not label.startswith("["):
+        return []
+    try:
+        values = json.loads(label.replace("'", '"'))
+    except (ValueError, RecursionError):
+        return []
+    return values if isinstance(values, list) else []

@@ -1,0 +1,138 @@
+"""`fit`, `serve` and `estimator` come in through two doors, `headstart.core` and `headstart.data`."""
+
+from pathlib import Path
+
+from test_layers import ROOT, modules_imported
+
+import headstart.data
+
+PRODUCT = ("fit", "serve", "estimator")
+WORDS = (
+    *("atomic", "documents", "errors", "guard", "kinds", "limits", "normal", "seeds", "sequence", "spec"),
+    *("statistics", "text", "words"),
+)
+"""Words of the house: they say and write things, and know nothing of stages and files of data."""
+BESIDE = ("baselines", "report")
+"""Rooms beside the core: models without gradients, which a folder holds too, and what every page is made of."""
+INSIDE: dict[str, set[str]] = {
+    "fit/again.py": {
+        "stage",
+        "stage.finished",
+        "stage.trained",
+        "store",
+        "study.language.plan",
+        "study.language.scales",
+        "tasks.own",
+    },
+    "fit/arms/arm.py": {"runner.events", "stage", "study.language.plan", "tasks.task"},
+    "fit/arms/backbone.py": {"study.language.costs"},
+    "fit/budget.py": {
+        "runner.events",
+        "runner.job",
+        "runner.machine",
+        "study.language.costs",
+        "study.language.estimate",
+        "study.language.plan",
+        "study.language.spec",
+    },
+    "fit/compared.py": {"store", "study.results.results", "tasks.own"},
+    "fit/ensemble.py": {"study.results.results", "study.results.rows"},
+    "fit/occlusion.py": {"models.model"},
+    "fit/outcome.py": {
+        "plugins",
+        "runner.machine",
+        "stage.finished",
+        "store",
+        "study.results.results",
+        "study.results.rows",
+        "tasks.own",
+    },
+    "fit/perform.py": {
+        "runner.events",
+        "runner.job",
+        "runner.machine",
+        "runner.perform",
+        "stage",
+        "store",
+        "study.language.estimate",
+        "study.language.files",
+        "study.language.plan",
+        "study.language.spec",
+        "study.paper.caveats",
+        "study.paper.summary",
+        "study.results.collect",
+        "study.results.results",
+        "tasks.own",
+        "tasks.task",
+    },
+    "fit/plan.py": {"runner.events", "runner.machine", "stage", "study.language.plan", "study.language.spec"},
+    "fit/reading.py": {
+        "checkpoints",
+        "checkpoints.fields",
+        "checkpoints.folder",
+        "checkpoints.like",
+        "checkpoints.own",
+        "checkpoints.series",
+        "checkpoints.source",
+        "checkpoints.spec",
+        "data.layout",
+        "data.letters",
+        "initial",
+        "models.model",
+        "stage",
+        "stage.finished",
+        "store",
+        "tasks",
+        "tasks.task",
+    },
+    "fit/settings.py": {"models", "store", "study.language.scales", "training"},
+    "fit/source.py": {"tasks.own", "tasks.task"},
+    "fit/wording.py": {"models.model", "plugins", "study.results.results", "tasks.own", "tasks.task"},
+    "serve/config.py": {"models.kind", "objectives"},
+    "serve/folder.py": {
+        "checkpoints.folder",
+        "data.archives",
+        "models.kind",
+        "models.mixers",
+        "models.model",
+        "plugins",
+        "store",
+        "store.files",
+    },
+    "serve/model.py": {"models.model", "tasks.task"},
+    "serve/network.py": {
+        "checkpoints.folder",
+        "models.encoders",
+        "models.heads",
+        "models.model",
+        "models.outline",
+        "models.own",
+        "objectives",
+        "tasks.task",
+        "training.batches",
+    },
+    "serve/onnx.py": {"models.exporting"},
+    "estimator/exported.py": {"plugins"},
+    "estimator/models.py": {"plugins"},
+}
+"""File -> rooms that it still enters past the doors. It only shrinks."""
+
+
+def _rooms(path: Path) -> set[str]:
+    """Rooms of the core and of the data that a file of the product imports past the doors."""
+    names = {name.removeprefix("headstart").lstrip(".") for name in modules_imported(path)}
+    allowed = {"core", "data", *PRODUCT, *WORDS, *BESIDE}
+    return {name for name in names if name not in allowed and name.partition(".")[0] not in allowed - {"data", "core"}}
+
+
+def test_the_product_comes_in_through_the_doors() -> None:
+    inside = {}
+    for room in PRODUCT:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            if rooms := _rooms(path):
+                inside[path.relative_to(ROOT).as_posix()] = rooms
+    assert inside == INSIDE
+
+
+def test_the_door_of_data_has_at_most_fifteen_names() -> None:
+    assert len(headstart.data.__all__) <= 15
