@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.made_files import needs, record, signals, workbook
 
 from headstart.data import LayoutSpec, format_of, read_blocks, read_sequences
 from headstart.data.readers import READERS
@@ -61,6 +64,36 @@ def _folder(path: Path) -> None:
         (path / label / f"{i}.txt").write_text("some words\n")
 
 
+def _fastq(path: Path) -> None:
+    path.write_text("".join(f"@s{i} {label}\nACGTACGT\n+\nIIIIIII!\n" for i, label in enumerate(LABELS)))
+
+
+def _arff(path: Path) -> None:
+    head = ["@relation made", *(f"@attribute x_{i} numeric" for i in range(4)), "@attribute state {down,up}", "@data"]
+    lines = [f"{','.join(map(str, row))},{label}" for label, row in zip(LABELS, ROWS, strict=True)]
+    path.write_text("\n".join([*head, *lines]) + "\n")
+
+
+def _mat(path: Path) -> None:
+    from scipy.io import savemat
+
+    savemat(path, {"X": ROWS, "labels": np.array(LABELS, dtype=object)})
+
+
+def _hdf5(path: Path) -> None:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file["X"], file["labels"] = ROWS, LABELS
+
+
+def _wav(path: Path) -> None:
+    from scipy.io import wavfile
+
+    wavfile.write(path, 8_000, np.arange(100, dtype=np.int16))
+
+
+SIGNALS = np.random.default_rng(0).normal(size=(200, 2))
 SAMPLES: dict[str, Callable[[Path], object]] = {
     "csv": _csv,
     "jsonl": _jsonl,
@@ -70,13 +103,24 @@ SAMPLES: dict[str, Callable[[Path], object]] = {
     "npy": lambda path: np.save(path, ROWS),
     "ts": _ts,
     "fasta": _fasta,
+    "fastq": _fastq,
+    "xlsx": lambda path: workbook(
+        path, {"Data": [["label", *"wxyz"], *([label, *row] for label, row in zip(LABELS, ROWS.tolist(), strict=True))]}
+    ),
+    "mat": _mat,
+    "hdf5": _hdf5,
+    "arff": _arff,
+    "sound": _wav,
+    "edf": lambda path: signals(path, SIGNALS),
+    "wfdb": lambda path: record(path, SIGNALS),
     "folder": _folder,
 }
-"""What writes three sequences in each format: a new line of READERS needs one here."""
+"""What writes three sequences in each format, or one where a file is one: a new line of READERS needs one here."""
 
 
 def sample(form: str, folder: Path) -> Path:
     """A file of the format, with the first ending that its line names."""
+    needs(form)
     ending = READERS[form].facts["endings"].split()
     path = folder / ("data" if not ending else f"data.{ending[0]}")
     SAMPLES[form](path)
@@ -94,17 +138,40 @@ def test_a_file_is_told_by_its_name_and_read_as_its_format_says(form: str, tmp_p
     path = sample(form, tmp_path)
     if path.is_file():
         assert format_of(path) == form
+    count = 1 if READERS[form].facts.get("one") else 3
     sequences = read_sequences(path)
-    assert len(sequences) == 3
+    assert len(sequences) == count
     named = read_sequences(path, LayoutSpec(format=form))
-    assert len(named) == 3
+    assert len(named) == count
     blocks = list(read_blocks(path, named.layout.fixed if isinstance(named.layout, LayoutSpec) else LayoutSpec()))
-    assert sum(map(len, blocks)) == 3
+    assert sum(map(len, blocks)) == count
+
+
+@pytest.mark.parametrize("form", [form for form, line in READERS.items() if "needs" in line.facts])
+def test_without_its_library_a_file_is_refused_with_the_command_that_installs_it(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sample(form, tmp_path)
+    monkeypatch.setitem(sys.modules, str(READERS[form].facts["needs"]), None)
+    with pytest.raises(BadInput, match="is not installed; install it with `pip install 'headstart") as error:
+        read_sequences(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert "\n" not in str(error.value)
+
+
+def test_no_library_of_the_extra_is_imported_without_such_a_file(tmp_path: Path) -> None:
+    program = f"import sys; from headstart.data import read_sequences; read_sequences({str(sample('csv', tmp_path))!r})"
+    extra = {line.facts["needs"] for line in READERS.values() if "needs" in line.facts} | {"soundfile"}
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    assert not extra & set(done.stdout.split())
 
 
 @pytest.mark.parametrize("form", [form for form, line in READERS.items() if line.facts["endings"]])
 @pytest.mark.parametrize("content", [b"\x00\xff\xfe" * 20, b"\n\n", b""])
 def test_a_file_that_is_no_such_thing_is_refused_in_words(form: str, content: bytes, tmp_path: Path) -> None:
+    needs(form)
     path = tmp_path / f"broken.{READERS[form].facts['endings'].split()[0]}"
     path.write_bytes(content)
     with pytest.raises(BadInput) as error:

@@ -116,7 +116,7 @@ def _there(path):
 
 
 def test_what_is_wrong_with_a_folder_is_named(tmp_path, monkeypatch):
-    assert ": holds no image, .wav or .txt file; name a file" in why(tmp_path)
+    assert ": holds no image, recording or .txt file; name a file" in why(tmp_path)
     write(tmp_path / "train.csv", "a,b\n")
     assert "(but 'train.csv')" in why(tmp_path)
     write(_there(tmp_path / "a" / "1.png"), b"no image")

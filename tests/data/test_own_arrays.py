@@ -120,7 +120,7 @@ def test_npz_files_hold_sequences_labels_ids_and_groups(tmp_path):
     assert result.labels == tuple(LABELS)
     assert result.ids == tuple(map(str, range(12)))
     assert len(set(result.groups)) == 6
-    assert result.notes == ("arrays 'extra' are not used",)
+    assert result.notes == ("arrays 'extra' () are not used",)
     np.savez(tmp_path / "g.npz", acc=numbers(seed=1), gyro=numbers(seed=2), kind=LABELS)
     result = read(tmp_path / "g.npz", target="kind")
     assert result.channels == ("acc", "gyro")

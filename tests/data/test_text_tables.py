@@ -83,7 +83,7 @@ def test_an_encoding_that_is_none_is_refused(tmp_path):
             b"PK\x03\x04....",
             "f.csv: is a zip file or a spreadsheet, not text; give it the ending that says so, or save it as CSV",
         ),
-        (b"@r1\nACGT\n+\nIIII\n", "f.csv: is FASTQ, whose qualities are not read; save it as FASTA, or as CSV"),
+        (b"@r1\nACGT\n+\nIIII\n", "f.csv: is FASTQ; give it the ending .fastq, or set format=fastq"),
         (b"a,b\n1,\0\n", "f.csv: is not text (byte 6 is 0); give a text file, or its --encoding"),
     ],
 )
@@ -291,7 +291,7 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "what"), [("f.xlsx", "a spreadsheet"), ("f.pkl", "pickled"), ("f.json", "a JSON document")]
+    ("name", "what"), [("f.ods", "a spreadsheet"), ("f.pkl", "pickled"), ("f.json", "a JSON document")]
 )
 def test_formats_that_are_not_read_are_named(tmp_path, name, what):
     assert f"is {what}, which is not read; save it as CSV" in why(write(tmp_path / name, b"abc"))

@@ -1,71 +1,104 @@
-"""Small files of data sets that are not at hand, so that their tasks are held to the contract too."""
+"""Small files of formats that have a library of their own, written by it, or byte by byte."""
 
-import json
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
-LETTERS = "ACDEFGHIKLMNPQRSTVWY"
+from headstart.data.readers import READERS
 
-
-def homology(root: Path) -> Path:
-    """TAPE's three files, with 3 folds."""
-    folder = root / "remote_homology"
-    folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(0)
-    for name, count in (("train", 120), ("valid", 12), ("test_fold_holdout", 15)):
-        rows = [{"primary": "".join(rng.choice(list(LETTERS), 20 + i % 30)), "fold_label": i % 3} for i in range(count)]
-        (folder / f"remote_homology_{name}.json").write_text("\n".join(map(json.dumps, rows)))
-    return root
+_TYPE = "application/vnd.openxmlformats-"
+_XML = '<?xml version="1.0"?>'
+_SCHEMA = "http://schemas.openxmlformats.org"
 
 
-def bidmc(root: Path, length: int = 40) -> Path:
-    """Windows of heart rates: the first channel is quicker where the number is greater."""
-    folder = root / "bidmc"
-    folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(0)
-    for name, count in (("TRAIN", 80), ("TEST", 20)):
-        lines = [
-            "@problemName BIDMC32HR",
-            "@timeStamps false",
-            "@missing false",
-            "@univariate false",
-            "@dimension 2",
-            "@equalLength true",
-            f"@seriesLength {length}",
-            "@targetLabel true",
-            "@data",
-        ]
-        for _ in range(count):
-            rate = rng.uniform(50, 120)
-            waves = np.sin(np.arange(length) * rate / 60 + rng.uniform(0, 6)), rng.normal(size=length)
-            lines.append(":".join([*(",".join(f"{x:.5f}" for x in wave) for wave in waves), f"{rate:.3f}"]))
-        (folder / f"BIDMC32HR_{name}.ts").write_text("\n".join(lines) + "\n")
-    return root
+def needs(form: str) -> None:
+    """Skip the test where the library that reads this format is absent."""
+    if (name := READERS[form].facts.get("needs")) is not None:
+        pytest.importorskip(name, reason="needs the extra [formats]: pip install 'headstart[formats]'")
 
 
-def own(root: Path) -> Path:
-    """Waves in two channels, slow or quick, of which the second has gaps, and a column that is not used."""
-    root.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(0)
-    lines = [",".join(["id", "label", *(f"{channel}_{i}" for channel in "xy" for i in range(12))])]
-    for i in range(150):
-        waves = [np.sin(np.arange(12) * (0.4 + i % 3 * 0.5)) + 0.2 * rng.normal(size=12) for _ in "xy"]
-        cells = [f"{x:.4f}" for x in np.concatenate(waves)]
-        for gap in rng.integers(12, 23, size=i % 4):
-            cells[gap] = ""
-        lines.append(",".join([f"s{i}", ["slow", "quick", "quicker"][i % 3], *cells]))
-    (root / "own.csv").write_text("\n".join(lines) + "\n")
-    return root
+def workbook(path: Path, sheets: Mapping[str, Sequence[Sequence[Any]]]) -> Path:
+    """An .xlsx file: of each sheet its rows, whose cells are numbers, texts, or None."""
+    kinds = f'<Override PartName="/xl/workbook.xml" ContentType="{_TYPE}officedocument.spreadsheetml.sheet.main+xml"/>'
+    names = "".join(f'<sheet name="{name}" sheetId="{i}" r:id="r{i}"/>' for i, name in enumerate(sheets, 1))
+    link = f'Type="{_SCHEMA}/officeDocument/2006/relationships'
+    links = "".join(
+        f'<Relationship Id="r{i}" {link}/worksheet" Target="worksheets/sheet{i}.xml"/>'
+        for i in range(1, len(sheets) + 1)
+    )
+    relations = f'<Relationships xmlns="{_SCHEMA}/package/2006/relationships">'
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{_SCHEMA}/package/2006/content-types"><Default Extension="rels" '
+        f'ContentType="{_TYPE}package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/>{kinds}'
+        "</Types>",
+        "_rels/.rels": f'{relations}<Relationship Id="r" {link}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{_SCHEMA}/spreadsheetml/2006/main" '
+        f'xmlns:r="{_SCHEMA}/officeDocument/2006/relationships"><sheets>{names}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f"{relations}{links}</Relationships>",
+    }
+    for i, rows in enumerate(sheets.values(), 1):
+        cells = "".join(_row(number, row) for number, row in enumerate(rows, 1))
+        parts[f"xl/worksheets/sheet{i}.xml"] = (
+            f'<worksheet xmlns="{_SCHEMA}/spreadsheetml/2006/main"><sheetData>{cells}</sheetData></worksheet>'
+        )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in parts.items():
+            archive.writestr(name, _XML + text)
+    return path
 
 
-def language(root: Path) -> Path:
-    """A text of 4,000 bytes."""
-    root.mkdir(parents=True, exist_ok=True)
-    words = np.random.default_rng(0).choice(["one", "two", "three", "four"], 1000)
-    (root / "text.txt").write_text(" ".join(words)[:4000])
-    return root
+def _row(number: int, row: Sequence[Any]) -> str:
+    cells = "".join(_cell(f"{_letters(i)}{number}", cell) for i, cell in enumerate(row) if cell is not None)
+    return f'<row r="{number}">{cells}</row>'
 
 
-MADE = {"homology": homology, "bidmc": bidmc, "own": own, "language": language}
-"""Writers of a task's files into a data folder."""
+def _cell(place: str, cell: Any) -> str:
+    if isinstance(cell, str):
+        return f'<c r="{place}" t="inlineStr"><is><t>{cell}</t></is></c>'
+    return f'<c r="{place}"><v>{cell}</v></c>'
+
+
+def _letters(column: int) -> str:
+    return (_letters(column // 26 - 1) if column > 25 else "") + chr(65 + column % 26)
+
+
+def signals(path: Path, samples: np.ndarray, rates: Sequence[float] = (), names: Sequence[str] = ("Fpz", "Cz")) -> Path:
+    """An EDF file (or BDF, by its ending) of samples (L, F) at 100 samples a second, or at these rates."""
+    edfio = pytest.importorskip("edfio")
+
+    signal, whole = (edfio.BdfSignal, edfio.Bdf) if path.suffix == ".bdf" else (edfio.EdfSignal, edfio.Edf)
+    rates = rates or [100.0] * samples.shape[1]
+    parts = [
+        signal(samples[: int(len(samples) * rate / max(rates)), f], rate, label=names[f], physical_dimension="uV")
+        for f, rate in enumerate(rates)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole(parts).write(path)
+    return path
+
+
+def record(path: Path, samples: np.ndarray, fmt: str = "16") -> Path:
+    """A record of WFDB of two leads at 250 samples a second, by the path of its header."""
+    wfdb = pytest.importorskip("wfdb")
+
+    leads = {"units": ["mV", "mV"], "sig_name": ["MLII", "V5"], "fmt": [fmt, fmt]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of how it calls pandas
+        wfdb.wrsamp(path.stem, fs=250, p_signal=samples, write_dir=str(path.parent), **leads)
+    return path
+
+
+def tone(path: Path, length: int = 4_000, rate: int = 8_000, pitch: float = 440.0) -> Path:
+    """A recording of a tone, in the format of the ending."""
+    soundfile = pytest.importorskip("soundfile")
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, 0.5 * np.sin(2 * np.pi * pitch * np.arange(length) / rate), rate)
+    return path

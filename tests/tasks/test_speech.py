@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import resample_poly
 
-from headstart.data.folders import at_rate, read_wav, to_levels
+from headstart.data.sounds import at_rate, read_wav, to_levels
 from headstart.errors import BadInput, Mistakes
 from headstart.tasks.speech import SpeechSpec
 
@@ -233,7 +233,7 @@ def test_what_is_wrong_with_lists_and_folders_is_said(tmp_path):
 
 
 def test_too_long_a_recording_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("headstart.data.folders.SAMPLES", 50)
+    monkeypatch.setattr("headstart.data.sounds.SAMPLES", 50)
     text = why(put(tmp_path, digits()), source="digits")
     assert "0_ann_11.wav: has 51 samples; 1 to 50 are read" in text
 

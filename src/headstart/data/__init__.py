@@ -48,15 +48,12 @@ __all__ = [
 ]
 
 _OTHERS = {
-    "a spreadsheet": "xlsx xls ods",
+    "a spreadsheet": "ods xlsb numbers",
     "pickled": "pkl pickle pt joblib",
-    "a MATLAB file": "mat",
-    "an HDF5 file": "h5 hdf5",
     "a zip archive": "zip",
     "an archive": "tar",
     "a file of R": "rds",
     "a JSON document": "json",
-    "an ARFF file": "arff",
 }
 """What is not read, and is told from damage."""
 PACKED = (".gz", ".xz", ".bz2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any
@@ -16,6 +16,7 @@ from headstart.data.rows import array_of, column_of, list_column
 from headstart.data.table import Column, Table, arrow_lists, other_way
 from headstart.errors import BadInput, Mistakes, Places, nearest, one_line
 from headstart.sequence import IGNORE
+from headstart.text import first_few
 
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""
@@ -61,7 +62,7 @@ def read_npz(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
             raise BadInput(f"{path}: is not a whole .npz file ({one_line(error, 120)}); write it again") from None
     if not arrays:
         raise BadInput(f"{path}: holds no array; write it with numpy.savez")
-    return _together(arrays, path, spec)
+    return together(arrays, path, spec)
 
 
 def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
@@ -100,8 +101,11 @@ def check_dtype(dtype: np.dtype[Any], source: str) -> None:
         raise BadInput(f"{source}: holds values of type {dtype}; give numbers or texts")
 
 
-def _together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec) -> Table:
-    """The arrays of a file as one table: those that are named, else those whose names are known."""
+def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes: Sequence[str] = ()) -> Table:
+    """The arrays of a file as one table: those that are named, else those whose names are known.
+
+    Vectors that are named as values are the channels of one recording. notes: what is to be said besides.
+    """
     asked = {"target": spec.target, "id": spec.id, "group": spec.group}
     for setting, name in asked.items():
         if name and name not in arrays and not spec.optional:
@@ -111,17 +115,20 @@ def _together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec) -> Ta
             raise BadInput(f"{path}: values: {nearest(name, arrays)}")
     roles = {}
     for role, name in asked.items():
-        name = name if name is not None else next((n for n in arrays if n.lower() in NAMES[role]), "")
+        name = name if name is not None else next((n for n in arrays if _last(n) in NAMES[role]), "")
         if name in arrays:
             roles[role] = name
     rest = [name for name in arrays if name not in roles.values()]
-    values = list(spec.values) or [name for name in rest if name.lower() in NAMES["values"]][:1]
-    values = values or [name for name in rest if arrays[name].ndim > 1 or len(rest) == 1]
+    tables = [name for name in rest if arrays[name].ndim > 1 or arrays[name].dtype.kind in "US"]
+    values = list(spec.values) or [name for name in tables if _last(name) in NAMES["values"]][:1]
+    values = values or [name for name in tables if arrays[name].ndim > 1 or len(rest) == 1]
     if not values:
         raise BadInput(
-            f"{path}: none of the arrays {', '.join(map(repr, arrays))} is known to hold sequences; name "
-            "it with --values"
+            f"{path}: none of the arrays {_shapes(arrays, arrays)} is known to hold sequences (n, L); name it with "
+            "--values, or, where vectors are the channels of one recording, name these"
         )
+    if spec.values and not roles and all(arrays[name].ndim == 1 and arrays[name].size for name in values):
+        return _one_recording(arrays, values, path, notes)
     count = len(arrays[values[0]]) if arrays[values[0]].ndim else 0
     table = array_table(arrays[values[0]], str(path), spec, "arrays", name=values[0])
     for name in [*values[1:], *roles.values()]:
@@ -138,7 +145,31 @@ def _together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec) -> Ta
     table.roles |= roles
     left = [name for name in rest if name not in values]
     if left:
-        table.notes.append(f"arrays {', '.join(map(repr, left))} are not used")
+        table.notes.append(f"arrays {_shapes(arrays, left)} are not used")
+    table.notes += notes
+    return table
+
+
+def _last(name: str) -> str:
+    """The last part of a name such as `data.X` or `train/labels`, in small letters."""
+    return name.lower().replace("/", ".").rpartition(".")[2]
+
+
+def _shapes(arrays: Mapping[str, np.ndarray], names: Iterable[str]) -> str:
+    """Arrays with their shapes, in words."""
+    return first_few([f"{name!r} {arrays[name].shape}" for name in names], 8)
+
+
+def _one_recording(arrays: dict[str, np.ndarray], values: list[str], path: Path, notes: Sequence[str]) -> Table:
+    """Vectors (L,) as the channels of one sequence."""
+    places = Places(str(path), names=[str(path)])
+    table = Table({}, 1, places, "a recording", shape="list", notes=list(notes))
+    for name in values:
+        check_dtype(arrays[name].dtype, f"{path}, array {name!r}")
+        table.columns[name] = list_column(name, [arrays[name]], places)
+    left = [name for name in arrays if name not in values]
+    if left:
+        table.notes.append(f"arrays {_shapes(arrays, left)} are not used")
     return table
 
 

@@ -8,7 +8,7 @@ import itertools
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -104,19 +104,37 @@ class Form:
 
 def read_csv(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """A text table. Raises: BadInput where it is empty or no text; what is wrong with a row goes to `mistakes`."""
-    lines = text_lines(path, spec.encoding, mistakes)
+    return read_lines(path, lambda: text_lines(path, spec.encoding, mistakes), spec, mistakes, _plain_table)
+
+
+def read_lines(
+    path: Path,
+    all_lines: Callable[[], Iterator[str]],
+    spec: LayoutSpec,
+    mistakes: Mistakes,
+    quickly: Callable[[Path, Form, LayoutSpec], Table | None] = lambda *_: None,
+) -> Table:
+    """As `read_csv`, of the lines of whatever file. quickly: reads it at once, where it can."""
+    lines = all_lines()
     sample, form, body = recognised(path, spec, lines)
     if form.names:
         types = column_types(form, body)
-        table = _plain_table(path, form, spec) or _any_table(itertools.chain(sample, lines), form, types, mistakes)
+        table = quickly(path, form, spec) or _any_table(itertools.chain(sample, lines), form, types, mistakes)
         if table is not None:
             return typed(table, types, spec, form)
-    return _uneven_table(text_lines(path, spec.encoding, mistakes), form, spec, mistakes)
+    return _uneven_table(all_lines(), form, spec, mistakes)
 
 
 def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list[str], Form, list[list[str]]]:
     """(first lines, how the file is written, some rows). Raises: BadInput where it is empty, or has no row."""
     sample = _sample(lines)
+    if (
+        len(sample) > 2
+        and sample[0].startswith("@")
+        and sample[2].startswith("+")
+        and sample[1].strip("\r\n").isalpha()
+    ):
+        raise BadInput(f"{path}: is FASTQ; give it the ending .fastq, or set format=fastq")
     form = _form(path, spec, sample)
     rows = _parsed(sample, form)
     if not rows:

@@ -1,26 +1,30 @@
-"""Folders of images, recordings or texts, a folder for each class, as a table; and what a .wav file holds."""
+"""Folders of images, recordings or texts, a folder for each class, as a table."""
 
 from __future__ import annotations
 
 import io
-import math
+import os
 import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from types import ModuleType
 
 import numpy as np
 
 from headstart.data.archives import listed, members, reading
 from headstart.data.layout import LayoutSpec
+from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
+from headstart.data.sounds import at_rate, decoder_of, read_sound
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places, one_line
 
 ENDINGS = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"),
-    "recordings": (".wav",),
+    "recordings": (".wav", ".flac", ".mp3", ".ogg"),
+    "signals": (".edf", ".bdf", ".hea"),
     "texts": (".txt",),
 }
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
@@ -56,7 +60,7 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
                 "of ids (such as the names of the files), one of labels, and their own columns"
             )
             raise BadInput(
-                f"{path}: holds no image, .wav or .txt file{f' (but {some})' if some else ''}; name a file, or "
+                f"{path}: holds no image, recording or .txt file{f' (but {some})' if some else ''}; name a file, or "
                 f"a folder with a folder for each class{way if any(map(_is_table, names)) else ''}"
             )
         if len(kinds) > 1:
@@ -64,7 +68,8 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             raise BadInput(f"{path}: holds {many}; name a folder that holds one kind")
         (kind,) = kinds
         table = _read(path, kind, set(names), spec, mistakes)
-    other = len(names) - sum(kinds.values())
+    parts = {os.path.splitext(name)[0] for name in names if name.lower().endswith(".hea")}
+    other = sum(_kind(name) is None and os.path.splitext(name)[0] not in parts for name in names)
     if other:
         table.notes.append(f"{other:,} files of other kinds are not read")
     if "target" not in table.roles and "folder" not in table.columns:
@@ -84,6 +89,8 @@ def _kind(name: str) -> str | None:
 
 
 def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    if kind == "signals":
+        return _classified(*folder_of_signals(path, sorted(name for name in names if _kind(name) == kind), spec), spec)
     lists: list[np.ndarray | None] = []
     texts: list[str | None] = []
     there: list[str] = []
@@ -93,8 +100,9 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         if kind == "texts":
             texts.append(_text(content, file, spec, mistakes))
         else:
-            read = reader.image if kind == "images" else reader.sound
-            lists.append(read(content, file, mistakes))
+            decoder = None if kind == "images" else decoder_of(path / name)
+            image = reader.image(content, file, mistakes) if kind == "images" else None
+            lists.append(image if kind == "images" else reader.sound(content, file, mistakes, decoder))
             total += 0 if lists[-1] is None else lists[-1].size
         there.append(name)
         if total > VALUES:
@@ -112,11 +120,17 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         if kind == "texts"
         else list_column("values", _same_channels(lists, table), table.places)
     )
+    table.rate = reader.rate if all(item is None or item.shape[1] == 1 for item in lists) else None
+    _classified(table, there, spec)
+    table.notes += reader.notes(kind)
+    return table
+
+
+def _classified(table: Table, there: Sequence[str], spec: LayoutSpec) -> Table:
+    """The table with the names of its files as ids, and their folders."""
     table.columns["file"] = Column("file", "text", arrow_texts(there))
     table.roles["id"] = "file"
     _classes(table, [PurePosixPath(name).parts[:-1] for name in there], spec)
-    table.notes += reader.notes(kind)
-    table.rate = reader.rate if all(item is None or item.shape[1] == 1 for item in lists) else None
     return table
 
 
@@ -215,9 +229,9 @@ class _Reader:
             return None
         return pixels.reshape(-1, 1 if grey else 3)
 
-    def sound(self, content: bytes, location: str, mistakes: Mistakes) -> np.ndarray | None:
+    def sound(self, content: bytes, location: str, mistakes: Mistakes, decoder: ModuleType | None) -> np.ndarray | None:
         """(samples, channels), -1 to 1, at the rate that all have; None and a mistake."""
-        read = read_wav(content, location, mistakes)
+        read = read_sound(content, location, mistakes, decoder)
         if read is None:
             return None
         rate, samples = read
@@ -275,69 +289,3 @@ def _text(content: bytes, location: str, spec: LayoutSpec, mistakes: Mistakes) -
         mistakes.add(location, f"is not {spec.encoding} ({str(error)[:80]}); save it as UTF-8, or give its --encoding")
         return None
     return text
-
-
-SAMPLES = 2**24
-"""Samples that one recording may have (17 minutes at 16 kHz)."""
-RATES = (1_000, 768_000)
-"""Samples per second that a recording may have."""
-
-
-def read_wav(content: bytes, location: str, mistakes: Mistakes) -> tuple[int, np.ndarray] | None:
-    """(samples per second, (L, channels) float64 in units of 16-bit levels, -32768 to 32767); None and a mistake."""
-    try:
-        rate, samples = _wav_samples(content)
-        if not RATES[0] <= rate <= RATES[1]:
-            raise ValueError(f"has {rate} samples per second; {RATES[0]} to {RATES[1]} are read")
-        if not 0 < len(samples) <= SAMPLES:
-            raise ValueError(f"has {len(samples)} samples; 1 to {SAMPLES} are read")
-        return rate, _levels(samples).reshape(len(samples), -1)
-    except ValueError as error:
-        mistakes.add(location, str(error))
-        return None
-
-
-def _wav_samples(content: bytes) -> tuple[int, np.ndarray]:
-    """Samples per second and samples (L,) or (L, channels). Raises: ValueError for what is not a whole .wav file."""
-    from scipy.io import wavfile
-
-    if content[:4] != b"RIFF" or content[8:12] != b"WAVE":
-        raise ValueError("does not begin as a .wav file does (RIFF, WAVE); give a .wav file")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", wavfile.WavFileWarning)  # chunks besides format and samples
-            warnings.filterwarnings("error", "Reached EOF prematurely", wavfile.WavFileWarning)
-            return wavfile.read(io.BytesIO(content))  # type: ignore[no-any-return]
-    except Exception as error:  # a damaged file leads the reader to whatever error
-        raise ValueError(f"is cut short or not a .wav file that can be read ({error}); replace the file") from None
-
-
-def _levels(samples: np.ndarray) -> np.ndarray:
-    """Samples in units of 16-bit levels, float64; those of 24 bits lie in the upper bytes of 32."""
-    if samples.dtype.kind == "f":
-        wrong = np.argwhere(~(np.abs(samples) <= 1))
-        if len(wrong):
-            value = f"{samples[tuple(wrong[0])]:.6g}"
-            raise ValueError(f"sample {wrong[0][0]} is {value}; floats go from -1 to 1: scale it, or leave it out")
-        return samples.astype(np.float64) * 2.0**15
-    scales = {"uint8": 2.0**8, "int16": 1.0, "int32": 2.0**-16}
-    if samples.dtype.name not in scales:
-        raise ValueError(f"has samples of type {samples.dtype}; PCM of 8 to 32 bits and floats are read: convert it")
-    zero = 128 if samples.dtype.name == "uint8" else 0
-    return (samples.astype(np.float64) - zero) * scales[samples.dtype.name]
-
-
-def at_rate(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    """Recordings (L, channels) mixed to mono (the mean of the channels) and resampled, (L',) float64."""
-    mono = samples.mean(1)
-    if rate == wanted:
-        return np.asarray(mono)
-    from scipy.signal import resample_poly
-
-    common = math.gcd(rate, wanted)
-    return np.asarray(resample_poly(mono, wanted // common, rate // common))
-
-
-def to_levels(samples: np.ndarray) -> np.ndarray:
-    """Levels rounded and kept within 16 bits, (L,) int16."""
-    return np.asarray(np.clip(np.rint(samples), -(2**15), 2**15 - 1).astype(np.int16))

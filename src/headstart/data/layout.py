@@ -89,6 +89,8 @@ class LayoutSpec(Spec):
     """Samples per second that every recording is brought to, its channels mixed into one."""
     columns: int | None = neutral(None, ge=1)
     """Cells of a row of the file that the layout was made of, where it has no header."""
+    sheet: str | None = neutral(None)
+    """The sheet of a workbook, where several hold cells."""
     double: bool = neutral(False)
     """Numbers stay in double precision until they are standardised, as they do by themselves where single precision
     would lose them: a small signal on a large offset."""

@@ -182,14 +182,14 @@ def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     if not entries:
         raise BadInput(f"{path}: is empty; give a FASTA file, whose entries begin with >")
     places = Places(str(path), lines=np.array([int(location.rpartition(":")[2]) for location, _, _ in entries]))
-    columns = _header_words([header for _, header, _ in entries])
+    columns = header_words([header for _, header, _ in entries])
     columns["sequence"] = Column(
         "sequence", "text", arrow_texts(["".join(text for _, text in parts) for _, _, parts in entries])
     )
     return Table(columns, len(entries), places, "FASTA", shape="text")
 
 
-def _header_words(headers: list[str]) -> dict[str, Column]:
+def header_words(headers: list[str]) -> dict[str, Column]:
     cut = [header.split() for header in headers]
     most = min(max(map(len, cut)), WORDS)
     names = ["id", *(f"word {i}" for i in range(2, most + 1))] if most else []

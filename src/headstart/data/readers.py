@@ -38,13 +38,36 @@ READERS: dict[str, Entry] = {
     "npy": _reader("arrays:read_npy", "one array of numpy", "npy", magic=b"\x93NUMPY"),
     "ts": _reader("series:read_ts_file", "series as the UCR and UEA archives have them", "ts"),
     "fasta": _reader("letters:read_fasta_file", "DNA or proteins, letter by letter", "fa fasta fna faa", begins=b">"),
+    "fastq": _reader("fastq:read_fastq", "DNA with qualities, letter by letter", "fq fastq"),
+    "xlsx": _reader("sheets:read_workbook", "a sheet of a workbook of Excel", "xlsx xlsm xls", needs="python_calamine"),
+    "mat": _reader("matlab:read_mat", "variables of MATLAB by name", "mat"),
+    "hdf5": _reader("hdf5:read_hdf5", "data sets of HDF5 by name", "h5 hdf5", magic=b"\x89HDF\r\n\x1a\n", needs="h5py"),
+    "arff": _reader("arff:read_arff", "a table of Weka", "arff"),
+    "sound": _reader("sounds:read_recording", "one recording of sound", "wav flac mp3 ogg", one=True),
+    "edf": _reader(
+        "edf:read_edf",
+        "one recording of EDF or BDF, in physical units",
+        "edf bdf",
+        one=True,
+        needs="edfio",
+        recording="headstart.data.edf:edf_recording",
+    ),
+    "wfdb": _reader(
+        "wfdb:read_wfdb",
+        "one record of PhysioNet, by its header",
+        "hea",
+        one=True,
+        needs="wfdb",
+        recording="headstart.data.wfdb:wfdb_recording",
+    ),
     "folder": _reader("folders:read_folder", "a folder of images, recordings or texts"),
 }
 """`read(path, spec, mistakes) -> Table` by format.
 
 Facts of a line: `endings` of files' names (of text, .gz, .xz or .bz2 may follow); `magic`, how a file begins whatever
 its name is; `begins`, how one begins whose name says nothing; `blocks`, what reads a large file in parts
-(`blocks(path, spec, size)`).
+(`blocks(path, spec, size)`); `one`, that a file is one sequence; `recording`, what reads it for a folder of such files
+(`recording(path, spec) -> Recording`); `needs`, the library of the extra `[formats]` that it takes.
 """
 
 
@@ -57,6 +80,12 @@ def block_reader_of(form: str) -> Callable[..., Any] | None:
     """What reads a file of a format in parts, None where nothing does."""
     path = READERS[form].facts.get("blocks")
     return None if path is None else Entry(path, "").load()
+
+
+def recorder_of(ending: str) -> Callable[..., Any]:
+    """What reads a file with this ending as one recording."""
+    lines = (line.facts for line in READERS.values() if ending in str(line.facts["endings"]).split())
+    return Entry(next(str(facts["recording"]) for facts in lines), "").load()
 
 
 def format_by(ending: str, start: bytes, also: Callable[[str], None]) -> str:

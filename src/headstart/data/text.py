@@ -83,8 +83,6 @@ def check_text(path: Path, start: bytes, encoding: str) -> None:
     for magic, what in BINARY.items():
         if start.startswith(magic):
             raise BadInput(f"{path}: is {what}, not text; give it the ending that says so, or save it as CSV")
-    if re.match(rb"@.*\n[A-Za-z.*-]+\r?\n\+", start):
-        raise BadInput(f"{path}: is FASTQ, whose qualities are not read; save it as FASTA, or as CSV")
     if start.startswith(WIDE) and not wide:
         raise BadInput(f"{path}: is UTF-16; save it as UTF-8, or give --encoding utf-16")
     if b"\0" in start and not wide:

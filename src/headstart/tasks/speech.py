@@ -14,10 +14,10 @@ from pydantic import Field
 
 from headstart.atomic import stamps
 from headstart.data.archives import absent, members
-from headstart.data.folders import at_rate, read_wav, to_levels
 from headstart.data.labels import in_order
 from headstart.data.prepared import Builder, Writer, prepared, split_arrays
 from headstart.data.sequences import groups, moments
+from headstart.data.sounds import at_rate, read_wav, to_levels
 from headstart.data.splits import copies_note, drawn
 from headstart.data.text import archives_or_files
 from headstart.errors import BadInput, Mistakes

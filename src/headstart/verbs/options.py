@@ -208,6 +208,7 @@ class LayoutOptions:
         str | None, typer.Option("--quote", metavar="MARK", help="The character that quotes cells; '' for none.")
     ] = None
     encoding: Annotated[str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file (utf-8).")] = None
+    sheet: Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="The sheet of a workbook.")] = None
 
 
 @dataclass(frozen=True)

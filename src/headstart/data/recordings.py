@@ -1,0 +1,117 @@
+"""A recording: samples of several channels at one rate. A file of one is a table of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from headstart.data.layout import LayoutSpec, check_names, matching
+from headstart.data.readers import recorder_of
+from headstart.data.rows import list_column
+from headstart.data.table import Table
+from headstart.errors import BadInput, Places, nearest
+from headstart.store.plain import leads_out
+from headstart.text import first_few
+
+MOST_SAMPLES, MOST_VALUES = 2**26, 2**29
+"""Samples that a channel may have, and values of all channels."""
+
+
+@dataclass
+class Recording:
+    """samples: (L, F), NaN where one is missing; rate: samples per second; channels: F names."""
+
+    samples: np.ndarray
+    rate: float
+    channels: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def recording_table(path: Path, recording: Recording, written: str) -> Table:
+    """A table of one row, whose cells are the channels."""
+    places = Places(str(path), names=[str(path)])
+    table = Table({}, 1, places, f"{written}, {recording.rate:g} samples per second", shape="list")
+    table.notes += recording.notes
+    for f, name in enumerate(check_names(recording.channels, str(path))):
+        table.columns[name] = list_column(name, [recording.samples[:, f]], places)
+    return table
+
+
+def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tuple[Table, list[str]]:
+    """A table of a row for each file, whose cells are its channels, and the names of the files.
+
+    Raises: BadInput naming a file that cannot be read, leads out of the folder, or has other channels or another rate
+    than the first.
+    """
+    first: Recording | None = None
+    rows: list[Recording] = []
+    values = 0
+    for name in names:
+        file = path / name
+        if file.is_symlink() and leads_out(file, [path]):
+            raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
+        recording = recorder_of(file.suffix.lower().removeprefix("."))(file, spec)
+        first = first or recording
+        if recording.channels != first.channels:
+            raise BadInput(
+                f"{file}: has the channels {_some(recording)}, the first file has {_some(first)}; name with --values "
+                "those that all have"
+            )
+        if recording.rate != first.rate:
+            raise BadInput(
+                f"{file}: has {recording.rate:g} samples per second, the first file has {first.rate:g}; fit recordings "
+                "of one rate"
+            )
+        rows.append(recording)
+        values += recording.samples.size
+        if values > MOST_VALUES:
+            raise BadInput(f"{path}: holds more than {MOST_VALUES:,} values; give fewer or shorter recordings")
+    assert first is not None, "there is a file"
+    places = Places(str(path), names=[str(path / name) for name in names])
+    table = Table({}, len(rows), places, f"a folder of recordings, {first.rate:g} samples per second", shape="list")
+    for f, channel in enumerate(check_names(first.channels, str(path))):
+        table.columns[channel] = list_column(channel, [row.samples[:, f] for row in rows], places)
+    table.notes += dict.fromkeys(note for row in rows for note in row.notes)
+    return table, list(names)
+
+
+def _some(recording: Recording) -> str:
+    return first_few([repr(name) for name in recording.channels], 4)
+
+
+def chosen_channels(path: Path, names: Sequence[str], rates: Sequence[float], spec: LayoutSpec) -> list[int]:
+    """Which channels are read: those that `values` names, else all. Raises: BadInput where one is not there, or where
+    their rates differ."""
+    wanted = list(range(len(names)))
+    if spec.values:
+        wanted = []
+        for value in spec.values:
+            known = matching(value, names) if "*" in value and value not in names else [value]
+            if not known or known[0] not in names:
+                raise BadInput(f"{path}: values: no channel {nearest(value, names).removeprefix('no ')}")
+            wanted += [names.index(name) for name in known]
+    if not wanted:
+        raise BadInput(f"{path}: has no channel; give a recording with samples")
+    if len({rates[i] for i in wanted}) > 1:
+        of_rates = {rate: [names[i] for i in wanted if rates[i] == rate] for rate in (rates[i] for i in wanted)}
+        texts = [f"{rate:g} ({first_few([repr(name) for name in at], 3)})" for rate, at in of_rates.items()]
+        most = max(of_rates.values(), key=len)
+        raise BadInput(
+            f"{path}: has channels of several numbers of samples per second: {first_few(texts, 4)}; name those of one "
+            f"with --values, such as --values {most[0]!r} (values in Python and in a layout)"
+        )
+    return wanted
+
+
+def check_samples(path: Path, samples: float, channels: int) -> None:
+    """Raises: BadInput where a recording says that it is empty, or longer than what is read."""
+    if not samples > 0:
+        raise BadInput(f"{path}: holds no sample; leave the recording out")
+    if samples > MOST_SAMPLES or samples * channels > MOST_VALUES:
+        raise BadInput(
+            f"{path}: has {samples:,.0f} samples of {channels:,} channels, at most {MOST_SAMPLES:,} samples and "
+            f"{MOST_VALUES:,} values are read; cut it into parts"
+        )

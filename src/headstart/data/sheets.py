@@ -1,0 +1,130 @@
+"""Workbooks of Excel: the cells of one sheet, read as the lines of a text table are."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from headstart.data.csv import read_lines
+from headstart.data.extras import check_size, library, whole
+from headstart.data.layout import LayoutSpec
+from headstart.data.table import Table
+from headstart.data.text import number_name
+from headstart.errors import BadInput, Mistakes, nearest
+from headstart.text import first_few
+
+MOST_CELLS = 2**24
+"""Cells of a workbook: a sheet is held as a rectangle, however few of its cells are filled."""
+ENCRYPTED = b"E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0"
+"""A name in the file that Excel puts an encrypted workbook into."""
+_PLACE = re.compile(rb"""\br=["']([A-Z]{1,3})(\d{1,9})["']""")
+
+
+def read_workbook(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """One sheet of a workbook, as a text table. Raises: BadInput where several sheets hold cells and none is named,
+    and for a workbook that is encrypted or damaged."""
+    calamine = library("python_calamine", path, "a workbook of Excel")
+    _check(path)
+    with whole(path, "workbook"):
+        with calamine.CalamineWorkbook.from_path(str(path)) as book:
+            name, sheet, others = _chosen(path, book, spec)
+        start = sheet.start[0] if sheet.start else 0
+        rows = sheet.to_python()
+    if not rows:
+        raise BadInput(f"{path}: sheet {name!r} is empty; give one with rows")
+    plain = spec.model_copy(update={"delimiter": ",", "quote": '"'})
+    table = read_lines(path, lambda: _lines(rows, start), plain, mistakes)
+    table.written = f"sheet {name!r} {table.written.replace('comma-separated ', '')}"
+    if others:
+        table.notes.append(f"the sheets {first_few([repr(other) for other in others], 3)} are not read (--sheet)")
+    return table
+
+
+def _chosen(path: Path, book: Any, spec: LayoutSpec) -> tuple[str, Any, list[str]]:
+    """(name, sheet, names of the others that hold cells) of the sheet that is named, or is the only one with cells."""
+    names = list(book.sheet_names)
+    if spec.sheet is not None and spec.sheet in names:
+        return spec.sheet, book.get_sheet_by_name(spec.sheet), []
+    if spec.sheet is not None and not spec.optional:
+        raise BadInput(f"{path}: sheet: {nearest(spec.sheet, names)}")
+    tables = [meta.name for meta in book.sheets_metadata if "WorkSheet" in str(meta.typ)]
+    sheets = {name: sheet for name in tables if (sheet := book.get_sheet_by_name(name)).start is not None}
+    if not sheets:
+        raise BadInput(f"{path}: no sheet holds a cell; give a workbook with rows")
+    first = next(iter(sheets))
+    if len(sheets) > 1:
+        raise BadInput(
+            f"{path}: several sheets hold cells ({first_few([repr(name) for name in sheets], 6)}); name one with "
+            f"--sheet {first!r} (sheet in Python and in a layout)"
+        )
+    return first, sheets[first], []
+
+
+def _check(path: Path) -> None:
+    """Raises: BadInput for a workbook that is encrypted, no workbook, or larger in memory than it may be."""
+    with whole(path, "workbook"):
+        with path.open("rb") as file:
+            content = file.read(2**16)
+        if not content.startswith(b"PK"):
+            if ENCRYPTED in content or ENCRYPTED in path.read_bytes():
+                raise BadInput(f"{path}: is an encrypted workbook; save it without a password")
+            if path.suffix.lower() != ".xls":
+                raise BadInput(f"{path}: is not a workbook (.xlsx); save it again from the program that made it")
+            return
+        with zipfile.ZipFile(path) as archive:
+            parts = archive.infolist()
+            check_size(path, sum(part.file_size for part in parts), "the workbook")
+            cells = sum(_extent(archive.open(part)) for part in parts if part.filename.startswith("xl/worksheets/"))
+    if cells > MOST_CELLS:
+        raise BadInput(
+            f"{path}: its sheets reach over {cells:,} cells, and at most {MOST_CELLS:,} are read; save the sheet as CSV"
+        )
+
+
+def _extent(file: Any) -> int:
+    """Cells of the rectangle that holds all cells of a sheet, by the places that its XML names."""
+    columns: set[bytes] = set()
+    last, rest = 0, b""
+    while part := file.read(2**20):
+        places = _PLACE.findall(rest + part)
+        columns |= {column for column, _ in places}
+        last = max([last, *map(int, {row for _, row in places})])
+        rest = part[-16:]
+    return last * max((_number(column) for column in columns), default=0)
+
+
+def _number(letters: bytes) -> int:
+    """A column's number: A is 1, Z 26, AA 27."""
+    number = 0
+    for letter in letters:
+        number = 26 * number + letter - 64
+    return number
+
+
+def _lines(rows: Sequence[Sequence[Any]], start: int) -> Iterator[str]:
+    """Rows as lines of a text table, a line each, behind as many empty ones as stand above them."""
+    yield from ["\n"] * start
+    for row in rows:
+        words = [_word(cell) for cell in row]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(words if any(words) else [])
+        yield text.getvalue()
+
+
+def _word(cell: Any) -> str:
+    """A cell as a person reads it; what no line can hold becomes a blank."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, (int, float)):
+        return number_name(float(cell)) if cell == cell else ""
+    if isinstance(cell, datetime.timedelta):
+        return number_name(cell.total_seconds())
+    if isinstance(cell, (datetime.date, datetime.time)):
+        return cell.isoformat(" ") if isinstance(cell, datetime.datetime) else cell.isoformat()
+    return " ".join(str(cell).splitlines()) if cell else ""

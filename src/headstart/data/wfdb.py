@@ -1,0 +1,68 @@
+"""WFDB, the format of PhysioNet: a header (.hea) that names the files of its samples. Annotations are not read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headstart.data.extras import library, whole
+from headstart.data.layout import LayoutSpec
+from headstart.data.recordings import Recording, check_samples, chosen_channels, recording_table
+from headstart.data.table import Table
+from headstart.errors import BadInput, Mistakes
+from headstart.store.plain import leads_out
+
+MOST_SEGMENTS = 1_000
+"""Segments that a record may have."""
+_PLAIN = re.compile(r"[\w.+-]+")
+
+
+def read_wfdb(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
+    """The channels of one record. Raises: BadInput where one of its files is absent, damaged or in another folder."""
+    return recording_table(path, wfdb_recording(path, spec), "a record")
+
+
+def wfdb_recording(path: Path, spec: LayoutSpec) -> Recording:
+    """The channels of the record of a header that `values` names, or all, in physical units."""
+    wfdb = library("wfdb", path, "a record of WFDB")
+    with whole(path, "header of WFDB"):
+        name = str(path.with_suffix(""))
+        head = wfdb.rdheader(name)
+        segments = list(getattr(head, "seg_name", None) or [])
+        if len(segments) > MOST_SEGMENTS:
+            raise BadInput(f"{path}: has {len(segments):,} segments, at most {MOST_SEGMENTS:,} are read; cut it")
+        heads = [head] if not segments else [_segment(wfdb, path, part) for part in segments if part != "~"]
+        for file in {file for part in heads for file in part.file_name or ()}:
+            _there(path, file)
+        first = next((part for part in heads if part.sig_len != 0), heads[0])  # a layout has no samples
+        names = list(first.sig_name or ())
+        rate = float(head.fs)
+        wanted = chosen_channels(path, names, [rate] * len(names), spec)
+        if head.sig_len is not None:
+            check_samples(path, head.sig_len, len(names))
+    with whole(path.with_suffix(".dat"), "file of samples"):
+        record = wfdb.rdrecord(name, channel_names=[names[i] for i in wanted])
+        samples = np.asarray(record.p_signal, dtype=np.float32)
+        check_samples(path, *samples.shape)
+        finer = [n for part in heads for n, k in zip(part.sig_name, part.samps_per_frame or (), strict=False) if k > 1]
+        notes = [f"{n!r} has several samples a frame, whose mean is read" for n in dict.fromkeys(finer)][:5]
+    return Recording(samples, rate, tuple(record.sig_name), tuple(notes))
+
+
+def _segment(wfdb: Any, path: Path, name: str) -> Any:
+    return wfdb.rdheader(str(_there(path, f"{name}.hea").with_suffix("")))
+
+
+def _there(path: Path, name: str) -> Path:
+    """A file that a header names, beside it. Raises: BadInput where it is absent, or anywhere else."""
+    file = path.parent / name
+    if not _PLAIN.fullmatch(name) or name.startswith(".") or (file.is_symlink() and leads_out(file, [path.parent])):
+        raise BadInput(
+            f"{path}: names {name[:80]!r}, which is no file of its own folder; put the files of a record together"
+        )
+    if not file.is_file():
+        raise BadInput(f"{path}: names the file {name!r}, which is not beside it; put the files of a record together")
+    return file
