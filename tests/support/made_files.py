@@ -59,10 +59,10 @@ def _row(number: int, row: Sequence[Any]) -> str:
     return f'<row r="{number}">{cells}</row>'
 
 
-def _cell(place: str, cell: Any) -> str:
+def _cell(address: str, cell: Any) -> str:
     if isinstance(cell, str):
-        return f'<c r="{place}" t="inlineStr"><is><t>{cell}</t></is></c>'
-    return f'<c r="{place}"><v>{cell}</v></c>'
+        return f'<c r="{address}" t="inlineStr"><is><t>{cell}</t></is></c>'
+    return f'<c r="{address}"><v>{cell}</v></c>'
 
 
 def _letters(column: int) -> str:

@@ -14,7 +14,7 @@ from headstart.data.text import text_lines
 from headstart.errors import BadInput, Mistakes, Places
 
 QUALITY = "quality"
-BASE, MOST = 33, 93
+BASE, HIGHEST = 33, 93
 """Character of quality 0, and the highest quality: Sanger's scale, which all machines write since 2011."""
 
 
@@ -69,7 +69,7 @@ def _sound(entry: list[str], location: str, mistakes: Mistakes) -> bool:
         wrong = f"{header[1:41]!r} has no letters; leave it out"
     elif len(letters) != len(quality):
         wrong = f"{header[1:41]!r} has {len(letters):,} letters and {len(quality):,} qualities; give one for each"
-    elif not quality.isascii() or not all(BASE <= ord(mark) <= BASE + MOST for mark in quality):
+    elif not quality.isascii() or not all(BASE <= ord(mark) <= BASE + HIGHEST for mark in quality):
         wrong = f"{header[1:41]!r} has a quality that is no character from ! to ~; give the file again"
     if wrong:
         mistakes.add(location, wrong)
