@@ -55,8 +55,9 @@ from headstart.fit.budget import whole_amount
 from headstart.fit.choice import best_of, winner
 from headstart.fit.defaults import FEW_ROWS, FOLDS
 from headstart.fit.known import Amount
-from headstart.fit.perform import Fit, fit_sequences
+from headstart.fit.perform import fit_sequences
 from headstart.fit.plan import study_table, with_places
+from headstart.fit.prepared import prepare
 from headstart.fit.settings import FitSettings
 from headstart.fit.source import read_source
 from headstart.runner.machine import torch_settings
@@ -107,7 +108,10 @@ SERVING_SETS = (
     "splice junctions",
     "promoters Bacillus",
 )
-LETTERS, LETTERS_AMOUNT = ("splice junctions", "promoters Bacillus"), Amount(defaults.ONE_RATE, 1_000, 0)
+LETTERS, LETTERS_AMOUNT = (
+    ("splice junctions", "promoters Bacillus"),
+    Amount(defaults.ONE_RATE, 1_000, arms=("scratch",)),
+)
 MOST_ROUNDS = 3
 """How often the folds of --choice are dealt; `fit` deals them once."""
 SERVING_FOLDS, SERVING_TIME = 2, 60.0
@@ -201,7 +205,7 @@ def measured(dataset: Set, work: Path) -> Iterator[dict[str, float]]:
 def networks_in(dataset: Set, train: Path, test: Path, root: Path) -> tuple[dict[str, list[TrainStage]], Path]:
     """The networks of a fit of these rows at the default's steps and one rate, `RUNS` of each; and their data folder."""
     settings = FitSettings(layout=dataset.layout, test=test, time=None, rates=defaults.ONE_RATE, pretrain=False)
-    fit = Fit(read_source(str(train), settings, root), settings, root, None, "cpu")
+    fit = prepare(read_source(str(train), settings, root), settings, root, None, "cpu")
     known = fit.known
     shape, amount = defaults.shape_of(known.kind, known.lengths), whole_amount(known, fit.settings)
     plan = make_plan(read_study(with_places(study_table(known, shape, fit.settings, amount), known)), fit.data)
@@ -442,7 +446,7 @@ def letters(known: Mapping[str, Set], work: Path) -> list[str]:
         )
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            fit = Fit(read_source(str(train), settings, root), settings, root, None, "cpu")
+            fit = prepare(read_source(str(train), settings, root), settings, root, None, "cpu")
             shape = defaults.shape_of(fit.known.kind, fit.known.lengths)
             table = with_places(study_table(fit.known, shape, fit.settings, LETTERS_AMOUNT), fit.known)
             base = table["arms"]["scratch"]

@@ -52,6 +52,7 @@ SORTS: Mapping[str, Sort] = {
     "objective": Sort("headstart.objectives:OBJECTIVES", "headstart.objectives:ObjectiveSpec"),
     "reader": Sort("headstart.data.readers:READERS"),
     "checkpoint": Sort("headstart.checkpoints:CHECKPOINT_READERS"),
+    "arm": Sort("headstart.fit.arms:ARMS"),
 }
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import headstart
 from headstart.fit import defaults
-from headstart.fit.arms import ARMS, check_names, ranks
-from headstart.fit.arms.arm import Arm, Frame, Spent
+from headstart.fit.arms import ARMS, arms, check_names, ranks
+from headstart.fit.arms.arm import Frame, Offer, Spent
+from headstart.fit.arms.self_pretrained import TWIN, SelfPretrained
 from headstart.fit.known import Amount, Known
 from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
@@ -31,23 +35,63 @@ def known(kind: str) -> Known:
 def test_an_arm_plans_its_own_names_says_each_in_words_and_costs_time_exactly_where_it_trains(
     name: str, kind: str
 ) -> None:
-    arm, settings, amount = ARMS[name], FitSettings(), Amount(defaults.RATES, 600, 1_000, second=True)
-    frame = Frame(known(kind), defaults.Shape(), settings, amount)
-    tables = arm.tables(frame)
-    assert set(tables) <= set(arm.names)
+    arm, settings, data = arms()[name], FitSettings(), known(kind)
+    assert arm.weights(data) is None, "none is asked for"
+    assert arm.stages(data) == {}
+    assert arm.title(data) == ""
     assert set(arm.helps) <= set(arm.names)
-    texts = arm.texts(frame.known, settings, tables)
+    if not arm.wanted(data, settings):
+        return
+    amount = Amount(defaults.RATES, 600, 1_000, arms=(name,))
+    frame = Frame(data, defaults.Shape(), settings, amount)
+    tables = arm.tables(frame)
+    assert tables
+    assert set(tables) <= set(arm.names)
+    texts = arm.texts(data, settings, tables)
     assert set(tables) <= set(texts)
     assert all(text and "\n" not in text for text in texts.values())
-    seconds = arm.seconds(Spent(frame.known, settings, amount, TIME))
-    assert (seconds > 0) == (arm.network and bool(tables))
-    assert arm.weights(frame.known) is None, "none is asked for"
-    assert arm.stages(frame.known) == {}
-    assert arm.title(frame.known) == ""
+    assert (arm.seconds(Spent(data, amount, TIME)) > 0) == arm.network
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_an_arm_that_the_time_leaves_out_says_why_in_a_line_each(name: str) -> None:
+    arm, settings = arms()[name], FitSettings(time=20.0)
+    few, whole = (Amount(defaults.RATES, n, n, dict.fromkeys([arm.apart] if arm.apart else [], n)) for n in (1, 900))
+    offer = Offer(known("dna"), settings, few, whole, fits=False, network=True, time_for=lambda _: 99.0)
+    if arm.lacks(offer):
+        lines = arm.left_out(offer)
+        assert lines
+        assert all(line and "\n" not in line for line in lines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_base_has_the_time_before_every_arm_that_may_be_left_out(kind: str) -> None:
+    table, data, settings = arms(), known(kind), FitSettings()
+    worth = {name: arm.worth(data, settings) for name, arm in table.items()}
+    (base,) = (name for name, arm in table.items() if arm.base)
+    few = Amount(defaults.RATES, 1, 1, {arm.apart: 1 for arm in table.values() if arm.apart})
+    offer = Offer(data, settings, few, Amount(defaults.RATES, 900, 900), fits=False, network=True)
+    assert all(worth[base] > worth[name] for name, arm in table.items() if name != base and arm.lacks(offer))
+
+
+def test_names_of_models_stand_in_the_files_of_their_arms_alone() -> None:
+    table = arms()
+    homes = {name: Path(inspect.getfile(type(arm))) for arm in table.values() for name in arm.names}
+    options = {arm.option for arm in table.values()}  # a setting may have the name of its arm
+    names = [name for name in homes if name not in options] + [TWIN]
+    package = Path(headstart.__file__).parent
+    files = [path for room in ("fit", "serve", "estimator") for path in (package / room).rglob("*.py")]
+    for path in [*files, package / "verbs" / "fit.py"]:
+        if path.name == "__init__.py" and path.parent.name == "arms":
+            continue  # the table
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and node.value in names:
+                home = homes.get(str(node.value), Path(inspect.getfile(SelfPretrained)))
+                assert path == home, f"{path}:{node.lineno}: {node.value!r} is a name of {home.name}"
 
 
 def test_no_two_arms_share_a_name_and_the_simplest_is_taken_of_equals() -> None:
-    names = [name for arm in ARMS.values() for name in arm.names]
+    names = [name for arm in arms().values() for name in arm.names]
     assert len(set(names)) == len(names)
     assert list(ranks()) == [
         *("majority", "summary", "kernels", "embedding"),
@@ -56,9 +100,9 @@ def test_no_two_arms_share_a_name_and_the_simplest_is_taken_of_equals() -> None:
     assert len(set(ranks().values())) == len(ranks())
 
 
-@pytest.mark.parametrize("name", [name for name, arm in ARMS.items() if arm.servable])
+@pytest.mark.parametrize("name", [name for name, arm in arms().items() if arm.servable])
 def test_an_arm_that_is_served_by_name_is_known_where_its_option_is_given(name: str) -> None:
-    arm: Arm = ARMS[name]
+    arm = arms()[name]
     for served in arm.names:
         options = {arm.option: "here"} if arm.option else {}
         check_names(FitSettings(serve=served, **options))  # type: ignore[arg-type]

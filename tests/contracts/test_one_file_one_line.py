@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -309,7 +310,8 @@ def test_a_new_arm_is_planned_trained_compared_named_and_served(
 ) -> None:
     module = ModuleType("wide")
     exec(compile(ARM, "wide.py", "exec"), module.__dict__)  # noqa: S102
-    monkeypatch.setitem(ARMS, "wide", module.Wide())
+    monkeypatch.setitem(sys.modules, "wide", module)
+    monkeypatch.setitem(ARMS, "wide", Entry("wide:Wide", "the network from random weights, wider"))
     rows = [f"{'ab'[i % 2]},{i % 7}.{i},{i % 3}.5,{(i % 2) * 9}.25" for i in range(60)]
     (tmp_path / "rows.csv").write_text("\n".join(["label,t0,t1,t2", *rows]) + "\n")
     asked = FitSettings(time=None, epochs=1.0, seeds=(0,), rates=(0.01,), pretrain=False, serve="wide")

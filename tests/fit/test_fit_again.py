@@ -21,10 +21,12 @@ from headstart.baselines.measures import fit_temperature, softmax
 from headstart.baselines.summary import SummarySpec
 from headstart.cli import main
 from headstart.data import read_sequences
+from headstart.fit import choose as choose_module
 from headstart.fit.card import model_card
 from headstart.fit.evidence import drawings
 from headstart.fit.outcome import Candidate, Outcome
-from headstart.fit.perform import Fit, fit_sequences
+from headstart.fit.perform import fit_sequences
+from headstart.fit.prepared import Fit
 from headstart.fit.settings import FitSettings
 from headstart.fit.wording import own_score
 from headstart.runner.events import Event, StageProgress
@@ -270,13 +272,12 @@ def test_what_takes_long_is_not_fitted_again_once_the_time_is_over(
 ) -> None:
     monkeypatch.setattr("headstart.baselines.kernels.FEATURES", 84)
     monkeypatch.setattr("headstart.fit.again.LONG", 0.0)
-    train = Fit.train
+    choose = choose_module.choose
 
-    def slow(self: Fit, workers: int = 0, threads: int = 1) -> Iterator[Event]:
-        yield from train(self, workers, threads)
-        self.begun -= 400.0
+    def late(fit: Fit, *words: Any) -> choose_module.Chosen:
+        return choose(replace(fit, begun=fit.begun - 400.0), *words)
 
-    monkeypatch.setattr(Fit, "train", slow)
+    monkeypatch.setattr(choose_module, "choose", late)
     assert fit(tmp_path, *FEW, "--serve", serve) == 0
     out = " ".join(capsys.readouterr().out.split())
     note = "was not fitted again on train and validation together: the time was over; the same command does it."
@@ -285,7 +286,7 @@ def test_what_takes_long_is_not_fitted_again_once_the_time_is_over(
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert not any(held["again"] for held in config["held_out"].values())
     # The same command has its time before it now.
-    monkeypatch.setattr(Fit, "train", train)
+    monkeypatch.setattr(choose_module, "choose", choose)
     assert fit(tmp_path, *FEW, "--serve", serve) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "was not fitted again" not in out
@@ -299,17 +300,17 @@ def test_what_takes_long_is_not_fitted_again_once_the_time_is_over(
 def test_ctrl_c_in_the_last_fit_leaves_a_model_and_the_same_command_goes_on_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    noted, sent = Fit._noted, list[int]()
+    perform, sent = choose_module.perform, list[int]()
 
-    def interrupting(self: Fit, events: Iterator[Event]) -> Iterator[Event]:
-        for event in noted(self, events):
-            if self.compared is not None and isinstance(event, StageProgress) and not sent:
+    def interrupting(*words: Any) -> Iterator[Event]:
+        for event in perform(*words):
+            if isinstance(event, StageProgress) and not sent:
                 sent.append(event.step)
                 os.kill(os.getpid(), signal.SIGINT)
             yield event
 
     monkeypatch.setattr("headstart.runner.worker._SHOW_EVERY", 0.0)
-    monkeypatch.setattr(Fit, "_noted", interrupting)
+    monkeypatch.setattr(choose_module, "perform", interrupting)
     broken, straight = tmp_path / "broken", tmp_path / "straight"
     for folder in (broken, straight):
         folder.mkdir()

@@ -238,35 +238,41 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_trained(
 
 def test_half_of_the_time_at_most_is_the_frozen_arms_and_the_second_arm_has_what_is_left(folder: Path) -> None:
     backbone = find_backbone("weights/esm", "protein", "ACD")
-    data, settings = known(backbone), FitSettings(backbone="esm")
+    data, settings = known(backbone), FitSettings(backbone="esm", rates=(1e-3, 3e-3), pretrain=True)
     seconds = {"finetune": StepTime(0.01, 1e-3), "pretrain": StepTime(0.01, 1e-3)}
     seconds |= {"backbone": StepTime(0.1, 0.01), "backbone_tuned": StepTime(0.2, 0.02)}
     whole = budget.whole_amount(data, settings)
+    plain = ("scratch", "self_pretrained", "kernels")
+    names = ("scratch", "self_pretrained", "backbone", "kernels")
 
     def cost(amount: Amount) -> float:
         return budget.cost_of(data, settings, amount, seconds)
 
-    assert budget.scaled_with_backbone(whole, 1e9, cost, settings) == whole
-    alone = cost(replace(whole, tuned_steps=0))
-    assert budget.scaled_with_backbone(whole, alone + 1.0, cost, settings) == replace(whole, tuned_steps=0)
-    some = budget.scaled_with_backbone(whole, (alone + cost(whole)) / 2, cost, settings)
-    assert LEAST_STEPS <= some.tuned_steps < whole.tuned_steps
-    short = budget.scaled_with_backbone(whole, 100.0, cost, settings)
-    none = replace(whole, steps=0, pretrain_steps=0, backbone_steps=0, tuned_steps=0)
-    assert cost(replace(none, backbone_steps=short.backbone_steps)) - cost(none) <= 50.5
-    assert (short.tuned_steps, cost(short) <= 100.5) == (0, True)
+    def shared(left: float) -> Amount:
+        return budget.shared(data, settings, left, 0.0, cost).amount
+
+    def without_tuned(**steps: int) -> Amount:
+        return replace(whole, arms=names, apart={"backbone": steps.get("frozen", whole.steps)})
+
+    assert shared(1e9) == whole
+    alone = cost(without_tuned())
+    assert shared(alone + 1.0) == without_tuned()
+    some = shared((alone + cost(whole)) / 2)
+    assert LEAST_STEPS <= some.apart["backbone_tuned"] < whole.steps
+    short = shared(100.0)
+    assert cost(Amount(whole.rates, apart=short.apart, arms=("backbone",))) <= 50.5
+    assert ("backbone_tuned" in short.apart, cost(short) <= 100.5) == (False, True)
     seconds["backbone"] = StepTime(1e3, 1e2)
-    slow = budget.scaled_with_backbone(whole, 100.0, cost, settings)
-    plain = replace(whole, backbone_steps=0, tuned_steps=0)
-    assert slow.backbone_steps == LEAST_STEPS // 5, "goes on with the same command"
-    assert slow.steps == budget.scaled_down(plain, 50.0, cost, settings).steps, "others have half of the time anyway"
+    slow = shared(100.0)
+    assert slow.apart == {"backbone": LEAST_STEPS // 5}, "goes on with the same command"
+    others = budget.shared(replace(data, backbone=None), settings, 50.0, 0.0, cost).amount
+    assert slow.steps == others.steps, "others have half of the time anyway"
     seconds["backbone"] = StepTime(0.1, 0.01)
-    frozen = [cost(replace(whole, backbone_steps=steps, tuned_steps=0)) for steps in (0, 1_000)]
-    runs = 3 * len(whole.rates)
-    assert frozen[1] - frozen[0] == pytest.approx(runs * (0.01 * (300 + 60 + 40) + 0.0125 * 1_000)), "passed once"
+    frozen = [cost(amount) for amount in (replace(whole, arms=plain), without_tuned(frozen=1_000))]
+    assert frozen[1] - frozen[0] == pytest.approx(6 * (0.01 * (300 + 60 + 40) + 0.0125 * 1_000)), "passed once"
     fresh = replace(data, backbone=replace(backbone, kind="numbers"))
-    each = budget.cost_of(fresh, settings, replace(whole, backbone_steps=1_000, tuned_steps=0), seconds) - frozen[0]
-    assert each == pytest.approx(runs * (0.1 * 1_000 + 0.01 * (10 * 60 + 2 * 100))), "a new input layer: at every step"
+    each = budget.cost_of(fresh, settings, without_tuned(frozen=1_000), seconds) - frozen[0]
+    assert each == pytest.approx(6 * (0.1 * 1_000 + 0.01 * (10 * 60 + 2 * 100))), "a new input layer: at every step"
 
 
 def test_names_of_its_arms_are_taken_and_its_place_decides_no_plan() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from headstart.cli import main
-from headstart.fit.perform import Fit
+from headstart.fit import prepared
 
 QUICK = [
     "--seeds",
@@ -293,8 +293,8 @@ def test_a_diverged_network_costs_itself_alone(tmp_path, capsys) -> None:
 def test_the_time_of_a_fit_counts_from_its_command_however_old_the_process_is(tmp_path, capsys, monkeypatch) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows()))
     spent: list[float] = []
-    original = Fit.__init__
-    monkeypatch.setattr(Fit, "__init__", lambda self, *words: spent.append(words[-1]) or original(self, *words))
+    original = prepared.prepare
+    monkeypatch.setattr(prepared, "prepare", lambda *words: spent.append(words[-1]) or original(*words))
     begun = time.monotonic()
     assert fit(tmp_path, "train.csv", "--target", "label", "--dry-run") == 0
     assert 0 < spent[0] <= time.monotonic() - begun

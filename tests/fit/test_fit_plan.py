@@ -1,21 +1,27 @@
 """How much is trained in the time that there is."""
 
 import math
-import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from headstart.errors import BadInput
-from headstart.fit import budget, defaults, perform, plan
+from headstart.fit import budget, perform, plan
 from headstart.fit.again import reserved
+from headstart.fit.arms import arms, kernels
+from headstart.fit.arms.arm import Frame
 from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, model_table, shape_of
 from headstart.fit.known import Amount, Known
 from headstart.fit.known import looks as known_looks
-from headstart.fit.perform import Fit
+from headstart.fit.perform import First
+from headstart.fit.plan import Planned
 from headstart.fit.settings import FitPlan, FitSettings
+from headstart.models import MODELS
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
 from headstart.study.language.plan import Plan, make_plan
@@ -27,6 +33,11 @@ SIGNATURE = Signature("floats", 1, 100, 100, "class", classes=3)
 def _known(labelled: int = 300, rows: int = 300, length: int = 100, kind: str = "numbers") -> Known:
     task = {"kind": "own", "file": "x.csv"}
     return Known(task, kind, SIGNATURE, labelled, rows, 60, 140, np.full(rows, length), (), Path("data"))
+
+
+def _shared(settings: FitSettings, left: float, cost: Callable[[Amount], float], **more: Any) -> budget.Shares:
+    """How so many seconds are shared, where an amount costs as said."""
+    return budget.shared(_known(**more), settings, left, 0.0, cost)
 
 
 def test_sequences_that_are_short_enough_are_read_as_they_are() -> None:
@@ -52,22 +63,27 @@ def test_one_sequence_a_thousand_times_longer_than_the_rest_decides_nothing() ->
     assert shape_of("text", lengths) == Shape(1, 400, alone=400)
 
 
-def test_networks_of_long_texts_join_tokens_and_the_plan_says_so() -> None:
+def test_networks_of_long_texts_join_tokens_and_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     known = replace(_known(kind="text"), signature=replace(SIGNATURE, input="tokens"), lengths=np.arange(5_001))
-    shape, amount = shape_of("text", known.lengths), Amount(defaults.ONE_RATE, 10, 10)
-    table = plan.study_table(known, shape, FitSettings(), amount)
+    shape = shape_of("text", known.lengths)
+    table = plan.study_table(known, shape, FitSettings(), budget.whole_amount(known, FitSettings()))
     for name in ("scratch", "self_pretrained"):
         assert table["arms"][name]["task"] == {"longest": 4_096}
         assert table["arms"][name]["model"] == {"encoder": {"patch": 8}}
     assert all("task" not in table["arms"][name] for name in ("kernels", "summary", "majority"))
-    settings = FitSettings(models=("mine",), pretrain=False)  # a model of a person's own joins nothing
-    assert plan.study_table(known, shape, settings, amount)["arms"]["mine"]["task"] == {"longest": 512}
-    table = plan.study_table(known, Shape(), FitSettings(), amount)
-    table["columns"]["data"]["task"] = {"kind": "digits"}
-    texts = plan._texts(known, shape, settings, amount, amount, True, make_plan(read_study(table), Path("data")))
-    assert "8 neighbouring positions are joined into one, so that a sequence of 4,096 has 512" in texts
-    assert "the first 4,096 positions of a sequence are read; 904 sequences of 5,001 have more" in texts
-    assert "mine: no positions are joined, and the first 512 are read" in texts
+    settings = FitSettings(models=("s4d_own",), pretrain=False)  # a model of a person's own joins nothing
+    monkeypatch.setitem(MODELS, "s4d_own", MODELS["sequence"])
+    amount = budget.whole_amount(known, settings)
+    assert plan.study_table(known, shape, settings, amount)["arms"]["s4d_own"]["task"] == {"longest": 512}
+    lines = arms()["own"].lines(Frame(known, shape, settings, amount), ())
+    assert lines == [
+        "s4d_own: a model of your own, from scratch",
+        "s4d_own: no positions are joined, and the first 512 are read",
+    ]
+    assert shape.texts(known.lengths) == [
+        "8 neighbouring positions are joined into one, so that a sequence of 4,096 has 512",
+        "the first 4,096 positions of a sequence are read; 904 sequences of 5,001 have more",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -78,36 +94,52 @@ def test_a_batch_is_never_larger_than_what_there_is(labelled: int, rows: int, si
 
 
 def test_without_a_limit_the_whole_of_the_default_is_trained() -> None:
-    known, settings = _known(), FitSettings(time=None)
-    whole = budget.whole_amount(known, settings)
-    assert budget.scaled_down(whole, math.inf, lambda _: 1e9, settings) == whole
+    settings = FitSettings(time=None)
+    shares = _shared(settings, math.inf, lambda _: 1e9)
+    assert shares.amount == shares.whole == budget.whole_amount(_known(), settings)
+    assert (shares.left_out, shares.enough) == ({}, True)
 
 
 def test_steps_shrink_until_they_fit_and_both_trainings_by_one_share() -> None:
-    known, settings = _known(), FitSettings(time=60)
-    whole = budget.whole_amount(known, settings)
-    result = budget.scaled_down(whole, 10.0, lambda a: 0.01 * (a.steps + a.pretrain_steps), settings)
+    shares = _shared(FitSettings(time=60, pretrain=True), 10.0, lambda a: 0.01 * (a.steps + a.pretrain_steps))
+    result, whole = shares.amount, shares.whole
     assert result.steps + result.pretrain_steps == pytest.approx(1000, abs=2)
     assert result.steps < whole.steps
     assert result.steps / whole.steps == pytest.approx(result.pretrain_steps / whole.pretrain_steps, rel=0.02)
 
 
 def test_what_was_asked_for_is_not_shrunk() -> None:
-    known, settings = _known(), FitSettings(time=60, epochs=3.0, pretrain_epochs=2.0)
-    whole = budget.whole_amount(known, settings)
-    assert whole.steps == 3 * math.ceil(300 / 16)
-    assert budget.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings) == whole
+    shares = _shared(FitSettings(time=60, epochs=3.0, pretrain_epochs=2.0), 0.0, lambda a: 1.0 * a.steps)
+    assert shares.amount.steps == shares.whole.steps == 3 * math.ceil(300 / 16)
+    assert shares.amount.pretrain_steps == shares.whole.pretrain_steps
 
 
 def test_far_too_little_time_still_trains_a_little_and_says_so() -> None:
-    known, settings = _known(), FitSettings(time=1)
-    whole = budget.whole_amount(known, settings)
-    result = budget.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings)
-    assert 0 < result.steps < LEAST_STEPS
-    table = plan.study_table(known, Shape(), settings, result)
-    table["columns"]["data"]["task"] = {"kind": "digits"}
-    texts = plan._texts(known, Shape(), settings, result, whole, False, make_plan(read_study(table), Path("data")))
-    assert any("too little" in line and "--time" in line for line in texts)
+    seconds = {name: StepTime(1.0, 0.0) for name in ("pretrain", "finetune")}
+    settings = FitSettings(time=1)
+    fitted, enough = plan._fitted(replace(_known(), task={"kind": "digits"}), Shape(), settings, "", seconds, 0.0, 1.0)
+    assert 0 < fitted.study["stages"]["finetune"]["budget"]["steps"] < LEAST_STEPS
+    assert not enough
+    assert fitted.too_little
+    assert any("too little" in line and "--time" in line for line in fitted.texts)
+
+
+def test_the_time_goes_by_worth_and_what_is_taken_later_keeps_what_came_before() -> None:
+    """Of 300 rows 250 have no label, so that self-pretraining is worth more than a second mixer: what both would leave it
+    is too little, and the second is dropped although its own steps, which are asked for, are all there."""
+    settings = FitSettings(time=60, epochs=20.0)
+
+    def cost(amount: Amount) -> float:
+        return amount.steps * sum(name in amount.arms for name in ("scratch", "self_pretrained", "second")) + (
+            amount.pretrain_steps
+        )
+
+    steps = budget.whole_amount(_known(50), settings).steps
+    for left, networks in ((2 * steps + 400, ["self_pretrained"]), (3 * steps + 400, ["self_pretrained", "second"])):
+        shares = _shared(settings, left, cost, labelled=50)
+        assert [name for name in ("self_pretrained", "second") if name in shares.amount.arms] == networks
+        assert shares.amount.pretrain_steps >= 300
+        assert all(shares.left_out.values())
 
 
 @pytest.mark.parametrize(
@@ -146,7 +178,7 @@ def test_networks_of_numbers_have_batch_norm_and_the_model_that_checkpoints_are_
 def test_a_mixer_of_a_persons_own_is_trained_alone(override: str, both: bool) -> None:
     known = replace(_known(), task={"kind": "digits"})
     settings = FitSettings(time=None, overrides=(override,))
-    assert budget.whole_amount(known, settings).second == both
+    assert ("second" in budget.whole_amount(known, settings).arms) == both
     fitted, _ = plan._fitted(known, Shape(), settings, "", {}, 0.0, 1.0)
     assert ("inception" in fitted.study["arms"]) == both
     assert any("a second network, from random weights, is of inception" in line for line in fitted.texts) == both
@@ -251,7 +283,8 @@ def test_symbols_get_a_network_only_where_there_is_time_for_a_thousand_steps_and
     assert {stage.spec.model.kind for stage in study.stages.values()} == {"kernels", "summary", "majority"}
     assert "--time 10m would do" in _letters(90.0, 0.1).texts[-1]
     bare = replace(_known(kind="dna", rows=900), task={"kind": "digits"})
-    text = plan._without_networks(bare, FitSettings(time=15.0), "", 100.0).texts[-1]
+    seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
+    text = plan._fitted(bare, Shape(), FitSettings(time=15.0), "", seconds, 0.0, 1.0)[0].texts[-1]
     assert text.startswith("nothing is pretrained: self-pretraining is expected to help: 600 of 900 training sequences")
     assert "this rule was right in" in text
     for limit, step in ((123.0, 0.02), (600.0, 0.1)):
@@ -356,17 +389,13 @@ def test_no_step_is_timed_where_the_time_is_over(
     ("serve", "usable", "limits"), [("auto", True, []), ("network", True, [1.0]), ("auto", False, [1.0])]
 )
 def test_a_network_that_is_asked_for_begins_also_where_the_time_is_over(serve, usable, limits, monkeypatch) -> None:
-    fit, seen = Fit.__new__(Fit), []
-    fit.study, fit.settings, fit.usable, fit.store = (
-        Plan(None, (), {}),
-        FitSettings(time=1.0, serve=serve),
-        usable,
-        None,
-    )
-    fit.begun, fit.baseline_seconds, fit.data, fit.device = time.monotonic() - 5, 4.0, Path(), "cpu"
-    fit.plan = FitPlan(made_for="", study={}, seconds=0.0, texts=())
+    seen: list[float] = []
+    fit = SimpleNamespace(settings=FitSettings(time=1.0, serve=serve, seeds=(0,)), left=-4.0, store=None, data=Path())
+    fit.device = "cpu"
+    planned = Planned(FitPlan(made_for="", study={}, seconds=0.0, texts=()), Plan(None, (), {}))  # type: ignore[arg-type]
     monkeypatch.setattr(perform, "perform", lambda *words: seen.append(words[-1].limit) or [])
-    assert list(fit.train()) == []
+    monkeypatch.setattr(perform, "usable", lambda _: usable)
+    perform.train(fit, planned, First(4.0, 0.0))  # type: ignore[arg-type]
     assert seen == limits
 
 
@@ -381,32 +410,30 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
         now[0] += each
         return []
 
-    fit = Fit.__new__(Fit)
-    fit.settings, fit.splits = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4)), (None,) * splits  # type: ignore[assignment]
-    fit.usable, fit.data, fit.store = True, Path(), None  # type: ignore[assignment]
-    fit.begun, fit.waiting, fit.device, fit.wanted, fit.out = 100.0, 0.0, "cpu", "", Path("nowhere")
-    fit.__dict__["known"] = _known()
+    settings, known = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4)), _known()
+    fit = SimpleNamespace(settings=settings, splits=(None,) * splits, known=known, data=Path(), store=None, begun=100.0)
+    fit.without_networks = lambda *_, **__: Plan(None, (), {})  # type: ignore[arg-type]
     monkeypatch.setattr(perform.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(perform, "perform", fitted)
-    monkeypatch.setattr(perform, "make_plan", lambda *_: Plan(None, (), {}))  # type: ignore[arg-type]
-    monkeypatch.setattr(perform, "read_study", lambda table: table)
-    over = ["these models alone took longer than the limit of 20 s"]
-    assert list(fit.fit_baselines()) == over * (each > 20)
+    lines: list[object] = []
+    first = perform.fit_first(fit, lines.append)  # type: ignore[arg-type]
+    assert lines == ["these models alone took longer than the limit of 20 s"] * (each > 20)
     assert len(done) == runs
+    assert first.seconds == runs * each
 
     def plan_for(known: object, settings: object, wanted: object, spent: float, *_: object, **__: object) -> None:
         raise LookupError(spent)
 
-    fit.folder = Path("nowhere")
+    fit.folder, fit.made_for, fit.device, fit.spent = Path("nowhere"), "", "cpu", now[0] - 100.0
     monkeypatch.setattr(perform.planning, "plan_for", plan_for)
     with pytest.raises(LookupError) as stopped:
-        fit.make_plan(2)
+        perform.plan(fit, 2, first.waiting)  # type: ignore[arg-type]
     assert stopped.value.args == (runs * each + (5 - runs) * each / 2,), "the other runs take the cores, too"
 
 
 def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
     seconds = {"finetune": StepTime(0.01, 0.001), "pretrain": StepTime(0.02, 0.002)}
-    amount = Amount((1e-3,), 100, 200)
+    amount = Amount((1e-3,), 100, 200, arms=("scratch", "self_pretrained"))
     settings = FitSettings()
     few, many = (budget.cost_of(replace(_known(), test=n), settings, amount, seconds) for n in (100, 10_100))
     # 10,000 more at two weights, for two arms of three seeds, and for the network that is trained again: self-pretraining
@@ -421,7 +448,8 @@ def test_a_training_looks_at_validation_as_often_as_it_pays(steps: int, val: int
     """Batches of 16: 50 steps have seen 800 sequences, as many as eight looks at 100 and two at 400."""
     known = replace(_known(), val=val)
     assert known_looks(known, steps) == looks
-    study = plan.study_table(known, Shape(), FitSettings(), Amount((1e-3,), steps, 2 * steps))
+    amount = Amount((1e-3,), steps, 2 * steps, arms=("scratch", "self_pretrained"))
+    study = plan.study_table(known, Shape(), FitSettings(), amount)
     budgets = [study["stages"][name]["budget"] for name in ("pretrain", "finetune")]
     assert budgets[1] == {"steps": steps, "evaluate_every": max(1, steps / looks), "scored": "held_out"}
     assert (budgets[0]["steps"], budgets[0]["scored"]) == (2 * steps, "val")
@@ -443,12 +471,13 @@ def test_few_steps_for_symbols_are_not_enough_and_come_after_a_second_rate() -> 
 
 def test_few_sequences_are_seen_more_often() -> None:
     known = _known(labelled=20, rows=20)
-    assert budget.whole_amount(known, FitSettings()) == Amount((1e-3, 3e-3), 600, 1_000, second=True)
+    networks = ("scratch", "self_pretrained", "second", "kernels")
+    assert budget.whole_amount(known, FitSettings()) == Amount((1e-3, 3e-3), 600, 1_000, arms=networks)
 
 
 def test_a_network_waits_for_its_own_pretraining_however_many_cores_there_are() -> None:
     seconds = {"finetune": StepTime(0.1, 0.0), "pretrain": StepTime(0.1, 0.0)}
-    amount = Amount((1e-3,), 1_000, 2_000)
+    amount = Amount((1e-3,), 1_000, 2_000, arms=("scratch", "self_pretrained"))
     alone, many = (budget.cost_of(_known(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
     again = 100
     assert alone == pytest.approx(3 * (2 * 100 + 200) + again, rel=1e-9)
@@ -484,6 +513,6 @@ def test_kernels_have_fewer_features_where_they_would_take_much_of_the_time(
     positions, channels, seconds, expected
 ) -> None:
     lengths = np.full(positions // 100, 100)
-    assert defaults.classic_table("kernels", "numbers", lengths, channels, seconds) == {"kind": "kernels", **expected}
-    assert defaults.classic_table("kernels", "text", lengths, 1, seconds) == {"kind": "kernels"}
-    assert defaults.classic_table("summary", "numbers", lengths, 1, seconds) == {"kind": "summary"}
+    assert kernels.table_of("kernels", "numbers", lengths, channels, seconds) == {"kind": "kernels", **expected}
+    assert kernels.table_of("kernels", "text", lengths, 1, seconds) == {"kind": "kernels"}
+    assert kernels.table_of("summary", "numbers", lengths, 1, seconds) == {"kind": "summary"}

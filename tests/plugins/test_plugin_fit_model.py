@@ -13,7 +13,7 @@ from support.own_code import EXAMPLE, OUTPUTS, clean_process, copy_of, fitted_wi
 
 from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier, SequenceRegressor
-from headstart.fit.arms import check_names
+from headstart.fit.arms import arms, check_names
 from headstart.fit.settings import FitSettings
 from headstart.models.own import OwnModel
 from headstart.plugins import load_plugins, own_networks
@@ -115,11 +115,11 @@ def test_a_model_that_cannot_be_trained_or_served_is_refused_before_anything_is_
 def test_names_and_settings_of_such_an_arm_are_checked(folder: Path) -> None:
     (kind,) = own_networks(load_plugins(["my_net.py"]))
     settings = FitSettings(models=(kind,), overrides=("arms.my_conv.model.width=4",))
-    assert list(settings.own_arms) == ["my_conv", "my_conv_self_pretrained"]
-    assert list(FitSettings(models=(kind,), pretrain=False, serve="my_conv").own_arms) == ["my_conv"]
+    assert list(arms()["own"].names_for(settings)) == ["my_conv", "my_conv_self_pretrained"]
+    assert arms()["own"].names_for(FitSettings(models=(kind,), pretrain=False, serve="my_conv")) == ("my_conv",)
     assert settings.document() != FitSettings(overrides=settings.overrides[:0]).document()
     with pytest.raises(BadInput, match=r"override: 'arms\.scratch\.model\.width' is not a setting"):
-        FitSettings(models=(kind,), overrides=("arms.scratch.model.width=4",))
+        check_names(FitSettings(models=(kind,), overrides=("arms.scratch.model.width=4",)))
     with pytest.raises(BadInput, match="serve: no 'my_con'; did you mean 'my_conv'"):
         check_names(FitSettings(models=(kind,), serve="my_con"))
     with pytest.raises(BadInput, match="plugin: a fit has an arm 'scratch' of its own"):

@@ -8,25 +8,16 @@ self-pretrained network starts from the pretraining of that run, which saw the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from headstart.data import LayoutSpec, Profile
 from headstart.fit.budget import LONG
-from headstart.fit.compared import Compared
-from headstart.fit.ensemble import pair_of
-from headstart.fit.outcome import Candidate, TrainedModel, model_of, served_model
-from headstart.serve.model import Served
+from headstart.fit.outcome import Candidate
 from headstart.stage import TrainStage
 from headstart.stage.finished import open_stage
-from headstart.stage.trained import outputs_of
 from headstart.store import DONE, Store
 from headstart.study.language.plan import Plan, PlannedStage, make_plan
 from headstart.study.language.scales import nested, overlay
-from headstart.tasks.own import OwnFacts
 from headstart.text import listed
 
 SERVED = "served"
@@ -102,52 +93,3 @@ def planned_again(plan: Plan, serves: Candidate, store: Store) -> Again:
 def reserved(plan: Plan, seconds: float, slots: int) -> float:
     """Seconds of one network more, where all of the plan, so many `slots` at a time, and that one take `seconds`."""
     return seconds / (1 + sum(isinstance(cell.chain[-1].spec, TrainStage) for cell in plan.cells) / slots)
-
-
-def served_again(
-    compared: Compared,
-    again: Again | None,
-    facts: OwnFacts,
-    layout: LayoutSpec,
-    store: Store,
-    data: Path,
-    profile: Profile,
-    folds: int,
-    weights: np.ndarray | None,
-    device: str,
-) -> Served:
-    """`served_model` of what was chosen, with what was fitted again in its place. weights (K,): of the classes.
-    device: that answers what last weights are asked.
-
-    A network that is fitted again has its last weights, far surer ones than the best where these come early: its
-    temperature, and its errors on held-out sequences, are therefore those of the last weights of the runs, too: of all
-    folds, or of the run that was chosen.
-    """
-    identities, chosen = {} if again is None else again.identities, compared.serves.parts()
-    last = dict[str, TrainedModel]()
-    for item in compared.candidates:
-        if item.is_network and item.name in identities:
-            for model in item.models if folds > 1 else (chosen[item.name],):
-                last[model.identity] = _at_last(model, store, data, facts, weights, device)
-
-    def now(model: TrainedModel) -> TrainedModel:
-        changed = last.get(model.identity, model)
-        return pair_of(changed, model.members[1], model.worth) if model.members else changed
-
-    by_name = {item.name: replace(item, models=tuple(map(now, item.models))) for item in compared.candidates}
-    serves, network = by_name[compared.serves.name], compared.network and by_name[compared.network.name]
-    candidates = list(by_name.values())
-    return served_model(facts, layout, serves, network, candidates, store, data, identities, profile, folds)
-
-
-def _at_last(
-    model: TrainedModel, store: Store, data: Path, facts: OwnFacts, weights: np.ndarray | None, device: str
-) -> TrainedModel:
-    scores = (store.result(model.identity) or {})["scores"]
-    if scores["best"]["step"] == scores["last"]["step"]:
-        return model
-    stage = open_stage(store, model.identity, data)
-    assert isinstance(stage.spec, TrainStage), "only training has last weights of its own"
-    tensors = outputs_of(stage.model("last"), stage.spec, stage.task, device)
-    outputs = {name: tensor.numpy() for name, tensor in tensors.items()}
-    return replace(model_of(model.seed, model.identity, outputs, facts, weights), worth=model.worth)

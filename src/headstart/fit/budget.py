@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from headstart.fit import defaults
-from headstart.fit.arms import ARMS, foreign_arms
-from headstart.fit.arms.arm import Spent
+from headstart.fit.arms import arms, foreign_arms
+from headstart.fit.arms.arm import Arm, Offer, Spent
 from headstart.fit.known import Amount, Known
 from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
@@ -24,14 +24,27 @@ from headstart.study.language.estimate import measure, survey
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import StudySpec
 
+SAFE = 0.7
+"""Share of the time left that is planned: a few timed steps promise nothing."""
 AFTER, REPORT = 8.0, 4.0
 """Seconds that comparing models and writing the report take, and the report alone."""
 LONG = 30.0
 """Seconds from which on a second fit is left out where the time does not suffice for it."""
 
 
+@dataclass(frozen=True)
+class Shares:
+    """How the time is shared. whole: with any time. left_out: arm -> why, as lines of the plan. enough: the networks
+    train long enough to have seen something."""
+
+    amount: Amount
+    whole: Amount
+    left_out: Mapping[str, Sequence[str]]
+    enough: bool
+
+
 def whole_amount(known: Known, settings: FitSettings) -> Amount:
-    """The default's training, or what was asked for, in steps."""
+    """The default's training of all arms that are wanted, or what was asked for, in steps."""
     size = defaults.batch_size(known.labelled, known.rows)
     each, every = math.ceil(known.labelled / size), math.ceil(known.rows / size)
     steps = _within(defaults.EPOCHS * each, defaults.STEPS)
@@ -40,100 +53,93 @@ def whole_amount(known: Known, settings: FitSettings) -> Amount:
         steps = math.ceil(settings.epochs * each)
     if settings.pretrain_epochs is not None:
         before = math.ceil(settings.pretrain_epochs * every)
-    more = steps if known.backbone is not None else 0
-    second = bool(defaults.KINDS[known.kind].second) and settings.leaves_mixer
-    return Amount(settings.rates or defaults.RATES, steps, before if settings.pretrains else 0, more, more, second)
+    wanted = {name: arm for name, arm in arms().items() if arm.wanted(known, settings)}
+    apart = {arm.apart: steps for arm in wanted.values() if arm.apart}
+    pretrains = any(arm.pretrained for arm in wanted.values())
+    return Amount(settings.rates or defaults.RATES, steps, before if pretrains else 0, apart, tuple(wanted))
 
 
 def _within(steps: float, ends: tuple[int, int]) -> int:
     return round(min(max(steps, ends[0]), ends[1]))
 
 
-def scaled_down(whole: Amount, left: float, cost: Callable[[Amount], float], settings: FitSettings) -> Amount:
-    """The same with as large a share of its steps as costs at most `left` seconds; what was asked for stays."""
+def shared(known: Known, settings: FitSettings, left: float, spent: float, cost: Callable[[Amount], float]) -> Shares:
+    """`left` seconds among the arms, in the order of their worth: each takes part where it and all before it have their
+    smallest useful budgets then.
+
+    All networks of headstart train for as many steps, so that each arm more leaves every one fewer; a model with steps
+    of its own has its part of the time. Two rates are tried where all train long enough. spent: seconds of the fit that
+    are for other things. cost: seconds of an amount.
+    """
+    whole, table = whole_amount(known, settings), arms()
+    least = min(defaults.wanted_steps(known.kind), whole.steps)
+
+    def enough(amount: Amount) -> bool:
+        apart = [amount.apart[arm.apart] for name in amount.arms if (arm := table[name]).apart and not arm.spare]
+        return min([amount.steps, *apart]) >= least
+
+    def best(options: Sequence[tuple[Amount, float]]) -> tuple[Amount, float]:
+        return next((option for option in options if enough(option[0])), options[-1])
+
+    def time_for(amount: Amount) -> float:
+        return cost(amount) / SAFE + spent
+
+    rates = [whole.rates] if settings.rates is not None else [defaults.RATES, defaults.ONE_RATE]
+    options, left_out = [(Amount(each), left) for each in rates], dict[str, Sequence[str]]()
+    for name in sorted(whole.arms, key=lambda name: -table[name].worth(known, settings)):
+        more = [_with(table[name], name, *option, whole, cost, settings) for option in options]
+        network = any(table[other].network for other in options[0][0].arms)
+        amount, there = best(more)
+        offer = Offer(known, settings, amount, whole, cost(amount) <= there, network, time_for)
+        if any(table[other].lacks(offer) for other in amount.arms):
+            left_out[name] = table[name].left_out(offer)
+        else:
+            options = more
+    amount, _ = best(options)
+    planned = tuple(name for name in table if name in amount.arms)
+    return Shares(replace(amount, arms=planned), whole, left_out, enough(amount))
+
+
+def _with(
+    arm: Arm,
+    name: str,
+    amount: Amount,
+    left: float,
+    whole: Amount,
+    cost: Callable[[Amount], float],
+    settings: FitSettings,
+) -> tuple[Amount, float]:
+    """The amount with one arm more: as large a part of the whole as costs at most `left` seconds, and what was asked
+    for; and the seconds for it and all that come: where the least of an arm is more than its share, theirs stays.
+
+    Far too little time trains still: a fifth of what shows anything.
+    """
+    more = replace(amount, arms=(*amount.arms, name))
     free, free_before = settings.epochs is None, settings.pretrain_epochs is None
+    few = min(defaults.LEAST_STEPS, whole.steps) // 5
+    few_before = min(defaults.LEAST_PRETRAIN_STEPS, whole.pretrain_steps) // 5
+
+    def steps_at(part: float) -> int:
+        return max(1, few, round(whole.steps * part)) if free else whole.steps
 
     def at(part: float) -> Amount:
-        return replace(
-            whole,
-            steps=max(1, round(whole.steps * part)) if free else whole.steps,
-            pretrain_steps=round(whole.pretrain_steps * part) if free_before else whole.pretrain_steps,
-        )
+        if arm.apart:
+            return replace(more, apart={**more.apart, arm.apart: steps_at(part)})
+        before = max(few_before, round(whole.pretrain_steps * part)) if free_before else whole.pretrain_steps
+        pretrains = arm.pretrained or more.pretrain_steps > 0
+        return replace(more, steps=steps_at(part), pretrain_steps=before if pretrains else 0)
 
-    if cost(whole) <= left:
-        return whole
-    amount = _largest(at, left, cost)
-    few = min(defaults.LEAST_STEPS, whole.steps), min(defaults.LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
-    # Far too little time: less than a fifth of what shows anything does not train.
-    return replace(
-        amount,
-        steps=max(amount.steps, few[0] // 5) if free else amount.steps,
-        pretrain_steps=max(amount.pretrain_steps, few[1] // 5) if free_before else amount.pretrain_steps,
-    )
-
-
-def scaled_with_backbone(whole: Amount, left: float, cost: Callable[[Amount], float], settings: FitSettings) -> Amount:
-    """`scaled_down` beside a checkpoint: of the time its frozen arm has half at most, and its second arm, which is left
-    out where it would hardly train, what all others leave."""
-    none = replace(whole, steps=0, pretrain_steps=0, backbone_steps=0, tuned_steps=0)
-    free, first, least = settings.epochs is None, whole.backbone_steps, min(defaults.LEAST_STEPS, whole.steps)
-
-    def frozen(part: float) -> Amount:
-        return replace(none, backbone_steps=round(whole.backbone_steps * part))
-
-    def tuned(part: float) -> Amount:
-        return replace(amount, tuned_steps=round(whole.tuned_steps * part))
-
-    half = cost(none) + left / 2
-    if free and cost(frozen(1.0)) > half:
-        first = max(_largest(frozen, half, cost).backbone_steps, least // 5)
-    taken = min(cost(replace(none, backbone_steps=first)) - cost(none), left / 2)
-    others = scaled_down(replace(whole, backbone_steps=0, tuned_steps=0), left - taken, cost, settings)
-    amount = replace(others, backbone_steps=first)
-    if cost(tuned(1.0)) <= left:
-        return tuned(1.0)
-    more = _largest(tuned, left, cost)
-    return more if free and more.tuned_steps >= least else amount
-
-
-def left_out(known: Known, settings: FitSettings, amount: Amount, whole: Amount) -> str:
-    """Why self-pretraining is not worth its part of the time, in words; empty where it is, or was asked for."""
-    least = min(defaults.LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
-    if settings.asks_to_pretrain:
-        return ""
-    if amount.pretrain_steps < least:
-        return f"the time leaves fewer than {least} steps for it"
-    if amount.steps < min(least_steps(known, settings), whole.steps):
-        return f"the time leaves fewer than {least_steps(known, settings):,} steps of training beside it"
-    if amount.steps < defaults.WORTH * whole.steps and not defaults.expects_gain(known.labelled, known.rows):
-        return f"the time leaves less than {defaults.WORTH:.0%} of the steps, and it is not expected to help"
-    return ""
-
-
-def least_steps(known: Known, settings: FitSettings) -> int:
-    """Steps of training from which on a network is worth its time: of symbols, many, unless a person asks for one."""
-    return defaults.LEAST_STEPS if settings.asks_for_network else wanted_steps(known)
-
-
-def wanted_steps(known: Known) -> int:
-    """Steps of training before which sequences are read at fewer positions, and one rate is tried."""
-    return defaults.LEAST_STEPS if known.kind == "numbers" else defaults.SYMBOL_STEPS
-
-
-def fewest_steps(known: Known, amount: Amount) -> int:
-    """Of the networks that train at any rate, a checkpoint's among them."""
-    return amount.steps if known.backbone is None else min(amount.steps, amount.backbone_steps)
-
-
-def seconds_of_one(known: Known, settings: FitSettings, seconds: Mapping[str, StepTime], share: float) -> float:
-    """Seconds of the least training of a network from random weights: `least_steps`, one rate, every seed."""
-    least = Amount(defaults.ONE_RATE, least_steps(known, settings), 0)
-    return cost_of(known, replace(settings, pretrain=False), least, seconds, share)
+    if not arm.network:
+        return more, left
+    most = _largest(at, min(left, cost(amount) + arm.share * left), cost)
+    return most, max(left, cost(most) + (1 - arm.share) * left) if arm.share < 1 else left
 
 
 def _largest(at: Callable[[float], Amount], left: float, cost: Callable[[Amount], float]) -> Amount:
     """The amount at the largest part, 0 to 1, that costs at most `left` seconds."""
     low, high = 0.0, 1.0
+    if cost(at(high)) <= left:
+        return at(high)
     for _ in range(30):
         middle = (low + high) / 2
         low, high = (middle, high) if cost(at(middle)) <= left else (low, middle)
@@ -150,11 +156,10 @@ def cost_of(
     share: processes' worth of work that is done at once. A network waits for its own pretraining, however many cores
     there are.
     """
-    spent = Spent(known, settings, amount, seconds)
-    single = sum(arm.seconds(spent) for arm in ARMS.values())
-    each = len(amount.rates) * single + sum(arm.seconds_before(spent) for arm in ARMS.values())
-    before = spent.pretraining() if settings.pretrains else 0.0
-    return max(len(settings.runs) * each / share, before + spent.training()) + spent.training()
+    spent, table = Spent(known, amount, seconds, settings), arms()
+    single = sum(table[name].seconds(spent) for name in amount.arms)
+    each = len(amount.rates) * single + sum(table[name].seconds_before(spent) for name in amount.arms)
+    return max(len(settings.runs) * each / share, spent.pretraining() + spent.training()) + spent.training()
 
 
 def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTime]:

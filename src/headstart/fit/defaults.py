@@ -5,10 +5,9 @@ Chosen on validation rows alone; docs/results/own.md says on which sets.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,7 @@ class Kind:
     at most; above that neighbours are joined, at most `joined` tokens, beyond which sequences are cut. pool: how a
     sequence becomes one vector.
     aligned: positions where all sequences have one length, so that a place may mean something; `position`: otherwise.
-    second: mixer of a second network, between which and the first validation chooses; empty for one network.
-    norm: of both networks.
+    norm: of networks.
     """
 
     mask_rate: float
@@ -35,7 +33,6 @@ class Kind:
     mixer: Mapping[str, Any]
     position: str = "none"
     aligned: str = "none"
-    second: Mapping[str, Any] = field(default_factory=dict)
     norm: str = "layer"
     joined: int = 8
 
@@ -60,9 +57,8 @@ class Kind:
 # train sequences, 0.017, 0 and 0.008 by scaled ones, 0, -0.083 and 0.025 by warped ones and by all three at once. None
 # gained `LEAST_GAIN` on average: nothing is augmented (docs/benchmarks/fit-augment.md).
 _STATES = {"kind": "s4d", "state": 16}
-_CONVOLUTIONS = {"kind": "inception"}
 KINDS: dict[str, Kind] = {
-    "numbers": Kind(0.25, 160, "max", _STATES, second=_CONVOLUTIONS, norm="batch"),
+    "numbers": Kind(0.25, 160, "max", _STATES, norm="batch"),
     "text": Kind(0.15, 512, "max", _STATES),
     "dna": Kind(0.15, 512, "max", _STATES, aligned="learned"),
     "protein": Kind(0.15, 512, "max", _STATES, aligned="learned", joined=1),
@@ -177,6 +173,11 @@ def expectation(labelled: int, rows: int, tried: str = "") -> str:
     )
 
 
+def wanted_steps(kind: str) -> int:
+    """Steps of training before which sequences are read at fewer positions, and one rate is tried."""
+    return LEAST_STEPS if kind == "numbers" else SYMBOL_STEPS
+
+
 def batch_size(labelled: int, rows: int) -> int:
     """Sequences at a time: some sixteen steps an epoch for few rows, and never more than there are."""
     wanted = 8 if labelled < 64 else 16 if labelled < 2_000 else 32
@@ -195,39 +196,6 @@ def model_table(kind: str, labelled: int, lengths: np.ndarray) -> dict[str, Any]
         "feed_forward": {"kind": "mlp", "width": 2 * width},
         "position": {"kind": position},
     }
-
-
-# On five folds of train rows of ten choosing sets competing kernels beside random ones gained 0.004 [-0.006, 0.014],
-# quantiles -0.013 and both -0.003 (docs/benchmarks/fit-features.md). They became the default by an earlier measurement:
-# 0.029 on ArrowHead, 0.015 on OSULeaf and 0.010 on ECG200, nothing on Coffee, Trace and SyntheticControl.
-ALSO = ("hydra",)
-MANY_POSITIONS = 1 << 22
-"""Positions of all sequences above which random kernels stand alone: competing ones take as long as the rest."""
-
-
-KERNEL_SECONDS, ALSO_SECONDS, ALSO_CHANNELS = 2.7, 4.7, 20.0
-"""Processor seconds per million positions of random kernels, and of competing ones of one and of several channels
-(2-core AMD EPYC)."""
-KERNEL_SHARE = 1 / 3
-"""Of the time that a fit may take, so much is for the features of kernels; where they take longer, there are fewer."""
-
-
-def classic_table(
-    kind: str, data: str, lengths: np.ndarray, channels: int = 1, seconds: float | None = None
-) -> dict[str, Any]:
-    """A model without gradients, for sequences of this kind, these lengths (n,) and channels.
-
-    seconds: that the whole fit may take; where the features of kernels would take much of it, there are fewer.
-    """
-    from headstart.baselines.kernels import FEW_FEATURES
-
-    if kind != "kernels" or data != "numbers":
-        return {"kind": kind}
-    millions, left = float(lengths.sum()) / 1e6, KERNEL_SHARE * (math.inf if seconds is None else seconds)
-    more = KERNEL_SECONDS + (ALSO_SECONDS if channels == 1 else ALSO_CHANNELS)
-    if lengths.sum() <= MANY_POSITIONS and millions * more <= left:
-        return {"kind": kind, "also": list(ALSO)}
-    return {"kind": kind, **({"features": FEW_FEATURES} if millions * KERNEL_SECONDS > left else {})}
 
 
 def objective_table(signature: Signature, weights: tuple[float, ...]) -> dict[str, Any]:

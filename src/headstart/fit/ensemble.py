@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from headstart.errors import BadInput
+from headstart.fit.arms import constant_names
 from headstart.fit.choice import winner
 from headstart.fit.outcome import Answers, Candidate, TrainedModel, test_means, worth_of
 from headstart.serve.config import ENSEMBLE
@@ -23,8 +24,6 @@ from headstart.study.results.rows import Point, Row, Run, scores_by_seed, test_g
 
 METRICS = ("accuracy", "weighted_accuracy", "r2")
 """What an average can be chosen by; the loss of a network is none of its answers."""
-NO_MEMBERS = ("majority",)
-"""Models whose answer is the same for every sequence: an average with one says nothing new."""
 
 
 def with_ensemble(
@@ -37,7 +36,8 @@ def with_ensemble(
     Raises: BadInput where it was asked for and there is none.
     """
     networks = [item for item in candidates if item.is_network]
-    others = [item for item in candidates if not item.is_network and item.name not in NO_MEMBERS]
+    # Of a model that answers all alike an average says nothing new.
+    others = [item for item in candidates if not item.is_network and item.name not in constant_names()]
     metric, again = results.table[0].metric, "give the same command again, with more --time"
     if not networks or not others:
         lack = "model without a network" if networks else "network"

@@ -44,17 +44,22 @@ class Known:
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is trained: rates tried, steps of training and of self-pretraining, and those of a checkpoint's arms.
+    """How much is trained, of the arms that take part (`arms.ARMS`), each of their networks at each of these rates.
 
-    second: whether a second network, of another mixer, is trained for as many steps.
+    steps: of the networks of headstart, pretrain_steps: of self-pretraining. apart: of models with a number of their
+    own.
     """
 
     rates: tuple[float, ...]
-    steps: int
-    pretrain_steps: int
-    backbone_steps: int = 0
-    tuned_steps: int = 0
-    second: bool = False
+    steps: int = 0
+    pretrain_steps: int = 0
+    apart: Mapping[str, int] = field(default_factory=dict)
+    arms: tuple[str, ...] = ()
+
+    def short(self, steps: int, pretrain_steps: int) -> Amount:
+        """All of it at one rate, and each training of so many steps."""
+        before = pretrain_steps if self.pretrain_steps else 0
+        return Amount(self.rates[:1], steps, before, dict.fromkeys(self.apart, steps), self.arms)
 
 
 def looks(known: Known, steps: int) -> int:

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headstart.baselines.measures import fit_temperature, scores_of, softmax
-from headstart.data import Card, LayoutSpec, Preparation, Profile
+from headstart.data import Card
 from headstart.fit.arms import without_gradients
 from headstart.fit.occlusion import Occlusion
-from headstart.plugins import plugins_of
-from headstart.runner.machine import release
 from headstart.sequence import IGNORE
-from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig
 from headstart.serve.model import Served, in_own_unit
-from headstart.stage.finished import FinishedStage, open_stage
 from headstart.statistics import Estimate, estimate
 from headstart.store import Store
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row, Run
 from headstart.tasks.own import OwnFacts
-
-ENOUGH = 100
-"""Labelled test sequences from which on they alone say how wrong a model is."""
-MOST_ERRORS = 10_000
-"""Errors on held-out sequences that a model folder holds: of more, so many quantiles."""
 
 
 @dataclass(frozen=True)
@@ -231,91 +221,3 @@ def _answers(outputs: Mapping[str, np.ndarray], split: str, facts: OwnFacts, tem
     if facts.labels:
         return Answers(target.astype(np.int64), softmax(output, temperature))
     return Answers(in_own_unit(facts, target.reshape(-1)), in_own_unit(facts, output.reshape(-1)))
-
-
-def served_model(
-    facts: OwnFacts,
-    layout: LayoutSpec,
-    serves: Candidate,
-    network: Candidate | None,
-    candidates: Sequence[Candidate],
-    store: Store,
-    data: Path,
-    again: Mapping[str, str] | None = None,
-    profile: Profile | None = None,
-    folds: int = 1,
-) -> Served:
-    """Every model that `predict` may be asked for: the best network, and each arm without gradients at its best seed;
-    where an ensemble serves, the two models that it averages.
-
-    again: arm -> identity of the stage that fitted what serves on train and validation; temperatures and errors stay
-    those of the runs that were chosen. profile: of the sequences. folds: of validation, in each run another one.
-
-    Raises: BadInput where a stage of it is gone.
-    """
-    best = {item.name: item.best() for item in candidates} | serves.parts()
-    without = [item for item in candidates if not item.is_network and not item.members]
-    again = again or {}
-    stages = {**{name: model.identity for name, model in best.items()}, **again}
-    classics = {item.name: open_stage(store, stages[item.name], data).model() for item in without}
-    stage = None if network is None else open_stage(store, stages[network.name], data)
-    preparation = Preparation(
-        kind=facts.kind,
-        symbols=facts.symbols,
-        channels=facts.channels,
-        classes=facts.labels,
-        mean=facts.mean,
-        deviation=facts.deviation,
-        low=facts.low,
-        high=facts.high,
-        patch=stage.spec.task.patch if stage is not None else 1,
-        missing=stage is not None and stage.task.signature.missing,
-    )
-    config = ModelConfig(
-        made_by=f"headstart {release()}",
-        layout=layout,
-        preparation=preparation,
-        network=None if stage is None or network is None else _network_config(stage, network.name, best[network.name]),
-        classics={name: fitted.facts for name, fitted in classics.items()},
-        serve=NETWORK if serves.is_network else serves.name,
-        ensemble=(NETWORK, serves.members[1]) if serves.members else (),
-        held_out={
-            NETWORK if item is network else item.name: held_out(
-                item, not again.keys().isdisjoint(item.parts()), folds, best[item.name]
-            )
-            for item in [*without, *([network] if network is not None else []), *([serves] if serves.members else [])]
-        },
-        profile=profile,
-        plugins={} if stage is None else {plugin.name: plugin.digest for plugin in plugins_of(stage.spec.model)},
-    )
-    return Served(config, None if stage is None else stage.model().float(), classics)
-
-
-def held_out(candidate: Candidate, again: bool, folds: int, best: TrainedModel | None = None) -> HeldOut:
-    """Errors on test where it is large enough, else on validation: of the best model, or of those of all folds. best:
-    the model of it that serves, where that is another.
-
-    Of folds that were dealt several times, one time counts: each row once. Errors are rounded up, so that a sequence
-    that is as wrong is within.
-    """
-    best = best or candidate.best()
-    same = [model for model in candidate.models if model.seed // folds == best.seed // folds]
-    several = folds > 1 and len(same) > 1
-    source, parts = "folds" if several else "validation", [m.val for m in (same if several else (best,))]
-    if len(best.test.labelled.target) >= ENOUGH:
-        source, parts = "test", [best.test]
-    pairs = [(part.labelled.target, part.labelled.predicted) for part in parts]
-    errors = np.concatenate([1 - p[np.arange(len(t)), t] if p.ndim == 2 else np.abs(p - t) for t, p in pairs])
-    few = np.linspace(0, len(errors) - 1, min(len(errors), MOST_ERRORS)).round().astype(int)  # of many, quantiles
-    upward = np.sort(errors)[few] * (1 + 6e-6)
-    return HeldOut(errors=tuple(float(f"{x:.6g}") for x in upward), source=source, again=again)
-
-
-def _network_config(stage: FinishedStage, arm: str, network: TrainedModel) -> NetworkConfig:
-    return NetworkConfig(
-        model=stage.spec.model,
-        objective=stage.spec.objective,
-        length=stage.task.signature.length,
-        temperature=network.temperature,
-        arm=arm,
-    )

@@ -5,26 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headstart.fit import defaults
-from headstart.fit.arms import ARMS, foreign_arms, without_gradients
-from headstart.fit.arms.arm import Frame
-from headstart.fit.arms.backbone import BACKBONE, TUNED
-from headstart.fit.budget import (
-    cost_of,
-    fewest_steps,
-    least_steps,
-    left_out,
-    scaled_down,
-    scaled_with_backbone,
-    seconds_of_one,
-    side_by_side,
-    stage_seconds,
-    wanted_steps,
-    whole_amount,
-)
+from headstart.fit.arms import arms, base_name, foreign_arms
+from headstart.fit.arms.arm import Frame, Networks, Offer
+from headstart.fit.budget import SAFE, Shares, cost_of, shared, side_by_side, stage_seconds, whole_amount
 from headstart.fit.known import Amount, Known
 from headstart.fit.settings import FILES, LITTLE, FitPlan, FitSettings
 from headstart.runner.events import StepTime
@@ -33,24 +20,29 @@ from headstart.spec import digest
 from headstart.stage import TrainStage
 from headstart.study.language.plan import Plan, PlannedStage, make_plan
 from headstart.study.language.spec import read_study
-from headstart.text import listed
 from headstart.words import duration, many
 
-SAFE = 0.7
-"""Share of the time left that is planned: a few timed steps promise nothing."""
 START = 8.0
 """Seconds that worker processes need until they train, and the report until it is written."""
-SUPPOSED = {name: StepTime(0.02, 0.001) for name in ("pretrain", "finetune", *foreign_arms())}
+SUPPOSED = StepTime(0.02, 0.001)
 """What steps and scores are supposed to take where there is no time left to measure it."""
 SQUEEZES = (1, 2, 4)
 """How many times fewer positions are tried where time is short."""
 COLUMN = "data"
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A plan, and its study with the files of today."""
+
+    plan: FitPlan
+    study: Plan
+
+
 def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings, known: Known) -> str:
     """What a plan belongs to: the data and the weights to start from by content, and the settings but the time."""
     plain = {name: value for name, value in task.items() if name not in FILES}
-    read = {name: arm.weights(known) for name, arm in ARMS.items()}
+    read = {name: arm.weights(known) for name, arm in arms().items()}
     more = {name: weights.content for name, weights in read.items() if weights is not None}
     return digest({"content": content, "task": plain, "settings": settings.document(), **more})
 
@@ -63,6 +55,7 @@ def plan_for(
     timed False, where there is no limit: no step is taken to tell how long it will last.
     """
     begun, best = time.monotonic() - spent, None
+    supposed = dict.fromkeys(("pretrain", "finetune", *foreign_arms()), SUPPOSED)
     share = side_by_side(slots) if timed and device == "cpu" else 1.0
     for squeeze in SQUEEZES:
         shape = defaults.shape_of(known.kind, known.lengths, squeeze)
@@ -71,7 +64,7 @@ def plan_for(
         late = settings.time is not None and time.monotonic() - begun + START > settings.time
         if best is not None and late:
             break
-        seconds = {} if not timed else SUPPOSED if late else _timed(known, shape, settings, device)
+        seconds = {} if not timed else supposed if late else _timed(known, shape, settings, device)
         best = _fitted(known, shape, settings, made_for, seconds, time.monotonic() - begun, share)
         if best[1]:
             break
@@ -87,71 +80,28 @@ def _fitted(
     seconds: Mapping[str, StepTime],
     spent: float,
     share: float,
-    why: str = "",
-    second: bool = True,
 ) -> tuple[FitPlan, bool]:
-    """The plan for one way to read the sequences, and whether its networks train long enough to have seen something.
-
-    why: self-pretraining is left out, in words. second: whether there may be a network of another mixer.
-    """
-    whole = whole_amount(known, settings)
-    whole = replace(whole, second=whole.second and second)
+    """The plan for one way to read the sequences, and whether its networks train long enough to have seen something."""
     left = math.inf if settings.time is None else max(0.0, SAFE * (settings.time - spent - START))
 
     def cost(amount: Amount) -> float:
         return cost_of(known, settings, amount, seconds, share)
 
-    if known.kind != "numbers" and not settings.asks_for_network:
-        of_one = seconds_of_one(known, settings, seconds, share)
-        if of_one > left:
-            return _without_networks(known, settings, made_for, of_one / SAFE + spent + START), False
-    rates = [whole.rates] if settings.rates is not None else [defaults.RATES, defaults.ONE_RATE]
-    amount, enough = whole, False
-    for tried in rates:
-        scaled = scaled_down if known.backbone is None else scaled_with_backbone
-        amount = scaled(replace(whole, rates=tried), left, cost, settings)
-        enough = fewest_steps(known, amount) >= min(wanted_steps(known), whole.steps)
-        if enough:
-            break
-    leaves = left_out(known, settings, amount, whole) if settings.pretrains else ""
-    short = amount.steps < defaults.WORTH * whole.steps or cost(amount) > left
-    # What is not expected to help goes first: self-pretraining, then the second mixer.
-    if amount.second and short and not (leaves and not defaults.expects_gain(known.labelled, known.rows)):
-        return _fitted(known, shape, settings, made_for, seconds, spent, share, why, second=False)
-    if leaves:
-        why = f"self-pretraining is skipped: {leaves}; --pretrain forces it"
-        alone = replace(settings, pretrain=False)
-        return _fitted(known, shape, alone, made_for, seconds, spent, share, why)
-    study = study_table(known, shape, settings, amount)
+    shares = shared(known, settings, left, spent + START, cost)
+    study = study_table(known, shape, settings, shares.amount)
     resolved = make_plan(read_study(with_places(study, known), settings.overrides), known.data)
-    asked = _resolved(resolved, amount)
-    by_plan = asked == amount
-    texts = _texts(known, shape, settings, asked, whole if by_plan else asked, enough or not by_plan, resolved, why)
+    asked = _resolved(resolved, shares.amount)
+    if asked != shares.amount:  # settings of the study's own are no matter of the time
+        shares = replace(shares, amount=asked, whole=asked, enough=True)
+    networks = _networks(resolved)
     plan = FitPlan(
         made_for=made_for,
         study=study,
-        seconds=round(cost(asked) + START, 1),
-        texts=tuple(texts),
+        seconds=round(cost(asked) + START, 1) if networks else 0.0,
+        texts=tuple(_texts(known, shape, settings, shares, networks)),
         made_by=version("headstart"),
     )
-    return plan, enough
-
-
-def _without_networks(known: Known, settings: FitSettings, made_for: str, enough: float) -> FitPlan:
-    """The plan where the time is too little for a network; `enough` seconds would do."""
-    table = study_without_networks(known, settings, settings.runs[0])
-    axes = {"seed": list(settings.runs)}
-    table |= {"title": "Models without a network on the same sequences", "axes": axes}
-    time = f"{math.ceil(enough)}s" if enough < 100 else f"{math.ceil(enough / 60)}m"
-    text = (
-        f"no network is trained: the time of {duration(settings.time)} is too little for "
-        f"{least_steps(known, settings):,} steps of training, and with fewer a network loses to n-grams; --time {time} "
-        "would do, and --serve network or --pretrain trains one in any case"
-    )
-    bare = known.rows > known.labelled
-    more = [f"nothing is pretrained: {defaults.expectation(known.labelled, known.rows)}"] if bare else []
-    texts = (*([f"split: {known.split}"] if known.split else []), text, *more)
-    return FitPlan(made_for=made_for, study=table, seconds=0.0, texts=texts, made_by=version("headstart"))
+    return plan, shares.enough
 
 
 def _resolved(plan: Plan, amount: Amount) -> Amount:
@@ -159,16 +109,14 @@ def _resolved(plan: Plan, amount: Amount) -> Amount:
     steps: dict[str, int] = {}
     for stage, spec in _networks(plan):
         if spec.budget.steps is not None:
-            name = next((arm for arm in stage.arms if arm in (BACKBONE, TUNED)), stage.name)
-            steps[name] = spec.budget.steps
+            steps[next((arm for arm in stage.arms if arm in amount.apart), stage.name)] = spec.budget.steps
     rates = dict.fromkeys(spec.optim.lr for stage, spec in _networks(plan) if stage.name == "finetune")
-    return Amount(
-        tuple(rates),
-        steps.get("finetune", amount.steps),
-        steps.get("pretrain", amount.pretrain_steps),
-        steps.get(BACKBONE, 0),
-        steps.get(TUNED, 0),
-        amount.second,
+    return replace(
+        amount,
+        rates=tuple(rates) or amount.rates,
+        steps=steps.get("finetune", amount.steps),
+        pretrain_steps=steps.get("pretrain", amount.pretrain_steps),
+        apart={name: steps.get(name, number) for name, number in amount.apart.items()},
     )
 
 
@@ -179,7 +127,7 @@ def _networks(plan: Plan) -> list[tuple[PlannedStage, TrainStage]]:
 
 def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
     """A plan's study with the files of today, wherever they lay when it was made."""
-    column, read = table["columns"][COLUMN], [arm.weights(known) for arm in ARMS.values()]
+    column, read = table["columns"][COLUMN], [arm.weights(known) for arm in arms().values()]
     sources = {weights.content: weights.source for weights in read if weights is not None}
 
     def placed(key: str, tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,119 +139,119 @@ def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
         }
 
     columns = {COLUMN: {**column, "task": {**column["task"], **known.places}}}
-    stages, arms = placed("checkpoint", table["stages"]), placed("model", table["arms"])
-    return {**table, "stages": stages, "columns": columns, "arms": arms}
+    stages, tables = placed("checkpoint", table["stages"]), placed("model", table["arms"])
+    return {**table, "stages": stages, "columns": columns, "arms": tables}
 
 
 def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
-    """The study of the networks, as a file would hold it, but for where its data are."""
+    """The study of the arms that take part, as a file would hold it, but for where its data are."""
     size = defaults.batch_size(known.labelled, known.rows)
-    frame, stages, arms = Frame(known, shape, settings, amount), dict[str, Any](), dict[str, Any]()
+    frame, stages, tables = Frame(known, shape, settings, amount), dict[str, Any](), dict[str, Any]()
+    parts = [arm for name, arm in arms().items() if name in amount.arms]
 
     def optim(lr: float) -> dict[str, Any]:
         return {"lr": lr, "batch_size": size, "warmup_share": 0.1, "clip": 1.0, "weight_decay": 0.01}
 
-    for arm in ARMS.values():
+    for arm in parts:
         stages = {**arm.stages(known), **stages}
-        arms |= arm.tables(frame)
-    stages["pretrain"] = {
-        "objective": {"kind": "masked", "mask_rate": defaults.KINDS[known.kind].mask_rate},
-        "optim": optim(defaults.PRETRAIN_RATE),
-        "budget": frame.budget(amount.pretrain_steps, "val"),
-    }
+        tables |= arm.tables(frame)
+    networks = any(arm.network for arm in parts)
+    if networks:
+        stages["pretrain"] = {
+            "objective": {"kind": "masked", "mask_rate": defaults.KINDS[known.kind].mask_rate},
+            "optim": optim(defaults.PRETRAIN_RATE),
+            "budget": frame.budget(amount.pretrain_steps, "val"),
+        }
     stages["finetune"] = {
         "objective": defaults.objective_table(known.signature, known.weights),
         "optim": optim(amount.rates[0]),
-        "budget": frame.budget(amount.steps),
+        "budget": frame.budget(max(1, amount.steps)),
     }
     model = defaults.model_table(known.kind, known.labelled, known.lengths)
+    title = "Training from scratch and from self-pretraining on the same sequences"
+    rate = "finetune.optim.lr"
     return {
         "name": "fit",
-        "title": "Training from scratch and from self-pretraining on the same sequences"
-        + "".join(arm.title(known) for arm in ARMS.values()),
+        "title": title + "".join(arm.title(known) for arm in parts)
+        if networks
+        else "Models without a network on the same sequences",
         "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
-        "arms": arms,
-        "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.runs)},
-        "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
+        "arms": tables,
+        "axes": {**({rate: list(amount.rates)} if networks else {}), "seed": list(settings.runs)},
+        "report": {"choose": [rate], "against": base_name(), "baselines": False}
+        if networks
+        else {"choose": [], "baselines": False},
     }
 
 
 def study_without_networks(known: Known, settings: FitSettings, seed: int, *, slow: bool = False) -> dict[str, Any]:
     """The arms without gradients of the same study, with one seed: the same stages as in the whole of it. slow: those
     that are fitted after the others."""
-    table = study_table(known, defaults.Shape(), settings, Amount(defaults.ONE_RATE, 1, 0))
-    names = [name for arm in ARMS.values() if not arm.network and arm.slow == slow for name in arm.names]
-    return {
-        **table,
-        "stages": {"finetune": table["stages"]["finetune"]},
-        "arms": {name: arm for name, arm in table["arms"].items() if name in names},
-        "axes": {"seed": [seed]},
-        "report": {"choose": [], "baselines": False},
-    }
+    offer = Offer(known, settings)
+    names = [
+        name
+        for name, arm in arms().items()
+        if not arm.network and arm.slow == slow and arm.wanted(known, settings) and not arm.lacks(offer)
+    ]
+    amount = Amount(defaults.ONE_RATE, 1, arms=tuple(names))
+    return study_table(known, defaults.Shape(), replace(settings, seeds=(seed,)), amount)
 
 
-def _texts(
-    known: Known,
-    shape: defaults.Shape,
-    settings: FitSettings,
-    amount: Amount,
-    whole: Amount,
-    enough: bool,
-    plan: Plan,
-    why: str = "",
-) -> list[str]:
+def _texts(known: Known, shape: defaults.Shape, settings: FitSettings, shares: Shares, networks: Networks) -> list[str]:
     """What was decided, in words."""
-    last = next(spec for stage, spec in _networks(plan) if stage.name == "finetune")
-    size, model = last.optim.batch_size, last.model
+    amount, lines = shares.amount, [f"split: {known.split}"] if known.split else []
+    lines += _of_networks(known, shape, settings, amount, networks)
+    frame = Frame(known, shape, settings, amount)
+    for name, arm in arms().items():
+        lines += arm.lines(frame, networks) if name in amount.arms else shares.left_out.get(name, ())
+    if not networks:
+        return lines
+    whole = shares.whole.steps
+    if settings.time is not None and amount.steps < whole:
+        lines.append(
+            f"the time of {duration(settings.time)} leaves {amount.steps / whole:.0%} of the steps that "
+            "would be taken with more time"
+        )
+    if not shares.enough and min([amount.steps, *amount.apart.values()]) < min(defaults.LEAST_STEPS, whole):
+        few = f"{LITTLE} (at least {defaults.LEAST_STEPS} steps are)"
+        lines.append(f"{few}: give more --time")
+    elif not shares.enough:
+        steps = defaults.wanted_steps(known.kind)
+        lines.append(f"with fewer than {steps:,} steps networks often lose to n-grams: give more --time")
+    return lines
+
+
+def _of_networks(
+    known: Known, shape: defaults.Shape, settings: FitSettings, amount: Amount, networks: Networks
+) -> list[str]:
+    """What the networks of headstart have in common, in words; nothing where none is trained."""
+    last = next((spec for stage, spec in networks if stage.name == "finetune"), None)
+    if last is None:
+        return []
+    model, size = last.model, last.optim.batch_size
     mixers = " and ".join(dict.fromkeys(mixer.kind for mixer in model.mixers))
-    lines = [f"split: {known.split}"] if known.split else []
-    if known.kind == "numbers":
-        lines.append("numbers are standardised by the mean and deviation of train")
-    lines.append(
-        f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.norm} norm, "
-        f"{model.pool} over positions"
-    )
-    frame, networks = Frame(known, shape, settings, amount, why), _networks(plan)
-    for arm in ARMS.values():
-        lines += arm.beside(frame, networks)
-    lines += shape.texts(known.lengths)
-    singly = [name for arm in ARMS.values() for name in arm.singly(frame)]
-    if singly and shape.alone is not None and shape.alone != shape.longest:
-        lines.append(f"{listed(singly)}: no positions are joined, and the first {shape.alone:,} are read")
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
     loss = (
         "squared error"
         if known.signature.target == "number"
         else "cross-entropy" + (", each class weighing the same" if known.weights else "")
     )
-    lines.append(
+    return [
+        *(["numbers are standardised by the mean and deviation of train"] if known.kind == "numbers" else []),
+        f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.norm} norm, "
+        f"{model.pool} over positions",
+        *shape.texts(known.lengths),
         f"training: {amount.steps:,} steps of {size} sequences, rates {rates}, "
-        f"{many(len(settings.runs), 'seed')}; {loss}"
-    )
-    for arm in ARMS.values():
-        lines += arm.lines(frame, networks)
-    if settings.time is not None and amount.steps < whole.steps:
-        lines.append(
-            f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "
-            "would be taken with more time"
-        )
-    if not enough and fewest_steps(known, amount) < min(defaults.LEAST_STEPS, whole.steps):
-        few = f"{LITTLE} (at least {defaults.LEAST_STEPS} steps are)"
-        lines.append(f"{few}: give more --time")
-    elif not enough:
-        lines.append(f"with fewer than {wanted_steps(known):,} steps networks often lose to n-grams: give more --time")
-    return lines
+        f"{many(len(settings.runs), 'seed')}; {loss}",
+    ]
 
 
 def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: str) -> dict[str, StepTime]:
     """Seconds of a step of each stage on this machine."""
-    more = defaults.STEPS[1] if known.backbone is not None else 0
-    before = defaults.PRETRAIN_STEPS[1] if settings.pretrains else 0
-    second = whole_amount(known, settings).second
-    few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more, second)  # a few are taken
+    few = whole_amount(known, settings).short(defaults.STEPS[1], defaults.PRETRAIN_STEPS[1])  # a few are taken
+    few = replace(few, arms=tuple(name for name, arm in arms().items() if arm.network and name in few.arms))
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
-    table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in without_gradients()}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
     study = read_study(with_places(table, known), overrides)
     return stage_seconds(study, known.data, device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,6 @@ FILES = ("file", "val", "test", "unlabelled")
 """Fields of the task that name files; those after the first are settings of a fit too."""
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
-PRETRAINED = "_self_pretrained"
-"""End of the name of an arm whose model, of a person's own, is self-pretrained."""
 SPLITS = ("random", "time")
 """How rows are dealt out to train, validation and test."""
 MOST_FOLDS = 100
@@ -45,7 +43,7 @@ class FitSettings:
     (1: the same rows in all; None: 5 below 300 labels, without a file of validation). epochs, pretrain_epochs: of
     training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best on validation),
     `network`, `ensemble`, or an arm that can be served. pretrain: whether a network is self-pretrained (None: where it
-    is worth its time, see `left_out`). val_share, test_share (0: none), split, split_seed, by_group: of the split, as
+    is worth its time). val_share, test_share (0: none), split, split_seed, by_group: of the split, as
     task `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
     person's own, each an arm more. backbone: a checkpoint whose frozen layers or features are an arm more, by its name
     or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from.
@@ -98,20 +96,12 @@ class FitSettings:
             if value is not None and not 0 < value < math.inf:
                 raise BadInput(f"{name}: {value} must be a number above 0")
         for word in self.overrides:
-            _check_override(word, self.own_arms)
+            _check_override(word, bool(self.models))
 
     @property
-    def own_arms(self) -> dict[str, str]:
-        """Name of each arm with a whole model of a person's own -> the kind of the model.
-
-        A model under a head of ours has two, unless nothing is self-pretrained.
-        """
-        arms = {}
-        for kind in self.models:
-            arms[kind] = kind
-            if self.pretrains and getattr(MODELS[kind].load(), "head", False):
-                arms[f"{kind}{PRETRAINED}"] = kind
-        return arms
+    def paths(self) -> list[list[str]]:
+        """Which setting of the study each override sets, part by part."""
+        return [word.partition("=")[0].strip().split(".") for word in self.overrides]
 
     @property
     def pretrains(self) -> bool:
@@ -119,22 +109,15 @@ class FitSettings:
         return self.pretrain is not False
 
     @property
-    def asks_to_pretrain(self) -> bool:
-        """Whether a person asked for it: by name, by a setting of self-pretraining, or by what is to be served."""
-        asked = self.pretrain or self.pretrain_epochs or self.serve.endswith(PRETRAINED)
-        return bool(asked) or any(word.startswith("pretrain.") for word in self.overrides)
-
-    @property
     def asks_for_network(self) -> bool:
         """Whether a person asked for it: as what is served, by a setting of networks, or by an arm that is one."""
-        asked = (self.rates, self.epochs, self.overrides, self.models, self.backbone, self.start, self.asks_to_pretrain)
-        return any(asked) or self.serve not in ("auto", *MODELS)
+        asked = (self.rates, self.epochs, self.overrides, self.models, self.backbone, self.start)
+        return any((*asked, self.pretrain, self.pretrain_epochs)) or self.serve not in ("auto", *MODELS)
 
     @property
     def leaves_mixer(self) -> bool:
         """Whether the network's mixer is left to the defaults: no setting of a person's names it, or the network."""
-        paths = [word.partition("=")[0].strip().split(".") for word in self.overrides]
-        inside = [path[path.index("model") + 1 :] for path in paths if "model" in path[:2]]
+        inside = [path[path.index("model") + 1 :] for path in self.paths if "model" in path[:2]]
         return not any(path[:1] in ([], ["kind"], ["mixer"]) for path in inside)
 
     @property
@@ -208,14 +191,17 @@ class FitPlan(Spec):
         publish_json(folder / PLAN, plan.model_dump(mode="json"))
 
 
-def _check_override(word: str, own: Collection[str]) -> None:
-    """Raises: BadInput for a setting that would part the networks from the models beside them, or from what is said."""
+def _check_override(word: str, own: bool) -> None:
+    """Raises: BadInput for a setting that would part the networks from the models beside them, or from what is said.
+
+    own: there are whole models of a person's own, which may be set (`arms.own` checks their names).
+    """
     from headstart.study.language.scales import nested, parse_override
     from headstart.training import BUDGET_MEASURES
 
     path, value = parse_override(word)
     first, *rest = path.split(".")
-    if first == "arms" and len(rest) > 2 and rest[0] in own and rest[1] == "model":
+    if own and first == "arms" and len(rest) > 2 and rest[1] == "model":
         return
     if first in ELSEWHERE:
         raise BadInput(f"override: {path!r} is not a setting of the networks alone; {ELSEWHERE[first]}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from headstart import words
 from headstart.data import crosses_splits
-from headstart.fit.arms import ARMS
+from headstart.fit.arms import arms, base_name
 from headstart.fit.choice import ALIKE, lead, on_common_runs
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.settings import FitSettings
@@ -51,10 +51,13 @@ def answer(
     candidates: Sequence[Candidate], best: Candidate, serves: Candidate, planned: Collection[str], folds: int = 1
 ) -> str:
     """The first sentences of the screen and of the page: the best model, and what self-pretraining and a checkpoint
-    helped. planned: arms of the networks' study. folds: of validation, in each run another one."""
+    helped.
+
+    planned: arms of the networks' study. folds: of validation, in each run another one.
+    """
     by_name = {candidate.name: candidate for candidate in candidates}
     texts = [_winner(candidates, best, serves, words.runs_are(folds))]
-    for arm in ARMS.values():
+    for arm in arms().values():
         for name, subject in arm.helps.items():
             if name in by_name or (arm.missed and name in planned):
                 texts += _helped(by_name, name, subject, words.runs_are(folds))
@@ -93,7 +96,7 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate,
 
 def _helped(candidates: Mapping[str, Candidate], arm: str, subject: str, run: str) -> Iterator[str]:
     """Whether an arm is ahead of training from scratch; subject: what helps it, in words. run: `seed` or `fold`."""
-    pretrained, scratch = candidates.get(arm), candidates.get("scratch")
+    pretrained, scratch = candidates.get(arm), candidates.get(base_name())
     if pretrained is None or scratch is None:
         trained = "neither network" if pretrained is scratch else "only one of the two networks"
         yield f"Whether {subject} helped is not known: {trained} was trained to its end."

@@ -21,6 +21,7 @@ from headstart.errors import BadInput
 from headstart.fit.settings import DEFAULT_TIME, FILES, PLAN, FitSettings, read_time
 from headstart.fit.source import read_source
 from headstart.plugins import load_plugins, own_networks
+from headstart.runner.events import Event, Failed
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory
 from headstart.store import store_folder
 from headstart.verbs.data import layout_of, print_card
@@ -30,9 +31,11 @@ from headstart.verbs.terminal import console, hanging, writable_folder
 
 if TYPE_CHECKING:
     from headstart.data import Card
+    from headstart.fit.choose import Listener
     from headstart.fit.outcome import Outcome
-    from headstart.fit.perform import Fit
-    from headstart.fit.settings import FitPlan
+    from headstart.fit.perform import First
+    from headstart.fit.plan import Planned
+    from headstart.fit.prepared import Fit
 
 CONFIG = "config.json"
 SHOWN_NOTES = 6
@@ -81,47 +84,59 @@ def fit_file(
         source = read_source(path, wanted, root)
     if options.time is None and choose_device(device) != "cpu":
         wanted = replace(wanted, time=None)
+    from headstart.fit import perform
     from headstart.fit.card import model_card
+    from headstart.fit.choose import choose, compare
     from headstart.fit.page import write_page
-    from headstart.fit.perform import Fit
+    from headstart.fit.prepared import prepare
+    from headstart.fit.serving import serve
     from headstart.serve.folder import save_model
 
     keep_freed_memory()
     with _in_options():
-        fit = Fit(source, wanted, root, folder, device, time.monotonic() - begun)
+        fit = prepare(source, wanted, root, folder, device, time.monotonic() - begun)
     slots = default_workers(device) if work.workers is None else work.workers
     if dry_run:
         print_card(fit.card)
         screen.print()
-        _print_plan(fit, fit.make_plan(max(slots, 1), keep=False), slots)
+        _print_plan(fit, perform.plan(fit, max(slots, 1), keep=False), slots)
         screen.print("  - this time excludes models without a network, which are fitted first")
         return 0
     _print_head(fit.card)
+    failures: list[Failed] = []
+
+    def hear(word: str | Event) -> None:
+        if isinstance(word, Failed):
+            failures.append(word)
+        elif isinstance(word, str):
+            screen.print(Text(word))
+
     interruption: KeyboardInterrupt | None = None
+    planned = None
     try:
-        for text in fit.fit_baselines():
-            screen.print(Text(text))
-        _print_plan(fit, fit.make_plan(max(slots, 1)), slots)
-        _train(fit, slots, work.threads)
-        for text in fit.fit_again(work.threads):
-            screen.print(Text(text))
+        first = perform.fit_first(fit, hear)
+        planned = perform.plan(fit, max(slots, 1), first.waiting)
+        _print_plan(fit, planned, slots)
+        _train(fit, planned, first, hear, slots, work.threads)
+        chosen = choose(fit, planned.study, hear, work.threads)
     except KeyboardInterrupt as error:
-        if not fit.usable:
+        if not perform.usable(fit):
             raise
         interruption = error
         screen.print(Text("interrupted: what is finished is written as a model (Ctrl-C again stops at once)"))
-        if fit.study is None:
-            fit.make_plan(max(slots, 1), keep=False, timed=False)
-    outcome = fit.outcome(interruption is not None)
-    examples = fit.examples() if show_examples else None
-    texts = {PAGE_FILE: write_page(outcome, examples), MODEL_CARD: model_card(outcome), STUDY_FILE: fit.study_file()}
+        planned = planned or perform.plan(fit, max(slots, 1), keep=False, timed=False)
+        chosen = compare(fit, planned.study)
+    outcome = serve(fit, planned, chosen, failures, interrupted=interruption is not None)
+    examples = perform.examples(fit, chosen) if show_examples else None
+    study = perform.study_file(fit, planned, chosen)
+    texts = {PAGE_FILE: write_page(outcome, examples), MODEL_CARD: model_card(outcome), STUDY_FILE: study}
     save_model(outcome.served, folder, {name: text.encode() for name, text in texts.items()})
     _print_outcome(outcome, folder)
     if export is not None:
         export_estimator(folder, folder / EXPORTED_FILE)
     if interruption is not None:
         raise interruption
-    return 1 if fit.broken else 0
+    return 1 if perform.broken_of(failures) else 0
 
 
 @contextmanager
@@ -158,19 +173,29 @@ def _settings(
     return FitSettings(layout=layout, overrides=of_study, models=models, **values)
 
 
-def _train(fit: Fit, slots: int, threads: int) -> None:
+def _train(fit: Fit, planned: Planned, first: First, hear: Listener, slots: int, threads: int) -> None:
     """Train with a progress display."""
+    from headstart.fit import perform
+    from headstart.fit.choose import results_of
     from headstart.report.tables.model import to_rich
     from headstart.report.tables.scores import make_table
     from headstart.study.language.costs import speed_here
     from headstart.study.language.estimate import survey
     from headstart.verbs.display import watch
 
-    assert fit.study is not None, "make_plan comes first"
-    partial, costs = fit.results, survey(fit.study)
-    with watch(fit.study, fit.store, costs, slots, speed_here(), lambda: to_rich(make_table(partial()))) as display:
-        for event in fit.train(slots, threads):
-            display.show(event)
+    study = planned.study
+
+    def table() -> Any:
+        return to_rich(make_table(results_of(fit, study)))
+
+    with watch(study, fit.store, survey(study), slots, speed_here(), table) as display:
+
+        def show(word: str | Event) -> None:
+            hear(word)
+            if isinstance(word, Event):
+                display.show(word)
+
+        perform.train(fit, planned, first, show, slots, threads)
 
 
 def _usable_folder(folder: Path) -> None:
@@ -206,8 +231,8 @@ def _print_head(card: Card) -> None:
         console().print(Text(f"  ! {len(card.findings) - SHOWN_NOTES} more: headstart show FILE"))
 
 
-def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
-    screen = console()
+def _print_plan(fit: Fit, planned: Planned, slots: int) -> None:
+    screen, plan = console(), planned.plan
     screen.print(Text("plan:"))
     for line in plan.texts:
         screen.print(hanging(line))

@@ -2,73 +2,95 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headstart.errors import BadInput, nearest
-from headstart.fit.arms.arm import LAST, Arm
-from headstart.fit.arms.backbone import Frozen
-from headstart.fit.arms.embedding import Features
-from headstart.fit.arms.kernels import Kernels
-from headstart.fit.arms.own import Own
-from headstart.fit.arms.scratch import Scratch
-from headstart.fit.arms.second import Second
-from headstart.fit.arms.self_pretrained import SelfPretrained
-from headstart.fit.arms.started import Started
-from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
 from headstart.serve.config import ENSEMBLE, NETWORK
+from headstart.spec import Entry
 
-ARMS: dict[str, Arm] = {
-    "scratch": Scratch(),
-    "self_pretrained": SelfPretrained(),
-    "second": Second(),
-    "own": Own(),
-    "backbone": Frozen(),
-    "started": Started(),
-    "kernels": Kernels(),
-    "embedding": Features(),
+if TYPE_CHECKING:
+    from headstart.fit.arms.arm import Arm
+    from headstart.fit.known import Known
+
+
+def _arm(path: str, summary: str) -> Entry:
+    return Entry(f"headstart.fit.arms.{path}", summary)
+
+
+ARMS: dict[str, Entry] = {
+    "scratch": _arm("scratch:Scratch", "the network from random weights, which others are held against"),
+    "self_pretrained": _arm("self_pretrained:SelfPretrained", "the same network, self-pretrained on the sequences"),
+    "second": _arm("second:Second", "a second network, of another mixer"),
+    "own": _arm("own:Own", "whole models of a person's own, from --plugin"),
+    "backbone": _arm("backbone:Frozen", "the frozen layers of a checkpoint (--backbone) under a trained head"),
+    "tuned": _arm("tuned:Tuned", "the same layers, whose norms and input layer train too"),
+    "started": _arm("started:Started", "a network from another model's weights (--start)"),
+    "kernels": _arm("kernels:Kernels", "models without gradients: kernels or n-grams, summaries, the majority"),
+    "embedding": _arm("embedding:Features", "frozen features of a model of series (--backbone), without gradients"),
 }
 """In the order of the study's table."""
 
 
+def arms() -> dict[str, Arm]:
+    """Each arm, by its name in the table."""
+    return {name: line.load()() for name, line in ARMS.items()}
+
+
 def without_gradients() -> list[str]:
-    """Names of the arms that are no networks."""
-    return [name for arm in ARMS.values() if not arm.network for name in arm.names]
+    """Names of the models that are no networks."""
+    return [name for arm in arms().values() if not arm.network for name in arm.names]
 
 
 def foreign_arms() -> list[str]:
-    """Names of the arms whose blocks are from elsewhere, and may be of any size."""
-    return [name for arm in ARMS.values() if arm.foreign for name in arm.names]
+    """Names of the models whose blocks are from elsewhere, and may be of any size."""
+    return [name for arm in arms().values() if arm.foreign for name in arm.names]
+
+
+def base_name() -> str:
+    """Name of the network that the others are held against."""
+    return next(arm.names[0] for arm in arms().values() if arm.base)
+
+
+def constant_names() -> list[str]:
+    """Names of the models that answer every sequence alike."""
+    return [arm.constant for arm in arms().values() if arm.constant]
 
 
 def ranks() -> dict[str, int]:
-    """Name of an arm -> its rank: of models with equal validation scores the lowest is taken."""
-    order = sorted((arm for arm in ARMS.values() if arm.rank < LAST), key=lambda arm: arm.rank)
-    return {name: rank for rank, name in enumerate(name for arm in order for name in arm.names)}
+    """Name of a model -> its rank: of models with equal validation scores the lowest is taken."""
+    ranked = sorted((arm for arm in arms().values() if arm.rank is not None), key=lambda arm: arm.rank or 0)
+    return {name: rank for rank, name in enumerate(name for arm in ranked for name in arm.names)}
 
 
 def check_names(settings: FitSettings) -> None:
     """Raises: BadInput for a model of a person's own with the name of an arm, and for what cannot be served."""
-    names = ("auto", NETWORK, ENSEMBLE, *(name for arm in ARMS.values() for name in arm.names))
+    table = arms().values()
     for kind in settings.models:
-        if kind in names:
+        if kind in ("auto", NETWORK, ENSEMBLE, *(name for arm in table for name in arm.names)):
             raise BadInput(f"plugin: a fit has an arm {kind!r} of its own; register the model under another name")
-    arms = [
-        arm for arm in ARMS.values() if arm.servable and (not arm.option or getattr(settings, arm.option) is not None)
+    for arm in table:
+        arm.check(settings)
+    servable = [
+        name
+        for arm in table
+        if arm.servable and (not arm.option or getattr(settings, arm.option) is not None)
+        for name in arm.names_for(settings)
     ]
-    servable = ["auto", NETWORK, ENSEMBLE, *settings.own_arms, *(name for arm in arms for name in arm.names)]
-    if settings.serve not in servable:
-        raise BadInput(f"serve: {nearest(settings.serve, servable)}")
+    if settings.serve not in ("auto", NETWORK, ENSEMBLE, *servable):
+        raise BadInput(f"serve: {nearest(settings.serve, ['auto', NETWORK, ENSEMBLE, *servable])}")
 
 
 def check_served(settings: FitSettings, known: Known) -> None:
     """Raises: BadInput where an arm of a checkpoint is to be served that this one does not have."""
-    asked = next((arm for arm in ARMS.values() if arm.option and settings.serve in arm.names), None)
+    from headstart.fit.arms.arm import Offer
+
+    asked = next((arm for arm in arms().values() if arm.option and settings.serve in arm.names), None)
     if asked is None:
         return
-    if asked.weights(known) is None:
-        others = [
-            arm.names[0] for arm in ARMS.values() if arm.option == asked.option and arm.weights(known) is not None
-        ]
+    if not asked.wanted(known, settings):
+        others = [arm.names[0] for arm in arms().values() if arm.option == asked.option and arm.wanted(known, settings)]
         source = getattr(settings, asked.option)
         raise BadInput(f"serve: {settings.serve!r} is no arm of {source}; it has {others[0]!r}")
-    if known.series is not None and not asked.network and not known.series.fits(settings.time):
+    if not asked.network and asked.lacks(Offer(known, settings)):
         raise BadInput(f"serve: there is no time for {settings.serve!r}; give more --time, or a smaller model")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from headstart.stage import TrainStage
     from headstart.study.language.plan import PlannedStage
 
+NOTHING = Amount(())
+"""No arm takes part."""
 Networks: TypeAlias = "Sequence[tuple[PlannedStage, TrainStage]]"
 """Stages of a plan that train, each with its spec."""
-LAST = 99
-"""The rank of an arm that is taken after all others."""
 
 
 class Weights(Protocol):
@@ -39,13 +39,12 @@ class Weights(Protocol):
 
 @dataclass(frozen=True)
 class Frame:
-    """What the lines of an arm in the study are made from. why: self-pretraining is left out, in words."""
+    """What the lines of an arm in the study are made from."""
 
     known: Known
     shape: defaults.Shape
     settings: FitSettings
     amount: Amount
-    why: str = ""
 
     @property
     def task(self) -> dict[str, Any]:
@@ -56,6 +55,12 @@ class Frame:
     def alone(self) -> dict[str, Any]:
         """The same of a network that joins no positions."""
         return self.shape.task(self.shape.alone)
+
+    def alone_text(self, name: str) -> list[str]:
+        """What the plan says of such a network, where it reads other positions than those of headstart."""
+        if self.shape.alone in (None, self.shape.longest):
+            return []
+        return [f"{name}: no positions are joined, and the first {self.shape.alone:,} are read"]
 
     @property
     def model(self) -> dict[str, Any]:
@@ -92,9 +97,9 @@ class Spent:
     """Seconds of trainings. times: stage, or arm of weights from elsewhere, -> those of a step and of a score."""
 
     known: Known
-    settings: FitSettings
     amount: Amount
     times: Mapping[str, StepTime]
+    settings: FitSettings = field(default_factory=FitSettings)
 
     def time(self, *names: str) -> StepTime:
         """Of the first of these that was timed."""
@@ -102,6 +107,8 @@ class Spent:
 
     def of(self, time: StepTime, steps: int, scored: int | None = None) -> float:
         """Steps, looks at validation, and scores of validation and test at the end, at two weights."""
+        if not steps:
+            return 0.0
         rest = self.known.val + self.known.test if scored is None else scored
         return time.step * steps + time.unit * (looks(self.known, steps) * self.known.val + 2 * rest)
 
@@ -110,48 +117,84 @@ class Spent:
         return self.of(self.time("finetune"), self.amount.steps)
 
     def pretraining(self) -> float:
-        """Of a self-pretraining."""
+        """Of a self-pretraining; 0 where there is none."""
         return self.of(self.time("pretrain"), self.amount.pretrain_steps, self.known.val)
 
 
-class Arm(Protocol):
-    """Models of a fit that are wanted together.
+@dataclass(frozen=True)
+class Offer:
+    """What the time leaves for an arm beside all that are worth more."""
 
-    Arms say: names: those of the study, the simplest first. network: whether they are networks, which train in what is
-    left of the time. slow: without gradients, but fitted after the others. servable: by name; option: the setting that
-    asks for them. foreign: their blocks may be of any size. rank: of models with equal validation scores the lowest is
-    served. helps: name -> what may have helped it, in words, over a network from random weights; missed: said where it
-    was not planned.
-    """
+    known: Known
+    settings: FitSettings
+    amount: Amount = NOTHING
+    """With it."""
+    whole: Amount = NOTHING
+    """With any time."""
+    fits: bool = True
+    """All of it ends in time."""
+    network: bool = False
+    """A network takes part without this arm."""
+    time_for: Callable[[Amount], float] = lambda _: 0.0
+    """Seconds that a fit of such an amount takes, all of it."""
+
+
+class Arm(Protocol):
+    """Models of a fit that are wanted together."""
 
     names: tuple[str, ...] = ()
+    """Those of the study, the simplest first."""
     network: bool = True
+    """They are networks, which train in what is left of the time."""
     slow: bool = False
+    """Without gradients, but fitted after the others."""
     servable: bool = False
+    """By name."""
     option: str = ""
+    """The setting that asks for them."""
     foreign: bool = False
-    rank: int = LAST
+    """Their blocks are from elsewhere, and may be of any size."""
+    base: bool = False
+    """The other networks are held against it."""
+    constant: str = ""
+    """The model among them that answers every sequence alike."""
+    rank: int | None = None
+    """Of models with equal validation scores the one of the lowest rank is served; without a rank, the last."""
     helps: Mapping[str, str] = {}
+    """Name -> what may have helped it over the base, in words."""
     missed: str = ""
+    """What is said where it was not planned."""
+    pretrained: bool = False
+    """A self-pretraining goes before."""
+    apart: str = ""
+    """The model with a number of steps of its own."""
+    share: float = 1.0
+    """Of the time left, so much at most is for that model."""
+    spare: bool = False
+    """It has what all others leave, and changes nothing of theirs."""
 
-    def weights(self, known: Known) -> Weights | None:
-        """What it reads, where that is at hand."""
-        return None
+    def names_for(self, settings: FitSettings) -> tuple[str, ...]:
+        """Its names, where settings may bring more."""
+        return self.names
 
-    def stages(self, known: Known) -> dict[str, Any]:
-        """Stages of the study before all others: what is read."""
-        weights = self.weights(known)
-        return (
-            {} if weights is None or not self.network else {self.names[0]: {"checkpoint": {"content": weights.content}}}
-        )
+    def check(self, settings: FitSettings) -> None:
+        """Raises: BadInput for settings of it that are none."""
 
-    def title(self, known: Known) -> str:
-        """What the study's title says of it."""
-        return ""
+    def wanted(self, known: Known, settings: FitSettings) -> bool:
+        """Whether it takes part, where the time suffices."""
+        return True
 
-    def tables(self, frame: Frame) -> dict[str, Any]:
-        """Its arms as the study has them; none where it is not wanted."""
-        return {}
+    def worth(self, known: Known, settings: FitSettings) -> float:
+        """The time goes to the arm of the greatest worth first."""
+        return 5.0
+
+    def lacks(self, offer: Offer) -> bool:
+        """Whether the offer is below its smallest useful budget."""
+        return False
+
+    def left_out(self, offer: Offer) -> list[str]:
+        """Why it does not take part, as lines of the plan."""
+        return []
 
     def seconds(self, spent: Spent) -> float:
         """Of its trainings, in one run at one rate."""
@@ -161,13 +204,21 @@ class Arm(Protocol):
         """Of what it trains first, in one run, for all rates."""
         return 0.0
 
-    def beside(self, frame: Frame, networks: Networks) -> list[str]:
-        """What the plan says where it says what the network is."""
-        return []
+    def weights(self, known: Known) -> Weights | None:
+        """What it reads, where that is at hand."""
+        return None
 
-    def singly(self, frame: Frame) -> list[str]:
-        """Models of it that join no positions."""
-        return []
+    def stages(self, known: Known) -> dict[str, Any]:
+        """Stages of the study before all others: what is read."""
+        return {}
+
+    def title(self, known: Known) -> str:
+        """What the study's title says of it."""
+        return ""
+
+    def tables(self, frame: Frame) -> dict[str, Any]:
+        """Its arms as the study has them."""
+        return {}
 
     def lines(self, frame: Frame, networks: Networks) -> list[str]:
         """What the plan says of it. networks: the stages that train."""

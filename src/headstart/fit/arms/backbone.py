@@ -1,4 +1,4 @@
-"""A checkpoint as the backbone: frozen under a trained head, and its twin whose norms and input layer train too."""
+"""A checkpoint as the backbone, frozen under a trained head."""
 
 from __future__ import annotations
 
@@ -12,62 +12,61 @@ from headstart.fit.settings import FitSettings
 if TYPE_CHECKING:
     from headstart.fit.reading import Backbone
 
-BACKBONE, TUNED = "backbone", "backbone_tuned"
-"""With a trained head alone, which is its stage too, and with norms and input layer trained."""
+BACKBONE = "backbone"
+"""Its stage, too, that reads the weights."""
 
 
 class Frozen(Arm):
-    """Wanted where `--backbone` names a checkpoint of blocks; the twin where it has `defaults.LEAST_STEPS`."""
+    """Wanted where `--backbone` names a checkpoint of blocks, for half of the time at most."""
 
-    names = (BACKBONE, TUNED)
+    names = (BACKBONE,)
     servable = True
     option = "backbone"
     foreign = True
-    helps: Mapping[str, str] = {BACKBONE: "the frozen checkpoint", TUNED: "the checkpoint with trained norms"}
+    helps: Mapping[str, str] = {BACKBONE: "the frozen checkpoint"}
+    apart = BACKBONE
+    share = 0.5
+
+    def wanted(self, known: Known, settings: FitSettings) -> bool:
+        return known.backbone is not None
+
+    def worth(self, known: Known, settings: FitSettings) -> float:
+        return 7.0
+
+    def seconds(self, spent: Spent) -> float:
+        from headstart.study.language.costs import STEP_SECONDS
+
+        known, steps = spent.known, spent.amount.apart[BACKBONE]
+        if known.backbone is not None and known.backbone.own_vectors:
+            # Nothing below the head trains: each sequence passes the layers once.
+            return spent.time(BACKBONE).unit * (known.labelled + known.val + known.test) + STEP_SECONDS * steps
+        return spent.of(spent.time(BACKBONE), steps)
 
     def weights(self, known: Known) -> Backbone | None:
         return known.backbone
+
+    def stages(self, known: Known) -> dict[str, Any]:
+        return {} if known.backbone is None else {BACKBONE: {"checkpoint": {"content": known.backbone.content}}}
 
     def title(self, known: Known) -> str:
         return "" if known.backbone is None else f", beside layers of {known.backbone.name}"
 
     def tables(self, frame: Frame) -> dict[str, Any]:
-        backbone = frame.known.backbone
-        if backbone is None:
-            return {}
-        steps = {BACKBONE: frame.amount.backbone_steps, TUNED: frame.amount.tuned_steps}
-        return {
-            name: {**frame.alone, **backbone.arm(BACKBONE, frame.budget(number), tuned=name == TUNED)}
-            for name, number in steps.items()
-            if number
-        }
-
-    def seconds(self, spent: Spent) -> float:
-        from headstart.study.language.costs import STEP_SECONDS
-
-        known, frozen, total = spent.known, spent.amount.backbone_steps, 0.0
-        if known.backbone is None:
-            return 0.0
-        if frozen and known.backbone.own_vectors:
-            # Nothing below the head trains: each sequence passes the layers once.
-            total += spent.time(BACKBONE).unit * (known.labelled + known.val + known.test) + STEP_SECONDS * frozen
-        elif frozen:
-            total += spent.of(spent.time(BACKBONE), frozen)
-        return total + (spent.of(spent.time(TUNED), spent.amount.tuned_steps) if spent.amount.tuned_steps else 0.0)
-
-    def singly(self, frame: Frame) -> list[str]:
-        return [] if frame.known.backbone is None else [frame.known.backbone.name]
+        return tables(frame, BACKBONE)
 
     def lines(self, frame: Frame, networks: Networks) -> list[str]:
-        backbone, amount = frame.known.backbone, frame.amount
-        if backbone is None:
-            return []
-        left_out = f"{TUNED}, with norms and input layer trained, is left out: there is no time for it"
-        tuned = (
-            f"{TUNED}: {backbone.text(tuned=True)}, {amount.tuned_steps:,} steps" if amount.tuned_steps else left_out
-        )
-        return [*backbone.texts(), f"{BACKBONE}: {backbone.text()}, {amount.backbone_steps:,} steps", tuned]
+        backbone = frame.known.backbone
+        assert backbone is not None, "it is wanted"
+        steps = frame.amount.apart[BACKBONE]
+        mine = f"{BACKBONE}: {backbone.text()}, {steps:,} steps"
+        return [*backbone.texts(), mine, *frame.alone_text(backbone.name)]
 
     def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
-        backbone = known.backbone
-        return {} if backbone is None else {BACKBONE: backbone.text(), TUNED: backbone.text(tuned=True)}
+        return {} if known.backbone is None else {BACKBONE: known.backbone.text()}
+
+
+def tables(frame: Frame, name: str, *, tuned: bool = False) -> dict[str, Any]:
+    """The arm of this name over the checkpoint's layers, with steps of its own."""
+    backbone = frame.known.backbone
+    assert backbone is not None, "it is wanted"
+    return {name: {**frame.alone, **backbone.arm(BACKBONE, frame.budget(frame.amount.apart[name]), tuned=tuned)}}

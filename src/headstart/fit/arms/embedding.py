@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headstart.fit.arms.arm import Arm, Frame, Networks
+from headstart.fit.arms.arm import Arm, Frame, Networks, Offer
 from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
 
@@ -16,7 +16,8 @@ EMBEDDING = "embedding"
 
 
 class Features(Arm):
-    """Wanted where `--backbone` names a model of series whose features take at most half of the time."""
+    """Wanted where `--backbone` names a model of series; it takes part where its features take at most half of the
+    time."""
 
     names = (EMBEDDING,)
     network = False
@@ -24,6 +25,18 @@ class Features(Arm):
     servable = True
     option = "backbone"
     rank = 1
+
+    def wanted(self, known: Known, settings: FitSettings) -> bool:
+        return known.series is not None
+
+    def worth(self, known: Known, settings: FitSettings) -> float:
+        return 8.0
+
+    def lacks(self, offer: Offer) -> bool:
+        return offer.known.series is not None and not offer.known.series.fits(offer.settings.time)
+
+    def left_out(self, offer: Offer) -> list[str]:
+        return self._lines(offer.known, fits=False)
 
     def weights(self, known: Known) -> SeriesModel | None:
         return known.series
@@ -33,13 +46,15 @@ class Features(Arm):
 
     def tables(self, frame: Frame) -> dict[str, Any]:
         series = frame.known.series
-        return {EMBEDDING: {"model": series.model}} if series is not None and series.fits(frame.settings.time) else {}
+        return {} if series is None else {EMBEDDING: {"model": series.model}}
 
     def lines(self, frame: Frame, networks: Networks) -> list[str]:
-        series, signature = frame.known.series, frame.known.signature
-        if series is None:
-            return []
-        return series.texts(EMBEDDING, signature.width, signature.target == "class", series.fits(frame.settings.time))
+        return self._lines(frame.known, fits=True)
+
+    def _lines(self, known: Known, fits: bool) -> list[str]:
+        signature = known.signature
+        assert known.series is not None, "it is wanted"
+        return known.series.texts(EMBEDDING, signature.width, signature.target == "class", fits)
 
     def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
         return {} if known.series is None else {EMBEDDING: known.series.text(known.signature.target == "class")}

@@ -6,34 +6,44 @@ from collections.abc import Mapping
 from typing import Any
 
 from headstart.fit import defaults
-from headstart.fit.arms.arm import Arm, Frame, Networks, Spent
+from headstart.fit.arms.arm import Arm, Frame, Networks, Offer, Spent
 from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
 
 SECOND = "inception"
+MIXERS: Mapping[str, Mapping[str, Any]] = {"numbers": {"kind": "inception"}}
+"""Its mixer, by kind of data; `defaults.KINDS` says why."""
 
 
 class Second(Arm):
-    """Wanted where the kind of data has another mixer (`defaults.Kind.second`), a person names none, and both networks
-    have half of their steps (`defaults.WORTH`)."""
+    """Wanted where the kind of data has another mixer and a person names none; it takes part where both networks have
+    half of their steps (`defaults.WORTH`)."""
 
     names = (SECOND,)
     rank = 3
 
-    def tables(self, frame: Frame) -> dict[str, Any]:
-        mixer = {"mixer": dict(defaults.KINDS[frame.known.kind].second)}
-        return {SECOND: {**frame.task, "model": {**mixer, **frame.model}}} if frame.amount.second else {}
+    def wanted(self, known: Known, settings: FitSettings) -> bool:
+        return known.kind in MIXERS and settings.leaves_mixer
+
+    def worth(self, known: Known, settings: FitSettings) -> float:
+        return 3.0
+
+    def lacks(self, offer: Offer) -> bool:
+        return not offer.fits or offer.amount.steps < defaults.WORTH * offer.whole.steps
+
+    def left_out(self, offer: Offer) -> list[str]:
+        return [f"the time leaves too few steps for a second network, of {SECOND}"]
 
     def seconds(self, spent: Spent) -> float:
-        return spent.training() if spent.amount.second else 0.0
+        return spent.training()
 
-    def beside(self, frame: Frame, networks: Networks) -> list[str]:
-        models = [spec.model for stage, spec in networks if SECOND in stage.arms]
-        if models:
-            mixers = " and ".join(dict.fromkeys(mixer.kind for mixer in models[0].mixers))
-            return [f"a second network, from random weights, is of {mixers}; validation chooses between them"]
-        wanted = defaults.KINDS[frame.known.kind].second and frame.settings.leaves_mixer
-        return [f"the time leaves too few steps for a second network, of {SECOND}"] if wanted else []
+    def tables(self, frame: Frame) -> dict[str, Any]:
+        return {SECOND: {**frame.task, "model": {"mixer": dict(MIXERS[frame.known.kind]), **frame.model}}}
+
+    def lines(self, frame: Frame, networks: Networks) -> list[str]:
+        mixers = (spec.model.mixers for stage, spec in networks if SECOND in stage.arms)
+        kinds = " and ".join(dict.fromkeys(mixer.kind for mixer in next(mixers)))
+        return [f"a second network, from random weights, is of {kinds}; validation chooses between them"]
 
     def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
         return {SECOND: "network of convolutions, from random weights"}

@@ -25,27 +25,30 @@ class Started(Arm):
     foreign = True
     helps: Mapping[str, str] = {STARTED: "starting from the other model"}
 
+    def wanted(self, known: Known, settings: FitSettings) -> bool:
+        return known.start is not None
+
+    def seconds(self, spent: Spent) -> float:
+        return spent.of(spent.time(STARTED, "finetune"), spent.amount.steps)
+
     def weights(self, known: Known) -> Start | None:
         return known.start
+
+    def stages(self, known: Known) -> dict[str, Any]:
+        return {} if known.start is None else {STARTED: {"checkpoint": {"content": known.start.content}}}
 
     def title(self, known: Known) -> str:
         return "" if known.start is None else f", and from the weights of {known.start.name}"
 
     def tables(self, frame: Frame) -> dict[str, Any]:
         start = frame.known.start
-        if start is None:
-            return {}
+        assert start is not None, "it is wanted"
         most = frame.shape.alone and frame.shape.alone * start.fields.spec.encoder.patch
         return {STARTED: {**frame.shape.task(most), **start.arm(STARTED, frame.signature)}}
 
-    def seconds(self, spent: Spent) -> float:
-        time = spent.time(STARTED, "finetune")
-        return 0.0 if spent.known.start is None else spent.of(time, spent.amount.steps)
-
     def lines(self, frame: Frame, networks: Networks) -> list[str]:
         start = frame.known.start
-        if start is None:
-            return []
+        assert start is not None, "it is wanted"
         spec = next(spec.model for stage, spec in networks if STARTED in stage.arms and stage.name == "finetune")
         return [f"{STARTED}: {start.line(start.arm(STARTED, frame.signature), spec)}"]
 

@@ -1,0 +1,51 @@
+"""The checkpoint of the backbone once more: its norms and the input layer train, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headstart.fit import defaults
+from headstart.fit.arms import backbone
+from headstart.fit.arms.arm import Arm, Frame, Networks, Offer, Spent
+from headstart.fit.known import Known
+from headstart.fit.settings import FitSettings
+
+TUNED = "backbone_tuned"
+
+
+class Tuned(Arm):
+    """Wanted beside the frozen one; it takes part where all others leave it `defaults.LEAST_STEPS`."""
+
+    names = (TUNED,)
+    servable = True
+    option = "backbone"
+    foreign = True
+    helps: Mapping[str, str] = {TUNED: "the checkpoint with trained norms"}
+    apart = TUNED
+    spare = True
+
+    def wanted(self, known: Known, settings: FitSettings) -> bool:
+        return known.backbone is not None
+
+    def worth(self, known: Known, settings: FitSettings) -> float:
+        return 1.0
+
+    def lacks(self, offer: Offer) -> bool:
+        return not offer.fits or offer.amount.apart[TUNED] < min(defaults.LEAST_STEPS, offer.whole.steps)
+
+    def left_out(self, offer: Offer) -> list[str]:
+        return [f"{TUNED}, with norms and input layer trained, is left out: there is no time for it"]
+
+    def seconds(self, spent: Spent) -> float:
+        return spent.of(spent.time(TUNED), spent.amount.apart[TUNED])
+
+    def tables(self, frame: Frame) -> dict[str, Any]:
+        return backbone.tables(frame, TUNED, tuned=True)
+
+    def lines(self, frame: Frame, networks: Networks) -> list[str]:
+        words = self.texts(frame.known, frame.settings, {})[TUNED]
+        return [f"{TUNED}: {words}, {frame.amount.apart[TUNED]:,} steps"]
+
+    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+        return {} if known.backbone is None else {TUNED: known.backbone.text(tuned=True)}

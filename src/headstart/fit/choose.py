@@ -1,0 +1,96 @@
+"""The third step of a fit: what validation makes of the finished runs, and what serves, fitted again on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headstart.fit.again import Again, planned_again
+from headstart.fit.arms import arms, constant_names
+from headstart.fit.budget import LONG
+from headstart.fit.choice import serving, winner
+from headstart.fit.ensemble import with_ensemble
+from headstart.fit.outcome import Candidate, candidates_of, distinct
+from headstart.fit.prepared import Fit
+from headstart.runner.events import Event
+from headstart.runner.job import Runtime
+from headstart.runner.perform import perform
+from headstart.serve.config import ENSEMBLE
+from headstart.study.language.plan import Plan
+from headstart.study.paper.caveats import caveats
+from headstart.study.paper.summary import summarise
+from headstart.study.results.collect import of_task, task_key
+from headstart.study.results.results import Results
+
+Listener = Callable[[str | Event], None]
+"""Hears a line before something takes long, and every event of the runner."""
+
+
+def unheard(word: str | Event) -> None:
+    """Hears nothing."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was chosen."""
+
+    results: Results
+    """Of the study, with the ensemble."""
+    candidates: tuple[Candidate, ...]
+    """The models that could be served, in the order of their table."""
+    best: Candidate
+    """On validation."""
+    serves: Candidate
+    """The same, or what was asked for."""
+    network: Candidate | None
+    """The best network, None where there is none."""
+    again: Again | None = None
+    """What was fitted again on train and validation; None where nothing was."""
+    alone: str = ""
+    """Why nothing was fitted again."""
+
+
+def results_of(fit: Fit, study: Plan) -> Results:
+    """The results of the study so far. A model that answers all alike is the baseline that others are held against."""
+    # Networks may read patches or a cut of a sequence: another task by its key, of the same rows.
+    keys = {task_key(cell.chain[-1].spec) for cell in study.cells}
+    store, facts = fit.store, dict.fromkeys(keys, of_task("own", fit.task))
+    results = summarise(study, store.result, store.status, facts, store.records)
+    floors = [row for row in results.table if row.arm in constant_names() and row.test is not None]
+    results = replace(results, baselines=tuple(replace(row, task=key) for row in floors for key in sorted(keys)))
+    results = replace(results, caveats=tuple(caveats(results, study, store.result)))
+    return replace(results, table=tuple(map(distinct, results.table)))
+
+
+def compare(fit: Fit, study: Plan) -> Chosen:
+    """The models of the finished runs, and which of them serves.
+
+    Raises: BadInput where what was asked for was not trained to its end.
+    """
+    settings, known = fit.settings, fit.known
+    planned = study.study.arms
+    texts = {name: text for arm in arms().values() for name, text in arm.texts(known, settings, planned).items()}
+    results = results_of(fit, study)
+    candidates = candidates_of(results, fit.store, fit.facts, settings.balanced, texts)
+    asked = settings.serve == ENSEMBLE
+    results, candidates = with_ensemble(results, candidates, np.array(known.weights), asked=asked)
+    best = winner(candidates)
+    return Chosen(results, tuple(candidates), best, *serving(settings.serve, best, candidates))
+
+
+def choose(fit: Fit, study: Plan, on: Listener = unheard, threads: int = 1) -> Chosen:
+    """Compare, and fit what serves on train and validation together, where the time suffices: nothing is left to
+    choose then. Raises: BadInput where what is to be served was not trained to its end."""
+    chosen = compare(fit, study)
+    again, left = planned_again(study, chosen.serves, fit.store), fit.left
+    alone = again.obstacle(left)
+    if not alone:
+        if again.seconds:
+            on(again.text)
+        runtime = Runtime(fit.data, fit.device, 0, threads, limit=None if left is None else max(LONG, left))
+        for event in perform(again.stages, fit.store, runtime):
+            on(event)
+        alone = "" if again.complete(fit.store) else "this was not done to its end"
+    return replace(chosen, again=None if alone else again, alone=alone)

@@ -1,0 +1,192 @@
+"""What a fit is made from, read and checked: a value that the steps of the fit hand on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from headstart.baselines.linear import FEWER
+from headstart.baselines.measures import balanced_weights
+from headstart.data import Card, data_card
+from headstart.errors import BadInput
+from headstart.fit import plan as planning
+from headstart.fit.arms import check_served
+from headstart.fit.budget import whole_amount
+from headstart.fit.defaults import shape_of
+from headstart.fit.known import Known
+from headstart.fit.reading import Backbone, SeriesModel, asked_backbone, find_start
+from headstart.fit.settings import FILES, FitPlan, FitSettings
+from headstart.fit.source import Source, in_folds
+from headstart.fit.wording import split_in_words
+from headstart.limits import check_memory
+from headstart.runner.job import close_tasks
+from headstart.runner.machine import choose_device
+from headstart.sequence import IGNORE
+from headstart.serve.network import check_servable
+from headstart.spec import read
+from headstart.stage import ReadStage, look_again
+from headstart.store import Store
+from headstart.study.language.estimate import survey
+from headstart.study.language.plan import Plan, make_plan
+from headstart.study.language.spec import read_study
+from headstart.tasks.own import OwnFacts, OwnSpec
+from headstart.tasks.task import Task, content, open_task
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit is made from. Nothing of it changes while the fit goes."""
+
+    begun: float
+    """When, by `time.monotonic`."""
+    source: Source
+    settings: FitSettings
+    """With folds and seeds written out."""
+    store: Store
+    """Of the stages."""
+    data: Path
+    """The folder of data sets that the store has."""
+    device: str
+    spec: OwnSpec
+    task: Task
+    splits: tuple[Task, ...]
+    """The task as each fold deals it; one, without folds."""
+    facts: OwnFacts
+    card: Card
+    known: Known
+    made_for: str
+    """What the plan belongs to (`plan.made_for`)."""
+    folder: Path
+    """Where the plan is kept."""
+
+    @property
+    def spent(self) -> float:
+        """Seconds that are gone."""
+        return time.monotonic() - self.begun
+
+    @property
+    def left(self) -> float | None:
+        """Seconds of the time that are left, below 0 where it is over; None without a limit."""
+        return None if self.settings.time is None else self.settings.time - self.spent
+
+    def studied(self, table: dict[str, object], overrides: tuple[str, ...] = ()) -> Plan:
+        """The plan of a study of its networks, or of models beside them."""
+        return make_plan(read_study(planning.with_places(table, self.known), overrides), self.data)
+
+    def without_networks(self, seed: int, *, slow: bool = False) -> Plan:
+        """The plan of the models without gradients, in one run. slow: of those that are fitted after the others."""
+        return self.studied(planning.study_without_networks(self.known, self.settings, seed, slow=slow))
+
+
+def prepare(
+    source: Source, settings: FitSettings, store: Path, out: Path | None, device: str, spent: float = 0.0
+) -> Fit:
+    """Open the data, and check everything.
+
+    out: the folder of the model, where the plan is kept (None: in the store). store: of the stages. spent: seconds of
+    the time that are gone already.
+    Raises: BadInput for whatever is wrong with the data or settings, before anything is trained.
+    """
+    begun, data, opened = time.monotonic() - spent, (store / "data").absolute(), Store(store)
+    opened.check()
+    device = choose_device(device)
+    look_again()
+    close_tasks()
+    spec = read(OwnSpec, dict(source.task), "task")
+    card = data_card(source.sequences)
+    task, facts = open_task(spec, data), spec.facts(data)
+    settings, splits = in_folds(settings, spec, task, data)
+    known = _known(source, settings, opened, data, task, splits, facts)
+    _check_arms(known, settings, task)
+    _check_memory(known, settings, data, source.known_as)
+    _check_study(known, settings, task, data)
+    wanted = planning.made_for(content(spec, data), spec.document(places=False), settings, known)
+    folder = out or opened.root / "plans" / wanted
+    FitPlan.load(folder, wanted, settings)
+    return Fit(begun, source, settings, opened, data, device, spec, task, splits, facts, card, known, wanted, folder)
+
+
+def _known(
+    source: Source,
+    settings: FitSettings,
+    store: Store,
+    data: Path,
+    task: Task,
+    splits: tuple[Task, ...],
+    facts: OwnFacts,
+) -> Known:
+    """What a plan is made from."""
+    target, weights = task.train.target, tuple[float, ...]()
+    # Of all splits: how long a sequence is says nothing of its class, and each is read whichever split it is in.
+    lengths = np.concatenate([task.split(name).lengths for name in ("train", "val", "test")])
+    backbone = asked_backbone(settings, task, facts.kind)
+    if settings.balanced and facts.labels and target is not None:
+        classes = target[target != IGNORE].astype(np.int64)
+        weights = tuple(balanced_weights(classes, len(facts.labels)).tolist())
+    grouped = source.sequences.groups is not None and settings.by_group
+    return Known(
+        task={name: value for name, value in source.task.items() if name not in FILES}
+        | ({"folds": len(splits), "fold": "seed"} if len(splits) > 1 else {}),
+        kind=facts.kind,
+        signature=task.signature,
+        labelled=min(len(split.train.labelled_units()) for split in splits),
+        rows=min(split.train.units for split in splits),
+        val=max(split.val.units for split in splits),
+        test=task.test.units,
+        lengths=lengths,
+        weights=weights,
+        data=data,
+        places=source.places,
+        split=split_in_words(task, settings, splits=len(splits), grouped=grouped),
+        backbone=backbone if isinstance(backbone, Backbone) else None,
+        series=backbone if isinstance(backbone, SeriesModel) else None,
+        start=None if settings.start is None else find_start(settings.start, store, data),
+    )
+
+
+def _check_arms(known: Known, settings: FitSettings, task: Task) -> None:
+    """Raises: BadInput for weights that cannot read such sequences, and for what could not be served."""
+    shape = shape_of(known.kind, known.lengths)
+    if known.backbone is not None:
+        longest = shape.alone or int(known.lengths.max())
+        known.backbone.check(-(-longest // shape.patch), task.symbols)
+    check_served(settings, known)
+    if known.start is not None:
+        known.start.check(known.kind, task.symbols)
+
+
+def _check_memory(known: Known, settings: FitSettings, data: Path, name: str) -> None:
+    """Raises: BadInput where a model without gradients takes more than there is: it would end this process."""
+    table = planning.study_without_networks(known, settings, settings.runs[0])
+    stages = make_plan(read_study(planning.with_places(table, known)), data).stages
+    labels = known.labelled + known.val  # what serves is fitted again on both
+    most = max(stage.spec.model.memory(labels, known.signature, known.lengths) for stage in stages.values())
+    check_memory(f"{name}: fitting {labels:,} labelled sequences", most, FEWER)
+
+
+def _check_study(known: Known, settings: FitSettings, task: Task, data: Path) -> None:
+    """Raises: BadInput for settings of the study that are none, or that lead to what a fit cannot serve."""
+    least = whole_amount(known, settings).short(1, 1)
+    table = planning.study_table(known, shape_of(known.kind, known.lengths), settings, least)
+    study = make_plan(read_study(planning.with_places(table, known), settings.overrides), data)
+    survey(study)
+    for stage in study.stages.values():
+        if isinstance(stage.spec, ReadStage):
+            continue
+        model, objective = stage.spec.model, stage.spec.objective
+        if objective is not None and objective.source_digest and stage.name != "pretrain":
+            raise BadInput(
+                f"override: {stage.name}: the objective {objective.kind!r} comes from a plugin, and what is served "
+                "must answer with classes or numbers as 'classify' and 'regress' do; name it as "
+                f"pretrain.objective.kind={objective.kind}, or compare it with others by `headstart run`"
+            )
+        if model.source_digest and model.kind not in settings.models:
+            raise BadInput(
+                f"override: {stage.name}: {model.kind!r} comes from a plugin, and of its models a fit serves "
+                "networks; compare it with others by `headstart run`"
+            )
+        if model.source_digest:
+            check_servable(model, objective, task)

@@ -1,0 +1,209 @@
+"""The last step of a fit: the models of a folder, the one that serves among them, and all that is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from headstart.baselines.measures import softmax
+from headstart.data import Preparation, Profile
+from headstart.fit.budget import REPORT
+from headstart.fit.choose import Chosen
+from headstart.fit.ensemble import pair_of
+from headstart.fit.occlusion import affordable, looked
+from headstart.fit.outcome import Candidate, Outcome, TrainedModel, model_of, weights_of
+from headstart.fit.plan import Planned
+from headstart.fit.prepared import Fit
+from headstart.fit.wording import answer, notes, title
+from headstart.plugins import plugins_of
+from headstart.runner.events import Failed
+from headstart.runner.machine import release, version
+from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig
+from headstart.serve.model import Served, of_examples
+from headstart.stage import TrainStage
+from headstart.stage.finished import FinishedStage, open_stage
+from headstart.stage.trained import outputs_of
+from headstart.store import DONE
+from headstart.tasks.task import open_task
+
+ENOUGH = 100
+"""Labelled test sequences from which on they alone say how wrong a model is."""
+MOST_ERRORS = 10_000
+"""Errors on held-out sequences that a model folder holds: of more, so many quantiles."""
+
+
+def serve(
+    fit: Fit, planned: Planned, chosen: Chosen, failures: Sequence[Failed] = (), *, interrupted: bool = False
+) -> Outcome:
+    """What was compared and chosen, and what is served, put together.
+
+    failures: stages that failed. interrupted: in the least time, from what is finished; the notes say what was left
+    out.
+    """
+    results, best, serves, folds = chosen.results, chosen.best, chosen.serves, len(fit.splits)
+    served = served_model(fit, chosen)
+    model, labels = serves.best(), fit.facts.labels
+    split, answers = fit.task.test, model.test
+    if not len(answers.target):
+        split, answers = fit.task.val, model.val
+        if folds > 1:  # a run's own fold, which is a further repetition from so many seeds on
+            split = open_task(fit.spec.model_copy(update={"folds": folds, "fold": model.seed}), fit.data).val
+    stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
+    looked_at = 0 if interrupted else affordable(served)
+    seconds = max((np.inf if fit.left is None else fit.left) - REPORT, 0.0)
+    # A message may name files of this machine, and what is noted travels with the page.
+    lost = [event.name if event.tried else f"{event.name}, whose parent failed or diverged" for event in failures]
+    remarks = notes(
+        results,
+        serves,
+        sum(fit.store.status(identity) not in DONE for identity in planned.study.stages),
+        labels,
+        fit.task.train.target,
+        lost,
+        interrupted=interrupted,
+        alone=chosen.alone,
+        spare=0.0 if fit.left is None else seconds,
+        little=planned.plan.too_little,
+    )
+    return Outcome(
+        title=title(fit.facts),
+        card=fit.card,
+        labels=labels,
+        candidates=chosen.candidates,
+        winner=best.name,
+        serves=serves.name,
+        served=served,
+        test=model.test,
+        uncalibrated=softmax(model.raw) if model.raw is not None and labels and len(model.raw) else None,
+        results=results,
+        answer=answer(chosen.candidates, best, serves, planned.plan.study["arms"], results.folds),
+        plan=planned.plan.texts,
+        notes=tuple(remarks),
+        sizes={name: fit.task.split(name).units for name in ("train", "val", "test")}
+        | {"labelled": len(fit.task.train.labelled_units())},
+        occlusion=looked(
+            partial(of_examples, served), split, answers.target, bool(labels), most=looked_at, seconds=seconds
+        ),
+        records={identity: list(fit.store.records(identity)) for identity in stages},
+        versions={"headstart": release(), **{name: version(name) for name in ("torch", "numpy")}},
+        seeds=tuple(sorted({cell.seed for cell in planned.study.cells})),
+        again=chosen.again is not None,
+    )
+
+
+def served_model(fit: Fit, chosen: Chosen) -> Served:
+    """Every model that `predict` may be asked for: the best network, and each arm without gradients at its best seed;
+    where an ensemble serves, the two models that it averages.
+
+    What was fitted again on train and validation stands in its place; temperatures and errors stay those of the runs
+    that were chosen. Raises: BadInput where a stage of it is gone.
+    """
+    again = {} if chosen.again is None else chosen.again.identities
+    by_name = {item.name: item for item in _at_last(fit, chosen, again)}
+    serves, network, facts = by_name[chosen.serves.name], chosen.network and by_name[chosen.network.name], fit.facts
+    best = {name: item.best() for name, item in by_name.items()} | serves.parts()
+    stage: FinishedStage | None = None
+    classics, errors = {}, {}
+    for item in by_name.values():
+        if (item.is_network and item is not network) or (item.members and item is not serves):
+            continue
+        name = NETWORK if item is network else item.name
+        fitted_again = not again.keys().isdisjoint(item.parts())
+        errors[name] = held_out(item, fitted_again, len(fit.splits), best[item.name])
+        if item.members:
+            continue
+        opened = open_stage(fit.store, again.get(item.name, best[item.name].identity), fit.data)
+        if item is network:
+            stage = opened
+        else:
+            classics[name] = opened.model()
+    preparation = Preparation(
+        kind=facts.kind,
+        symbols=facts.symbols,
+        channels=facts.channels,
+        classes=facts.labels,
+        mean=facts.mean,
+        deviation=facts.deviation,
+        low=facts.low,
+        high=facts.high,
+        patch=stage.spec.task.patch if stage is not None else 1,
+        missing=stage is not None and stage.task.signature.missing,
+    )
+    config = ModelConfig(
+        made_by=f"headstart {release()}",
+        layout=fit.source.layout,
+        preparation=preparation,
+        network=None if stage is None or network is None else _network_config(stage, network.name, best[network.name]),
+        classics={name: fitted.facts for name, fitted in classics.items()},
+        serve=NETWORK if serves.is_network else serves.name,
+        ensemble=(NETWORK, serves.members[1]) if serves.members else (),
+        held_out=errors,
+        profile=Profile.of(fit.source.sequences),
+        plugins={} if stage is None else {plugin.name: plugin.digest for plugin in plugins_of(stage.spec.model)},
+    )
+    return Served(config, None if stage is None else stage.model().float(), classics)
+
+
+def _at_last(fit: Fit, chosen: Chosen, again: dict[str, str]) -> list[Candidate]:
+    """The candidates, with networks that are fitted again as their last weights have them.
+
+    Such a network has its last weights, far surer ones than the best where these come early: its temperature, and its
+    errors on held-out sequences, are therefore those of the last weights of the runs, too: of all folds, or of the run
+    that was chosen.
+    """
+    weights, parts = weights_of(fit.facts, fit.settings.balanced), chosen.serves.parts()
+    last = dict[str, TrainedModel]()
+    for item in chosen.candidates:
+        if item.is_network and item.name in again:
+            for model in item.models if len(fit.splits) > 1 else (parts[item.name],):
+                last[model.identity] = _last_of(fit, model, weights)
+
+    def now(model: TrainedModel) -> TrainedModel:
+        changed = last.get(model.identity, model)
+        return pair_of(changed, model.members[1], model.worth) if model.members else changed
+
+    return [replace(item, models=tuple(map(now, item.models))) for item in chosen.candidates]
+
+
+def _last_of(fit: Fit, model: TrainedModel, weights: np.ndarray | None) -> TrainedModel:
+    scores = (fit.store.result(model.identity) or {})["scores"]
+    if scores["best"]["step"] == scores["last"]["step"]:
+        return model
+    stage = open_stage(fit.store, model.identity, fit.data)
+    assert isinstance(stage.spec, TrainStage), "only training has last weights of its own"
+    tensors = outputs_of(stage.model("last"), stage.spec, stage.task, fit.device)
+    outputs = {name: tensor.numpy() for name, tensor in tensors.items()}
+    return replace(model_of(model.seed, model.identity, outputs, fit.facts, weights), worth=model.worth)
+
+
+def held_out(candidate: Candidate, again: bool, folds: int, best: TrainedModel | None = None) -> HeldOut:
+    """Errors on test where it is large enough, else on validation: of the best model, or of those of all folds. best:
+    the model of it that serves, where that is another.
+
+    Of folds that were dealt several times, one time counts: each row once. Errors are rounded up, so that a sequence
+    that is as wrong is within.
+    """
+    best = best or candidate.best()
+    same = [model for model in candidate.models if model.seed // folds == best.seed // folds]
+    several = folds > 1 and len(same) > 1
+    source, parts = "folds" if several else "validation", [m.val for m in (same if several else (best,))]
+    if len(best.test.labelled.target) >= ENOUGH:
+        source, parts = "test", [best.test]
+    pairs = [(part.labelled.target, part.labelled.predicted) for part in parts]
+    errors = np.concatenate([1 - p[np.arange(len(t)), t] if p.ndim == 2 else np.abs(p - t) for t, p in pairs])
+    few = np.linspace(0, len(errors) - 1, min(len(errors), MOST_ERRORS)).round().astype(int)  # of many, quantiles
+    upward = np.sort(errors)[few] * (1 + 6e-6)
+    return HeldOut(errors=tuple(float(f"{x:.6g}") for x in upward), source=source, again=again)
+
+
+def _network_config(stage: FinishedStage, arm: str, network: TrainedModel) -> NetworkConfig:
+    return NetworkConfig(
+        model=stage.spec.model,
+        objective=stage.spec.objective,
+        length=stage.task.signature.length,
+        temperature=network.temperature,
+        arm=arm,
+    )
