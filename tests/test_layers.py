@@ -38,6 +38,7 @@ LAYERS: dict[str, int] = {
     "runner": 5,
     "study": 6,
     "analysis": 6,
+    "core": 6,
     "serve": 6,
     "report": 7,
     "tracking": 7,

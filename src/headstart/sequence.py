@@ -46,6 +46,11 @@ class Signature:
     level_scale: float = 1.0
     level_shift: float = 0.0
 
+    def patched(self, patch: int) -> Signature:
+        """Of the same data with `patch` positions joined into one."""
+        length, shortest = (-(-size // patch) for size in (self.length, self.shortest))
+        return replace(self, width=patch * self.width, length=length, shortest=shortest)
+
     def levels_of(self, values: torch.Tensor) -> torch.Tensor:
         """Level of each float input, in [0, levels): int64 of the shape of `values`."""
         level = (values.float() * self.level_scale + self.level_shift).round()
@@ -178,6 +183,36 @@ class Examples:
             index=np.concatenate([self.index, other.index]),
             observed=np.concatenate(seen) if missing else None,
         )
+
+    def patched(self, patch: int, missing: bool) -> Examples:
+        """Join `patch` neighbouring positions (S, F) into one of patch x F values; the room of a last short patch is 0.
+
+        missing: that room counts as missing, with or without other gaps; else only where there are gaps.
+        """
+        counts = -(-self.lengths // patch)
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        where = np.repeat(offsets[:-1] * patch - self.offsets[:-1], self.lengths) + np.arange(len(self.values))
+
+        def joined(flat: np.ndarray) -> np.ndarray:
+            out = np.zeros((int(offsets[-1]) * patch, flat.shape[1]), dtype=flat.dtype)
+            out[where] = flat
+            return out.reshape(int(offsets[-1]), patch * flat.shape[1])
+
+        seen = self.observed
+        if seen is None and missing:
+            seen = np.ones(self.values.shape, dtype=bool)
+        return replace(
+            self, values=joined(self.values), offsets=offsets, observed=None if seen is None else joined(seen)
+        )
+
+    def cut(self, most: int | None) -> Examples:
+        """The same with at most the first `most` positions of each (None: all); without a target per position."""
+        if most is None or not len(self) or int(self.lengths.max()) <= most:
+            return self
+        keep = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths) < most
+        offsets = np.concatenate([[0], np.cumsum(np.minimum(self.lengths, most))]).astype(np.int64)
+        seen = None if self.observed is None else self.observed[keep]
+        return replace(self, values=self.values[keep], offsets=offsets, observed=seen)
 
     def labelled_units(self) -> np.ndarray:
         """Units that have at least one target."""

@@ -18,6 +18,7 @@ import torch
 from support.made_models import made, rewritten, texts, tokens, walks
 
 from headstart import atomic
+from headstart.core import Folder
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.serve import folder as folder_module
@@ -240,7 +241,7 @@ def test_a_config_that_asks_for_something_else_allocates_nothing(
     def never(*_: Any) -> Any:
         raise AssertionError("weights were read, or a network was built")
 
-    monkeypatch.setattr(folder_module, "unseal_arrays", never)
+    monkeypatch.setattr(Folder, "arrays", never)
     monkeypatch.setattr(folder_module, "_network", never)
     reason = why(saved)
     assert message in reason

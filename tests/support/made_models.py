@@ -18,7 +18,6 @@ from headstart.sequence import Examples, Signature
 from headstart.serve.config import ModelConfig
 from headstart.serve.folder import _digest
 from headstart.serve.model import Served
-from headstart.serve.network import build
 from headstart.spec import read
 from headstart.store import seal, unseal
 
@@ -110,7 +109,8 @@ def settings(
 def network_of(config: ModelConfig, seed: int = 0) -> SequenceModel:
     """A fresh network whose every number, statistics too, is moved from where it starts."""
     torch.manual_seed(seed)
-    network = build(config)
+    assert config.network is not None
+    network = config.network.built(config.signature)
     assert isinstance(network, SequenceModel)
     for name, tensor in network.state_dict().items():
         noise = 0.2 * torch.randn_like(tensor)

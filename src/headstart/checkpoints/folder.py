@@ -6,15 +6,23 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from safetensors import SafetensorError, safe_open
 
+from headstart.atomic import publish
 from headstart.data.archives import reading
 from headstart.documents import from_json
 from headstart.errors import BadInput
+from headstart.store.files import seal, unseal_arrays
 from headstart.store.plain import leads_out
 
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+TENSOR_TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
+"""Types of numpy and torch that a model folder holds, in the words of safetensors."""
 Header = dict[str, tuple[str, tuple[int, ...]]]
 """Name of a tensor -> its type, in the words of the format, and its shape."""
 CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, VOCABULARY_FILE, CARD_FILE = (
@@ -55,10 +63,15 @@ class Stored:
 
 
 class Folder:
-    """A folder with a checkpoint. Links lead to files within it, or to the blobs beside a snapshot in the hub's cache.
+    """A folder with a checkpoint: `FILES`, its config and weights, and texts beside them. OWN: what a config says of
+    itself that is headstart's. Links lead to files within it, or to the blobs beside a snapshot in the hub's cache.
 
     Raises: BadInput, naming the file and the way out, where a file is absent, cannot be read or is elsewhere.
     """
+
+    FILES: ClassVar = (CONFIG_FILE, WEIGHTS_FILE)
+    OWN: ClassVar = MODEL_FOLDER
+    TYPES: ClassVar = TENSOR_TYPES
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -126,6 +139,20 @@ class Folder:
     def weights(self) -> Path:
         """The one file of weights."""
         return self.file(WEIGHTS_FILE) or self._no_weights()
+
+    def header(self) -> Header:
+        """Types and shapes of what the one file of weights holds."""
+        return read_header(self.weights())
+
+    def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """All tensors of the one file of weights and what was sealed with them. Raises: Damaged, besides."""
+        weights = self.weights()
+        with reading(weights):
+            return unseal_arrays(weights, follow=True)
+
+    def save_weights(self, tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> None:
+        """Write the one file of weights, sealed with `meta`: whole, or not at all. Raises: OSError."""
+        publish(self.path / WEIGHTS_FILE, seal(tensors, meta))
 
     def stored(self) -> dict[str, Stored]:
         """Every tensor of the folder, by its name; only headers are read."""

@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from headstart.atomic import publish, writing
+from headstart.core import plugins_of
 from headstart.errors import BadInput
 from headstart.estimator.models import SequenceClassifier, SequenceRegressor
-from headstart.plugins import plugins_of
 from headstart.serve.folder import CONFIG_FILE, WEIGHTS_FILE, load_model
 
 

@@ -21,10 +21,10 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
+from headstart.core import load_plugins, own_networks
 from headstart.data import LayoutSpec, Sequences, label_names
 from headstart.errors import BadInput
 from headstart.estimator import inputs as reading
-from headstart.plugins import load_plugins, own_networks
 from headstart.spec import read
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import numpy as np
 
 from headstart.baselines.embedding import Embedding
 from headstart.fit.arms import foreign_arms
-from headstart.models.model import ModelSpec
 from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Examples
 from headstart.serve.config import NETWORK
@@ -68,10 +67,7 @@ def _affordable(served: Served, name: str) -> int:
         return _few(features.encoder.flops * features.channels)
     if name != NETWORK or network is None or network.arm not in foreign_arms():
         return MOST_EXPLAINED
-    assert isinstance(network.model, ModelSpec), "arms of other weights have their blocks"
-    signature = served.config.signature
-    layers = network.model.layer_flops(signature, network.objective.output(signature), network.length)
-    return _few(sum(flops for _, flops in layers))
+    return _few(network.flops(served.config.signature))
 
 
 def _few(flops: float) -> int:

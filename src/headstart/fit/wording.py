@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from headstart import words
+from headstart.core import plugins_of
 from headstart.data import crosses_splits
 from headstart.fit.arms import arms, base_name
 from headstart.fit.choice import ALIKE, lead, on_common_runs
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.settings import FitSettings
-from headstart.models.model import ModelSpec
-from headstart.plugins import plugins_of
 from headstart.report.tables.model import ReportTable
 from headstart.report.tables.scores import make_table
 from headstart.statistics import LEVEL, detectable, mean, t_quantile
@@ -226,12 +225,8 @@ def served_words(outcome: Outcome) -> str:
     candidate, config = outcome.candidate(outcome.serves), outcome.served.config
     if not candidate.is_network or config.network is None or outcome.served.network is None:
         return candidate.text
-    spec = config.network.model
     count = sum(weights.numel() for weights in outcome.served.network.parameters())
-    if not isinstance(spec, ModelSpec):
-        return f"{candidate.text} ({spec.kind}, {count:,} parameters)"
-    kinds = words.listed(list(dict.fromkeys(mixer.kind.replace("_", " ") for mixer in spec.mixers)))
-    return f"{candidate.text} ({words.many(spec.blocks, 'block')} of {kinds}, width {spec.width}, {count:,} parameters)"
+    return f"{candidate.text} ({config.network.size_words}, {count:,} parameters)"
 
 
 def input_words(outcome: Outcome) -> str:

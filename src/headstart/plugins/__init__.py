@@ -10,6 +10,7 @@ from typing import Any
 
 from headstart.plugins.identity import Plugin
 from headstart.plugins.load import (
+    kinds_allowed,
     load_class,
     load_copy,
     load_plugins,
@@ -24,6 +25,7 @@ from headstart.plugins.load import (
 
 __all__ = [
     "Plugin",
+    "kinds_allowed",
     "load_class",
     "load_copy",
     "load_plugins",

@@ -24,6 +24,7 @@ from pydantic.errors import PydanticSchemaGenerationError
 
 from headstart.errors import BadInput, first_line, nearest
 from headstart.kinds import SORTS
+from headstart.models.kind import DEFAULT
 from headstart.plugins.cells import cell_identity
 from headstart.plugins.identity import Closure, Module, Plugin, changed_files, files_identity, plugin_identity
 from headstart.plugins.kinds import PluginEntry, check_kind, kind_tables, own_entries, way_out
@@ -358,3 +359,17 @@ def require_plugins(needed: Mapping[str, str], option: str, document: Any = None
                 why += "file as it was with --plugin or plugins=[...]"
             raise BadInput(f"{option}: the plugin {name} (digest {digest}) is needed {why}")
     return tuple(digests[digest] for digest in needed.values())
+
+
+def kinds_allowed(needed: Mapping[str, str], option: str, document: Any = None) -> dict[str, list[str]]:
+    """`model` and `mixer` -> the kinds of networks that a file from elsewhere may name: those that come with headstart,
+    and those of the plugins that it needs (name -> digest), which are loaded as they were.
+
+    Raises: BadInput as `require_plugins`.
+    """
+    plugins = require_plugins(needed, option, document)
+    mixers = [kind for kind, line in SORTS["mixer"].entries.items() if line.path.startswith("headstart.")]
+    return {
+        "model": [DEFAULT, *own_kinds(plugins, "model")],
+        "mixer": [*mixers, *own_kinds(plugins, "mixer")],
+    }

@@ -3,54 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from headstart.baselines.contract import FittedFacts
+from headstart.core import NetworkSpec
 from headstart.data import LayoutSpec, Preparation, Profile
 from headstart.errors import BadInput, nearest
-from headstart.models.kind import ModelField, ModelKind
 from headstart.sequence import Signature
-from headstart.spec import Spec, spec_of_kind
+from headstart.spec import Spec
 
 NETWORK = "network"
 """Name of the neural network among the models of a folder; the others have their kinds in `models.MODELS`."""
 ENSEMBLE = "ensemble"
 """Name of the average of the network and a model without gradients; it has no weights of its own."""
 
-TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
-"""Types of numpy and torch that a model folder holds, in the words of safetensors."""
 
+class NetworkConfig(NetworkSpec):
+    """The network: its spec, and what stands between its scores and probabilities."""
 
-def _objective(value: Any) -> Any:
-    from headstart.objectives import OBJECTIVES  # imports torch, which only a network needs
-
-    return spec_of_kind(OBJECTIVES, value)
-
-
-ObjectiveField: Any = Annotated[SerializeAsAny[Spec], BeforeValidator(_objective)]
-"""A field that holds an objective, as `objectives.ObjectiveField`."""
-
-
-class NetworkConfig(Spec):
-    """The network: its spec, the objective that it answers, the longest sequence (in patches) that it was built for."""
-
-    model: ModelField
-    objective: ObjectiveField
-    length: int = Field(ge=1)
     temperature: float = Field(default=1.0, gt=0)
     """Scores are divided by it before they become probabilities."""
     arm: str = ""
     """Of the fit, which says how it began: `scratch`, `inception`, `self_pretrained`, `backbone`,
     `backbone_tuned`, or a name of a person's own model."""
-
-    @field_validator("model")
-    @classmethod
-    def _is_trained(cls, model: ModelKind) -> ModelKind:
-        if model.way != "trained":
-            raise ValueError(f"{model.kind!r} is fitted without gradients and has no network; save the model again")
-        return model
 
 
 class HeldOut(Spec):

@@ -17,24 +17,19 @@ import numpy as np
 
 from headstart.atomic import publish, writing
 from headstart.baselines import from_arrays, shapes
-from headstart.checkpoints.folder import CONFIG_FILE as CONFIG_FILE
-from headstart.checkpoints.folder import MODEL_FOLDER, Folder, Header, read_header
-from headstart.checkpoints.folder import WEIGHTS_FILE as WEIGHTS_FILE
-from headstart.data.archives import reading
+from headstart.core import Folder, kinds_allowed, plugins_of
 from headstart.documents import canonical
 from headstart.errors import BadInput, Damaged, nearest
-from headstart.models.kind import DEFAULT
-from headstart.models.mixers import MIXERS
-from headstart.plugins import own_kinds, plugins_of, require_plugins
-from headstart.serve.config import ENSEMBLE, NETWORK, TYPES, ModelConfig
+from headstart.serve.config import ENSEMBLE, NETWORK, ModelConfig
 from headstart.serve.model import Served
 from headstart.spec import read
-from headstart.store import seal
-from headstart.store.files import unseal_arrays
 
 if TYPE_CHECKING:
-    from headstart.models.model import Network
+    from headstart.core import Network
 
+CONFIG_FILE, WEIGHTS_FILE = Folder.FILES
+Tensors = dict[str, tuple[str, tuple[int, ...]]]
+"""Name of a tensor -> its type, in the words of safetensors, and its shape."""
 SOURCE = "source"
 NEWEST = 1
 """Format of a config."""
@@ -60,7 +55,7 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
     with_config = {"config": _digest(document)}
     with writing(path, "the model ", "folder"):
         path.mkdir(parents=True, exist_ok=True)
-        publish(path / WEIGHTS_FILE, seal(_tensors(served), with_config))
+        Folder(path).save_weights(_tensors(served), with_config)
         sources = [item for plugin in plugins_of(served.config) for item in plugin.sources.items()]
         for name, content in [*((f"{SOURCE}/{name}", content) for name, content in sources), *(more or {}).items()]:
             (path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -83,13 +78,12 @@ def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others
     config = _config(served, path / CONFIG_FILE)
     weights = files.weights()
     try:
-        header = read_header(weights)
+        header = files.header()
         idle = {NETWORK, *document.get("classics", ())} - {*config.classics, NETWORK if config.network else ""}
         if served is not document:
             header = {name: entry for name, entry in header.items() if name.partition(".")[0] not in idle}
         check_header(header, config, weights)
-        with reading(weights):
-            arrays, meta = unseal_arrays(weights, follow=True)
+        arrays, meta = files.arrays()
     except Damaged as error:
         raise BadInput(f"{error}; save or download the model again") from None
     if meta.get("config") != _digest(document):
@@ -138,9 +132,7 @@ def _arrays_of(arrays: Mapping[str, np.ndarray], model: str) -> dict[str, np.nda
 def _network(config: ModelConfig, arrays: Mapping[str, np.ndarray]) -> Network | None:
     if config.network is None:
         return None
-    from headstart.serve.network import restored
-
-    return restored(config, _arrays_of(arrays, NETWORK))
+    return config.network.restored(config.signature, _arrays_of(arrays, NETWORK))
 
 
 def _check_finite(arrays: Mapping[str, np.ndarray], path: Path) -> None:
@@ -152,7 +144,7 @@ def _check_finite(arrays: Mapping[str, np.ndarray], path: Path) -> None:
 def _document(files: Folder) -> dict[str, Any]:
     """The config. Raises: BadInput where it is of another library, or newer."""
     document, path = files.config(), files.path / CONFIG_FILE
-    if document.get("kind") != MODEL_FOLDER:
+    if document.get("kind") != Folder.OWN:
         foreign = [key for key in FOREIGN if key in document]
         what = (
             f"the config of a model of another library ({foreign[0]} {document[foreign[0]]!r})"
@@ -182,22 +174,19 @@ def _check_kinds(document: Mapping[str, Any], path: Path) -> None:
     """Raises: BadInput for a model or a mixer that comes neither with headstart nor from a plugin that the document
     names, and for such a plugin that is not loaded as it was."""
     needed = document.get("plugins")
-    plugins = require_plugins(needed, str(path), document) if isinstance(needed, Mapping) else ()
+    kinds = kinds_allowed(needed if isinstance(needed, Mapping) else {}, str(path), document)
     network = document.get("network")
     model = network.get("model") if isinstance(network, Mapping) else None
     if not isinstance(model, Mapping):
         return
-    models = [DEFAULT, *own_kinds(plugins, "model")]
-    mixers = [kind for kind, line in MIXERS.items() if line.path.startswith("headstart.")]
-    mixers += own_kinds(plugins, "mixer")
-    if model.get("kind", DEFAULT) not in models:
-        raise _unknown_kind(f"{path}: network.model.kind", model["kind"], models)
+    if model.get("kind", kinds["model"][0]) not in kinds["model"]:
+        raise _unknown_kind(f"{path}: network.model.kind", model["kind"], kinds["model"])
     waiting = [model.get("mixer")]
     while waiting:
         value = waiting.pop()
         if isinstance(value, Mapping):
-            if "kind" in value and str(value["kind"]) not in mixers:
-                raise _unknown_kind(f"{path}: network.model.mixer.kind", value["kind"], mixers)
+            if "kind" in value and str(value["kind"]) not in kinds["mixer"]:
+                raise _unknown_kind(f"{path}: network.model.mixer.kind", value["kind"], kinds["mixer"])
             waiting += value.values()
         elif isinstance(value, (list, tuple)):
             waiting += value
@@ -223,23 +212,21 @@ def _json(document: Mapping[str, Any]) -> bytes:
         return (json.dumps(document, indent=2) + "\n").encode()
 
 
-def check_header(header: Header, config: ModelConfig, path: Path) -> None:
+def check_header(header: Tensors, config: ModelConfig, path: Path) -> None:
     """Raises: BadInput unless names, types and shapes are those that the config implies.
 
     Nothing of their size is allocated: a network is built without memory, after what the header does not vouch for
     is known to be small.
     """
-    wanted: Header = {}
+    wanted: Tensors = {}
     if config.network is not None:
-        from headstart.serve.network import header_of
-
-        wanted |= header_of(config, header, path)
+        wanted |= config.network.header(config.signature, config.preparation.patch, header, path)
     for name, facts in config.classics.items():
         try:
             arrays = shapes(facts.model_dump(mode="json"))
         except BadInput as error:
             raise BadInput(f"{path.with_name('config.json')}: classics.{name}: {error}") from None
-        wanted |= {f"{name}.{array}": (TYPES[dtype], shape) for array, (dtype, shape) in arrays.items()}
+        wanted |= {f"{name}.{array}": (Folder.TYPES[dtype], shape) for array, (dtype, shape) in arrays.items()}
     for name in sorted(set(header) | set(wanted)):
         if name not in wanted:
             raise BadInput(f"{path}: holds {name!r}, the model of config.json does not; save the model again")

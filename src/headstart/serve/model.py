@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from headstart.sequence import Examples
 from headstart.serve.config import ENSEMBLE, NETWORK, ModelConfig
 
 if TYPE_CHECKING:
-    from headstart.models.model import Network
+    from headstart.core import Network, Predictor
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Served:
         Raises: BadInput for sequences of another kind, with other channels or with unknown tokens.
         """
         plain = self.config.preparation.examples(s)
-        return self._as_network(plain) if patched else _cut(plain, self.config.preparation.longest)
+        return self._as_network(plain) if patched else plain.cut(self.config.preparation.longest)
 
     def predict(self, s: Sequences, use: str | None = None) -> np.ndarray:
         """(n, K) float64 probabilities, or (n,) numbers in the target's own unit, of the model `use` (default: the one
@@ -80,30 +80,19 @@ class Served:
 
         Raises: BadInput where there is no network, and as `examples`.
         """
-        from headstart.serve.network import scores_of
-
-        return scores_of(self._network(), self.examples(s, patched=True))
+        return self._predictor().scores(self.examples(s, patched=True))
 
     def embed(self, s: Sequences) -> np.ndarray:
         """(n, D) float32: what the network's head looks at, one vector per sequence.
 
         Raises: BadInput where there is no network, and as `examples`.
         """
-        from headstart.serve.network import vectors_of
-
-        return vectors_of(self._network(), self.examples(s, patched=True), self.vector_size)
+        return self._predictor().vectors(self.examples(s, patched=True))
 
     @property
     def vector_size(self) -> int:
         """D of `embed`. Raises: BadInput where there is no network, or no head of headstart's on top of it."""
-        from headstart.serve.network import head_of
-
-        head = head_of(self._network())
-        if head is None:
-            raise BadInput(
-                "model: it gives its outputs itself (head = False) and has no vector; use a model with a head"
-            )
-        return head.output.in_features
+        return self._predictor().vector_size
 
     def _network(self) -> Network:
         if self.network is None:
@@ -111,13 +100,16 @@ class Served:
             raise BadInput(f"model: there is no network here, only {there}; fit one with a network")
         return self.network
 
+    def _predictor(self) -> Predictor:
+        from headstart.core import Predictor  # imports torch, which only a network needs
+
+        return Predictor(self._network())
+
     def _as_network(self, plain: Examples) -> Examples:
         self._network()
-        from headstart.tasks.task import patched
-
         known = self.config.preparation
-        cut = _cut(plain, self.limit(NETWORK))
-        return patched(cut, known.patch, known.missing) if known.patch > 1 else cut
+        cut = plain.cut(self.limit(NETWORK))
+        return cut.patched(known.patch, known.missing) if known.patch > 1 else cut
 
 
 def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarray:
@@ -132,9 +124,7 @@ def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarr
     if name != NETWORK or config.network is None:
         answers = served.classics[name].predict(x)
     else:
-        from headstart.serve.network import scores_of
-
-        answers = scores_of(served._network(), served._as_network(x))
+        answers = served._predictor().scores(served._as_network(x))
         if config.preparation.classes:
             return softmax(answers, config.network.temperature)
     return answers if config.preparation.classes else in_own_unit(config.preparation, answers)
@@ -156,13 +146,3 @@ def in_own_unit(known: Ends, numbers: np.ndarray) -> np.ndarray:
     """Numbers as a model learns them, -1 to 1 over the range of train, in the target's own unit; float64."""
     low, high, numbers = known.low, known.high, numbers.astype(np.float64)
     return numbers if low is None or high is None else (numbers + 1) / 2 * (high - low) + low
-
-
-def _cut(x: Examples, most: int | None) -> Examples:
-    """The examples with at most their first positions."""
-    if most is None or not len(x) or int(x.lengths.max()) <= most:
-        return x
-    keep = np.arange(len(x.values)) - np.repeat(x.offsets[:-1], x.lengths) < most
-    offsets = np.concatenate([[0], np.cumsum(np.minimum(x.lengths, most))]).astype(np.int64)
-    seen = None if x.observed is None else x.observed[keep]
-    return replace(x, values=x.values[keep], offsets=offsets, observed=seen)

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from headstart.atomic import publish, writing
+from headstart.core import Predictor
 from headstart.data import Preparation, Sequences, sequences_of
 from headstart.errors import BadInput
-from headstart.models.exporting import exportable_network
 from headstart.seeds import below, normal, uniform
 from headstart.sequence import Batch, ragged
 from headstart.serve.config import NETWORK
@@ -58,7 +58,7 @@ class Whole(nn.Module):
             )
         self.known, self.temperature = known, config.temperature
         self.limit: int = served.limit(NETWORK) or config.length
-        self.network = exportable_network(served.network, config.length)
+        self.network = Predictor(served.network).exportable(config.length)
         for name, part in zip(("mean", "rest", "deviation"), known.moments, strict=True):
             self.register_buffer(name, torch.from_numpy(part))
 

@@ -19,7 +19,7 @@ from headstart.data.splits import ACROSS, check_sides, dealt, overlaps
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed
-from headstart.tasks.task import SPLITS, Task, TaskSpec, available, open_task, patched_signature, unit_targets
+from headstart.tasks.task import SPLITS, Task, TaskSpec, available, open_task, unit_targets
 
 R = TypeVar("R")
 SAMPLE_EXAMPLES = 400
@@ -268,7 +268,7 @@ def outlined(spec: TaskSpec, data: Path, most: int | None = None) -> Task | None
         endless = sample.fresh is not None and spec.fraction == 1.0 and spec.labelled is None
     else:
         counts = {name: getattr(outline, name) for name in SPLITS}
-        signature = patched_signature(outline.signature, spec.patch)
+        signature = outline.signature.patched(spec.patch)
         lengths = np.array([-(-outline.positions // spec.patch)])
     if not spec.validation or spec.folds is not None:
         both = counts["train"] + counts["val"]

@@ -318,45 +318,17 @@ def _refuse_empty_classes(task: Task, train: Examples, what: str) -> None:
         raise BadInput(f"{what} leaves no train example of class {first_few(names) or 'any'}; take more examples")
 
 
-def patched_signature(signature: Signature, patch: int) -> Signature:
-    """The signature of the same data with `patch` positions joined into one."""
-    length, shortest = (-(-size // patch) for size in (signature.length, signature.shortest))
-    return replace(signature, width=patch * signature.width, length=length, shortest=shortest)
-
-
 def _patched(task: Task, patch: int) -> Task:
     """Join `patch` neighbouring positions of float inputs; what a last patch lacks counts as missing."""
     if task.signature.input != "floats" or task.signature.per_position:
         way = "join tokens with model.encoder.patch" if task.signature.input == "tokens" else "leave it at 1"
         raise BadInput(f"task.patch: {patch} needs float inputs with one target per sequence; {way}")
     room = any((x.lengths % patch).any() for x in (task.train, task.val, task.test))
-    signature = replace(patched_signature(task.signature, patch), missing=task.signature.missing or room)
+    signature = replace(task.signature.patched(patch), missing=task.signature.missing or room)
     picture, width = task.picture, task.signature.width
     unpatch = None if picture is None else (lambda x: picture(x.reshape(-1, width)))
-    train, val, test = (patched(task.split(name), patch, room) for name in SPLITS)
+    train, val, test = (task.split(name).patched(patch, room) for name in SPLITS)
     return replace(task, signature=signature, picture=unpatch, train=train, val=val, test=test)
-
-
-def patched(examples: Examples, patch: int, missing: bool) -> Examples:
-    """Join `patch` neighbouring positions (S, F) into one of patch x F values; the room of a last short patch is 0.
-
-    missing: that room counts as missing, with or without other gaps; else only where there are gaps.
-    """
-    counts = -(-examples.lengths // patch)
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    where = np.repeat(offsets[:-1] * patch - examples.offsets[:-1], examples.lengths) + np.arange(len(examples.values))
-
-    def joined(flat: np.ndarray) -> np.ndarray:
-        out = np.zeros((int(offsets[-1]) * patch, flat.shape[1]), dtype=flat.dtype)
-        out[where] = flat
-        return out.reshape(int(offsets[-1]), patch * flat.shape[1])
-
-    seen = examples.observed
-    if seen is None and missing:
-        seen = np.ones(examples.values.shape, dtype=bool)
-    return replace(
-        examples, values=joined(examples.values), offsets=offsets, observed=None if seen is None else joined(seen)
-    )
 
 
 def fingerprint(task: Task) -> str:

@@ -78,14 +78,12 @@ class Frame:
     @property
     def signature(self) -> Signature:
         """Of what networks read: patches where positions are joined, of which the last may have room left."""
-        from headstart.tasks.task import patched_signature
-
         known, patch = self.known, self.shape.patch
         if patch == 1:
             return known.signature
         lengths = np.minimum(known.lengths, self.shape.longest or sys.maxsize)
         room = bool((lengths % patch).any())
-        return replace(patched_signature(known.signature, patch), missing=known.signature.missing or room)
+        return replace(known.signature.patched(patch), missing=known.signature.missing or room)
 
     def budget(self, steps: int, scored: str = "held_out") -> dict[str, Any]:
         """Of a training of so many steps."""
