@@ -1,6 +1,8 @@
 """What tests of several folders share."""
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,17 @@ for own in ("HEADSTART_STORE", "HEADSTART_DATA", "HEADSTART_WEIGHTS"):  # a pers
     os.environ.pop(own, None)
 
 SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What was imported and collected is never garbage: some million objects that each full collection looked through."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _shared(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.planning import has_scales
 
 import headstart
 from headstart.runner.events import Failed, Finished
@@ -37,7 +38,7 @@ KINDS = {
 @pytest.mark.parametrize("name", KINDS)
 def test_a_study_of_every_kind_is_planned_trained_and_collected(name: str, tmp_path: Path) -> None:
     column, arms = KINDS[name]
-    scale = "tiny" if read_study(name).scale else None
+    scale = "tiny" if has_scales(name) else None
     whole = read_study(name, scale=scale)
     trained = [stage for stage, table in whole.stages.items() if not table.get("checkpoint")]
     study = headstart.Study(

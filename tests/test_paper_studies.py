@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.planning import has_scales
 
 from headstart.runner.events import Failed, Finished
 from headstart.runner.job import Runtime
@@ -62,7 +63,7 @@ def kinds(folder: Path = Path("/nonexistent")) -> dict[tuple[Any, ...], StageSpe
     """The cheapest stage of every kind, over all studies at scale tiny, with what it leaves out of them."""
     cheapest: dict[tuple[Any, ...], StageSpec] = {}
     for name in built_in_studies():
-        whole = read_study(name, scale="paper" if read_study(name).scale else None)
+        whole = read_study(name, scale="paper" if has_scales(name) else None)
         every = [f"{kind}={json.dumps(list(getattr(whole, kind)))}" for kind in ("columns", "arms")]
         plan = make_plan(read_study(name, every, data=folder), folder, absent="open")
         for planned in plan.stages.values():

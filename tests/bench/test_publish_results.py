@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from headstart.fit import defaults
 from headstart.report.claims import Part, Verdict
 from headstart.statistics import Difference
 from headstart.study.language.papers import Claim
+from headstart.study.paper.snapshot import Snapshot, read_snapshot
+from headstart.verbs import compare, perform
 from headstart.verbs.perform import Outputs, report_files, report_study
 
 FILES = published.studies(published.RESULTS)
@@ -29,6 +32,25 @@ WITHOUT_RESULTS = {"own", "gains", published.PAYS}
 """Pages that scripts of their own write."""
 SUMMARY = ("rows", "claims", "caveats")
 """Of a file, what is computed from the rest, whose last digits another version of scipy may change."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _published_files_are_read_once() -> Iterator[None]:
+    """Snapshots of the files beside the pages, of which most tests here read many; made files are read each time."""
+    read: dict[tuple[Path, ...], Snapshot] = {}
+
+    def remembered(files: Iterable[str | Path], option: str = "--from") -> Snapshot:
+        paths = tuple(Path(file).resolve() for file in files)
+        if not all(path.is_relative_to(published.RESULTS.resolve()) for path in paths):
+            return read_snapshot(paths, option)
+        if paths not in read:
+            read[paths] = read_snapshot(paths, option)
+        return read[paths]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (published, compare, perform):
+            patch.setattr(module, "read_snapshot", remembered)
+        yield
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])

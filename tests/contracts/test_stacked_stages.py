@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
+import torch
 from support.mixers import example_of
 from support.stacked import begun, differences, finished, together
 
@@ -26,9 +27,15 @@ ALIKE: dict[str, Any] = {
     # A key's bias has no gradient but rounding, which a smaller epsilon would make steps of.
     "optim": {"lr": 1e-3, "batch_size": 10, "epsilon": 1e-4, "weight_decay": 0.1},
 }
+EVERY_DAY = torch.float64
+"""Whose tolerance tells what is not the same from what is rounded; the contract of mixers stacks both types every day."""
+DTYPES = [
+    pytest.param(dtype, marks=[] if dtype == EVERY_DAY else pytest.mark.slow, id=str(dtype))
+    for dtype in STACK_TOLERANCE
+]
 
 
-@pytest.mark.parametrize("dtype", STACK_TOLERANCE, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", MIXERS)
 def test_a_stacked_stage_is_the_stage_alone(kind: str, dtype: Any) -> None:
     """Own seeds, rates, schedules, decays, norms and dropout; masks, batch norm, a frozen encoder and ragged rows."""

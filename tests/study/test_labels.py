@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.planning import has_scales
 
 from headstart.report.tables.paper import STAND_IN, beside
 from headstart.report.tables.scores import make_table
@@ -21,7 +22,7 @@ from headstart.study.paper.summary import summarise
 from headstart.tasks.build import outlined
 
 NOWHERE = Path("/nonexistent")
-STUDIES = [name for name in built_in_studies() if read_study(name).scale]
+STUDIES = [name for name in built_in_studies() if has_scales(name)]
 COUNTS = {
     word: i
     for i, word in enumerate(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.planning import has_scales
 
 from headstart.spec import digest, read
 from headstart.stage import StageSpec
@@ -32,8 +33,8 @@ from headstart.tasks import TASKS
 from headstart.tasks.task import available
 
 STUDIES = list(built_in_studies())
-SCALED = [(name, scale) for name in STUDIES for scale in SCALES if read_study(name).scale]
-UNSCALED = [(name, None) for name in STUDIES if not read_study(name).scale]
+SCALED = [(name, scale) for name in STUDIES if has_scales(name) for scale in SCALES]
+UNSCALED = [(name, None) for name in STUDIES if not has_scales(name)]
 FEW_STAGES = 40
 LARGER = {"positive-control": 30.0, "coser-3-described": 20.0, "coser-3-published": 20.0}
 """Core-hours, by an estimate in float32, of studies that ask two questions whose answers share stages (the positive control, and

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.made_files import bidmc
+from support.made_data_sets import bidmc
 
 from headstart.errors import BadInput, Mistakes
 from headstart.tasks.bidmc import BidmcSpec, read_columns, read_signals
