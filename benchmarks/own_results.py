@@ -26,7 +26,7 @@ from typing import Any
 from harness import NONE, PAGES, RESULTS, Set, all_sets, days_of, filled, once, parser_of, plain_name, sets_of
 from scipy.stats import t as t_distribution
 
-from headstart.fit.outcome import Candidate, Outcome
+from headstart.fit.outcome import FitCandidate, Outcome
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
 from headstart.report.figures.style import MARKERS, canvas, legend_of, png
@@ -71,7 +71,7 @@ def measure(dataset: Set, work: Path, seconds: float, workers: int) -> dict[str,
     }
 
 
-def _row(candidate: Candidate) -> dict[str, Any]:
+def _row(candidate: FitCandidate) -> dict[str, Any]:
     row = candidate.row
     return {
         "n": row.n,

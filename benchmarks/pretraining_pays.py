@@ -67,7 +67,7 @@ IMAGES: dict[str, dict[str, Any]] = {
 }
 MEASURED = "2026-11-25"
 """When the seeds that are kept ran: since then `fit` has batch norm, a second mixer and competing kernels for numbers."""
-RATES, SEEDS = list(defaults.RATES), list(range(6))
+RATES, SEEDS = list(defaults.LEARNING_RATES), list(range(6))
 NAME = "pretraining-pays"
 """Of the study, of its page and of the files of its seeds."""
 OWN = "self_pretrained"
@@ -140,10 +140,10 @@ def columns_of(name: str, table: dict[str, Any], data: Path) -> Iterator[tuple[s
                 "model": {
                     "kind": "sequence",
                     "encoder": {"patch": shape.join},
-                    **defaults.model_table(kind, min(labels, defaults.FEW - 1), lengths),
+                    **defaults.model_table(kind, min(labels, defaults.FEW_SEQUENCES - 1), lengths),
                 },
                 "pretrain": {
-                    "objective": {"kind": "masked", "mask_rate": defaults.KINDS[kind].mask_rate},
+                    "objective": {"kind": "masked", "mask_rate": defaults.INPUT_KINDS[kind].mask_rate},
                     "budget": budget(defaults.PRETRAIN_EPOCHS * math.ceil(rows / 16), defaults.PRETRAIN_STEPS),
                 },
                 "finetune": {

@@ -198,3 +198,29 @@ def test_no_file_is_longer_than_500_lines() -> None:
 def test_a_constant_that_says_most_says_most_of_what() -> None:
     bare = [str(path) for path in ROOT.rglob("*.py") if re.search(r"^(\w+, )*MOST\b", path.read_text(), re.MULTILINE)]
     assert not bare, "give it a noun, as in MOST_ROWS"
+
+
+def _homes() -> dict[str, list[str]]:
+    """Constants and types of all modules, by name: where each is defined. Names of one module's own, and type
+    variables, which each module that is generic has, are left out."""
+    homes: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            names = [node.name] if isinstance(node, ast.ClassDef) else []
+            if isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                inner = [n for target in targets for n in (target.elts if isinstance(target, ast.Tuple) else [target])]
+                variable = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "TypeVar"
+                names = [n.id for n in inner if isinstance(n, ast.Name) and not variable]
+            for name in names:
+                if name[0].isupper():
+                    homes.setdefault(name, []).append(module)
+    return homes
+
+
+HANDED_ON = {"CONFIG_FILE", "WEIGHTS_FILE"}
+"""Names of the files of a model, which `serve` has from its door, `headstart.core`."""
+
+
+def test_a_constant_or_a_type_has_one_home() -> None:
+    assert not {n: modules for n, modules in _homes().items() if len(modules) > 1 and n not in HANDED_ON}

@@ -42,8 +42,8 @@ def test_an_arm_plans_its_own_names_says_each_in_words_and_costs_time_exactly_wh
     assert set(arm.helps) <= set(arm.names)
     if not arm.wanted(data, settings):
         return
-    amount = Amount(defaults.RATES, 600, 1_000, arms=(name,))
-    frame = Frame(data, defaults.Shape(), settings, amount)
+    amount = Amount(defaults.LEARNING_RATES, 600, 1_000, arms=(name,))
+    frame = Frame(data, defaults.ModelShape(), settings, amount)
     tables = arm.tables(frame)
     assert tables
     assert set(tables) <= set(arm.names)
@@ -56,7 +56,9 @@ def test_an_arm_plans_its_own_names_says_each_in_words_and_costs_time_exactly_wh
 @pytest.mark.parametrize("name", ARMS)
 def test_an_arm_that_the_time_leaves_out_says_why_in_a_line_each(name: str) -> None:
     arm, settings = arms()[name], FitSettings(time=20.0)
-    few, whole = (Amount(defaults.RATES, n, n, dict.fromkeys([arm.apart] if arm.apart else [], n)) for n in (1, 900))
+    few, whole = (
+        Amount(defaults.LEARNING_RATES, n, n, dict.fromkeys([arm.apart] if arm.apart else [], n)) for n in (1, 900)
+    )
     offer = Offer(known("dna"), settings, few, whole, fits=False, network=True, time_for=lambda _: 99.0)
     if arm.lacks(offer):
         lines = arm.left_out(offer)
@@ -69,8 +71,8 @@ def test_the_base_has_the_time_before_every_arm_that_may_be_left_out(kind: str) 
     table, data, settings = arms(), known(kind), FitSettings()
     worth = {name: arm.worth(data, settings) for name, arm in table.items()}
     (base,) = (name for name, arm in table.items() if arm.base)
-    few = Amount(defaults.RATES, 1, 1, {arm.apart: 1 for arm in table.values() if arm.apart})
-    offer = Offer(data, settings, few, Amount(defaults.RATES, 900, 900), fits=False, network=True)
+    few = Amount(defaults.LEARNING_RATES, 1, 1, {arm.apart: 1 for arm in table.values() if arm.apart})
+    offer = Offer(data, settings, few, Amount(defaults.LEARNING_RATES, 900, 900), fits=False, network=True)
     assert all(worth[base] > worth[name] for name, arm in table.items() if name != base and arm.lacks(offer))
 
 

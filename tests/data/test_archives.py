@@ -106,7 +106,7 @@ def test_members_that_lead_out_and_links_are_named_and_skipped(tmp_path):
 
 def test_more_files_or_larger_ones_than_the_limits_are_refused(folder, tmp_path, monkeypatch):
     path = tar(tmp_path / "t.tar", [("a", b"1" * 9), ("b", b"2"), ("c", b"3")])
-    monkeypatch.setattr(module, "FILE", 8)
+    monkeypatch.setattr(module, "FILE_BYTES", 8)
     assert read(path)[1] == [f"{path}, member 'a': has 9 bytes, at most 8 are read"]
     (folder / "a.txt").write_bytes(b"1" * 9)
     assert read(folder)[1] == [f"{folder / 'a.txt'}: has 9 bytes, at most 8 are read"]

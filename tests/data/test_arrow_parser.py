@@ -15,7 +15,7 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from headstart.data import LayoutSpec, csv, read_sequences
-from headstart.data.csv import PARSED, read_csv
+from headstart.data.csv import PARSED_BYTES, read_csv
 from headstart.errors import BadInput, Mistakes
 
 BOM = b"\xef\xbb\xbf"
@@ -40,8 +40,8 @@ def outcome(path: Path, spec: LayoutSpec, by_arrow: bool, block: int = 2**20) ->
 
     of_lines = csv.of_lines
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv, "PARSED", 0 if by_arrow else sys.maxsize)
-        patch.setattr("headstart.data.table.FEW", 0 if by_arrow else sys.maxsize)  # cells as numbers, too
+        patch.setattr(csv, "PARSED_BYTES", 0 if by_arrow else sys.maxsize)
+        patch.setattr("headstart.data.table.SINGLE_CELLS", 0 if by_arrow else sys.maxsize)  # cells as numbers, too
         patch.setattr(csv, "of_lines", counted)
         patch.setattr(arrow_csv, "ReadOptions", partial(arrow_csv.ReadOptions, block_size=block))
         patch.setattr("headstart.data._latest", {})
@@ -161,13 +161,13 @@ def test_what_is_wrong_is_said_alike(tmp_path: Path, content: str | bytes, messa
 def test_a_file_is_the_same_above_the_size_from_which_on_arrow_reads_it(tmp_path: Path, ending: str, pack: Any) -> None:
     rows = "\n".join(f"{i:05},{'ab'[i % 2]},{i / 7:.9f},{i}e-3,{i * 0.5}" for i in range(26_000))
     plain = f"id,label,t0,t1,t2\n{rows}"
-    plain = f"{'i' * (PARSED - 1 - len(plain))}{plain}"
+    plain = f"{'i' * (PARSED_BYTES - 1 - len(plain))}{plain}"
     results = []
     for name, content, known in (("below", plain, 0), ("above", plain + "\n", 1)):
         path = tmp_path / name / f"f.csv{ending}"
         path.parent.mkdir()
         path.write_bytes(pack(content.encode()))
-        assert len(content) == PARSED - 1 + known
+        assert len(content) == PARSED_BYTES - 1 + known
         with pytest.MonkeyPatch.context() as patch:
             if not known:
                 patch.setattr(csv, "of_lines", None)

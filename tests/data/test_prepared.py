@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from headstart.cli import app
 from headstart.data import prepared as cache
-from headstart.data.prepared import PARTS, Builder, Writer, cache_entries, cache_folder, prepared, progress
+from headstart.data.prepared import SPLIT_ARRAYS, Builder, Writer, cache_entries, cache_folder, prepared, progress
 from headstart.errors import BadInput
 from headstart.sequence import Examples
 
@@ -280,7 +280,7 @@ def test_a_split_comes_back_while_it_is_built_and_when_it_is_opened(tmp_path: Pa
     ready = prepared("made-up", DOCUMENT, build)
     for before, name in zip(written, ("train", "val", "test"), strict=True):
         after = ready.split(name)
-        for part in PARTS:
+        for part in SPLIT_ARRAYS:
             np.testing.assert_array_equal(getattr(before, part), getattr(after, part))
     train, val, test = written
     assert train.observed is not None

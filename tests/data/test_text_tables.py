@@ -310,7 +310,7 @@ def test_rows_are_converted_alike_in_one_go_and_in_many(tmp_path, monkeypatch):
     lines[4] = "s03,b,,0.5, 1 ,,nan,2"
     path = write(tmp_path / "f.csv", "\n".join(lines))
     whole = read(path)
-    monkeypatch.setattr(csv_module, "AT_ONCE", 1)
+    monkeypatch.setattr(csv_module, "ROWS_AT_ONCE", 1)
     item = read(path)
     assert np.array_equal(whole.values, item.values)
     assert np.array_equal(whole.observed, item.observed)
@@ -351,13 +351,13 @@ def test_no_file_ends_in_anything_but_sequences_or_a_sentence(tmp_path_factory, 
         assert count > 0 or message.startswith((str(path), "layout."))
 
 
-@pytest.mark.parametrize("large", [0, csv_module.LARGE])
+@pytest.mark.parametrize("large", [0, csv_module.LARGE_BYTES])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_plain_file_is_read_by_arrow_as_the_others_are_row_by_row(tmp_path, monkeypatch, end, large):
     path = write(tmp_path / "f.csv", end.join([*wide(count=40), ""]))
     row_by_row = read(path)
-    monkeypatch.setattr(csv_module, "PARSED", 0)
-    monkeypatch.setattr(csv_module, "LARGE", large)
+    monkeypatch.setattr(csv_module, "PARSED_BYTES", 0)
+    monkeypatch.setattr(csv_module, "LARGE_BYTES", large)
     monkeypatch.setattr(csv_module, "_any_table", None)
     by_arrow = read(path)
     assert np.array_equal(by_arrow.values, row_by_row.values)
@@ -368,7 +368,7 @@ def test_a_plain_file_is_read_by_arrow_as_the_others_are_row_by_row(tmp_path, mo
 @pytest.mark.parametrize("harm", ['s99,a,"1",2,3,4,5,6\n', "\n\n", "\r", "1,2\n"])
 def test_what_is_not_plain_is_left_to_the_reader_that_knows_lines(tmp_path, monkeypatch, harm):
     path = write(tmp_path / "f.csv", "\n".join(wide(count=40)) + "\n" + harm)
-    monkeypatch.setattr(csv_module, "PARSED", 0)
+    monkeypatch.setattr(csv_module, "PARSED_BYTES", 0)
     called = []
     monkeypatch.setattr(csv_module, "_any_table", lambda *_: called.append(1))
     with contextlib.suppress(BadInput):

@@ -9,7 +9,7 @@ import pytest
 from support.command import command
 
 from headstart.errors import BadInput
-from headstart.fit.outcome import Answers, Candidate, TrainedModel
+from headstart.fit.outcome import Answers, FitCandidate, TrainedModel
 from headstart.fit.serving import held_out
 from headstart.serve.config import HeldOut
 from headstart.serve.predictions import predictions_of, to_csv
@@ -92,14 +92,14 @@ def test_errors_are_those_of_all_folds_of_one_split_or_of_a_large_test() -> None
         # Folds in proportion may have equal targets in equal order.
         return TrainedModel(fold, f"{fold}", Answers(np.array([0, 1, 0, 1]), shares), tested, (fold, 0.0))
 
-    few = Candidate(None, "", models=(model(0, 3), model(1, 3)))
+    few = FitCandidate(None, "", models=(model(0, 3), model(1, 3)))
     assert held_out(few, False, 2).errors == pytest.approx((0.1, 0.1, 0.2, 0.2, 0.8, 0.8, 0.9, 0.9), rel=2e-5)
     assert held_out(few, False, 2).source == "folds"
     assert held_out(few, False, 1).errors == pytest.approx((0.2, 0.2, 0.8, 0.8), rel=2e-5)
     assert held_out(few, False, 1).source == "validation"
-    again = Candidate(None, "", models=tuple(model(fold, 3) for fold in range(4)))
+    again = FitCandidate(None, "", models=tuple(model(fold, 3) for fold in range(4)))
     assert len(held_out(again, False, 2).errors) == 8, "two folds, dealt twice: each row counts once"
-    large = held_out(Candidate(None, "", models=(model(0, 100),)), True, 1)
+    large = held_out(FitCandidate(None, "", models=(model(0, 100),)), True, 1)
     assert (large.source, large.again, len(large.errors)) == ("test", True, 100)
     assert large.errors == pytest.approx((0.25,) * 100, rel=2e-5)
 
@@ -118,7 +118,7 @@ def test_a_class_that_made_the_threshold_is_in_its_set() -> None:
     shares = np.tile([[1 / 2, 1 / 3, 1 / 6]], (600, 1))
     truth = np.repeat([0, 1, 2], [300, 200, 100])
     model = TrainedModel(0, "0", Answers(truth[:0], shares[:0]), Answers(truth, shares), (0.0, 0.0))
-    reach = held_out(Candidate(None, "", models=(model,)), False, 1).reach(0.95)
+    reach = held_out(FitCandidate(None, "", models=(model,)), False, 1).reach(0.95)
     predictions = predictions_of(cast(Any, NoNames()), shares[:1], ("a", "b", "c"), reach)
     assert [float(predictions.shares[f"in_{name}"][0]) for name in "abc"] == [1, 1, 1]
 

@@ -24,7 +24,7 @@ from headstart.data import read_sequences
 from headstart.fit import choose as choose_module
 from headstart.fit.card import model_card
 from headstart.fit.evidence import drawings
-from headstart.fit.outcome import Candidate, Outcome
+from headstart.fit.outcome import FitCandidate, Outcome
 from headstart.fit.perform import fit_sequences
 from headstart.fit.prepared import Fit
 from headstart.fit.settings import FitSettings
@@ -200,7 +200,9 @@ def test_a_network_is_served_with_the_bits_of_one_trained_by_hand_on_train_and_v
 def test_a_self_pretrained_network_starts_from_the_pretraining_of_the_run_that_was_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def serving(serve: str, best: Candidate, candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate]:
+    def serving(
+        serve: str, best: FitCandidate, candidates: Sequence[FitCandidate]
+    ) -> tuple[FitCandidate, FitCandidate]:
         del serve, best
         asked = next(item for item in candidates if item.name == "self_pretrained")
         return asked, asked
@@ -271,7 +273,7 @@ def test_what_takes_long_is_not_fitted_again_once_the_time_is_over(
     serve: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("headstart.baselines.kernels.FEATURES", 84)
-    monkeypatch.setattr("headstart.fit.again.LONG", 0.0)
+    monkeypatch.setattr("headstart.fit.again.LONG_SECONDS", 0.0)
     choose = choose_module.choose
 
     def late(fit: Fit, *words: Any) -> choose_module.Chosen:

@@ -18,7 +18,7 @@ from headstart.errors import BadInput
 from headstart.fit.card import model_card
 from headstart.fit.choice import serving, winner
 from headstart.fit.ensemble import with_ensemble
-from headstart.fit.outcome import Answers, Candidate, TrainedModel
+from headstart.fit.outcome import Answers, FitCandidate, TrainedModel
 from headstart.fit.page import write_page
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
@@ -30,7 +30,7 @@ NONE = np.zeros(0)
 TARGET = np.array([0, 0, 0, 0])
 
 
-def candidate(name: str, *shares: list[float], expected: int | None = None, test: float = 0.4) -> Candidate:
+def candidate(name: str, *shares: list[float], expected: int | None = None, test: float = 0.4) -> FitCandidate:
     """A model that gives the true class these probabilities on validation, a list for each seed, and `test` on test."""
     models = []
     for seed, right in enumerate(shares):
@@ -39,10 +39,12 @@ def candidate(name: str, *shares: list[float], expected: int | None = None, test
         models.append(TrainedModel(seed, f"{name}{seed}", val, tested, (val.scores["accuracy"], 0.0)))
     scores = {model.seed: model.worth[0] for model in models}
     line = row(name, "accuracy", scores, scores)
-    return Candidate(line if expected is None else replace(line, expected=expected), "in words", models=tuple(models))
+    return FitCandidate(
+        line if expected is None else replace(line, expected=expected), "in words", models=tuple(models)
+    )
 
 
-def compared(*candidates: Candidate, asked: bool = False) -> tuple[Results, list[Candidate]]:
+def compared(*candidates: FitCandidate, asked: bool = False) -> tuple[Results, list[FitCandidate]]:
     table = tuple(item.row for item in candidates)
     results = Results("fit", "", tuple(item.name for item in candidates), ("data",), "scratch", (), table)
     return with_ensemble(results, candidates, NONE, asked=asked)
@@ -132,7 +134,7 @@ def test_the_best_of_each_kind_is_a_member_and_the_commonest_class_never() -> No
     ],
 )
 def test_it_is_refused_where_a_member_is_missing(
-    candidates: tuple[Candidate, ...], reason: str, monkeypatch: pytest.MonkeyPatch
+    candidates: tuple[FitCandidate, ...], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headstart.fit.ensemble.winner", lambda items: items[0])
     text = f"--serve: 'ensemble' averages a network and a model without one, and .*{reason}; give the same command"

@@ -15,7 +15,7 @@ from support.made_outcomes import NASTY, examples, outcome
 
 from headstart import words
 from headstart.baselines.measures import reliability
-from headstart.fit.evidence import FEW, confusion_of, single
+from headstart.fit.evidence import FEW_CLASSES, confusion_of, single
 from headstart.fit.outcome import Answers, Outcome
 from headstart.fit.page import write_page
 from headstart.fit.wording import own_score
@@ -217,7 +217,7 @@ def test_a_class_that_test_does_not_hold_has_a_dash_for_its_share() -> None:
 
 
 def test_of_many_classes_the_commonest_mistakes_are_listed_and_each_class_by_itself() -> None:
-    classes = tuple(str(i) for i in range(FEW + 1))
+    classes = tuple(str(i) for i in range(FEW_CLASSES + 1))
     target = np.array([5] * 4 + [7] * 9 + [2])
     matrix = confusion_of(target, np.array([6, 6, 6, 5] + [8, 8] + [7] * 7 + [2]), classes)
     assert matrix.rows == ()

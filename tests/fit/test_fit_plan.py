@@ -15,7 +15,7 @@ from headstart.fit import budget, perform, plan
 from headstart.fit.again import reserved
 from headstart.fit.arms import arms, kernels
 from headstart.fit.arms.arm import Frame
-from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, model_table, shape_of
+from headstart.fit.defaults import LEAST_STEPS, ModelShape, batch_size, model_table, shape_of
 from headstart.fit.known import Amount, Known
 from headstart.fit.known import looks as known_looks
 from headstart.fit.perform import First
@@ -41,26 +41,26 @@ def _shared(settings: FitSettings, left: float, cost: Callable[[Amount], float],
 
 
 def test_sequences_that_are_short_enough_are_read_as_they_are() -> None:
-    assert shape_of("numbers", np.full(50, 100)) == Shape(1, None)
-    assert shape_of("text", np.full(50, 100)) == Shape(1, None)
+    assert shape_of("numbers", np.full(50, 100)) == ModelShape(1, None)
+    assert shape_of("text", np.full(50, 100)) == ModelShape(1, None)
 
 
 def test_long_numbers_become_patches_and_long_texts_are_joined_and_cut_beyond_eight_at_a_time() -> None:
-    assert shape_of("numbers", np.full(50, 1_600)) == Shape(10, None)
-    assert shape_of("numbers", np.full(50, 1_600), squeeze=2) == Shape(20, None)
-    assert shape_of("text", np.full(50, 513)) == Shape(1, None, join=2, alone=512)
-    assert shape_of("dna", np.full(50, 4_096)) == Shape(1, None, join=8, alone=512)
-    assert shape_of("protein", np.full(50, 10_000)) == Shape(1, 512, join=1, alone=512)
-    assert shape_of("text", np.full(50, 10_000)) == Shape(1, 4_096, join=8, alone=512)
-    assert shape_of("text", np.full(50, 1_000), squeeze=2) == Shape(1, None, join=4, alone=256)
+    assert shape_of("numbers", np.full(50, 1_600)) == ModelShape(10, None)
+    assert shape_of("numbers", np.full(50, 1_600), squeeze=2) == ModelShape(20, None)
+    assert shape_of("text", np.full(50, 513)) == ModelShape(1, None, join=2, alone=512)
+    assert shape_of("dna", np.full(50, 4_096)) == ModelShape(1, None, join=8, alone=512)
+    assert shape_of("protein", np.full(50, 10_000)) == ModelShape(1, 512, join=1, alone=512)
+    assert shape_of("text", np.full(50, 10_000)) == ModelShape(1, 4_096, join=8, alone=512)
+    assert shape_of("text", np.full(50, 1_000), squeeze=2) == ModelShape(1, None, join=4, alone=256)
     few = np.array([400] * 96 + [1_500] * 4)  # the longest twentieth is cut, and decides nothing
-    assert shape_of("text", few) == Shape(1, 512, join=1, alone=512)
+    assert shape_of("text", few) == ModelShape(1, 512, join=1, alone=512)
 
 
 def test_one_sequence_a_thousand_times_longer_than_the_rest_decides_nothing() -> None:
     lengths = np.array([100] * 99 + [100_000])
-    assert shape_of("numbers", lengths) == Shape(1, 400, alone=400)
-    assert shape_of("text", lengths) == Shape(1, 400, alone=400)
+    assert shape_of("numbers", lengths) == ModelShape(1, 400, alone=400)
+    assert shape_of("text", lengths) == ModelShape(1, 400, alone=400)
 
 
 def test_networks_of_long_texts_join_tokens_and_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,9 @@ def test_what_was_asked_for_is_not_shrunk() -> None:
 def test_far_too_little_time_still_trains_a_little_and_says_so() -> None:
     seconds = {name: StepTime(1.0, 0.0) for name in ("pretrain", "finetune")}
     settings = FitSettings(time=1)
-    fitted, enough = plan._fitted(replace(_known(), task={"kind": "digits"}), Shape(), settings, "", seconds, 0.0, 1.0)
+    fitted, enough = plan._fitted(
+        replace(_known(), task={"kind": "digits"}), ModelShape(), settings, "", seconds, 0.0, 1.0
+    )
     assert 0 < fitted.study["stages"]["finetune"]["budget"]["steps"] < LEAST_STEPS
     assert not enough
     assert fitted.too_little
@@ -148,14 +150,14 @@ def test_the_time_goes_by_worth_and_what_is_taken_later_keeps_what_came_before()
 def test_a_study_without_pretraining_has_one_network_of_each_mixer(kind: str, networks: list[str]) -> None:
     known = _known(kind=kind)
     settings = FitSettings(pretrain=False)
-    table = plan.study_table(known, Shape(), settings, budget.whole_amount(known, settings))
+    table = plan.study_table(known, ModelShape(), settings, budget.whole_amount(known, settings))
     assert list(table["arms"]) == [*networks, "kernels", "summary", "majority"]
 
 
 def test_networks_of_numbers_have_batch_norm_and_the_model_that_checkpoints_are_laid_over_has_none() -> None:
     for kind, norm in (("numbers", {"norm": "batch"}), ("text", {})):
         known, settings = _known(kind=kind), FitSettings()
-        table = plan.study_table(known, Shape(), settings, budget.whole_amount(known, settings))
+        table = plan.study_table(known, ModelShape(), settings, budget.whole_amount(known, settings))
         models = {name: arm.get("model", {}) for name, arm in table["arms"].items()}
         assert models["scratch"] == models["self_pretrained"] == norm
         if kind == "numbers":
@@ -179,7 +181,7 @@ def test_a_mixer_of_a_persons_own_is_trained_alone(override: str, both: bool) ->
     known = replace(_known(), task={"kind": "digits"})
     settings = FitSettings(time=None, overrides=(override,))
     assert ("second" in budget.whole_amount(known, settings).arms) == both
-    fitted, _ = plan._fitted(known, Shape(), settings, "", {}, 0.0, 1.0)
+    fitted, _ = plan._fitted(known, ModelShape(), settings, "", {}, 0.0, 1.0)
     assert ("inception" in fitted.study["arms"]) == both
     assert any("a second network, from random weights, is of inception" in line for line in fitted.texts) == both
     assert not any("leaves too few steps" in line for line in fitted.texts)
@@ -207,7 +209,7 @@ def test_both_mixers_are_trained_where_the_time_leaves_each_half_of_its_steps(
     known = replace(_known(labelled=labelled), task={"kind": "digits"})
     settings = FitSettings(time=seconds, pretrain=pretrain)
     steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
-    fitted, _ = plan._fitted(known, Shape(), settings, "", steps, 0.0, 1.0)
+    fitted, _ = plan._fitted(known, ModelShape(), settings, "", steps, 0.0, 1.0)
     assert [arm for arm in fitted.study["arms"] if arm not in ("kernels", "summary", "majority")] == networks
     assert fitted.seconds <= seconds
     both = "inception" in networks
@@ -220,7 +222,7 @@ def test_what_was_asked_for_is_not_trained_twice_where_the_time_does_not_suffice
     steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
     for seconds, both in ((600.0, True), (150.0, False)):
         settings = FitSettings(time=seconds, epochs=60.0, pretrain=False)
-        fitted, _ = plan._fitted(known, Shape(), settings, "", steps, 0.0, 1.0)
+        fitted, _ = plan._fitted(known, ModelShape(), settings, "", steps, 0.0, 1.0)
         assert ("inception" in fitted.study["arms"]) == both
 
 
@@ -228,7 +230,7 @@ def test_what_was_asked_for_is_not_trained_twice_where_the_time_does_not_suffice
 def test_time_for_a_whole_training_is_reserved_however_many_run_at_once(slots: int) -> None:
     known, settings = replace(_known(), task={"kind": "digits"}), FitSettings(time=None, pretrain=False)
     steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
-    fitted, _ = plan._fitted(known, Shape(), settings, "", steps, 0.0, float(slots))
+    fitted, _ = plan._fitted(known, ModelShape(), settings, "", steps, 0.0, float(slots))
     networks = make_plan(read_study(fitted.study), Path("data"))
     each = 0.02 * fitted.study["stages"]["finetune"]["budget"]["steps"]
     assert each <= reserved(networks, fitted.seconds, slots) <= each + plan.START
@@ -251,12 +253,12 @@ def test_self_pretraining_is_left_out_where_the_time_leaves_too_few_steps_unless
 ) -> None:
     known = replace(_known(), task={"kind": "digits"})
     seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
-    fitted, _ = plan._fitted(known, Shape(), settings, "", seconds, 0.0, 1.0)
+    fitted, _ = plan._fitted(known, ModelShape(), settings, "", seconds, 0.0, 1.0)
     assert ("self_pretrained" in fitted.study["arms"]) == pretrained
     left_out = [line for line in fitted.texts if "self-pretraining is skipped: the time leaves fewer than" in line]
     assert bool(left_out) == (settings.pretrain is None and not pretrained)
     if left_out:  # what it would have taken goes to training from scratch
-        with_it = plan._fitted(known, Shape(), replace(settings, pretrain=True), "", seconds, 0.0, 1.0)[0]
+        with_it = plan._fitted(known, ModelShape(), replace(settings, pretrain=True), "", seconds, 0.0, 1.0)[0]
         steps = [text["stages"]["finetune"]["budget"]["steps"] for text in (fitted.study, with_it.study)]
         assert steps[0] > steps[1]
 
@@ -265,7 +267,7 @@ def _letters(limit: float, step: float = 0.02, **more: object) -> FitPlan:
     """The plan of 300 stretches of DNA, all labelled, at so many seconds a step."""
     known = replace(_known(kind="dna"), task={"kind": "digits"}, split="as it is")
     seconds = {name: StepTime(step, 0.0) for name in ("pretrain", "finetune")}
-    return plan._fitted(known, Shape(), FitSettings(time=limit, **more), "", seconds, 0.0, 1.0)[0]  # type: ignore[arg-type]
+    return plan._fitted(known, ModelShape(), FitSettings(time=limit, **more), "", seconds, 0.0, 1.0)[0]  # type: ignore[arg-type]
 
 
 def test_symbols_get_a_network_only_where_there_is_time_for_a_thousand_steps_and_the_plan_says_how_much() -> None:
@@ -284,7 +286,7 @@ def test_symbols_get_a_network_only_where_there_is_time_for_a_thousand_steps_and
     assert "--time 10m would do" in _letters(90.0, 0.1).texts[-1]
     bare = replace(_known(kind="dna", rows=900), task={"kind": "digits"})
     seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
-    text = plan._fitted(bare, Shape(), FitSettings(time=15.0), "", seconds, 0.0, 1.0)[0].texts[-1]
+    text = plan._fitted(bare, ModelShape(), FitSettings(time=15.0), "", seconds, 0.0, 1.0)[0].texts[-1]
     assert text.startswith("nothing is pretrained: self-pretraining is expected to help: 600 of 900 training sequences")
     assert "this rule was right in" in text
     for limit, step in ((123.0, 0.02), (600.0, 0.1)):
@@ -327,22 +329,22 @@ def test_where_it_is_not_expected_to_pay_self_pretraining_needs_half_of_the_step
     """A time that leaves less than half of them: two rates and three seeds at 0.02 s a step."""
     known = replace(_known(labelled=labelled), task={"kind": "digits"})
     seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
-    fitted, _ = plan._fitted(known, Shape(), FitSettings(time=230.0), "", seconds, 0.0, 1.0)
+    fitted, _ = plan._fitted(known, ModelShape(), FitSettings(time=230.0), "", seconds, 0.0, 1.0)
     assert ("self_pretrained" in fitted.study["arms"]) == expected
     text = "\n".join(fitted.texts)
     assert ("less than 50% of the steps, and it is not expected to help; --pretrain forces it" in text) != expected
     bare = "100 of 300 training sequences have no label" if expected else "all are labelled"
     assert f"self-pretraining is {'' if expected else 'not '}expected to help: {bare}. In earlier comparisons" in text
-    asked = plan._fitted(known, Shape(), FitSettings(time=230.0, pretrain=True), "", seconds, 0.0, 1.0)[0]
+    asked = plan._fitted(known, ModelShape(), FitSettings(time=230.0, pretrain=True), "", seconds, 0.0, 1.0)[0]
     assert "self_pretrained" in asked.study["arms"]
     assert (
         "not expected to help but is tried all the same, because it was asked" in "\n".join(asked.texts)
     ) != expected
-    ample = "\n".join(plan._fitted(known, Shape(), FitSettings(time=3000.0), "", seconds, 0.0, 1.0)[0].texts)
+    ample = "\n".join(plan._fitted(known, ModelShape(), FitSettings(time=3000.0), "", seconds, 0.0, 1.0)[0].texts)
     assert "tried all the same" not in text
     assert ("not expected to help but is tried all the same, because the time allows it: all are" in ample) != expected
     assert ("self-pretraining is expected to help: 100 of 300" in ample) == expected
-    alone = plan._fitted(known, Shape(), FitSettings(time=230.0, pretrain=False), "", seconds, 0.0, 1.0)[0]
+    alone = plan._fitted(known, ModelShape(), FitSettings(time=230.0, pretrain=False), "", seconds, 0.0, 1.0)[0]
     assert "expected to help" not in "\n".join(alone.texts)
 
 
@@ -376,7 +378,7 @@ def test_a_damaged_plan_is_told(tmp_path) -> None:
 def test_no_step_is_timed_where_the_time_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    timed: list[Shape] = []
+    timed: list[ModelShape] = []
     monkeypatch.setattr(plan, "_timed", lambda _, shape, *__: timed.append(shape) or {})
     monkeypatch.setattr(plan, "_fitted", lambda *_: (None, False))
     for spent, ways in ((19.0, 0), (1.0, 3)):
@@ -449,7 +451,7 @@ def test_a_training_looks_at_validation_as_often_as_it_pays(steps: int, val: int
     known = replace(_known(), val=val)
     assert known_looks(known, steps) == looks
     amount = Amount((1e-3,), steps, 2 * steps, arms=("scratch", "self_pretrained"))
-    study = plan.study_table(known, Shape(), FitSettings(), amount)
+    study = plan.study_table(known, ModelShape(), FitSettings(), amount)
     budgets = [study["stages"][name]["budget"] for name in ("pretrain", "finetune")]
     assert budgets[1] == {"steps": steps, "evaluate_every": max(1, steps / looks), "scored": "held_out"}
     assert (budgets[0]["steps"], budgets[0]["scored"]) == (2 * steps, "val")
@@ -463,7 +465,7 @@ def test_few_steps_for_symbols_are_not_enough_and_come_after_a_second_rate() -> 
     made = {}
     for limit in (120.0, 125.0, 205.0, 210.0):
         settings = FitSettings(time=limit, serve="network", pretrain=False)
-        some, enough = plan._fitted(known, Shape(), settings, "", seconds, 0.0, 1.0)
+        some, enough = plan._fitted(known, ModelShape(), settings, "", seconds, 0.0, 1.0)
         made[limit] = len(some.study["axes"]["finetune.optim.lr"]), enough
         assert any("with fewer than 1,000 steps" in text for text in some.texts) == (not enough)
     assert made == {120.0: (1, False), 125.0: (1, True), 205.0: (1, True), 210.0: (2, True)}

@@ -8,7 +8,7 @@ from support.made_outcomes import row
 
 from headstart.errors import BadInput
 from headstart.fit.choice import lead, serving, winner
-from headstart.fit.outcome import Answers, Candidate, TrainedModel
+from headstart.fit.outcome import Answers, FitCandidate, TrainedModel
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
 from headstart.fit.wording import answer, models_table, notes
@@ -28,15 +28,15 @@ def answers(right: float, count: int) -> Answers:
     return Answers(target, np.stack([~wrong, wrong], axis=1).astype(float))
 
 
-def candidate(name: str, val: list[float], test: list[float], n_test: int = 50) -> Candidate:
+def candidate(name: str, val: list[float], test: list[float], n_test: int = 50) -> FitCandidate:
     models = tuple(
         TrainedModel(seed, f"{name}{seed}", answers(v, 9), answers(t, n_test), (v, 0.0))
         for seed, (v, t) in enumerate(zip(val, test, strict=True))
     )
-    return Candidate(row(name, "accuracy", dict(enumerate(val)), dict(enumerate(test))), "in words", models=models)
+    return FitCandidate(row(name, "accuracy", dict(enumerate(val)), dict(enumerate(test))), "in words", models=models)
 
 
-def against(candidates: tuple[Candidate, ...]) -> list[Candidate]:
+def against(candidates: tuple[FitCandidate, ...]) -> list[FitCandidate]:
     """With differences to `scratch`, as the study pairs them."""
     base = next((c.row for c in candidates if c.name == "scratch"), None)
     if base is None:
@@ -48,7 +48,7 @@ def against(candidates: tuple[Candidate, ...]) -> list[Candidate]:
     ]
 
 
-def conclusion(*candidates: Candidate, serve: str = "auto", planned: tuple[str, ...] = ("self_pretrained",)) -> str:
+def conclusion(*candidates: FitCandidate, serve: str = "auto", planned: tuple[str, ...] = ("self_pretrained",)) -> str:
     compared = against(candidates)
     best = winner(compared)
     serves, _ = serving(serve, best, compared)

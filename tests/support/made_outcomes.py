@@ -12,7 +12,7 @@ from headstart.baselines.measures import scores_of, softmax
 from headstart.data import LayoutSpec, Preparation, Sequences, data_card, read_sequences
 from headstart.fit.arms import without_gradients
 from headstart.fit.occlusion import Occlusion
-from headstart.fit.outcome import Answers, Candidate, Outcome, TrainedModel
+from headstart.fit.outcome import Answers, FitCandidate, Outcome, TrainedModel
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import ClassifySpec, RegressSpec
@@ -104,7 +104,7 @@ def answers(labels: tuple[str, ...], count: int, rng: np.random.Generator) -> An
 
 def compared(
     names: list[str], labels: tuple[str, ...], metric: str, test: int, rng: np.random.Generator
-) -> tuple[Results, tuple[Candidate, ...]]:
+) -> tuple[Results, tuple[FitCandidate, ...]]:
     """The study, and its arms as models that could be served."""
     rows: list[Row] = []
     candidates = []
@@ -116,7 +116,7 @@ def compared(
         if test and name == "self_pretrained":
             line = replace(line, difference=paired_difference(line.by_seed(), rows[0].by_seed()))
         rows.append(line)
-        candidates.append(Candidate(line, _text(name), _more(labels, line.test)))
+        candidates.append(FitCandidate(line, _text(name), _more(labels, line.test)))
     arms = tuple(line.arm for line in rows)
     return Results("fit", "T", arms, ("data",), "scratch", (LR,), tuple(rows)), tuple(candidates)
 

@@ -57,9 +57,9 @@ _OTHERS = {
 }
 """What is not read, and is told from damage."""
 PACKED = (".gz", ".xz", ".bz2")
-BLOCK = 2**24
+BLOCK_BYTES = 2**24
 """Bytes of a block; a smaller file is one."""
-READING = 4
+READING_BYTES = 4
 """Bytes that a file takes while it is read, for each of its own, at least: of text, JSON lines and arrays; more of what
 is packed."""
 _latest: dict[Any, weakref.ref[Sequences]] = {}
@@ -123,7 +123,7 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     if path.exists():
         with reading(path):
             size = sum(os.path.getsize(file) for file in files_of(path))
-        check_memory(f"{path}: reading it", READING * size, "allow it more, or give fewer rows")
+        check_memory(f"{path}: reading it", READING_BYTES * size, "allow it more, or give fewer rows")
     if path.is_dir():
         folder: Table = reader_of("folder")(path, spec, mistakes)
         return folder
@@ -181,7 +181,7 @@ def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:
     raise BadInput(f"{name}: is of type {type(source).__name__}; give a path, an array, a list of sequences or a table")
 
 
-def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK) -> Iterator[Sequences]:
+def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK_BYTES) -> Iterator[Sequences]:
     """The sequences of a file or folder, in their order, in blocks of about `size` bytes: of a text table with a row
     for each and no quotes, of JSON lines and of Parquet without lists in lists; of all else at once. The last one has
     the notes of all blocks.

@@ -24,12 +24,12 @@ from headstart.store.plain import leads_out
 
 MEMBERS = 300_000
 """Files that one folder or archive may hold: three times IMDb with its unlabelled reviews."""
-FILE = 2**26
+FILE_BYTES = 2**26
 """Bytes of one file; one of CIFAR-10's batches has under half of it."""
 TOTAL = 2**32
 """Bytes that one compressed file may unpack to: three times the largest of LRA's."""
 
-SMALL, RATIO = 2**25, 200
+SMALL_FILE, UNPACKED_RATIO = 2**25, 200
 """Bytes that every file may unpack to, and those for each byte of a larger one: data are packed less tightly."""
 
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
@@ -69,7 +69,7 @@ def files_of(path: Path) -> list[Path]:
 
 def most_unpacked(path: Path, small: int) -> int:
     """Bytes that a file may unpack to. small: what every one may."""
-    return min(TOTAL, max(small, RATIO * path.stat().st_size))
+    return min(TOTAL, max(small, UNPACKED_RATIO * path.stat().st_size))
 
 
 def unpacked(path: Path) -> io.BufferedReader:
@@ -139,7 +139,7 @@ class _Limited(io.RawIOBase):
     def __init__(self, path: Path, file: Any) -> None:
         super().__init__()
         self._path, self._file = path, file
-        self._most = self._left = most_unpacked(path, SMALL)
+        self._most = self._left = most_unpacked(path, SMALL_FILE)
 
     def readable(self) -> bool:
         return True
@@ -168,8 +168,8 @@ def _of_folder(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple
             known = os.stat(path)
             if not stat.S_ISREG(known.st_mode):
                 mistakes.add(str(path), "is not a plain file; put a file there")
-            elif known.st_size > FILE:
-                mistakes.add(str(path), f"has {known.st_size} bytes, at most {FILE} are read")
+            elif known.st_size > FILE_BYTES:
+                mistakes.add(str(path), f"has {known.st_size} bytes, at most {FILE_BYTES} are read")
             else:
                 yield name, path.read_bytes()
         except OSError as error:
@@ -196,8 +196,8 @@ def _content(
     elif wanted(_plain(member.name)) and not member.isdir():
         if not member.isreg():
             mistakes.add(location, "is a link or no plain file, which is not followed; put the file itself there")
-        elif member.size > FILE:
-            mistakes.add(location, f"has {member.size} bytes, at most {FILE} are read")
+        elif member.size > FILE_BYTES:
+            mistakes.add(location, f"has {member.size} bytes, at most {FILE_BYTES} are read")
         else:
             file = archive.extractfile(member)
             content = b"" if file is None else file.read()

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from headstart.data.archives import SMALL, most_unpacked, reading
+from headstart.data.archives import SMALL_FILE, most_unpacked, reading
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import array_of, column_of, list_column
 from headstart.data.table import Column, Table, arrow_lists, other_way
@@ -20,14 +20,14 @@ from headstart.text import first_few
 
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""
-NAMES = {
+ARRAY_NAMES = {
     "values": ("x", "values", "data", "sequences", "x_train", "series", "inputs", "arr_0"),
     "target": ("y", "labels", "label", "target", "targets", "y_train", "classes", "arr_1"),
     "id": ("id", "ids"),
     "group": ("group", "groups", "subject", "subjects", "patient", "patients"),
 }
 """Names that arrays of an .npz file have."""
-PICKLED = (
+PICKLED_TEXT = (
     "holds Python objects, which are never unpickled; save numbers or texts (one array per channel, short "
     "sequences filled up with nan), or give .jsonl or Parquet"
 )
@@ -49,7 +49,7 @@ def read_npz(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
             with zipfile.ZipFile(path) as archive:
                 infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
                 total = sum(info.file_size for info in infos)
-                if len(infos) > MOST_ARRAYS or total > (most := most_unpacked(path, 8 * SMALL)):
+                if len(infos) > MOST_ARRAYS or total > (most := most_unpacked(path, 8 * SMALL_FILE)):
                     raise BadInput(
                         f"{path}: unpacks to {len(infos):,} arrays of {total:,} bytes, at most "
                         f"{MOST_ARRAYS:,} of {most:,} are read; give it in parts"
@@ -96,7 +96,7 @@ def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
 def check_dtype(dtype: np.dtype[Any], source: str) -> None:
     """Raises: BadInput where an array holds anything but numbers or texts."""
     if dtype.hasobject:
-        raise BadInput(f"{source}: {PICKLED}")
+        raise BadInput(f"{source}: {PICKLED_TEXT}")
     if dtype.kind not in "biufUS" or not dtype.itemsize:
         raise BadInput(f"{source}: holds values of type {dtype}; give numbers or texts")
 
@@ -115,12 +115,12 @@ def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes:
             raise BadInput(f"{path}: values: {nearest(name, arrays)}")
     roles = {}
     for role, name in asked.items():
-        name = name if name is not None else next((n for n in arrays if _last(n) in NAMES[role]), "")
+        name = name if name is not None else next((n for n in arrays if _last(n) in ARRAY_NAMES[role]), "")
         if name in arrays:
             roles[role] = name
     rest = [name for name in arrays if name not in roles.values()]
     tables = [name for name in rest if arrays[name].ndim > 1 or arrays[name].dtype.kind in "US"]
-    values = list(spec.values) or [name for name in tables if _last(name) in NAMES["values"]][:1]
+    values = list(spec.values) or [name for name in tables if _last(name) in ARRAY_NAMES["values"]][:1]
     values = values or [name for name in tables if arrays[name].ndim > 1 or len(rest) == 1]
     if not values:
         raise BadInput(

@@ -11,7 +11,7 @@ from headstart.data.doubts import lost_labels
 from headstart.data.labels import by_id, check_numbers, class_names, position_labels, target_kind, words_of
 from headstart.data.layout import ROLES, Layout, LayoutSpec
 from headstart.data.letters import coded, letters_of, text_kind
-from headstart.data.order import FEW, Ordered, seconds_of
+from headstart.data.order import FEW_VALUES, Ordered, seconds_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, parse, texts_of
 from headstart.data.text import is_number
@@ -107,7 +107,11 @@ def _check_unused(table: Table, layout: Layout, labelled: bool) -> None:
     unlabelled = layout.target is None and layout.spec.target is None and not labelled
     ids = Ordered(table.columns[str(layout.id)])
     for column in (Ordered(table.columns[name]) for name in layout.unused):
-        few = column.column.type == "text" and column.values is None and 1 < column.kinds <= max(FEW, table.rows // 10)
+        few = (
+            column.column.type == "text"
+            and column.values is None
+            and 1 < column.kinds <= max(FEW_VALUES, table.rows // 10)
+        )
         row = column.changes_within(ids.codes) if few else None
         if row is None or not (unlabelled or len(layout.channels) == 1):
             continue

@@ -17,11 +17,11 @@ from headstart.text import many
 
 MOST_LISTED = 20
 """Classes and channels that are listed."""
-FAR = 10
+FAR_TIMES = 10
 """Times the median length from which on a sequence is far longer than the rest."""
 TAIL = 3
 """Equal values at the end of a sequence that may be padding."""
-SMALL = 5
+SMALL_CLASS = 5
 """Rows below which a class can hardly be split into train, validation and test."""
 
 FINE = 3e-6
@@ -30,9 +30,9 @@ FINE = 3e-6
 
 @dataclass(frozen=True)
 class Card:
-    """`head` are pairs of a name and what is said of it; `classes` and `channels` rows of tables under `CLASSES` and
-    `CHANNELS`; `findings` sentences on what may be wrong with the data, with places. `facts` is the same as JSON
-    material without places, ids or names of files. All texts have control characters made visible.
+    """`head` are pairs of a name and what is said of it; `classes` and `channels` rows of tables under `CLASS_COLUMNS`
+    and `CHANNEL_COLUMNS`; `findings` sentences on what may be wrong with the data, with places. `facts` is the same as
+    JSON material without places, ids or names of files. All texts have control characters made visible.
     """
 
     head: tuple[tuple[str, str], ...]
@@ -44,11 +44,13 @@ class Card:
     @property
     def tables(self) -> tuple[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], ...]:
         """(heads, rows) of the classes and of the channels, where there are any."""
-        return tuple((heads, rows) for heads, rows in ((CLASSES, self.classes), (CHANNELS, self.channels)) if rows)
+        return tuple(
+            (heads, rows) for heads, rows in ((CLASS_COLUMNS, self.classes), (CHANNEL_COLUMNS, self.channels)) if rows
+        )
 
 
-CLASSES = ("class", "rows", "share")
-CHANNELS = ("channel", "missing", "min", "mean", "max", "deviation")
+CLASS_COLUMNS = ("class", "rows", "share")
+CHANNEL_COLUMNS = ("channel", "missing", "min", "mean", "max", "deviation")
 
 
 def data_card(sequences: Sequences) -> Card:
@@ -166,14 +168,14 @@ def _of_classes(facts: dict[str, Any]) -> list[str]:
         return [f"every label is {name!r}; a classifier needs two classes or more" for name in counts]
     out = []
     alone = [name for name, count in counts.items() if count == 1]
-    few = [name for name, count in counts.items() if 1 < count < SMALL]
+    few = [name for name, count in counts.items() if 1 < count < SMALL_CLASS]
     if alone:
         out.append(
             f"{_many(len(alone), 'class has', 'classes have')} one member ({_some(alone)}), which cannot be both "
             "learned and tested; give more, or join it with another"
         )
     if few:
-        out.append(f"{_many(len(few), 'class has', 'classes have')} fewer than {SMALL} members ({_some(few)})")
+        out.append(f"{_many(len(few), 'class has', 'classes have')} fewer than {SMALL_CLASS} members ({_some(few)})")
     if max(counts.values()) > 10 * min(counts.values()) and not alone:
         out.append(
             "the largest class has more than 10 times the rows of the smallest; read balanced accuracy and "
@@ -184,12 +186,12 @@ def _of_classes(facts: dict[str, Any]) -> list[str]:
 
 def _of_lengths(s: Sequences, facts: dict[str, Any]) -> list[str]:
     lengths, out = s.lengths, []
-    far = int((lengths > FAR * max(facts["lengths"]["median"], 1)).sum())
+    far = int((lengths > FAR_TIMES * max(facts["lengths"]["median"], 1)).sum())
     if far:
         longest = int(lengths.argmax())
         out.append(
-            f"{_many(far, 'sequence is', 'sequences are')} more than {FAR} times as long as the median, the longest "
-            f"with {int(lengths[longest]):,} positions ({s.places.of(longest)})"
+            f"{_many(far, 'sequence is', 'sequences are')} more than {FAR_TIMES} times as long as the median, the "
+            f"longest with {int(lengths[longest]):,} positions ({s.places.of(longest)})"
         )
     short = np.flatnonzero(lengths == 1).tolist()
     if short:

@@ -32,20 +32,20 @@ from headstart.data.text import (
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import first_few
 
-SAMPLE = 1_000
+SAMPLE_ROWS = 1_000
 """Rows that are looked at before it is decided how to read the file."""
 SAMPLE_SIZE = 2**24
 """Characters of the sample; rows of a wide table may be long."""
-CELLS = 200_000
+SAMPLE_CELLS = 200_000
 """Cells of the sample."""
-AT_ONCE = 512
+ROWS_AT_ONCE = 512
 """Rows that become Arrow columns together."""
-PARSED, LARGE = 2**20, 2**23
+PARSED_BYTES, LARGE_BYTES = 2**20, 2**23
 """Bytes from which on Arrow's parser is worth its import, and its threads: these may abort a process that ends soon."""
 
 
 @dataclass
-class Form:
+class CsvForm:
     """How a file is written, as set or recognised: `mark` separates cells, `names` are of its columns."""
 
     source: str
@@ -101,7 +101,7 @@ def read_lines(
     all_lines: Callable[[], Iterator[str]],
     spec: LayoutSpec,
     mistakes: Mistakes,
-    quickly: Callable[[Path, Form, LayoutSpec], Table | None] = lambda *_: None,
+    quickly: Callable[[Path, CsvForm, LayoutSpec], Table | None] = lambda *_: None,
 ) -> Table:
     """As `read_csv`, of the lines of whatever file. quickly: reads it at once, where it can."""
     lines = all_lines()
@@ -114,7 +114,7 @@ def read_lines(
     return _uneven_table(all_lines(), form, spec, mistakes)
 
 
-def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list[str], Form, list[list[str]]]:
+def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list[str], CsvForm, list[list[str]]]:
     """(first lines, how the file is written, some rows). Raises: BadInput where it is empty, or has no row."""
     sample = _sample(lines)
     if (
@@ -136,17 +136,17 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
         raise BadInput(f"{path}: has a header and no row; give rows, or set header=false where the row is data")
     _check_words(sample, rows, form, spec)
     body = rows[1:] if form.header else rows
-    body = body[: max(50, CELLS // max(len(rows[0]), 1))]
+    body = body[: max(50, SAMPLE_CELLS // max(len(rows[0]), 1))]
     form.name_columns(rows[0], len({len(row) for row in body}) == 1, spec)
     return sample, form, body
 
 
-def _check_words(sample: list[str], rows: Sequence[Sequence[str]], form: Form, spec: LayoutSpec) -> None:
+def _check_words(sample: list[str], rows: Sequence[Sequence[str]], form: CsvForm, spec: LayoutSpec) -> None:
     """Raises: BadInput where a row above the numbers holds words: units, or the header below lines about the file."""
     row, words = words_above(rows, int(form.header), form.decimal, spec.na)
     if row is None:
         return
-    records = Records(iter(sample), form)
+    records = CsvRecords(iter(sample), form)
     line = next(records.line for k, _ in enumerate(records) if k == row)
     what = "a header does; leave out the lines above it"
     if form.header and row == 1 and not (by_role("id", rows[row]) or by_role("target", rows[row])):
@@ -156,7 +156,7 @@ def _check_words(sample: list[str], rows: Sequence[Sequence[str]], form: Form, s
     raise BadInput(f"{form.source}:{line}: holds words ({some}) where the rows below hold numbers, as {what}")
 
 
-def typed(table: Table, types: list[Type], spec: LayoutSpec, form: Form) -> Table:
+def typed(table: Table, types: list[Type], spec: LayoutSpec, form: CsvForm) -> Table:
     """The table with the types of its columns; one that the sample shows empty has a type from its cells.
 
     Raises: BadInput where points may stand between thousands.
@@ -168,7 +168,7 @@ def typed(table: Table, types: list[Type], spec: LayoutSpec, form: Form) -> Tabl
     return table
 
 
-def _form(path: Path, spec: LayoutSpec, sample: Sequence[str]) -> Form:
+def _form(path: Path, spec: LayoutSpec, sample: Sequence[str]) -> CsvForm:
     """What separates cells. Raises: BadInput where one was set that cuts nothing, and another would."""
     likely = find_delimiter(sample[:50], path.name, spec.quote)
     mark = likely if spec.delimiter is None else spec.delimiter
@@ -180,7 +180,7 @@ def _form(path: Path, spec: LayoutSpec, sample: Sequence[str]) -> Form:
                 f"{path}: cut at {mark!r} it has one column, cut at {likely!r} {count:,}; give --delimiter "
                 f"{likely!r}, or leave it out"
             )
-    return Form(str(path), mark, spec.quote, "." if spec.decimal == "auto" else spec.decimal)
+    return CsvForm(str(path), mark, spec.quote, "." if spec.decimal == "auto" else spec.decimal)
 
 
 def _sample(lines: Iterator[str]) -> list[str]:
@@ -188,27 +188,27 @@ def _sample(lines: Iterator[str]) -> list[str]:
     for line in lines:
         out.append(line)
         size += len(line)
-        if len(out) > SAMPLE or size > SAMPLE_SIZE:
+        if len(out) > SAMPLE_ROWS or size > SAMPLE_SIZE:
             break
     return out
 
 
-def _parsed(sample: list[str], form: Form) -> list[list[str]]:
+def _parsed(sample: list[str], form: CsvForm) -> list[list[str]]:
     """Rows of the sample; what follows a row that cannot be read is left to the reading of the whole."""
     rows: list[list[str]] = []
     try:
-        for row in Records(iter(sample), form):
+        for row in CsvRecords(iter(sample), form):
             rows.append(row)
     except BadInput:
-        if not rows or (len(sample) <= SAMPLE and sum(map(len, sample)) <= SAMPLE_SIZE):
+        if not rows or (len(sample) <= SAMPLE_ROWS and sum(map(len, sample)) <= SAMPLE_SIZE):
             raise
     return rows
 
 
-class Records:
+class CsvRecords:
     """Rows of cells with the line on which each begins; lines without a cell are passed over and counted."""
 
-    def __init__(self, lines: Iterator[str], form: Form) -> None:
+    def __init__(self, lines: Iterator[str], form: CsvForm) -> None:
         self.form, self.blank, self.line = form, 0, 1
         if form.mark == " ":
             lines = (" ".join(line.split()) + "\n" for line in lines)
@@ -237,17 +237,17 @@ class Records:
             csv.field_size_limit(before)
 
 
-def _plain_table(path: Path, form: Form, spec: LayoutSpec) -> Table | None:
+def _plain_table(path: Path, form: CsvForm, spec: LayoutSpec) -> Table | None:
     """The table by Arrow's parser, where the file is not small, and plain: UTF-8, a line for each row, nothing quoted.
 
     None otherwise, and where anything is wrong: the reader that knows lines tells what, and where.
     """
     with reading(path), unpacked(path) as file:
         content = file.read()
-    return None if len(content) < PARSED else of_lines(content, form, spec, threads=len(content) >= LARGE)
+    return None if len(content) < PARSED_BYTES else of_lines(content, form, spec, threads=len(content) >= LARGE_BYTES)
 
 
-def of_lines(content: bytes, form: Form, spec: LayoutSpec, first: int = 1, threads: bool = True) -> Table | None:
+def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, threads: bool = True) -> Table | None:
     """As `_plain_table`, of whole lines, the first of which has this number in its file."""
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
@@ -273,11 +273,11 @@ def of_lines(content: bytes, form: Form, spec: LayoutSpec, first: int = 1, threa
     return None if rows is None else _table(rows, form, np.arange(first + head, first + lines))
 
 
-def _any_table(lines: Iterator[str], form: Form, types: list[Type], mistakes: Mistakes) -> Table | None:
+def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes: Mistakes) -> Table | None:
     """The table row by row; None for a file of numbers without a header in which a row has another width."""
     import pyarrow as pa
 
-    records = Records(lines, form)
+    records = CsvRecords(lines, form)
     begins: list[int] = []
     waiting: list[list[str]] = []
     parts: list[Any] = []
@@ -302,7 +302,7 @@ def _any_table(lines: Iterator[str], form: Form, types: list[Type], mistakes: Mi
             continue
         begins.append(records.line)
         waiting.append(row)
-        if len(waiting) == AT_ONCE:
+        if len(waiting) == ROWS_AT_ONCE:
             gather()
     if waiting:
         gather()
@@ -310,7 +310,7 @@ def _any_table(lines: Iterator[str], form: Form, types: list[Type], mistakes: Mi
     return _table(pa.concat_tables(parts), form, np.array(begins), records.blank)
 
 
-def _table(columns: Any, form: Form, lines: np.ndarray, blank: int = 0) -> Table:
+def _table(columns: Any, form: CsvForm, lines: np.ndarray, blank: int = 0) -> Table:
     return Table(
         {name: Column(name, "text", columns.column(i)) for i, name in enumerate(form.names)},
         len(lines),
@@ -322,7 +322,7 @@ def _table(columns: Any, form: Form, lines: np.ndarray, blank: int = 0) -> Table
     )
 
 
-def _later_type(column: Column, spec: LayoutSpec, form: Form) -> Type:
+def _later_type(column: Column, spec: LayoutSpec, form: CsvForm) -> Type:
     """The type of a column that was empty in the sample and may have cells later on."""
     cells = Cells(Places(form.source), frozenset(spec.na), form.decimal)
     there = [word or "" for word in column.words if not cells.missing(word)]
@@ -330,9 +330,9 @@ def _later_type(column: Column, spec: LayoutSpec, form: Form) -> Type:
     return "empty" if not there else "number" if 2 * numbers >= len(there) else "text"
 
 
-def _uneven_table(lines: Iterator[str], form: Form, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+def _uneven_table(lines: Iterator[str], form: CsvForm, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """Rows of any length without a header: a label and its values, or values alone, as a label and a list."""
-    records, begins = Records(lines, form), []  # type: tuple[Records, list[int]]
+    records, begins = CsvRecords(lines, form), []  # type: tuple[CsvRecords, list[int]]
     cells = Cells(Places(form.source), frozenset(spec.na), form.decimal)
     lists: list[np.ndarray] = []
     first: list[str] = []
@@ -344,7 +344,7 @@ def _uneven_table(lines: Iterator[str], form: Form, spec: LayoutSpec, mistakes: 
     cells.places = Places(form.source, lines=np.array(begins, dtype=np.int64))
     cells.report(mistakes)
     table = _table(
-        None, Form(form.source, form.mark, form.quote, form.decimal, form.header), np.array(begins), records.blank
+        None, CsvForm(form.source, form.mark, form.quote, form.decimal, form.header), np.array(begins), records.blank
     )
     name = f"{start + 1} and on"
     table.columns = {"1": Column("1", "text", arrow_texts(first))} if start else {}
@@ -383,7 +383,7 @@ def _counts_on(row: Sequence[str], decimal: str) -> bool:
     return len(numbers) > 2 and min(steps) > 0 and (len(steps) == 1 or len(numbers) < len(row))
 
 
-def column_types(form: Form, body: Sequence[Sequence[str]]) -> list[Type]:
+def column_types(form: CsvForm, body: Sequence[Sequence[str]]) -> list[Type]:
     """The type of each column, from the sample: numbers where at least half of its cells are, `empty` without any.
 
     A column of words in a run of numbered ones that are mostly numbers is one whose numbers are missing.

@@ -24,7 +24,7 @@ MISSING = frozenset((
 """Words, in small letters, that people write where there is no label."""
 LIMITS = frozenset((32_767.0, 32_768.0, 65_535.0, 2_147_483_647.0, 2_147_483_648.0, 1e20, 1e30, 1e35))
 """Ends of the ranges of integers, and other numbers that programs write where there is none; with either sign."""
-FAR = 10
+FAR_RANGES = 10
 """Ranges of all other targets by which one lies apart."""
 
 
@@ -70,7 +70,7 @@ def target_doubts(numbers: np.ndarray) -> Iterator[str]:
         yield f"the target {_sentinel(value, count, 'row')}"
     x = x[~np.isin(x, list(ends))]
     for value, rest in (_end(x, x.min()), _end(x, x.max())):
-        if len(rest) > FAR and np.ptp(rest) > 0 and _apart(value, rest) > FAR * np.ptp(rest):
+        if len(rest) > FAR_RANGES and np.ptp(rest) > 0 and _apart(value, rest) > FAR_RANGES * np.ptp(rest):
             yield (
                 f"the target {number_name(value)} lies far from all others ({number_name(float(rest.min()))} to "
                 f"{number_name(float(rest.max()))}); correct it where it is a mistake"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headstart.data.archives import SMALL, most_unpacked, reading
+from headstart.data.archives import SMALL_FILE, most_unpacked, reading
 from headstart.errors import BadInput, one_line
 
 
@@ -42,6 +42,6 @@ def whole(path: Path, what: str) -> Iterator[None]:
 
 def check_size(path: Path, size: int, what: str) -> None:
     """Raises: BadInput where a file says that it holds more bytes than one of its size may."""
-    most = most_unpacked(path, 8 * SMALL)
+    most = most_unpacked(path, 8 * SMALL_FILE)
     if size > most:
         raise BadInput(f"{path}: {what} would take {size:,} bytes, at most {most:,} are read; give it in parts")

@@ -14,7 +14,7 @@ from headstart.data.text import text_lines
 from headstart.errors import BadInput, Mistakes, Places
 
 QUALITY = "quality"
-BASE, HIGHEST = 33, 93
+QUALITY_ZERO, HIGHEST_QUALITY = 33, 93
 """Character of quality 0, and the highest quality: Sanger's scale, which all machines write since 2011."""
 
 
@@ -49,7 +49,7 @@ def read_fastq(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     places = Places(str(path), lines=np.array(begins))
     columns = header_words(headers)
     if spec.values == (QUALITY,):
-        scores = [np.frombuffer(text.encode("ascii"), dtype=np.uint8) - float(BASE) for text in qualities]
+        scores = [np.frombuffer(text.encode("ascii"), dtype=np.uint8) - float(QUALITY_ZERO) for text in qualities]
         columns[QUALITY] = list_column(QUALITY, scores, places)
         return Table(columns, len(headers), places, "FASTQ", shape="list")
     columns["sequence"] = Column("sequence", "text", arrow_texts(letters))
@@ -69,7 +69,9 @@ def _sound(entry: list[str], location: str, mistakes: Mistakes) -> bool:
         wrong = f"{header[1:41]!r} has no letters; leave it out"
     elif len(letters) != len(quality):
         wrong = f"{header[1:41]!r} has {len(letters):,} letters and {len(quality):,} qualities; give one for each"
-    elif not quality.isascii() or not all(BASE <= ord(mark) <= BASE + HIGHEST for mark in quality):
+    elif not quality.isascii() or not all(
+        QUALITY_ZERO <= ord(mark) <= QUALITY_ZERO + HIGHEST_QUALITY for mark in quality
+    ):
         wrong = f"{header[1:41]!r} has a quality that is no character from ! to ~; give the file again"
     if wrong:
         mistakes.add(location, wrong)

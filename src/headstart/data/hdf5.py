@@ -15,7 +15,7 @@ from headstart.data.named import Named, ragged
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
 
-MOST_MEMBERS, MOST_CELLS, DEEP = 10_000, 1_000_000, 8
+MOST_SETS, MOST_SET_CELLS, DEEPEST_GROUP = 10_000, 1_000_000, 8
 """Data sets of a file, cells of one of them, and groups that may stand in each other."""
 
 
@@ -34,8 +34,8 @@ def members_of(path: Path, what: str, turned: bool = False) -> Named:
     named = Named(path)
     with whole(path, what.removeprefix("a ")), h5py.File(path, "r") as file:
         for count, (name, member) in enumerate(_members(h5py, file, named, turned)):
-            if count >= MOST_MEMBERS:
-                raise BadInput(f"{path}: holds more than {MOST_MEMBERS:,} data sets; give it in parts")
+            if count >= MOST_SETS:
+                raise BadInput(f"{path}: holds more than {MOST_SETS:,} data sets; give it in parts")
             _add(h5py, file, named, name, member, turned)
     return named
 
@@ -53,7 +53,7 @@ def _members(h5py: Any, group: Any, named: Named, turned: bool, start: str = "",
         member = group[key]
         if isinstance(member, h5py.Dataset):
             yield name, member
-        elif isinstance(member, h5py.Group) and depth < DEEP:
+        elif isinstance(member, h5py.Group) and depth < DEEPEST_GROUP:
             yield from _members(h5py, member, named, turned, f"{name}{'.' if turned else '/'}", depth + 1)
 
 
@@ -97,8 +97,8 @@ def _matrix(data: Any, turned: bool) -> np.ndarray:
 
 def _cells(file: Any, named: Named, name: str, data: Any) -> list[np.ndarray | str | None]:
     """What the references of a cell array lead to, column by column, as MATLAB counts."""
-    if data.size > MOST_CELLS:
-        raise BadInput(f"{named.path}: {name!r} has {data.size:,} cells, at most {MOST_CELLS:,} are read")
+    if data.size > MOST_SET_CELLS:
+        raise BadInput(f"{named.path}: {name!r} has {data.size:,} cells, at most {MOST_SET_CELLS:,} are read")
     out: list[np.ndarray | str | None] = []
     size = 0
     for reference in data[()].reshape(-1):

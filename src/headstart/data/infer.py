@@ -17,7 +17,7 @@ from headstart.data.layout import (
     Decision,
     Layout,
     LayoutSpec,
-    Shape,
+    TableShape,
     by_role,
     matching,
     numbered,
@@ -25,7 +25,7 @@ from headstart.data.layout import (
     run_of,
     set_channels,
 )
-from headstart.data.order import FEW, ROWS_EACH, Ordered, clock_name, counter_name, dated, evidence
+from headstart.data.order import FEW_VALUES, ROWS_EACH, Ordered, clock_name, counter_name, dated, evidence
 from headstart.data.table import Column, Table, unread
 from headstart.data.text import is_number, looks_like_list, name_files
 from headstart.errors import BadInput
@@ -33,9 +33,9 @@ from headstart.text import first_few
 
 NO_CLASSES = ("id", "file", "name", *TEXTS)
 """Names of texts that are no classes, however few there are."""
-MANY = 12
+POSITION_COLUMNS = 12
 """Columns without names from which on they are positions rather than channels."""
-LONG = 12
+TEXT_LETTERS = 12
 """Characters from which on cells of a column without a known name are taken for texts."""
 
 
@@ -164,7 +164,7 @@ class View:
             and (
                 plain(column.name) in (*TEXTS, "values")
                 or len(self.table.columns) == 1
-                or (column.mean_length >= LONG and not self.few(column))
+                or (column.mean_length >= TEXT_LETTERS and not self.few(column))
             )
         ]
 
@@ -175,7 +175,7 @@ class View:
     def few(self, column: Column) -> bool:
         """Whether cells repeat as names of classes do."""
         count, there = self.count(column.name), sum(bool(word) for word in column.words)
-        return 1 < count <= max(FEW, there // 10) and 2 * count <= max(there, 4)
+        return 1 < count <= max(FEW_VALUES, there // 10) and 2 * count <= max(there, 4)
 
     def few_whole(self, column: Column) -> bool:
         """Whether a column holds few different whole numbers."""
@@ -229,7 +229,7 @@ def _settle(view: View) -> None:
             view.roles[role] = view.table.roles[role] or None
 
 
-def _shape(view: View) -> Shape:
+def _shape(view: View) -> TableShape:
     """The shape as it was set, as the format has it, or as it looks."""
     spec, table = view.spec, view.table
     if spec.shape != "auto":
@@ -272,7 +272,7 @@ def _is_long(view: View, run: int, columns: list[Column]) -> bool:
     return 1 + sum(a != b for a, b in pairwise(view.table.columns[ids[0]].words)) == view.count(ids[0])
 
 
-def _ordered(view: View, shape: Shape) -> Shape:
+def _ordered(view: View, shape: TableShape) -> TableShape:
     """The shape, where the order of the rows says that a row is a position; its id and time are settled then.
 
     Raises: BadInput where each row is a sample of a recording, and no column says which rows are one sequence.
@@ -333,12 +333,12 @@ def _labels(view: View) -> list[Ordered]:
         return view.ordered([view.table.columns[target]] if target else [])
     named, free = view.targets(), view.free()
     labels = [column for column in free if column.name in named or view.classes(column)]
-    if not labels and view.table.header is False and len(free) > MANY:
+    if not labels and view.table.header is False and len(free) > POSITION_COLUMNS:
         labels = [view.table.columns[name] for name in _at_an_end(view, free)]
     return view.ordered(labels)
 
 
-def _name_roles(view: View, shape: Shape) -> None:
+def _name_roles(view: View, shape: TableShape) -> None:
     """Guess the roles that are not settled; those that stay open are None."""
     fasta, rows = view.table.written in ("FASTA", "FASTQ"), view.table.rows
     if shape == "long":
@@ -406,7 +406,7 @@ def _put_aside(view: View, columns: list[Column], ids: Ordered | None = None) ->
                 view.aside.append(column.name)
 
 
-def _target(view: View, shape: Shape) -> list[str]:
+def _target(view: View, shape: TableShape) -> list[str]:
     """A column of few texts; where columns have no names of their own, a first or last one of few whole numbers."""
     free = [column for column in view.free() if column.type in ("number", "text")]
     texts = [column for column in free if view.classes(column)]
@@ -450,7 +450,7 @@ def _index(view: View) -> list[str]:
     return [first.name] if view.count(first.name) == view.table.rows else []
 
 
-def _channels(view: View, shape: Shape) -> tuple[Channel, ...]:
+def _channels(view: View, shape: TableShape) -> tuple[Channel, ...]:
     """The columns that look like the sequence. Raises: BadInput where none does."""
     free = [column for column in view.free() if column.type not in ("other", "time")]
     if shape == "wide":

@@ -17,7 +17,7 @@ from headstart.text import first_few
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+\.\d*[eE][+-]\d{2,}$")
 """Whole numbers as programs write them: 1.0, 1., 1.000e+00. 1E2 is a name."""
-MANY = 20
+MANY_NUMBERS = 20
 """Different numbers from which on a target of numbers is not a class, unless they count up from 0 or 1."""
 
 
@@ -77,7 +77,11 @@ def target_kind(names: Sequence[str | None]) -> Literal["class", "number", "none
     values = {float(name) for name in there}
     if not all(value.is_integer() for value in values):
         return "number"
-    return "class" if len(values) <= MANY or (_counts(values, (0, 1)) and 2 * len(values) <= len(there)) else "number"
+    return (
+        "class"
+        if len(values) <= MANY_NUMBERS or (_counts(values, (0, 1)) and 2 * len(values) <= len(there))
+        else "number"
+    )
 
 
 def check_numbers(names: Words, column: Column | None, places: Places) -> None:

@@ -16,8 +16,8 @@ from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, neutral
 from headstart.text import first_few
 
-Shape = Literal["wide", "text", "list", "long"]
-Kind = Literal["numbers", "text", "dna", "protein", "tokens"]
+TableShape = Literal["wide", "text", "list", "long"]
+SequenceKind = Literal["numbers", "text", "dna", "protein", "tokens"]
 
 SOUNDS = {
     "numbers": "numbers",
@@ -29,7 +29,7 @@ SOUNDS = {
 """Kinds of data in words."""
 
 
-Column = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
+ColumnName = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
 """The name of a column; of a file without a header its number, as a word or as a number."""
 
 
@@ -47,15 +47,15 @@ class LayoutSpec(Spec):
     shape: Literal["auto", "wide", "text", "list", "long"] = "auto"
     """`wide`, a row per sequence and a column per position; `text`, a column of texts; `list`, columns whose cells hold
     whole sequences (one column per channel); `long`, a row per position, with an id and a time."""
-    target: Column | None = None
+    target: ColumnName | None = None
     """Column of the target (its number from 1 without a header; of FASTA `word 2`); `""`: none."""
-    id: Column | None = None
+    id: ColumnName | None = None
     """Column of the ids, named as `target` is; `""`: none."""
-    time: Column | None = None
+    time: ColumnName | None = None
     """Column of the times, which order the rows of a long table; `""`: none."""
-    group: Column | None = None
+    group: ColumnName | None = None
     """Column of the groups, whose rows stay in one split; `""`: none."""
-    values: tuple[Column, ...] = ()
+    values: tuple[ColumnName, ...] = ()
     """Columns that hold the sequence. In a wide table `x_*` stands for x_0, x_1, ... in the order of their numbers and
     is a channel of its own; columns without `*` are one channel together."""
     kind: Literal["auto", "numbers", "text", "dna", "protein", "tokens"] = "auto"
@@ -139,7 +139,7 @@ class Layout:
     """
 
     source: str
-    shape: Shape
+    shape: TableShape
     channels: tuple[Channel, ...]
     spec: LayoutSpec
     target: str | None = None
@@ -156,7 +156,7 @@ class Layout:
     by_format: bool = False
     columns: int | None = None
     rate: int | None = None
-    kind: Kind = "numbers"
+    kind: SequenceKind = "numbers"
     symbols: tuple[str, ...] = ()
     target_kind: Literal["class", "number", "none"] = "none"
     double: bool = False
@@ -253,12 +253,12 @@ IDS = ("id", "ids", "uid", "uuid", "key", "sampleid", "seriesid", "sequenceid", 
     "visit", "visitid", "recording", "recordingid", "run", "segment", "window", "beat")
 TIME = ("time", "timestamp", "datetime", "date", "t", "step", "timestep", "position", "pos", "index", "frame",
     "tick", "seconds", "second", "sec", "ms", "minute", "hour", "day", "order")
-GROUP = ("group", "groups", "subject", "patient", "participant", "person", "speaker", "user", "animal", "donor",
+GROUP_NAMES = ("group", "groups", "subject", "patient", "participant", "person", "speaker", "user", "animal", "donor",
     "subjectid", "patientid", "participantid", "personid", "speakerid", "userid", "animalid", "groupid", "donorid")
 TEXTS = ("text", "sequence", "seq", "review", "sentence", "content", "document", "comment", "message", "body", "dna",
     "protein", "primary")
 # fmt: on
-ROLES = {"target": TARGET, "id": IDS, "time": TIME, "group": GROUP}
+ROLES = {"target": TARGET, "id": IDS, "time": TIME, "group": GROUP_NAMES}
 
 _PARTS, _FRACTION = re.compile(r"\d+"), re.compile(r"(?<![\d.])(\d+)\.(\d+)(?![\d.])")
 
@@ -382,7 +382,7 @@ def run_of(source: str, pattern: str, run: Sequence[str], names: Sequence[str]) 
 
 
 def set_channels(
-    source: str, values: Sequence[str], names: Sequence[str], taken: Container[str | None], shape: Shape
+    source: str, values: Sequence[str], names: Sequence[str], taken: Container[str | None], shape: TableShape
 ) -> tuple[Channel, ...]:
     """The columns that were set as values; `taken` have another role. Raises: BadInput naming one that is not there."""
     out: list[Channel] = []

@@ -19,7 +19,7 @@ from headstart.errors import BadInput, Mistakes, Places
 ALPHABETS = {"protein": "ABCDEFGHIKLMNOPQRSTUVWXYZ", "dna": "ACGTRYSWKMBDHVN"}
 """Letters in the order of their ids: the 20 amino acids with B, O, U, X and Z (25); the bases with IUPAC's 11 letters
 for several (15)."""
-WORDS = 6
+HEADER_WORDS = 6
 """Words of a FASTA header that are columns; most have one to three."""
 MOST_SYMBOLS = 65_536
 _BASES = "ACGTUNacgtun"
@@ -28,7 +28,7 @@ _AMINO = f"{ALPHABETS['protein']}J*"
 FEW_ODD = 0.99
 """Share of the letters of proteins that are those of amino acids."""
 WAY = "correct it, or leave the sequence out"
-NAMES = {"protein": "amino acid", "dna": "base"}
+LETTER_NAMES = {"protein": "amino acid", "dna": "base"}
 
 
 def input_width(kind: str, channels: int, symbols: int) -> int:
@@ -49,7 +49,7 @@ def encode(text: str, letters: str, location: str, mistakes: Mistakes, way: str 
     if len(wrong):
         mistakes.add(
             location,
-            f"letter {wrong[0] + 1} is {text[wrong[0]]!r}, no {NAMES[letters]} ({ALPHABETS[letters]}); {way}",
+            f"letter {wrong[0] + 1} is {text[wrong[0]]!r}, no {LETTER_NAMES[letters]} ({ALPHABETS[letters]}); {way}",
         )
         return None
     return np.asarray(ids)
@@ -191,7 +191,7 @@ def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
 
 def header_words(headers: list[str]) -> dict[str, Column]:
     cut = [header.split() for header in headers]
-    most = min(max(map(len, cut)), WORDS)
+    most = min(max(map(len, cut)), HEADER_WORDS)
     names = ["id", *(f"word {i}" for i in range(2, most + 1))] if most else []
     return {
         name: Column(name, "text", arrow_texts([row[i] if i < len(row) else None for row in cut]))

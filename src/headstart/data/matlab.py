@@ -21,7 +21,7 @@ from headstart.errors import Mistakes
 HDF5 = b"\x89HDF\r\n\x1a\n"
 COMPRESSED = 15
 """Type of a packed variable."""
-DEEP = 4
+DEEPEST_STRUCT = 4
 """Structs that may stand in each other."""
 
 
@@ -72,7 +72,7 @@ def _add(named: Named, name: str, value: Any, depth: int) -> None:
     if not isinstance(value, np.ndarray) or type(value).__name__ in ("MatlabOpaque", "MatlabFunction"):
         named.leave(name, "an object of MATLAB")
     elif value.dtype.names is not None:
-        if depth == DEEP:
+        if depth == DEEPEST_STRUCT:
             named.leave(name, "a struct in structs")
             return
         for field in value.dtype.names:

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from headstart.data.layout import numbered
-from headstart.data.table import FEW, Column, Table, numbers_of, texts_of
+from headstart.data.table import SINGLE_CELLS, Column, Table, numbers_of, texts_of
 from headstart.data.text import COMMA, POINTED, THOUSANDS, is_number
 from headstart.errors import BadInput
 
@@ -74,7 +74,7 @@ def check_thousands(table: Table) -> None:
     """
     columns = [c for c in table.columns.values() if c.type == "number" and c.numbers is None]
     commas = table.decimal == ","
-    if not commas and any(_any(_DECIMAL, texts_of(column.data[:FEW])) for column in columns):
+    if not commas and any(_any(_DECIMAL, texts_of(column.data[:SINGLE_CELLS])) for column in columns):
         return
     names = [column.name for column in columns]
     runs = {name: pattern for pattern, run in numbered(names).items() for name in run}

@@ -16,13 +16,13 @@ import numpy as np
 from headstart.data.layout import by_role
 from headstart.data.table import Column, Words, parse
 
-ENOUGH = 8
+ENOUGH_ROWS = 8
 """Rows from which on order is no chance: 8 numbers rise by chance once in 40,320 tables."""
-FEW = 20
+FEW_VALUES = 20
 """Values that a class may have without a doubt."""
 ROWS_EACH, ROWS_ALONE = 3, 5
 """Rows that a run of equal values has on the average, beside a clock and without one."""
-NEAR = 0.25
+NEAR_SHARE = 0.25
 """Steps within this share of the median are equal to it: clocks of telephones tremble."""
 # fmt: off
 CLOCKS = frozenset(("time", "times", "timestamp", "timestamps", "datetime", "date", "elapsed", "clock", "epoch", "t",
@@ -172,7 +172,7 @@ class Ordered:
     @cached_property
     def never_falls(self) -> bool:
         """Whether it rises over the file and never falls (or the other way round), and has no value for many rows."""
-        if self.values is None or len(self.spread) < ENOUGH - 1:
+        if self.values is None or len(self.spread) < ENOUGH_ROWS - 1:
             return False
         often = len(self.values) // (2 if not clock_name(self.name) else 50)
         steps = np.diff(self.values)
@@ -181,12 +181,12 @@ class Ordered:
     @cached_property
     def begins_anew(self) -> int:
         """How often it falls, where it counts on in equal steps between, or rises nearly always; else 0."""
-        if self.values is None or len(self.values) < ENOUGH:
+        if self.values is None or len(self.values) < ENOUGH_ROWS:
             return 0
         steps = np.diff(self.values)
         falls, rises = int((steps < 0).sum()), int((steps > 0).sum())
         equal = clock_name(self.name) and 4 * falls <= len(steps) and _even(steps[steps >= 0])
-        return falls if equal or (20 * rises >= 19 * len(steps) and len(steps) >= 5 * ENOUGH) else 0
+        return falls if equal or (20 * rises >= 19 * len(steps) and len(steps) >= 5 * ENOUGH_ROWS) else 0
 
     def counts(self, named: bool) -> str:
         """In what way it counts like a clock, in words; "" where it does not. `named`: it has the name of one."""
@@ -208,7 +208,7 @@ class Ordered:
         order = np.argsort(codes, kind="stable")
         within = np.diff(codes[order]) == 0
         steps = np.diff(self.values[order])[within]
-        return len(steps) >= ENOUGH - 1 and bool((steps > 0).all()) and (_even(steps) or clock_name(self.name))
+        return len(steps) >= ENOUGH_ROWS - 1 and bool((steps > 0).all()) and (_even(steps) or clock_name(self.name))
 
     def crosses(self, codes: np.ndarray) -> bool:
         """Whether rows in any order may be positions of the codes: no value twice in one, and the same in many."""
@@ -216,7 +216,7 @@ class Ordered:
             return False
         order = np.lexsort((self.values, codes))
         steps = np.diff(self.values[order])[np.diff(codes[order]) == 0]
-        return len(steps) >= ENOUGH - 1 and bool((steps > 0).all()) and _even(steps)
+        return len(steps) >= ENOUGH_ROWS - 1 and bool((steps > 0).all()) and _even(steps)
 
     def falls_within(self, codes: np.ndarray) -> bool:
         """Whether it falls somewhere within the rows of one code."""
@@ -239,7 +239,7 @@ class Ordered:
 def _even(steps: np.ndarray) -> bool:
     """Whether three of four steps lie near the median, which is above 0."""
     middle = float(np.median(steps)) if len(steps) else 0.0
-    return middle > 0 and float((np.abs(steps - middle) <= NEAR * middle).mean()) >= 0.75
+    return middle > 0 and float((np.abs(steps - middle) <= NEAR_SHARE * middle).mean()) >= 0.75
 
 
 def _without_gaps(values: np.ndarray) -> np.ndarray | None:
@@ -342,7 +342,7 @@ def _long(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Or
     times in several, or rows of one value stand together, and the label is one within them."""
     for column in sorted(ids, key=lambda column: -column.kinds):
         rows, kinds, codes = len(column.codes), column.kinds, column.codes
-        if kinds < 2 or rows < max(ROWS_EACH * kinds, ENOUGH) or not all(column.column.words):
+        if kinds < 2 or rows < max(ROWS_EACH * kinds, ENOUGH_ROWS) or not all(column.column.words):
             continue
         others = [label for label in labels if label.name != column.name]
         alike = [label for label in others if label.one_within(codes)]
@@ -352,7 +352,7 @@ def _long(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Or
         anew = [clock for clock in within if not clock.never_falls or 2 * len(clock.spread) < rows]
         coarser = any(1 < label.kinds < kinds for label in alike)
         text = column.column.type == "text"
-        many = kinds > FEW and (text or not labels)
+        many = kinds > FEW_VALUES and (text or not labels)
         plain = coarser or (not others and (many or counter_name(column.name) or (column.numbered and text)))
         if not plain and text:  # a label, as far as its cells tell
             continue
@@ -384,7 +384,7 @@ def _rows(clocks: Sequence[Ordered], columns: Sequence[Ordered], labels: Sequenc
     named_rows = any(c.column.type == "text" and c.values is None and c.kinds == len(c.codes) for c in columns)
     for clock in clocks:
         named = clock_name(clock.name)
-        if len(clock.codes) < ENOUGH or (named_rows and not named):
+        if len(clock.codes) < ENOUGH_ROWS or (named_rows and not named):
             continue
         if clock.counts_rows and not named and not blocks:
             if run:

@@ -31,7 +31,7 @@ FINGERPRINTS = "fingerprints"
 PREPARED, SEAL = "prepared", "prepared.json"
 """The folder in the cache with folders of arrays; of each, the file that is written last."""
 
-PARTS = ("values", "offsets", "target", "index", "observed")
+SPLIT_ARRAYS = ("values", "offsets", "target", "index", "observed")
 """The arrays of a split, fields of `Examples`; `target` and `observed` are written where there are any."""
 
 _UNREADABLE = (
@@ -40,7 +40,7 @@ _UNREADABLE = (
 )
 """What opening a folder that is absent or damaged can raise."""
 
-AT_ONCE = 2**22
+BYTES_AT_ONCE = 2**22
 """Bytes that are gathered before they are written."""
 
 progress: ContextVar[Callable[[str, int, int], None] | None] = ContextVar("progress", default=None)
@@ -60,14 +60,16 @@ class Prepared:
 
     def split(self, name: str, **facts: Any) -> Examples:
         """A split that was written, memory-mapped; facts: further fields of `Examples` (`paired`, `scale`, ...)."""
-        arrays = {part: np.asarray(self.arrays[key]) for part in PARTS if (key := f"{name}_{part}") in self.arrays}
+        arrays = {
+            part: np.asarray(self.arrays[key]) for part in SPLIT_ARRAYS if (key := f"{name}_{part}") in self.arrays
+        }
         fields: dict[str, Any] = {"target": None, **arrays, **facts}
         return Examples(**fields)
 
 
 def split_arrays(name: str, examples: Examples) -> dict[str, np.ndarray]:
     """The arrays of a split by the names under which `Prepared.split` opens them."""
-    return {f"{name}_{part}": array for part in PARTS if (array := getattr(examples, part)) is not None}
+    return {f"{name}_{part}": array for part in SPLIT_ARRAYS if (array := getattr(examples, part)) is not None}
 
 
 class Builder:
@@ -309,7 +311,7 @@ class Writer:
         self._waiting.append(np.ascontiguousarray(sequence, dtype=self._dtype).tobytes())
         self._size += len(self._waiting[-1])
         self._lengths.append(len(sequence))
-        if self._size > AT_ONCE:
+        if self._size > BYTES_AT_ONCE:
             self._flush()
 
     def _flush(self) -> None:

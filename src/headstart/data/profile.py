@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headstart.data.sequences import STEP, Sequences, features_of
+from headstart.data.sequences import TIME_STEP, Sequences, features_of
 from headstart.spec import Spec
 from headstart.text import first_few
 
@@ -23,9 +23,11 @@ class Profile(Spec):
     @property
     def steps(self) -> Profile | None:
         """The profile of the step of time alone; None where there was no clock."""
-        if STEP not in self.mean:
+        if TIME_STEP not in self.mean:
             return None
-        return Profile(mean={STEP: self.mean[STEP]}, deviation={STEP: self.deviation.get(STEP, 0.0)})
+        return Profile(
+            mean={TIME_STEP: self.mean[TIME_STEP]}, deviation={TIME_STEP: self.deviation.get(TIME_STEP, 0.0)}
+        )
 
     def drift(self) -> Drift:
         """What tells, block by block, whether other sequences look like these."""
@@ -55,7 +57,7 @@ class Drift:
         for name, x in features_of(s).items():
             if name in self.profile.mean:
                 mean, deviation = self.profile.mean[name], self.profile.deviation.get(name, 1.0)
-                near = STEADY if name == STEP else 1e-5  # numbers are saved with 6 digits
+                near = STEADY if name == TIME_STEP else 1e-5  # numbers are saved with 6 digits
                 off = np.abs(x - mean) - near * abs(mean)
                 self._outside[name] = self._outside.get(name, 0) + int((off > 3 * deviation).sum())
                 self._sums[name] = self._sums.get(name, 0.0) + float(x.sum())
@@ -72,8 +74,8 @@ class Drift:
             mean, deviation = self.profile.mean[name], self.profile.deviation.get(name, 1.0)
             own = total / count
             shifted = abs(own - mean) - 1e-5 * abs(mean) > deviation * (0.5 + 5 / count**0.5)
-            most = (2 + 0.05 * count + 4 * (0.0475 * count) ** 0.5) * (deviation > 0 and name != STEP)
-            if self._outside[name] > most or (shifted and count >= FEWEST and name != STEP):
+            most = (2 + 0.05 * count + 4 * (0.0475 * count) ** 0.5) * (deviation > 0 and name != TIME_STEP)
+            if self._outside[name] > most or (shifted and count >= FEWEST and name != TIME_STEP):
                 odd.append(f"{name} (mean {own:.4g}, in the fit {mean:.4g} with a deviation of {deviation:.4g})")
         if not odd:
             return ""

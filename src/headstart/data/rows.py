@@ -19,22 +19,22 @@ from headstart.data.table import Column, Table, Type, arrow_lists, arrow_numbers
 from headstart.data.text import is_number, lines, number_name
 from headstart.errors import BadInput, Mistakes, Places, one_line
 
-FORMS = ("jsonl", "parquet", "tsv")
+LINE_FORMATS = ("jsonl", "parquet", "tsv")
 NO_LIST = "is not a list of numbers or of rows of equal length"
 
-Row = tuple[str, Mapping[str, Any]]
+RawRow = tuple[str, Mapping[str, Any]]
 """(place, values); the place is `file, row n`, counted from 1."""
 
 
 def form(name: str) -> str | None:
-    """Which of FORMS a file has, told by its name (packed as .gz or .xz, or not)."""
+    """Which of LINE_FORMATS a file has, told by its name (packed as .gz or .xz, or not)."""
     plain = name.lower().removesuffix(".gz").removesuffix(".xz")
-    return next((known for known in FORMS if plain.endswith(f".{known}")), None)
+    return next((known for known in LINE_FORMATS if plain.endswith(f".{known}")), None)
 
 
 def read_rows(
     path: Path, columns: Sequence[str], mistakes: Mistakes, layouts: Sequence[Sequence[str]] = ()
-) -> Iterator[Row]:
+) -> Iterator[RawRow]:
     """Each row that has all the `columns`.
 
     `layouts` name the fields of TSV files without a header, one for each number of fields that is known.
@@ -48,7 +48,7 @@ def read_rows(
     return _json_lines(path, columns, mistakes)
 
 
-def _json_lines(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[Row]:
+def _json_lines(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[RawRow]:
     for location, line in lines(path, mistakes):
         row = json_row(line, location, mistakes, f"give one with {' and '.join(columns)}")
         if row is None:
@@ -84,7 +84,7 @@ def json_row(line: str, location: str, mistakes: Mistakes, way: str) -> dict[str
     return None
 
 
-def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[Row]:
+def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[RawRow]:
     import pyarrow.parquet
 
     with whole_file(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
@@ -104,7 +104,7 @@ def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator
                 yield f"{path}, row {count}", dict(zip(batch.schema.names, values, strict=True))
 
 
-def _tsv(path: Path, columns: Sequence[str], mistakes: Mistakes, layouts: Sequence[Sequence[str]]) -> Iterator[Row]:
+def _tsv(path: Path, columns: Sequence[str], mistakes: Mistakes, layouts: Sequence[Sequence[str]]) -> Iterator[RawRow]:
     known: dict[int, Sequence[str]] = {len(layout): layout for layout in layouts}
     for location, line in lines(path, mistakes):
         fields = [_unquoted(field) for field in line.split("\t")]

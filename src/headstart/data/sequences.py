@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.labels import by_id, in_order, may_be_either
-from headstart.data.layout import SOUNDS, Kind, Layout
+from headstart.data.layout import SOUNDS, Layout, SequenceKind
 from headstart.data.letters import coded, input_width, spoken
-from headstart.data.table import LARGEST, other_way
+from headstart.data.table import LARGEST_VALUE, other_way
 from headstart.data.text import is_number, number_name
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.sequence import IGNORE, Examples
@@ -26,11 +26,11 @@ from headstart.text import first_few
 Target = Literal["class", "number", "none"]
 MOVED = 1e-5
 """Share of a channel's spread by which single precision may move a value: that of a mean of about a hundred spreads."""
-PAIRS = 1_000
+COMPARED_PAIRS = 1_000
 """Neighbouring rows that are compared at most."""
-LEAST, SYMBOLS = 4, 16
+OVERLAP_NUMBERS, OVERLAP_SYMBOLS = 4, 16
 """Numbers that two rows must have in common to overlap, and symbols, of which there are few."""
-STEP = "the step of time"
+TIME_STEP = "the step of time"
 """What tells another sampling rate, where a table says its times."""
 PLAIN_TOKENS = 10
 """Different whole numbers up to which one channel of numbers is taken for tokens."""
@@ -68,7 +68,7 @@ class Sequences:
         return len(self.offsets) - 1
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> SequenceKind:
         """What the values are."""
         return self.layout.kind
 
@@ -132,7 +132,7 @@ class Sequences:
                 out[i] = float(label)
             except ValueError:
                 out[i] = np.inf
-            if not abs(out[i]) <= LARGEST:
+            if not abs(out[i]) <= LARGEST_VALUE:
                 mistakes.add(
                     self._place(i), f"the target {label!r} is not a finite number; correct it, or leave it empty"
                 )
@@ -244,7 +244,7 @@ def features_of(s: Sequences) -> dict[str, np.ndarray]:
     first, lengths = s.offsets[:-1], s.lengths.astype(np.float64)
     out = {"the length": lengths}
     if s.steps is not None and not np.isnan(s.steps).all():
-        out[STEP] = np.where(np.isnan(s.steps), np.nanmedian(s.steps), s.steps)
+        out[TIME_STEP] = np.where(np.isnan(s.steps), np.nanmedian(s.steps), s.steps)
     if s.kind != "numbers":
         row = np.repeat(np.arange(len(s)), s.lengths)
         different = np.unique(row * s.width + s.values) // s.width
@@ -262,7 +262,7 @@ def features_of(s: Sequences) -> dict[str, np.ndarray]:
     return out
 
 
-def check_alike(sequences: Sequences, kind: Kind, channels: tuple[str, ...]) -> None:
+def check_alike(sequences: Sequences, kind: SequenceKind, channels: tuple[str, ...]) -> None:
     """Raises: BadInput where sequences are of another kind, or have other channels, than those a model was made of."""
     source = sequences.layout.source
     if sequences.kind != kind:
@@ -408,10 +408,10 @@ def shared_with_neighbours(s: Sequences) -> float:
     """Share of its values that a row has in common with the row before it, the end of one being the beginning of the
     other, as windows of one recording have that overlap: 0 to 1, over at most a thousand pairs; 0 with groups."""
     pairs = np.arange(len(s) - 1)
-    pairs = pairs[:: len(pairs) // PAIRS + 1]
+    pairs = pairs[:: len(pairs) // COMPARED_PAIRS + 1]
     if len(pairs) < 2 or s.groups is not None:
         return 0.0
-    least = LEAST if s.kind == "numbers" else SYMBOLS
+    least = OVERLAP_NUMBERS if s.kind == "numbers" else OVERLAP_SYMBOLS
     rows = [s.values[begin:end] for begin, end in zip(s.offsets[:-1], s.offsets[1:], strict=True)]
     total = 0.0
     for i in pairs.tolist():

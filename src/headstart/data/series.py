@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from headstart.data.labels import label_of
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import list_column
-from headstart.data.table import LARGEST, Column, Table, arrow_numbers, arrow_texts
+from headstart.data.sequences import Target
+from headstart.data.table import LARGEST_VALUE, Column, Table, arrow_numbers, arrow_texts
 from headstart.data.text import text_lines
 from headstart.errors import BadInput, Mistakes, Places
 
 DIMENSIONS = 4096
 """Features that a position may have."""
-
-
-Target = Literal["class", "number", "none"]
 
 
 @dataclass
@@ -133,7 +130,7 @@ def numbers(
             except ValueError:
                 mistakes.add(location, f"value {i + 1} is {text[:20]!r}, no number; give one, or ? where it is missing")
                 return None
-    wrong = np.flatnonzero(np.abs(values) > LARGEST)
+    wrong = np.flatnonzero(np.abs(values) > LARGEST_VALUE)
     if len(wrong):
         mistakes.add(location, f"value {wrong[0] + 1} is {fields[wrong[0]].strip()[:20]!r}; give numbers of up to 3e38")
         return None

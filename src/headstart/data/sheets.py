@@ -19,7 +19,7 @@ from headstart.data.text import number_name
 from headstart.errors import BadInput, Mistakes, nearest
 from headstart.text import first_few
 
-MOST_CELLS = 2**24
+MOST_BOOK_CELLS = 2**24
 """Cells of a workbook: a sheet is held as a rectangle, however few of its cells are filled."""
 ENCRYPTED = b"E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0"
 """A name in the file that Excel puts an encrypted workbook into."""
@@ -81,9 +81,10 @@ def _check(path: Path) -> None:
             parts = archive.infolist()
             check_size(path, sum(part.file_size for part in parts), "the workbook")
             cells = sum(_extent(archive.open(part)) for part in parts if part.filename.startswith("xl/worksheets/"))
-    if cells > MOST_CELLS:
+    if cells > MOST_BOOK_CELLS:
         raise BadInput(
-            f"{path}: its sheets reach over {cells:,} cells, and at most {MOST_CELLS:,} are read; save the sheet as CSV"
+            f"{path}: its sheets reach over {cells:,} cells, and at most {MOST_BOOK_CELLS:,} are read; save the sheet "
+            "as CSV"
         )
 
 

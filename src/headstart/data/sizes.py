@@ -18,21 +18,21 @@ from headstart.data import archives
 from headstart.data.table import chunks, is_list, is_text, numbers_of
 from headstart.errors import BadInput
 
-SMALL = 2**27
+SMALL_TABLE = 2**27
 """Bytes that every table may have."""
-NUMBER, TEXT = 8, 64
+NUMBER_BYTES, STRING_BYTES = 8, 64
 """Bytes of a number, and those that a text of Python has besides its letters."""
 MOST_COLUMNS = 100_000
 """Columns that a text file may have: each takes kilobytes of memory, whatever its cells hold."""
 DELTAS = "DELTA_BYTE_ARRAY"
 """How Parquet writes texts by what they have in common with the one before."""
-SPARSE, FEW = 50, 10**6
+SPARSE_CELLS, FEW_CELLS = 50, 10**6
 """Cells of JSON lines for each one that is there, and cells that every file may have."""
 
 
 def most_bytes(path: Path) -> int:
     """Bytes that a table may have in memory: more of a larger file, at most 4 GiB."""
-    return archives.most_unpacked(path, SMALL)
+    return archives.most_unpacked(path, SMALL_TABLE)
 
 
 def limited(batches: Iterable[Any], path: Path) -> Iterator[Any]:
@@ -60,17 +60,21 @@ def size_of(data: Any) -> int:
     if pa.types.is_dictionary(kind):
         return sum(map(_of_dictionary, chunks(data)))
     if is_text(kind):
-        return int(_lengths(data).sum()) + TEXT * len(data)
+        return int(_lengths(data).sum()) + STRING_BYTES * len(data)
     if _is_list(kind):
-        return NUMBER * len(data) + sum(map(_of_lists, chunks(data)))
-    return max(int(data.nbytes), NUMBER * len(data))
+        return NUMBER_BYTES * len(data) + sum(map(_of_lists, chunks(data)))
+    return max(int(data.nbytes), NUMBER_BYTES * len(data))
 
 
 def _of_dictionary(data: Any) -> int:
     words = data.dictionary
     if not len(words):
-        return NUMBER * len(data)
-    each = _lengths(words) + TEXT if is_text(words.type) else np.full(len(words), size_of(words) // len(words) + NUMBER)
+        return NUMBER_BYTES * len(data)
+    each = (
+        _lengths(words) + STRING_BYTES
+        if is_text(words.type)
+        else np.full(len(words), size_of(words) // len(words) + NUMBER_BYTES)
+    )
     indices = np.nan_to_num(numbers_of(data.indices).astype(np.float64)).astype(np.int64)
     return int(each[np.clip(indices, 0, len(words) - 1)].sum())
 
@@ -113,7 +117,7 @@ def check_parquet(file: Any, path: Path) -> None:
     meta, most = file.metadata, most_bytes(path)
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     parts = [group.column(i) for group in groups for i in range(group.num_columns)]
-    if NUMBER * sum(part.num_values for part in parts) > most:
+    if NUMBER_BYTES * sum(part.num_values for part in parts) > most:
         raise too_large(path, most)
     texts = [part for part in parts if part.physical_type == "BYTE_ARRAY"]
     doubtful = {p.path_in_schema for p in texts if p.num_values * max(p.total_uncompressed_size, 0) > most}
@@ -121,7 +125,7 @@ def check_parquet(file: Any, path: Path) -> None:
         return
     # A text may be the one before with another end: no longer than all of them, and few are made at a time.
     deltas = {part.path_in_schema: part.total_uncompressed_size for part in texts if DELTAS in part.encodings}
-    rows = min(1024, max(1, SMALL // max(deltas.values(), default=1)))
+    rows = min(1024, max(1, SMALL_TABLE // max(deltas.values(), default=1)))
     with pyarrow.parquet.ParquetFile(path, read_dictionary=sorted(doubtful - deltas.keys())) as again:
         for _ in limited(again.iter_batches(batch_size=rows, columns=sorted(doubtful)), path):
             pass
@@ -129,7 +133,7 @@ def check_parquet(file: Any, path: Path) -> None:
 
 def check_sparse(path: Path, columns: int, rows: int, cells: int) -> None:
     """Raises: BadInput where nearly every row of JSON lines lacks nearly every key. cells: those that are there."""
-    if columns * rows > max(FEW, SPARSE * cells):
+    if columns * rows > max(FEW_CELLS, SPARSE_CELLS * cells):
         raise BadInput(
             f"{path}: its first {rows:,} rows have {columns:,} different keys, of which each has few; give every row "
             "the same keys"
@@ -182,7 +186,7 @@ def _unpacked_sizes(head: Any, body: Any) -> Iterator[int]:
         return
     for i in range(number("I", buffers)):
         offset, length = number("q", buffers + 4 + 16 * i), number("q", buffers + 12 + 16 * i)
-        if length >= NUMBER:
+        if length >= NUMBER_BYTES:
             yield max(int(struct.unpack_from("<q", memoryview(body), offset)[0]), 0)
 
 

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import numpy as np
 
-from headstart.data.archives import FILE, reading
+from headstart.data.archives import FILE_BYTES, reading
 from headstart.data.extras import library
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import list_column
@@ -123,8 +123,8 @@ def read_recording(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     decoder = decoder_of(path)
     with reading(path):
         size = path.stat().st_size
-        if size > FILE:
-            raise BadInput(f"{path}: has {size:,} bytes, at most {FILE:,} are read; cut the recording into parts")
+        if size > FILE_BYTES:
+            raise BadInput(f"{path}: has {size:,} bytes, at most {FILE_BYTES:,} are read; cut the recording into parts")
         sound = read_sound(path.read_bytes(), str(path), mistakes, decoder)
     mistakes.check()
     assert sound is not None, "whatever is wrong is a mistake"

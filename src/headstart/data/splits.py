@@ -22,7 +22,7 @@ from headstart.text import first_few
 
 T = TypeVar("T")
 
-SHARE = 0.05
+SHARED_VALUES = 0.05
 """Share of the values that neighbouring rows have in common from which on it is said."""
 ACROSS = "also stand in"
 """Words of a note on sequences of one split that are in an earlier one, too."""
@@ -335,7 +335,7 @@ def about_groups(
 
 def about_neighbours(share: float) -> list[str]:
     """What is said of rows without groups that have this share of their values in common with the row before."""
-    if share < SHARE:
+    if share < SHARED_VALUES:
         return []
     return [
         f"neighbouring rows have {100 * share:.0f} % of their values in common, as windows of one recording that "

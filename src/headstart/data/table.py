@@ -11,17 +11,17 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from headstart.data.layout import Shape
+from headstart.data.layout import TableShape
 from headstart.data.text import list_parts, number_name, to_float
 from headstart.errors import MOST_MISTAKES, BadInput, Mistakes, Places, nearest
 
 Words = list[str | None]
 
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST_VALUE = float(np.finfo(np.float32).max)
 """Values are kept in float32."""
-FEW = 64
+SINGLE_CELLS = 64
 """Cells that are read one by one: the functions of Arrow take 0.05 s to import."""
-KINDS = 1_000
+COUNTED_TEXTS = 1_000
 """Different wrong texts that are counted apart; the others are counted together."""
 
 NOT_A_NUMBER = "is not a number"
@@ -154,7 +154,7 @@ class Table:
     written: str = ""
     header: bool | None = None
     decimal: Literal["auto", ".", ","] = "auto"
-    shape: Shape | None = None
+    shape: TableShape | None = None
     roles: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     rate: int | None = None
@@ -279,7 +279,7 @@ def parse(cells: Any, decimal: str = ".", missing: Iterable[str] = ()) -> np.nda
     import pyarrow as pa
 
     with suppress(pa.ArrowException):  # a cell that is not a number, or that Python alone takes for one
-        if len(cells) > FEW:
+        if len(cells) > SINGLE_CELLS:
             import pyarrow.compute as pc
 
             plain = pc.utf8_trim_whitespace(cells)
@@ -356,7 +356,7 @@ class Cells:
     def _checked(
         self, values: np.ndarray, texts: Callable[[], Sequence[str | None]], cell: Callable[[int], tuple[int, str]]
     ) -> np.ndarray:
-        wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
+        wrong = np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))
         words = texts() if len(wrong) else ()
         for i in wrong.tolist():
             if not self.missing(words[i]):
@@ -374,10 +374,10 @@ class Cells:
         narrow = written.itemsize <= (4 if written.kind == "f" else 2)
         values = np.asarray(values, dtype=np.float32 if narrow else np.float64)
         values = self.without_na(values, written if written.kind == "f" else values.dtype)
-        wrong = np.flatnonzero(np.abs(values.reshape(-1)) > LARGEST)
+        wrong = np.flatnonzero(np.abs(values.reshape(-1)) > LARGEST_VALUE)
         for i in wrong.tolist():
             self.refuse(*cell(i), number_name(values.reshape(-1)[i]), TOO_LARGE)
-        return np.where(np.abs(values) > LARGEST, np.nan, values) if len(wrong) else values
+        return np.where(np.abs(values) > LARGEST_VALUE, np.nan, values) if len(wrong) else values
 
     def without_na(self, values: np.ndarray, written: np.dtype[Any] | type = np.float64) -> np.ndarray:
         """The values with NaN for numbers that are among `na`; written: the type that rounded them in the file."""
@@ -392,7 +392,7 @@ class Cells:
     def refuse(self, row: int, column: str, text: str, wrong: str) -> None:
         """Note a cell that is wrong."""
         key = (text.strip(), wrong)
-        if key in self.bad or len(self.bad) < KINDS:
+        if key in self.bad or len(self.bad) < COUNTED_TEXTS:
             self.bad.setdefault(key, {}).setdefault(row, column)
         else:
             self.others += 1

@@ -32,7 +32,7 @@ BINARY = {
 }
 """How files begin that are not text, whatever their name."""
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-SAME = 0.8
+SAME_SHARE = 0.8
 """Share of rows that a mark cuts alike, or of cells that are numbers."""
 COMMA = re.compile(r"^[+-]?\d+,\d+(?:[eE][+-]?\d+)?$")
 """A number with a decimal comma, or of thousands."""
@@ -40,13 +40,13 @@ POINTED = re.compile(r"^[+-]?[1-9]\d{0,2}\.\d{3}$")
 """What may be a number of thousands with a point between them."""
 THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:,\d{3}){2,3}|(?:\.\d{3})+,\d+|(?:\.\d{3}){2,3})$")
 """A number with marks between thousands: 1,234.5 or 1.234,5 or 1,234,567."""
-FILE = re.compile(
+FILE_NAME = re.compile(
     r"\S.{0,300}\.(csv|tsv|txt|dat|wav|mp3|flac|ogg|png|jpe?g|tiff?|bmp|gif|npy|npz|mat|edf|hea|json|parquet)", re.I
 )
 """A name of a file that may hold a sequence."""
 _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
 """A number as numpy writes it inside of a list of Python's."""
-WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def text_lines(path: Path, encoding: str, mistakes: Mistakes) -> Iterator[str]:
@@ -83,7 +83,7 @@ def check_text(path: Path, start: bytes, encoding: str) -> None:
     for magic, what in BINARY.items():
         if start.startswith(magic):
             raise BadInput(f"{path}: is {what}, not text; give it the ending that says so, or save it as CSV")
-    if start.startswith(WIDE) and not wide:
+    if start.startswith(UTF16_MARKS) and not wide:
         raise BadInput(f"{path}: is UTF-16; save it as UTF-8, or give --encoding utf-16")
     if b"\0" in start and not wide:
         raise BadInput(f"{path}: is not text (byte {start.index(0)} is 0); give a text file, or its --encoding")
@@ -162,11 +162,11 @@ def text_of(value: Any, location: str, mistakes: Mistakes) -> bytes | None:
 
 ARCHIVE = re.compile(r"\.(tar|tgz|tar\.(gz|xz|bz2))$")
 """Names of archives that are looked into."""
-PACKED = ("", ".gz", ".xz")
+PACKED_ENDINGS = ("", ".gz", ".xz")
 """Endings that a file may have besides its name."""
 
 
-class Named(NamedTuple):
+class NamedFiles(NamedTuple):
     """Where files are: each by its own path, or all of them in one of the archives."""
 
     names: tuple[str, ...]
@@ -181,7 +181,7 @@ class Named(NamedTuple):
 
 def find_named(
     data: Path, task: str, folders: Sequence[str], names: Sequence[str], origin: str, optional: Sequence[str] = ()
-) -> Named:
+) -> NamedFiles:
     """Where the files of these names are: in one of the folders or up to two folders deeper, else in an archive.
 
     A file may be packed as .gz or .xz. `optional` files are read where they are there.
@@ -194,16 +194,18 @@ def find_named(
             lost = [name for name in names if name not in there]
             if lost:
                 raise incomplete(task, (root / name for name in lost), origin)
-            return Named(wanted, there, ())
+            return NamedFiles(wanted, there, ())
     archives = tuple(
         p for folder in folders for p in sorted((data / folder).glob("*")) if ARCHIVE.search(p.name) and p.is_file()
     )
     if archives:
-        return Named(wanted, {}, archives)
+        return NamedFiles(wanted, {}, archives)
     raise absent(task, data, folders, f"{', '.join(names)}, or a tar archive that holds it,", origin)
 
 
-def texts(named: Named, mistakes: Mistakes, needed: Sequence[str]) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+def texts(
+    named: NamedFiles, mistakes: Mistakes, needed: Sequence[str]
+) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """(name, its lines as (place, text)) of each file, in no promised order; the place is `file, row n`.
 
     Raises: BadInput where no archive holds one of `needed`.
@@ -233,7 +235,7 @@ def texts(named: Named, mistakes: Mistakes, needed: Sequence[str]) -> Iterator[t
 
 def _below(root: Path, name: str) -> Path | None:
     for pattern in ("", "*/", "*/*/"):
-        for ending in PACKED:
+        for ending in PACKED_ENDINGS:
             for path in sorted(root.glob(f"{pattern}{name}{ending}")):
                 if path.is_file():
                     return path
@@ -272,14 +274,14 @@ def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
         size, often = max(counts.items(), key=lambda pair: (pair[1] * (pair[0] > 1), pair[0]), default=(0, 0))
         share = often / max(len(rows), 1)
         numbers = _numbers(rows, mark)
-        if max(counts, default=0) > 1 and (share >= SAME or numbers >= SAME):
+        if max(counts, default=0) > 1 and (share >= SAME_SHARE or numbers >= SAME_SHARE):
             rank = (share * (1 + (len(rows[0]) == size)), numbers)
             if rank[0] > best[0] + 0.05 or (rank[0] > best[0] - 0.05 and rank[1] > best[1] + 0.05):
                 best, likely = rank, mark
     if likely:
         return likely
     words = [line.split() for line in lines if line.strip()]
-    if words and max(map(len, words)) > 2 and _numbers(words, " ") >= SAME:
+    if words and max(map(len, words)) > 2 and _numbers(words, " ") >= SAME_SHARE:
         return " "
     known = name.lower().removesuffix(".gz").removesuffix(".xz").endswith((".csv", ".tsv", ".tab"))
     return ending if known and lines and ending in lines[0] else ""
@@ -324,7 +326,7 @@ def looks_like_list(words: Iterable[str | None], most: int = 50) -> bool:
 def name_files(words: Iterable[str | None]) -> bool:
     """Whether nearly all cells are names of files that may hold a sequence each."""
     there = [word.strip() for word in words if word]
-    return 10 * sum(FILE.fullmatch(word) is not None for word in there) > 9 * len(there) > 0
+    return 10 * sum(FILE_NAME.fullmatch(word) is not None for word in there) > 9 * len(there) > 0
 
 
 def is_number(text: str, decimal: str = ".") -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headstart.fit.budget import LONG
-from headstart.fit.outcome import Candidate
+from headstart.fit.budget import LONG_SECONDS
+from headstart.fit.outcome import FitCandidate
 from headstart.stage import TrainStage
 from headstart.stage.finished import open_stage
 from headstart.store import DONE, Store
@@ -48,7 +48,7 @@ class Again:
         """Why it is not done, with so many seconds left; empty where it is."""
         if self.by_validation:
             return "its training ends by validation (budget.patience)"
-        late = left is not None and self.seconds > max(LONG, left)
+        late = left is not None and self.seconds > max(LONG_SECONDS, left)
         return "the time was over; the same command does it" if late else ""
 
     @property
@@ -66,7 +66,7 @@ class Again:
         return all(store.status(identity) == "complete" for identity in self.identities.values())
 
 
-def planned_again(plan: Plan, serves: Candidate, store: Store) -> Again:
+def planned_again(plan: Plan, serves: FitCandidate, store: Store) -> Again:
     """What has to be fitted so that `serves` has seen validation too.
 
     plan: of the study whose runs were chosen from, all of which are in the store.

@@ -28,7 +28,7 @@ SAFE = 0.7
 """Share of the time left that is planned: a few timed steps promise nothing."""
 AFTER, REPORT = 8.0, 4.0
 """Seconds that comparing models and writing the report take, and the report alone."""
-LONG = 30.0
+LONG_SECONDS = 30.0
 """Seconds from which on a second fit is left out where the time does not suffice for it."""
 
 
@@ -56,7 +56,7 @@ def whole_amount(known: Known, settings: FitSettings) -> Amount:
     wanted = {name: arm for name, arm in arms().items() if arm.wanted(known, settings)}
     apart = {arm.apart: steps for arm in wanted.values() if arm.apart}
     pretrains = any(arm.pretrained for arm in wanted.values())
-    return Amount(settings.rates or defaults.RATES, steps, before if pretrains else 0, apart, tuple(wanted))
+    return Amount(settings.rates or defaults.LEARNING_RATES, steps, before if pretrains else 0, apart, tuple(wanted))
 
 
 def _within(steps: float, ends: tuple[int, int]) -> int:
@@ -84,7 +84,7 @@ def shared(known: Known, settings: FitSettings, left: float, spent: float, cost:
     def time_for(amount: Amount) -> float:
         return cost(amount) / SAFE + spent
 
-    rates = [whole.rates] if settings.rates is not None else [defaults.RATES, defaults.ONE_RATE]
+    rates = [whole.rates] if settings.rates is not None else [defaults.LEARNING_RATES, defaults.ONE_RATE]
     options, left_out = [(Amount(each), left) for each in rates], dict[str, Sequence[str]]()
     for name in sorted(whole.arms, key=lambda name: -table[name].worth(known, settings)):
         more = [_with(table[name], name, *option, whole, cost, settings) for option in options]

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from headstart.errors import BadInput
 from headstart.fit.arms import ranks
-from headstart.fit.outcome import Candidate
+from headstart.fit.outcome import FitCandidate
 from headstart.statistics import Difference, difference, unpaired_difference
 
 ALIKE = 1e-6
 """Scores that differ by no more, as a share of them, are equal."""
 
 
-def winner(candidates: Sequence[Candidate]) -> Candidate:
+def winner(candidates: Sequence[FitCandidate]) -> FitCandidate:
     """The best on validation, by the mean over the seeds that two models share; of equals the simplest.
 
     A network, or an ensemble with one, has to lead the best model without clearly: the 95 % interval of its lead over
@@ -30,7 +30,7 @@ def winner(candidates: Sequence[Candidate]) -> Candidate:
     return other if ahead else first
 
 
-def lead(first: Candidate, other: Candidate) -> Difference:
+def lead(first: FitCandidate, other: FitCandidate) -> Difference:
     """What the first is ahead by on validation, with its interval over seeds or folds (none for one)."""
     own, others = on_common_runs(first, other)
     if 1 in (len(own), len(others)):  # a model that draws nothing is one for all seeds
@@ -42,7 +42,7 @@ def lead(first: Candidate, other: Candidate) -> Difference:
     return gap
 
 
-def best_of(candidates: Sequence[Candidate]) -> Candidate:
+def best_of(candidates: Sequence[FitCandidate]) -> FitCandidate:
     """The best on validation, whatever it leads by, of equals the simplest.
 
     Where the time ended before a network saw every fold, it is compared on those that it saw. An ensemble is the last
@@ -59,7 +59,7 @@ def best_of(candidates: Sequence[Candidate]) -> Candidate:
     return best
 
 
-def on_common_runs(first: Candidate, other: Candidate) -> tuple[list[float], list[float]]:
+def on_common_runs(first: FitCandidate, other: FitCandidate) -> tuple[list[float], list[float]]:
     """What validation compares of two: of each seed that both have, in the same order, else all that there is."""
     # A model that draws nothing, on rows that all runs share, is one for all seeds.
     several = first.row.expected > 1 and other.row.expected > 1
@@ -69,7 +69,9 @@ def on_common_runs(first: Candidate, other: Candidate) -> tuple[list[float], lis
     return own, others
 
 
-def serving(serve: str, best: Candidate, candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate | None]:
+def serving(
+    serve: str, best: FitCandidate, candidates: Sequence[FitCandidate]
+) -> tuple[FitCandidate, FitCandidate | None]:
     """(the candidate that is served, the best network). serve: `auto`, `network` or the name of an arm.
 
     Raises: BadInput where it was not trained to its end.

@@ -9,10 +9,10 @@ import numpy as np
 
 from headstart.fit.again import Again, planned_again
 from headstart.fit.arms import arms, constant_names
-from headstart.fit.budget import LONG
+from headstart.fit.budget import LONG_SECONDS
 from headstart.fit.choice import serving, winner
 from headstart.fit.ensemble import with_ensemble
-from headstart.fit.outcome import Candidate, candidates_of, distinct
+from headstart.fit.outcome import FitCandidate, candidates_of, distinct
 from headstart.fit.prepared import Fit
 from headstart.runner.events import Event
 from headstart.runner.job import Runtime
@@ -38,13 +38,13 @@ class Chosen:
 
     results: Results
     """Of the study, with the ensemble."""
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[FitCandidate, ...]
     """The models that could be served, in the order of their table."""
-    best: Candidate
+    best: FitCandidate
     """On validation."""
-    serves: Candidate
+    serves: FitCandidate
     """The same, or what was asked for."""
-    network: Candidate | None
+    network: FitCandidate | None
     """The best network, None where there is none."""
     again: Again | None = None
     """What was fitted again on train and validation; None where nothing was."""
@@ -89,7 +89,7 @@ def choose(fit: Fit, study: Plan, on: Listener = unheard, threads: int = 1) -> C
     if not alone:
         if again.seconds:
             on(again.text)
-        runtime = Runtime(fit.data, fit.device, 0, threads, limit=None if left is None else max(LONG, left))
+        runtime = Runtime(fit.data, fit.device, 0, threads, limit=None if left is None else max(LONG_SECONDS, left))
         for event in perform(again.stages, fit.store, runtime):
             on(event)
         alone = "" if again.complete(fit.store) else "this was not done to its end"

@@ -17,7 +17,7 @@ from headstart.words import many
 
 
 @dataclass(frozen=True)
-class Kind:
+class InputKind:
     """Defaults of one kind of data.
 
     mask_rate: share of positions that self-pretraining hides. positions: that the network reads of a sequence on a CPU
@@ -57,15 +57,15 @@ class Kind:
 # train sequences, 0.017, 0 and 0.008 by scaled ones, 0, -0.083 and 0.025 by warped ones and by all three at once. None
 # gained `LEAST_GAIN` on average: nothing is augmented (docs/benchmarks/fit-augment.md).
 _STATES = {"kind": "s4d", "state": 16}
-KINDS: dict[str, Kind] = {
-    "numbers": Kind(0.25, 160, "max", _STATES, norm="batch"),
-    "text": Kind(0.15, 512, "max", _STATES),
-    "dna": Kind(0.15, 512, "max", _STATES, aligned="learned"),
-    "protein": Kind(0.15, 512, "max", _STATES, aligned="learned", joined=1),
-    "tokens": Kind(0.15, 512, "max", _STATES, aligned="learned"),
+INPUT_KINDS: dict[str, InputKind] = {
+    "numbers": InputKind(0.25, 160, "max", _STATES, norm="batch"),
+    "text": InputKind(0.15, 512, "max", _STATES),
+    "dna": InputKind(0.15, 512, "max", _STATES, aligned="learned"),
+    "protein": InputKind(0.15, 512, "max", _STATES, aligned="learned", joined=1),
+    "tokens": InputKind(0.15, 512, "max", _STATES, aligned="learned"),
 }
 
-RATES = (1e-3, 3e-3)
+LEARNING_RATES = (1e-3, 3e-3)
 ONE_RATE = (2e-3,)
 PRETRAIN_RATE = 2e-3
 EPOCHS, PRETRAIN_EPOCHS = 60.0, 100.0
@@ -91,12 +91,12 @@ FOLDS, FEW_ROWS = 5, 300
 """Folds that choose where train and validation have fewer labels than that: a fifth of so few rows says too little."""
 # On outer folds of the train rows of six choosing sets of 28 to 250 rows (docs/benchmarks/fit-choice.md), to choose on
 # three rounds of folds instead of one gained 0.044 on the one of 28 rows and changed nothing on the others.
-FEW = 1_000
+FEW_SEQUENCES = 1_000
 """Labelled train sequences below which the smaller network is taken."""
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """How a network reads the sequences of one file: at most their first `longest` positions.
 
     patch: numbers that are joined into one position (`task.patch`). join: tokens, by the network itself
@@ -132,24 +132,24 @@ class Shape:
         return lines
 
 
-def shape_of(kind: str, lengths: np.ndarray, squeeze: int = 1) -> Shape:
+def shape_of(kind: str, lengths: np.ndarray, squeeze: int = 1) -> ModelShape:
     """Patches or a cut for sequences of these lengths (n,). `squeeze`: so many times fewer positions than usual.
 
     One sequence that is far longer than the rest decides nothing: lengths above four times the 95th percentile are
     cut there.
     """
-    most = max(8, KINDS[kind].positions // squeeze)
+    most = max(8, INPUT_KINDS[kind].positions // squeeze)
     far = int(4 * np.quantile(lengths, 0.95))
     longest = far if lengths.max() > far else None
     patch = max(1, -(-int(np.quantile(lengths, 0.95)) // most))
     if kind != "numbers":
-        patch, usual = min(patch, KINDS[kind].joined), min(int(lengths.max()), far)
+        patch, usual = min(patch, INPUT_KINDS[kind].joined), min(int(lengths.max()), far)
         cuts = (min(usual, most * each) for each in (patch, 1))
         whole, alone = (None if cut == lengths.max() else cut for cut in cuts)
-        return Shape(1, whole, patch, alone)
+        return ModelShape(1, whole, patch, alone)
     # A cut in whole patches: what is served reads exactly what was trained on.
     longest = None if longest is None else max(patch, longest // patch * patch)
-    return Shape(patch, longest, alone=longest)
+    return ModelShape(patch, longest, alone=longest)
 
 
 def expects_gain(labelled: int, rows: int) -> bool:
@@ -186,13 +186,13 @@ def batch_size(labelled: int, rows: int) -> int:
 
 def model_table(kind: str, labelled: int, lengths: np.ndarray) -> dict[str, Any]:
     """The network, for sequences of these lengths (n,)."""
-    position = KINDS[kind].aligned if (lengths == lengths[0]).all() else KINDS[kind].position
-    width = 32 if labelled < FEW and kind == "numbers" else 64
+    position = INPUT_KINDS[kind].aligned if (lengths == lengths[0]).all() else INPUT_KINDS[kind].position
+    width = 32 if labelled < FEW_SEQUENCES and kind == "numbers" else 64
     return {
         "width": width,
         "blocks": 2,
-        "mixer": dict(KINDS[kind].mixer),
-        "pool": KINDS[kind].pool,
+        "mixer": dict(INPUT_KINDS[kind].mixer),
+        "pool": INPUT_KINDS[kind].pool,
         "feed_forward": {"kind": "mlp", "width": 2 * width},
         "position": {"kind": position},
     }

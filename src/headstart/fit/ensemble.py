@@ -16,7 +16,7 @@ import numpy as np
 from headstart.errors import BadInput
 from headstart.fit.arms import constant_names
 from headstart.fit.choice import winner
-from headstart.fit.outcome import Answers, Candidate, TrainedModel, test_means, worth_of
+from headstart.fit.outcome import Answers, FitCandidate, TrainedModel, test_means, worth_of
 from headstart.serve.config import ENSEMBLE
 from headstart.statistics import estimate
 from headstart.study.results.results import Results
@@ -27,8 +27,8 @@ METRICS = ("accuracy", "weighted_accuracy", "r2")
 
 
 def with_ensemble(
-    results: Results, candidates: Sequence[Candidate], weights: np.ndarray, *, asked: bool = False
-) -> tuple[Results, list[Candidate]]:
+    results: Results, candidates: Sequence[FitCandidate], weights: np.ndarray, *, asked: bool = False
+) -> tuple[Results, list[FitCandidate]]:
     """Results and candidates with the ensemble as the last of both, where there is one.
 
     Each of its models averages the answers of a network and of a model without gradients of the same seed, and so of
@@ -55,7 +55,7 @@ def with_ensemble(
     return results, list(candidates)
 
 
-def _pairs(network: Candidate, other: Candidate) -> list[TrainedModel]:
+def _pairs(network: FitCandidate, other: FitCandidate) -> list[TrainedModel]:
     """The average at each seed that both have; a model that draws nothing is one for all seeds."""
     common = other.row.expected == 1 < network.row.expected
     return [
@@ -79,8 +79,8 @@ def _average(first: Answers, second: Answers) -> Answers:
 
 
 def _candidate(
-    results: Results, network: Candidate, other: Candidate, pairs: Sequence[TrainedModel], weights: np.ndarray
-) -> Candidate:
+    results: Results, network: FitCandidate, other: FitCandidate, pairs: Sequence[TrainedModel], weights: np.ndarray
+) -> FitCandidate:
     metric, models, runs = network.row.metric, list[TrainedModel](), list[Run]()
     for pair in pairs:
         val, test = (_score(answers.labelled, metric, weights) for answers in (pair.val, pair.test))
@@ -110,7 +110,7 @@ def _candidate(
     row = row if base is None else replace(row, difference=test_gap(row, base), base=base)
     what = "calibrated probabilities" if pairs[0].val.predicted.ndim == 2 else "predictions"
     text = f"the average of the {what} of {network.name} and {other.name}"
-    return Candidate(row, text, test_means(models), tuple(models), (network.name, other.name))
+    return FitCandidate(row, text, test_means(models), tuple(models), (network.name, other.name))
 
 
 def _score(answers: Answers, metric: str, weights: np.ndarray) -> float | None:

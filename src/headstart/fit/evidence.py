@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FEW = 20
+FEW_CLASSES = 20
 """Classes whose whole matrix can be read."""
-NAMED, LONG, BRIEF = 8, 12, 3
+NAMED_CLASSES, NAME_LETTERS, BRIEF_LETTERS = 8, 12, 3
 """Classes of which the columns can carry names, characters of such a name, and those of a name that any number of
 columns can carry; other columns have letters, which are no names of classes then."""
-PAIRS = 15
+LISTED_MISTAKES = 15
 """Mistakes that are listed."""
 POINTS = 2_000
 """Points of a scatter at most."""
@@ -65,7 +65,7 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
         [(f"{a} of {b}", words.percent(a / b) if b else words.NONE) for a, b in zip(right, of, strict=True)]
         for of in (counts.sum(1), counts.sum(0))
     )
-    if len(labels) > FEW:
+    if len(labels) > FEW_CLASSES:
         text = (
             f"There are {len(labels)} classes, too many for a matrix: the commonest mistakes on test, each with its "
             "share of the sequences of the true class."
@@ -77,7 +77,7 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
         classes = text_table(("class", "test sequences", "recall", "precision"), each, "Each class by itself")
         return Confusion(text, tables=(_mistakes(counts, shares, names), classes))
     longest = max(map(len, labels))
-    lettered = longest > (BRIEF if len(labels) > NAMED else LONG)
+    lettered = longest > (BRIEF_LETTERS if len(labels) > NAMED_CLASSES else NAME_LETTERS)
     rows = tuple(
         (
             ascii_uppercase[i],
@@ -100,7 +100,7 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
 def _mistakes(counts: np.ndarray, shares: np.ndarray, names: list[str]) -> ReportTable:
     """The commonest, ties in the order of the classes."""
     wrong = np.where(np.eye(len(counts), dtype=bool), 0, counts)
-    order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]
+    order = np.argsort(-wrong, axis=None, kind="stable")[:LISTED_MISTAKES]
     pairs = [(i, j) for i, j in zip(*(index.tolist() for index in np.unravel_index(order, wrong.shape)), strict=True)]
     lines = [[names[i], names[j], str(wrong[i, j]), words.percent(shares[i, j])] for i, j in pairs if wrong[i, j]]
     return text_table(("true class", "predicted class", "sequences", "share of the class"), lines, names=2)

@@ -23,7 +23,7 @@ MOST_EXPLAINED = 200
 """Sequences that are looked at; each is answered once per window."""
 DRAWS = 3
 """Partners of each sequence where every one is explained: one alone may hold what the sequence holds."""
-FLOPS, FEWEST = 4e11, 10
+FLOPS, FEWEST_SEQUENCES = 4e11, 10
 """What all answers of a checkpoint's layers may cost, about ten seconds of one core; below so many sequences nothing is
 looked at."""
 
@@ -73,7 +73,7 @@ def _affordable(served: Served, name: str) -> int:
 def _few(flops: float) -> int:
     """How many sequences are looked at, where an answer costs so much."""
     count = int(FLOPS / (WINDOWS + 1) / max(flops, 1.0))
-    return min(MOST_EXPLAINED, count) if count >= FEWEST else 0
+    return min(MOST_EXPLAINED, count) if count >= FEWEST_SEQUENCES else 0
 
 
 def looked(
@@ -104,7 +104,7 @@ def looked(
     best = _scores(answer(x), target, classes)
     if seconds is not None and (each := (time.monotonic() - begun) / len(x)) * windows * len(x) > seconds:
         fit = int(seconds / (each * windows))
-        if fit < FEWEST:
+        if fit < FEWEST_SEQUENCES:
             return None
         sample = np.linspace(0, len(x) - 1, fit).astype(np.int64)
         x, target, best = x.take(sample), target[sample], best[sample]

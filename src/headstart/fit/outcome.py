@@ -59,7 +59,7 @@ class TrainedModel:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class FitCandidate:
     """One model that could be served: an arm of the study with a finished run.
 
     row: of the study's results. text: what it is, in words. more: test measures by name over the same seeds; numbers in
@@ -112,7 +112,7 @@ class Outcome:
     title: str
     card: Card
     labels: tuple[str, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[FitCandidate, ...]
     winner: str
     serves: str
     served: Served
@@ -134,14 +134,14 @@ class Outcome:
         """The score of the study."""
         return self.results.table[0].metric
 
-    def candidate(self, name: str) -> Candidate:
+    def candidate(self, name: str) -> FitCandidate:
         """The line of this name."""
         return next(candidate for candidate in self.candidates if candidate.name == name)
 
 
 def candidates_of(
     results: Results, store: Store, facts: OwnFacts, balanced: bool, texts: Mapping[str, str]
-) -> list[Candidate]:
+) -> list[FitCandidate]:
     """One candidate per arm with a finished run, at the settings that validation chose.
 
     balanced: temperatures of networks are fitted as if all classes were equally frequent. texts: arms in words.
@@ -153,7 +153,7 @@ def candidates_of(
         runs = row.runs or (row.points[0].runs if row.points else ())
         models = tuple(_model(run, row.arm, store, facts, weights) for run in runs if run.status == "complete")
         if models:
-            out.append(Candidate(row, texts[row.arm], test_means(models), models))
+            out.append(FitCandidate(row, texts[row.arm], test_means(models), models))
     return out
 
 

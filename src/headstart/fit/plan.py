@@ -74,7 +74,7 @@ def plan_for(
 
 def _fitted(
     known: Known,
-    shape: defaults.Shape,
+    shape: defaults.ModelShape,
     settings: FitSettings,
     made_for: str,
     seconds: Mapping[str, StepTime],
@@ -143,7 +143,7 @@ def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
     return {**table, "stages": stages, "columns": columns, "arms": tables}
 
 
-def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
+def study_table(known: Known, shape: defaults.ModelShape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
     """The study of the arms that take part, as a file would hold it, but for where its data are."""
     size = defaults.batch_size(known.labelled, known.rows)
     frame, stages, tables = Frame(known, shape, settings, amount), dict[str, Any](), dict[str, Any]()
@@ -158,7 +158,7 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
     networks = any(arm.network for arm in parts)
     if networks:
         stages["pretrain"] = {
-            "objective": {"kind": "masked", "mask_rate": defaults.KINDS[known.kind].mask_rate},
+            "objective": {"kind": "masked", "mask_rate": defaults.INPUT_KINDS[known.kind].mask_rate},
             "optim": optim(defaults.PRETRAIN_RATE),
             "budget": frame.budget(amount.pretrain_steps, "val"),
         }
@@ -195,10 +195,12 @@ def study_without_networks(known: Known, settings: FitSettings, seed: int, *, sl
         if not arm.network and arm.slow == slow and arm.wanted(known, settings) and not arm.lacks(offer)
     ]
     amount = Amount(defaults.ONE_RATE, 1, arms=tuple(names))
-    return study_table(known, defaults.Shape(), replace(settings, seeds=(seed,)), amount)
+    return study_table(known, defaults.ModelShape(), replace(settings, seeds=(seed,)), amount)
 
 
-def _texts(known: Known, shape: defaults.Shape, settings: FitSettings, shares: Shares, networks: Networks) -> list[str]:
+def _texts(
+    known: Known, shape: defaults.ModelShape, settings: FitSettings, shares: Shares, networks: Networks
+) -> list[str]:
     """What was decided, in words."""
     amount, lines = shares.amount, [f"split: {known.split}"] if known.split else []
     lines += _of_networks(known, shape, settings, amount, networks)
@@ -223,7 +225,7 @@ def _texts(known: Known, shape: defaults.Shape, settings: FitSettings, shares: S
 
 
 def _of_networks(
-    known: Known, shape: defaults.Shape, settings: FitSettings, amount: Amount, networks: Networks
+    known: Known, shape: defaults.ModelShape, settings: FitSettings, amount: Amount, networks: Networks
 ) -> list[str]:
     """What the networks of headstart have in common, in words; nothing where none is trained."""
     last = next((spec for stage, spec in networks if stage.name == "finetune"), None)
@@ -247,7 +249,7 @@ def _of_networks(
     ]
 
 
-def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: str) -> dict[str, StepTime]:
+def _timed(known: Known, shape: defaults.ModelShape, settings: FitSettings, device: str) -> dict[str, StepTime]:
     """Seconds of a step of each stage on this machine."""
     few = whole_amount(known, settings).short(defaults.STEPS[1], defaults.PRETRAIN_STEPS[1])  # a few are taken
     few = replace(few, arms=tuple(name for name, arm in arms().items() if arm.network and name in few.arms))

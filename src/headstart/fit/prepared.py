@@ -19,7 +19,7 @@ from headstart.fit.defaults import shape_of
 from headstart.fit.known import Known
 from headstart.fit.reading import Backbone, SeriesModel, asked_backbone, find_start
 from headstart.fit.settings import FILES, FitPlan, FitSettings
-from headstart.fit.source import Source, in_folds
+from headstart.fit.source import FitSource, in_folds
 from headstart.fit.wording import split_in_words
 from headstart.limits import check_memory
 from headstart.runner.job import close_tasks
@@ -42,7 +42,7 @@ class Fit:
 
     begun: float
     """When, by `time.monotonic`."""
-    source: Source
+    source: FitSource
     settings: FitSettings
     """With folds and seeds written out."""
     store: Store
@@ -82,7 +82,7 @@ class Fit:
 
 
 def prepare(
-    source: Source, settings: FitSettings, store: Path, out: Path | None, device: str, spent: float = 0.0
+    source: FitSource, settings: FitSettings, store: Path, out: Path | None, device: str, spent: float = 0.0
 ) -> Fit:
     """Open the data, and check everything.
 
@@ -110,7 +110,7 @@ def prepare(
 
 
 def _known(
-    source: Source,
+    source: FitSource,
     settings: FitSettings,
     store: Store,
     data: Path,

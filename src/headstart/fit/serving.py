@@ -14,7 +14,7 @@ from headstart.fit.budget import REPORT
 from headstart.fit.choose import Chosen
 from headstart.fit.ensemble import pair_of
 from headstart.fit.occlusion import affordable, looked
-from headstart.fit.outcome import Candidate, Outcome, TrainedModel, model_of, weights_of
+from headstart.fit.outcome import FitCandidate, Outcome, TrainedModel, model_of, weights_of
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit
 from headstart.fit.wording import answer, notes, title
@@ -147,7 +147,7 @@ def served_model(fit: Fit, chosen: Chosen) -> Served:
     return Served(config, None if stage is None else stage.model().float(), classics)
 
 
-def _at_last(fit: Fit, chosen: Chosen, again: dict[str, str]) -> list[Candidate]:
+def _at_last(fit: Fit, chosen: Chosen, again: dict[str, str]) -> list[FitCandidate]:
     """The candidates, with networks that are fitted again as their last weights have them.
 
     Such a network has its last weights, far surer ones than the best where these come early: its temperature, and its
@@ -179,7 +179,7 @@ def _last_of(fit: Fit, model: TrainedModel, weights: np.ndarray | None) -> Train
     return replace(model_of(model.seed, model.identity, outputs, fit.facts, weights), worth=model.worth)
 
 
-def held_out(candidate: Candidate, again: bool, folds: int, best: TrainedModel | None = None) -> HeldOut:
+def held_out(candidate: FitCandidate, again: bool, folds: int, best: TrainedModel | None = None) -> HeldOut:
     """Errors on test where it is large enough, else on validation: of the best model, or of those of all folds. best:
     the model of it that serves, where that is another.
 

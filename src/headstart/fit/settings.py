@@ -24,7 +24,7 @@ FILES = ("file", "val", "test", "unlabelled")
 """Fields of the task that name files; those after the first are settings of a fit too."""
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
-SPLITS = ("random", "time")
+SPLIT_WAYS = ("random", "time")
 """How rows are dealt out to train, validation and test."""
 MOST_FOLDS = 100
 """As many as there are seeds at most: every model is fitted once for each."""
@@ -83,8 +83,8 @@ class FitSettings:
             )
         if self.val is not None and (self.folds or 1) > 1:
             raise BadInput(f"folds: {self.folds} deal validation out anew, and --val names a file of it; leave one out")
-        if self.split not in SPLITS:
-            raise BadInput(f"split: {nearest(self.split, SPLITS)}")
+        if self.split not in SPLIT_WAYS:
+            raise BadInput(f"split: {nearest(self.split, SPLIT_WAYS)}")
         if self.split == "time" and (self.folds or 1) > 1:
             raise BadInput(
                 f"folds: {self.folds} of rows that are split by time would train on later ones; leave one out"

@@ -18,7 +18,7 @@ from headstart.tasks.task import Task, open_task
 
 
 @dataclass(frozen=True)
-class Source:
+class FitSource:
     """The table of the task (`kind = "own"`), the sequences as they were read, and how others are read alike."""
 
     task: Mapping[str, Any]
@@ -34,7 +34,7 @@ class Source:
 
 def read_source(
     data: Any, settings: FitSettings, store: Path, labels: Any = None, groups: Any = None, unlabelled: Any = None
-) -> Source:
+) -> FitSource:
     """The data of a fit, from a path or from memory, read and accepted. Nothing here imports torch.
 
     Raises: BadInput for whatever is wrong with them, or where there is nothing to learn.
@@ -55,7 +55,7 @@ def read_source(
     return source
 
 
-def from_file(path: Path, settings: FitSettings) -> Source:
+def from_file(path: Path, settings: FitSettings) -> FitSource:
     """A file or folder, and the further files of its splits. Raises: BadInput for whatever is wrong with them."""
     sequences = read_sequences(path, settings.layout)
     task = {**_task(settings), "file": str(path.absolute()), "layout": settings.layout.model_dump(exclude_unset=True)}
@@ -63,10 +63,10 @@ def from_file(path: Path, settings: FitSettings) -> Source:
         file = getattr(settings, name)
         if file is not None:
             task[name] = str(file.absolute())
-    return Source(task, sequences, sequences.layout.fixed(), str(path))
+    return FitSource(task, sequences, sequences.layout.fixed(), str(path))
 
 
-def from_memory(data: Any, settings: FitSettings, folder: Path, labels: Any, groups: Any, unlabelled: Any) -> Source:
+def from_memory(data: Any, settings: FitSettings, folder: Path, labels: Any, groups: Any, unlabelled: Any) -> FitSource:
     """Arrays, lists or tables, written into `folder` by their content. Raises: BadInput for what is wrong with them."""
     if any(getattr(settings, name) is not None for name in FILES[1:]):
         raise BadInput("val, test, unlabelled: are files beside a file; give data in memory as X_unlabelled")
@@ -76,7 +76,7 @@ def from_memory(data: Any, settings: FitSettings, folder: Path, labels: Any, gro
     if unlabelled is not None:
         more = read_sequences(unlabelled, layout, name="X_unlabelled")
         task["unlabelled"] = keep_sequences(more, folder, "X_unlabelled")["file"]
-    return Source(task, sequences, layout, "X")
+    return FitSource(task, sequences, layout, "X")
 
 
 def _task(settings: FitSettings) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from headstart.core import plugins_of
 from headstart.data import crosses_splits
 from headstart.fit.arms import arms, base_name
 from headstart.fit.choice import ALIKE, lead, on_common_runs
-from headstart.fit.outcome import Candidate, Outcome
+from headstart.fit.outcome import FitCandidate, Outcome
 from headstart.fit.settings import FitSettings
 from headstart.report.tables.model import ReportTable
 from headstart.report.tables.scores import make_table
@@ -25,9 +25,9 @@ from headstart.text import first_few, sentence
 
 NORMAL = 1.96
 """Standard errors that a 95 % interval reaches to each side."""
-WIDE = 0.1
+WIDE_INTERVAL = 0.1
 """An interval of the difference wider than this says little."""
-RARE = 10
+FEW_OF_CLASS = 10
 """Train sequences of a class below which it is named."""
 EXPLAINED = {
     "accuracy": "Accuracy: the share of sequences whose class was right.",
@@ -47,7 +47,11 @@ HIDDEN = ("layout", "note")
 
 
 def answer(
-    candidates: Sequence[Candidate], best: Candidate, serves: Candidate, planned: Collection[str], folds: int = 1
+    candidates: Sequence[FitCandidate],
+    best: FitCandidate,
+    serves: FitCandidate,
+    planned: Collection[str],
+    folds: int = 1,
 ) -> str:
     """The first sentences of the screen and of the page: the best model, and what self-pretraining and a checkpoint
     helped.
@@ -65,7 +69,7 @@ def answer(
     return " ".join(texts)
 
 
-def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate, run: str) -> str:
+def _winner(candidates: Sequence[FitCandidate], best: FitCandidate, serves: FitCandidate, run: str) -> str:
     row = best.row
     on_test = f" (test {words.plus_minus(row.test)})" if row.test is not None else ""
     scores = f"{words.metric(row.metric)} {words.plus_minus(row.val)} on validation{on_test}"
@@ -93,7 +97,7 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate,
     return f"{sentence}. As asked for, predict serves {serves.name}."
 
 
-def _helped(candidates: Mapping[str, Candidate], arm: str, subject: str, run: str) -> Iterator[str]:
+def _helped(candidates: Mapping[str, FitCandidate], arm: str, subject: str, run: str) -> Iterator[str]:
     """Whether an arm is ahead of training from scratch; subject: what helps it, in words. run: `seed` or `fold`."""
     pretrained, scratch = candidates.get(arm), candidates.get(base_name())
     if pretrained is None or scratch is None:
@@ -119,11 +123,11 @@ def _helped(candidates: Mapping[str, Candidate], arm: str, subject: str, run: st
         yield f"Whether {subject} helped is undecided: {text} ({seeds}{beside})."
     low, high = gap.interval
     wide = max(high - low, 2 * NORMAL * (drawn or 0.0))
-    if wide > WIDE:
+    if wide > WIDE_INTERVAL:
         yield f"This comparison is underpowered: its interval is {words.score(wide)} wide."
 
 
-def draw_error(first: Candidate, second: Candidate) -> float | None:
+def draw_error(first: FitCandidate, second: FitCandidate) -> float | None:
     """Standard error of the difference in accuracy of two networks from the draw of the test sequences alone: over
     sequences, of the mean over shared seeds. None for numbers, or fewer than two sequences."""
     pairs = [(a.test, b.test) for a in first.models for b in second.models if a.seed == b.seed]
@@ -136,7 +140,7 @@ def draw_error(first: Candidate, second: Candidate) -> float | None:
 
 def notes(
     results: Results,
-    serves: Candidate,
+    serves: FitCandidate,
     left: int,
     labels: tuple[str, ...],
     train: np.ndarray | None,
@@ -188,9 +192,9 @@ def notes(
 
 
 def _rare(counts: np.ndarray, labels: tuple[str, ...]) -> Iterator[str]:
-    rare = [f"{labels[i]!r} ({counts[i]})" for i in np.flatnonzero(counts < RARE)]
+    rare = [f"{labels[i]!r} ({counts[i]})" for i in np.flatnonzero(counts < FEW_OF_CLASS)]
     if rare:
-        yield f"Classes with fewer than {RARE} train sequences are hardly learnt: {first_few(rare)}."
+        yield f"Classes with fewer than {FEW_OF_CLASS} train sequences are hardly learnt: {first_few(rare)}."
     if len(counts) > 1 and counts.min() and counts.max() > 5 * counts.min():
         yield (
             "Classes are of very different size: read balanced accuracy and macro-F1 beside accuracy; --balanced "

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from headstart.core import Network
 
 CONFIG_FILE, WEIGHTS_FILE = Folder.FILES
-Tensors = dict[str, tuple[str, tuple[int, ...]]]
+ModelTensors = dict[str, tuple[str, tuple[int, ...]]]
 """Name of a tensor -> its type, in the words of safetensors, and its shape."""
-SOURCE = "source"
+SOURCE_FOLDER = "source"
 NEWEST = 1
 """Format of a config."""
 FOREIGN = ("model_type", "architectures", "transformers_version", "auto_map", "library_name")
@@ -57,7 +57,10 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
         path.mkdir(parents=True, exist_ok=True)
         Folder(path).save_weights(_tensors(served), with_config)
         sources = [item for plugin in plugins_of(served.config) for item in plugin.sources.items()]
-        for name, content in [*((f"{SOURCE}/{name}", content) for name, content in sources), *(more or {}).items()]:
+        for name, content in [
+            *((f"{SOURCE_FOLDER}/{name}", content) for name, content in sources),
+            *(more or {}).items(),
+        ]:
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             publish(path / name, content)
         publish(path / CONFIG_FILE, _json(document))
@@ -212,13 +215,13 @@ def _json(document: Mapping[str, Any]) -> bytes:
         return (json.dumps(document, indent=2) + "\n").encode()
 
 
-def check_header(header: Tensors, config: ModelConfig, path: Path) -> None:
+def check_header(header: ModelTensors, config: ModelConfig, path: Path) -> None:
     """Raises: BadInput unless names, types and shapes are those that the config implies.
 
     Nothing of their size is allocated: a network is built without memory, after what the header does not vouch for
     is known to be small.
     """
-    wanted: Tensors = {}
+    wanted: ModelTensors = {}
     if config.network is not None:
         wanted |= config.network.header(config.signature, config.preparation.patch, header, path)
     for name, facts in config.classics.items():

@@ -110,9 +110,9 @@ EXTRA = ("onnx", "onnxscript", "onnxruntime")
 """Packages of the extra [onnx]."""
 OPSET = 18
 """Version of ONNX's operators: the newest that torch 2.11 and 2.13 both write without converting."""
-CLOSE = 1e-4
+TORCH_TOLERANCE = 1e-4
 """Largest difference to torch that is taken: of a probability, of a number as a share of the range of train."""
-LARGEST = 2**31 - 2**20
+LARGEST_GRAPH = 2**31 - 2**20
 """Bytes that a graph can have as one file, less some room."""
 
 
@@ -142,11 +142,11 @@ def export_onnx(served: Served, path: Path) -> Exported:
     whole = Whole(served).eval()
     data = graph_of(whole, served)
     difference, runs = compared(whole, served, answers_of(data))
-    if not difference <= CLOSE:  # NaN is not a small difference
+    if not difference <= TORCH_TOLERANCE:  # NaN is not a small difference
         raise BadInput(
-            f"{path}: the file's answers would differ from torch's by up to {difference:.1e} (at most {CLOSE:g} is "
-            "taken); nothing is written. Other versions of onnxscript and onnxruntime may do better; `headstart "
-            "predict` serves the model as it is"
+            f"{path}: the file's answers would differ from torch's by up to {difference:.1e} (at most "
+            f"{TORCH_TOLERANCE:g} is taken); nothing is written. Other versions of onnxscript and onnxruntime may do "
+            "better; `headstart predict` serves the model as it is"
         )
     with writing(path):
         publish(path, data)
@@ -195,7 +195,7 @@ def graph_of(whole: Whole, served: Served) -> bytes:
     _forget_places(proto)
     for name, value in _notes(served).items():
         proto.metadata_props.add(key=name, value=value)
-    if proto.ByteSize() > LARGEST:
+    if proto.ByteSize() > LARGEST_GRAPH:
         raise BadInput(
             f"export: the graph takes {proto.ByteSize() / 2**30:.1f} GB, and one ONNX file holds 2; fit a "
             "smaller network"

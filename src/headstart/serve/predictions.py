@@ -20,14 +20,14 @@ from headstart.data import Sequences
 from headstart.errors import BadInput
 from headstart.guard import guarded
 
-ROW, PREDICTION, SHARE = "row", "prediction", "p_"
+ROW, PREDICTION, SHARE_PREFIX = "row", "prediction", "p_"
 """Names of columns: of the number of a row where it has no id, of the answer, and what stands before a class."""
 INSIDE, LOW, HIGH = "in_", "low", "high"
 """The same of sets of classes and of intervals."""
-MARKS = {".csv": ",", ".tsv": "\t"}
+FILE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 LINES = (".jsonl", ".ndjson")
-COLUMNS = (".parquet", ".pq")
-PACKED = ".gz"
+COLUMNAR_ENDINGS = (".parquet", ".pq")
+PACKED_ENDING = ".gz"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def predictions_of(
     reach: the error within which each class is in a set (1) or not (0; the likeliest always is), or half an interval.
     """
     names = [_writable(name) for name in classes]
-    shares = {f"{SHARE}{name}": answers[:, k] for k, name in enumerate(names)}
+    shares = {f"{SHARE_PREFIX}{name}": answers[:, k] for k, name in enumerate(names)}
     predicted = [names[k] for k in answers.argmax(axis=1).tolist()] if names else answers
     if reach is not None and names:
         inside = (1 - answers <= reach) | (answers == answers.max(axis=1, keepdims=True))
@@ -123,7 +123,7 @@ def to_json_lines(predictions: Predictions) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-class Output:
+class OutputFormat:
     """Predictions that are written block by block to a binary file, as the ending says (of `check_path`)."""
 
     def __init__(self, file: Any, ending: str) -> None:
@@ -134,10 +134,10 @@ class Output:
         """Write a block; all have the same columns."""
         first = not self.rows
         self.rows += len(predictions)
-        if self.ending in COLUMNS:
+        if self.ending in COLUMNAR_ENDINGS:
             self._add_columns(predictions)
-        elif self.ending in MARKS:
-            self.file.write(to_csv(predictions, MARKS[self.ending], first).encode())
+        elif self.ending in FILE_DELIMITERS:
+            self.file.write(to_csv(predictions, FILE_DELIMITERS[self.ending], first).encode())
         else:
             self.file.write(to_json_lines(predictions).encode())
 
@@ -162,10 +162,10 @@ class Output:
 
 def check_path(path: Path) -> str:
     """The ending that says how to write, without `.gz`. Raises: BadInput for one that is not known, or for a folder."""
-    plain = path.name.lower().removesuffix(PACKED)
+    plain = path.name.lower().removesuffix(PACKED_ENDING)
     ending = Path(plain).suffix
     packed = plain != path.name.lower()
-    if ending not in (*MARKS, *LINES, *COLUMNS) or (packed and ending in COLUMNS):
+    if ending not in (*FILE_DELIMITERS, *LINES, *COLUMNAR_ENDINGS) or (packed and ending in COLUMNAR_ENDINGS):
         raise BadInput(
             f"{path}: predictions are written as .csv, .tsv, .jsonl (each may end in .gz) or .parquet; give "
             "the file one of these endings"
@@ -176,19 +176,19 @@ def check_path(path: Path) -> str:
 
 
 @contextmanager
-def writing_predictions(path: Path) -> Iterator[Output]:
+def writing_predictions(path: Path) -> Iterator[OutputFormat]:
     """Where predictions are written block by block, as the ending of the name says; the file is whole or absent.
 
     Raises: BadInput for an unknown ending, and where there is no room or no right to write.
     """
     ending = check_path(path)
-    packed = path.name.lower().endswith(PACKED)
+    packed = path.name.lower().endswith(PACKED_ENDING)
     with writing(path, "the predictions "), published(path) as descriptor, ExitStack() as files:
         remove_unfinished(path, descriptor)
         file: Any = Writable(descriptor)
         if packed:
             file = files.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
-        output = Output(file, ending)
+        output = OutputFormat(file, ending)
         yield output
         output.close()
 

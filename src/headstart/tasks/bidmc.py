@@ -21,7 +21,7 @@ from headstart.data.sequences import to_range
 from headstart.data.series import Rows, read_ts
 from headstart.data.splits import shuffled
 from headstart.data.table import Cells
-from headstart.data.text import Named, find_named, texts
+from headstart.data.text import NamedFiles, find_named, texts
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.sequence import Signature
 from headstart.tasks.build import prepared_task
@@ -105,7 +105,7 @@ class BidmcSpec(TaskSpec):
     def _names(self) -> tuple[str, str]:
         return f"BIDMC32{self.vital}_TRAIN.ts", f"BIDMC32{self.vital}_TEST.ts"
 
-    def _named(self, data: Path) -> Named:
+    def _named(self, data: Path) -> NamedFiles:
         return find_named(data, self.kind, BIDMC_FOLDERS, self._names(), BIDMC_ORIGIN)
 
     def _build(self, builder: Builder, data: Path) -> dict[str, Any]:

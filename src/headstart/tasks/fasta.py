@@ -18,7 +18,7 @@ from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
 from headstart.data.prepared import Builder, prepared
 from headstart.data.sequences import groups
 from headstart.data.splits import copies_note, drawn
-from headstart.data.text import Named, find_named, texts
+from headstart.data.text import NamedFiles, find_named, texts
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.tasks.build import classes_of, prepared_task, write_split
@@ -114,7 +114,7 @@ class FastaSpec(TaskSpec):
             return self.letters
         return "protein" if self.source == "deeploc" else "dna"
 
-    def _named(self, data: Path) -> Named:
+    def _named(self, data: Path) -> NamedFiles:
         if self.source == "files":
             return _own(data, self.kind)
         names = {
@@ -127,7 +127,7 @@ class FastaSpec(TaskSpec):
             data, self.kind, FASTA_FOLDERS[self.source], names[self.source], FASTA_ORIGINS[self.source], optional
         )
 
-    def _build(self, builder: Builder, named: Named) -> dict[str, Any]:
+    def _build(self, builder: Builder, named: NamedFiles) -> dict[str, Any]:
         mistakes, files, notes = Mistakes(), {}, []
         needed = [name for name in named.names if name != DEEPLOC["train"]]
         for name, lines in texts(named, mistakes, needed):
@@ -173,7 +173,7 @@ def _stem(name: str) -> str:
     return match[1] if (match := _FILE.match(name)) else name
 
 
-def _own(data: Path, task: str) -> Named:
+def _own(data: Path, task: str) -> NamedFiles:
     """The user's files in `fasta/`: train, test and perhaps val, or a file for each class."""
     folder = data / "fasta"
     paths = {p.name: p for p in sorted(folder.glob("*")) if _FILE.match(p.name) and p.is_file()}
@@ -189,7 +189,7 @@ def _own(data: Path, task: str) -> Named:
     if len(paths) < 2:
         looks = "train and test (.fa, .fasta, .faa or .fna; .gz or .xz), or for one such file per class,"
         raise absent(task, data, ("fasta",), looks, FASTA_ORIGINS["files"], ", or take another task.source")
-    return Named(tuple(paths), paths, ())
+    return NamedFiles(tuple(paths), paths, ())
 
 
 def _header_label(header: str, word: int, where: str, mistakes: Mistakes) -> str | None:
@@ -260,10 +260,10 @@ class HomologySpec(TaskSpec):
             "test": f"remote_homology_test_{self.test}_holdout.json",
         }
 
-    def _named(self, data: Path) -> Named:
+    def _named(self, data: Path) -> NamedFiles:
         return find_named(data, self.kind, HOMOLOGY_FOLDERS, tuple(self._names().values()), HOMOLOGY_ORIGIN)
 
-    def _build(self, builder: Builder, named: Named) -> dict[str, Any]:
+    def _build(self, builder: Builder, named: NamedFiles) -> dict[str, Any]:
         mistakes, read, long = Mistakes(), {}, {}
         split_of = {name: split for split, name in self._names().items()}
         for name, lines in texts(named, mistakes, tuple(split_of)):

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from headstart.atomic import stamps
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import files_of
-from headstart.data.layout import Kind, Layout, by_role
+from headstart.data.layout import Layout, SequenceKind, by_role
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.sequences import channel_moments, check_target_kind, shared_with_neighbours, standardised, to_range
@@ -48,7 +48,7 @@ UNSET: tuple[object, ...] = (None, (), "auto")
 class OwnFacts(Spec):
     """What the file decides of a model that is to read other files: see `serve.Preparation`, which holds the same."""
 
-    kind: Kind
+    kind: SequenceKind
     symbols: tuple[str, ...]
     channels: tuple[str, ...]
     labels: tuple[str, ...]

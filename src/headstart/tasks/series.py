@@ -14,7 +14,7 @@ from headstart.data.prepared import Builder, prepared
 from headstart.data.sequences import channel_moments, groups, standardised
 from headstart.data.series import Rows, read_ts, read_tsv
 from headstart.data.splits import copies_note, drawn
-from headstart.data.text import Named, find_named, texts
+from headstart.data.text import NamedFiles, find_named, texts
 from headstart.errors import Mistakes
 from headstart.sequence import Examples, ragged
 from headstart.tasks.build import classes_of, prepared_task
@@ -55,10 +55,10 @@ class SeriesSpec(TaskSpec):
     def _names(self) -> tuple[str, str]:
         return f"{self.name}_TRAIN{self.ending}", f"{self.name}_TEST{self.ending}"
 
-    def _named(self, data: Path) -> Named:
+    def _named(self, data: Path) -> NamedFiles:
         return find_named(data, self.kind, self.folders, self._names(), self.origin)
 
-    def _build(self, builder: Builder, named: Named) -> dict[str, Any]:
+    def _build(self, builder: Builder, named: NamedFiles) -> dict[str, Any]:
         mistakes, files = Mistakes(), {}
         for name, lines in texts(named, mistakes, self._names()):
             tsv = self.ending == ".tsv"

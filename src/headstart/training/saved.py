@@ -26,7 +26,7 @@ def _objective(value: Any) -> Any:
     return spec_of_kind(OBJECTIVES, value)
 
 
-ObjectiveField: Any = Annotated[SerializeAsAny[Spec], BeforeValidator(_objective)]
+SavedObjective: Any = Annotated[SerializeAsAny[Spec], BeforeValidator(_objective)]
 """A field that holds an objective, as `objectives.ObjectiveField`."""
 
 
@@ -34,7 +34,7 @@ class NetworkSpec(Spec):
     """A network by itself: its model, the objective that it answers, and the longest sequence that it is built for."""
 
     model: ModelField
-    objective: ObjectiveField
+    objective: SavedObjective
     length: int = Field(ge=1)
     """Positions (patches where there are any)."""
 

@@ -47,10 +47,10 @@ def predict_file(
     where the model looks in each sequence, beside which its page stands; the file is then read at once.
     Raises: BadInput for whatever is wrong with the folder, the file or `out`.
     """
-    from headstart.data import BLOCK, read_blocks
+    from headstart.data import BLOCK_BYTES, read_blocks
     from headstart.data.text import printable
     from headstart.serve.folder import load_model
-    from headstart.serve.predictions import Output, check_path, predictions_of, writing_predictions
+    from headstart.serve.predictions import OutputFormat, check_path, predictions_of, writing_predictions
     from headstart.verbs.remarks import Remarks
 
     target = None if out is None else Path(out)
@@ -79,8 +79,8 @@ def predict_file(
         if target is not None:
             output = files.enter_context(writing_predictions(target))
         else:  # nothing is printed of a file with a mistake
-            output = Output(files.enter_context(SpooledTemporaryFile(SPOOLED)), ".csv")
-        size = BLOCK if table is None else sys.maxsize
+            output = OutputFormat(files.enter_context(SpooledTemporaryFile(SPOOLED)), ".csv")
+        size = BLOCK_BYTES if table is None else sys.maxsize
         looks = ""
         for sequences in read_blocks(Path(source), layout, size):
             _check_roles(sequences, options)

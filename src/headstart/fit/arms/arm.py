@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from headstart.stage import TrainStage
     from headstart.study.language.plan import PlannedStage
 
-NOTHING = Amount(())
+NO_TABLE = Amount(())
 """No arm takes part."""
 Networks: TypeAlias = "Sequence[tuple[PlannedStage, TrainStage]]"
 """Stages of a plan that train, each with its spec."""
 
 
-class Weights(Protocol):
+class ReadWeights(Protocol):
     """What an arm reads: made elsewhere, known by its content."""
 
     @property
@@ -42,7 +42,7 @@ class Frame:
     """What the lines of an arm in the study are made from."""
 
     known: Known
-    shape: defaults.Shape
+    shape: defaults.ModelShape
     settings: FitSettings
     amount: Amount
 
@@ -66,7 +66,7 @@ class Frame:
     def model(self) -> dict[str, Any]:
         """The model of a network of headstart: said in its arm, since that of a checkpoint has its own norm and input
         layer."""
-        kind = defaults.KINDS[self.known.kind]
+        kind = defaults.INPUT_KINDS[self.known.kind]
         norm: dict[str, Any] = {"norm": kind.norm} if kind.norm != "layer" else {}
         return norm | ({"encoder": {"patch": self.shape.join}} if self.shape.join > 1 else {})
 
@@ -125,9 +125,9 @@ class Offer:
 
     known: Known
     settings: FitSettings
-    amount: Amount = NOTHING
+    amount: Amount = NO_TABLE
     """With it."""
-    whole: Amount = NOTHING
+    whole: Amount = NO_TABLE
     """With any time."""
     fits: bool = True
     """All of it ends in time."""
@@ -202,7 +202,7 @@ class Arm(Protocol):
         """Of what it trains first, in one run, for all rates."""
         return 0.0
 
-    def weights(self, known: Known) -> Weights | None:
+    def weights(self, known: Known) -> ReadWeights | None:
         """What it reads, where that is at hand."""
         return None
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EMBEDDING = "embedding"
 
 
-class Features(Arm):
+class EmbeddingArm(Arm):
     """Wanted where `--backbone` names a model of series; it takes part where its features take at most half of the
     time."""
 

@@ -12,7 +12,7 @@ from headstart.fit.arms.arm import Arm, Frame
 from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
 
-WORDS = {
+KERNEL_WORDS = {
     True: {
         "kernels": "random and competing convolution kernels with ridge",
         "summary": "a linear model of summary features",
@@ -77,4 +77,4 @@ class Kernels(Arm):
         return {name: {"model": table_of(name, *more)} for name in reversed(self.names)}
 
     def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
-        return WORDS[known.kind == "numbers"]
+        return KERNEL_WORDS[known.kind == "numbers"]

@@ -11,7 +11,7 @@ from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
 
 SECOND = "inception"
-MIXERS: Mapping[str, Mapping[str, Any]] = {"numbers": {"kind": "inception"}}
+SECOND_MIXERS: Mapping[str, Mapping[str, Any]] = {"numbers": {"kind": "inception"}}
 """Its mixer, by kind of data; `defaults.KINDS` says why."""
 
 
@@ -23,7 +23,7 @@ class Second(Arm):
     rank = 3
 
     def wanted(self, known: Known, settings: FitSettings) -> bool:
-        return known.kind in MIXERS and settings.leaves_mixer
+        return known.kind in SECOND_MIXERS and settings.leaves_mixer
 
     def worth(self, known: Known, settings: FitSettings) -> float:
         return 3.0
@@ -38,7 +38,7 @@ class Second(Arm):
         return spent.training()
 
     def tables(self, frame: Frame) -> dict[str, Any]:
-        return {SECOND: {**frame.task, "model": {"mixer": dict(MIXERS[frame.known.kind]), **frame.model}}}
+        return {SECOND: {**frame.task, "model": {"mixer": dict(SECOND_MIXERS[frame.known.kind]), **frame.model}}}
 
     def lines(self, frame: Frame, networks: Networks) -> list[str]:
         mixers = (spec.model.mixers for stage, spec in networks if SECOND in stage.arms)

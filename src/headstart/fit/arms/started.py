@@ -16,7 +16,7 @@ STARTED = "started"
 """Its stage, too, that reads the weights."""
 
 
-class Started(Arm):
+class StartedArm(Arm):
     """Wanted where `--start` names a model; it takes as many steps as the network from random weights."""
 
     names = (STARTED,)
