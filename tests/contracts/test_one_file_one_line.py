@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -220,14 +218,15 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "adding.md"
 
 @pytest.fixture
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The reader and the family of the guide: their files and lines."""
+    """The reader, the family and the arm of the guide: their files and lines."""
     monkeypatch.syspath_prepend(str(tmp_path))
     files = dict(re.findall(r"```python file=(\S+)\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL))
-    for name in ("colon_lines.py", "lab_gpt.py"):
+    for name in ("colon_lines.py", "lab_gpt.py", "wide.py"):
         (tmp_path / name).write_text(files[name])
     colon = Entry("colon_lines:read_colon_lines", "a label, a colon and numbers", "", {"endings": "colon"})
     monkeypatch.setitem(DATA_READERS, "colon", colon)
     monkeypatch.setitem(FAMILIES_READ, "lab_gpt", Entry("lab_gpt:LAB_GPT", "our lab's GPT", "made up"))
+    monkeypatch.setitem(ARMS, "wide", Entry("wide:Wide", "the network from random weights, wider"))
     return tmp_path
 
 
@@ -280,38 +279,8 @@ def test_a_new_kind_is_listed_and_shown() -> None:
         assert part in answer.output
 
 
-ARM = '''
-from headstart.fit.arms.arm import Arm
-
-
-class Wide(Arm):
-    """The network from random weights, wider."""
-
-    names = ("wide",)
-    servable = True
-    helps = {"wide": "width"}
-
-    def tables(self, frame):
-        return {"wide": {**frame.usual, "model": {**frame.model, "width": 48}}}
-
-    def seconds(self, spent):
-        return spent.training()
-
-    def lines(self, frame, networks):
-        return ["wide: " + str(next(spec.model.width for stage, spec in networks if "wide" in stage.arms))]
-
-    def texts(self, known, settings, arms):
-        return {"wide": "network, of width 48"}
-'''
-
-
-def test_a_new_arm_is_planned_trained_compared_named_and_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = ModuleType("wide")
-    exec(compile(ARM, "wide.py", "exec"), module.__dict__)  # noqa: S102
-    monkeypatch.setitem(sys.modules, "wide", module)
-    monkeypatch.setitem(ARMS, "wide", Entry("wide:Wide", "the network from random weights, wider"))
+@pytest.mark.usefixtures("guide")
+def test_a_new_arm_is_planned_trained_compared_named_listed_and_served(tmp_path: Path) -> None:
     rows = [f"{'ab'[i % 2]},{i % 7}.{i},{i % 3}.5,{(i % 2) * 9}.25" for i in range(60)]
     (tmp_path / "rows.csv").write_text("\n".join(["label,t0,t1,t2", *rows]) + "\n")
     asked = FitSettings(time=None, epochs=1.0, seeds=(0,), rates=(0.01,), pretrain=False, serve="wide")
@@ -322,3 +291,5 @@ def test_a_new_arm_is_planned_trained_compared_named_and_served(
     assert "Whether width helped" in outcome.answer
     assert outcome.served.config.network is not None
     assert outcome.served.config.network.arm == outcome.serves == "wide"
+    for words, part in ((["ls", "arms"], "random weights, wider"), (["show", "wide"], "with --serve, by name")):
+        assert part in CliRunner().invoke(app, words).output

@@ -26,8 +26,7 @@ class NetworkConfig(NetworkSpec):
     temperature: float = Field(default=1.0, gt=0)
     """Scores are divided by it before they become probabilities."""
     arm: str = ""
-    """Of the fit, which says how it began: `scratch`, `inception`, `self_pretrained`, `backbone`,
-    `backbone_tuned`, or a name of a person's own model."""
+    """Of the fit, which says how it began (`headstart ls arms`), or the name of a person's own model."""
 
 
 class HeldOut(Spec):

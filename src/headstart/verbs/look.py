@@ -189,7 +189,7 @@ def print_one(what: str, overrides: Sequence[str], store: str | None, data: str 
             _show_keys(what, overrides)
         if what in built_in_studies():
             _show_study(what)
-        return _show_reader(what) if what in SORTS["reader"].entries else None
+        return _show_lines(what)
     if what in MIXERS:
         return _show_mixer(what)
     if what.endswith(".toml"):
@@ -205,11 +205,12 @@ def print_one(what: str, overrides: Sequence[str], store: str | None, data: str 
     from headstart.study.language.reference import section_names
 
     if what in section_names():
-        return _show_keys(what)
+        _show_keys(what)
+        return _show_lines(what)
     if os.path.exists(what):
         return show_file(what, layout, overrides)
-    if what in SORTS["reader"].entries:
-        return _show_reader(what)
+    if what in SORTS["reader"].entries or what in SORTS["arm"].entries:
+        return _show_lines(what)
     if what in SORTS["checkpoint"].entries:
         from headstart.verbs.checkpoints import show_family
 
@@ -319,6 +320,28 @@ def _show_mixer(name: str) -> None:
         f"size     {facts['parameters']:,} parameters at width {FACTS_WIDTH} and length {FACTS_LENGTH:,}"
     )
     _show_keys(name)
+
+
+def _show_lines(name: str) -> None:
+    """What a reader and an arm of this name say of themselves; nothing where there is none."""
+    if name in SORTS["reader"].entries:
+        _show_reader(name)
+    if name in SORTS["arm"].entries:
+        _show_arm(name)
+
+
+def _show_arm(name: str) -> None:
+    """An arm of a fit: what it says of itself, and how it is asked for."""
+    import inspect
+
+    line, out = SORTS["arm"].entries[name], console()
+    arm = line.load()()
+    out.print(Text(f"\n{SORTS['arm'].summary_of(name)}\n\n{inspect.getdoc(arm) or ''}\n"))
+    out.print(Text(f"models   {', '.join(arm.names) or 'those of the plugins'}"))
+    out.print(Text(f"trains   {'as networks' if arm.network else 'without gradients'}"))
+    if arm.option:
+        out.print(Text(f"option   --{arm.option}"))
+    out.print(Text(f"served   {'with --serve, by name' if arm.servable else 'where it is the best on validation'}"))
 
 
 def _show_reader(name: str) -> None:

@@ -17,7 +17,7 @@ SECOND_MIXERS: Mapping[str, Mapping[str, Any]] = {"numbers": {"kind": "inception
 
 class Second(Arm):
     """Wanted where the kind of data has another mixer and a person names none; it takes part where both networks have
-    half of their steps (`defaults.WORTH`)."""
+    half of their steps."""
 
     names = (SECOND,)
     rank = 3

@@ -23,8 +23,8 @@ def asked_for(settings: FitSettings) -> bool:
 
 
 class SelfPretrained(Arm):
-    """Wanted unless a person leaves it out. It takes part where a person asks for it, or where it has its least steps
-    (`defaults.LEAST_PRETRAIN_STEPS`) and leaves enough for training; where it is not expected to help that is half."""
+    """Wanted unless a person leaves it out. It takes part where a person asks for it, or where it has enough steps to
+    learn something and leaves enough for training; where it is not expected to help that is half of them."""
 
     names = ("self_pretrained",)
     rank = 4

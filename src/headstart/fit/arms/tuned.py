@@ -15,7 +15,7 @@ TUNED = "backbone_tuned"
 
 
 class Tuned(Arm):
-    """Wanted beside the frozen one; it takes part where all others leave it `defaults.LEAST_STEPS`."""
+    """Wanted beside the frozen one; it takes part where all others leave it enough steps to learn something."""
 
     names = (TUNED,)
     servable = True
