@@ -25,9 +25,9 @@ ARMS: dict[str, Entry] = {
     "own": _arm("own:Own", "whole models of a person's own, from --plugin"),
     "backbone": _arm("backbone:Frozen", "the frozen layers of a checkpoint (--backbone) under a trained head"),
     "tuned": _arm("tuned:Tuned", "the same layers, whose norms and input layer train too"),
-    "started": _arm("started:Started", "a network from another model's weights (--start)"),
+    "started": _arm("started:StartedArm", "a network from another model's weights (--start)"),
     "kernels": _arm("kernels:Kernels", "models without gradients: kernels or n-grams, summaries, the majority"),
-    "embedding": _arm("embedding:Features", "frozen features of a model of series (--backbone), without gradients"),
+    "embedding": _arm("embedding:EmbeddingArm", "frozen features of a model of series (--backbone), without gradients"),
 }
 """In the order of the study's table."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headstart.stage import TrainStage
     from headstart.study.language.plan import PlannedStage
 
-NO_TABLE = Amount(())
+NO_ARMS = Amount(())
 """No arm takes part."""
 Networks: TypeAlias = "Sequence[tuple[PlannedStage, TrainStage]]"
 """Stages of a plan that train, each with its spec."""
@@ -125,9 +125,9 @@ class Offer:
 
     known: Known
     settings: FitSettings
-    amount: Amount = NO_TABLE
+    amount: Amount = NO_ARMS
     """With it."""
-    whole: Amount = NO_TABLE
+    whole: Amount = NO_ARMS
     """With any time."""
     fits: bool = True
     """All of it ends in time."""

@@ -12,7 +12,7 @@ from headstart.fit.settings import FitSettings
 
 SECOND = "inception"
 SECOND_MIXERS: Mapping[str, Mapping[str, Any]] = {"numbers": {"kind": "inception"}}
-"""Its mixer, by kind of data; `defaults.KINDS` says why."""
+"""Its mixer, by kind of data; `defaults.INPUT_KINDS` says why."""
 
 
 class Second(Arm):
