@@ -22,6 +22,7 @@ LAYERS: dict[str, int] = {
     "spec": 0,
     "store": 0,
     "text": 0,
+    "ways": 0,
     "data": 1,
     "tasks": 2,
     "models": 2,

@@ -14,6 +14,7 @@ from headstart.text import escaped
 from headstart.verbs import options as opt
 from headstart.verbs.groups import bench, store_verbs
 from headstart.verbs.verb import command, open_streams, refuse_repeats
+from headstart.ways import typed
 
 app = typer.Typer(
     name="headstart",
@@ -220,13 +221,14 @@ def show(
         list[str] | None,
         typer.Argument(metavar="[name=value ...]", help="Settings of a task (fraction=0.1), or of a file's layout."),
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Of a data file: print it as JSON.")] = False,
     folders: opt.FolderOptions,
     layout: opt.LayoutOptions,
 ) -> None:
     """Show a stage, study, task, mixer, checkpoint or data file. `show optim` has the keys of the optimiser."""
     from headstart.verbs.look import print_one
 
-    print_one(what, overrides or [], folders.store, folders.data, layout)
+    print_one(what, overrides or [], folders.store, folders.data, layout, json)
 
 
 @command(app)
@@ -327,7 +329,8 @@ def main(argv: list[str] | None = None) -> None:
     open_streams()
     try:
         verbs = refuse_repeats(typer.main.get_command(app))
-        code: Any = verbs.main(args=argv, prog_name="headstart", standalone_mode=False)
+        with typed(sys.argv[1:] if argv is None else argv):
+            code: Any = verbs.main(args=argv, prog_name="headstart", standalone_mode=False)
     except BrokenPipeError:  # who read the output has stopped reading, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-MOST_MISTAKES = 20
-"""Mistakes that are gathered before reading stops."""
+MOST_MISTAKES, MOST_PLACES = 20, 10_000
+"""Causes that are gathered, and mistakes of one cause that are counted, before reading stops."""
+_VALUES = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\d[\d,.]*")
 
 
 class BadInput(ValueError):
@@ -106,22 +108,46 @@ def _runs(names: Iterable[str]) -> list[str]:
 
 
 class Mistakes:
-    """What is wrong with the files of a data set, in order; each text names its file and perhaps its row."""
+    """What is wrong with the files of a data set, in order: a line for each cause, which names the first place (a file
+    and perhaps its row) and counts the others. Texts that differ in numbers and in what stands in quotes are one cause.
+    """
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self._first: dict[str, str] = {}
+        self._count: Counter[str] = Counter()
 
     def add(self, item: str, text: str) -> None:
-        """Note that `item` (a file, row or cell) is wrong. Raises: BadInput with all of them once there are 20."""
-        self.texts.append(f"{item}: {text}")
-        if len(self.texts) >= MOST_MISTAKES:
-            self.texts.append(f"reading stopped after {MOST_MISTAKES} mistakes; correct these first, there may be more")
-            self.check()
+        """Note that `item` (a file, row or cell) is wrong. Raises: BadInput with all of them once there are 20 causes,
+        or 10,000 mistakes."""
+        cause = _VALUES.sub("*", text)
+        self._first.setdefault(cause, f"{item}: {text}")
+        self._count[cause] += 1
+        if len(self._count) >= MOST_MISTAKES or self._count[cause] >= MOST_PLACES:
+            self.check(
+                f"reading stopped after {self._count.total():,} mistakes; correct these first, there may be more"
+            )
 
-    def check(self) -> None:
-        """Raises: BadInput with every mistake on a line of its own, where there is one."""
-        if self.texts:
-            raise BadInput("\n".join(self.texts))
+    def __len__(self) -> int:
+        return self._count.total()
+
+    def adopt(self, error: BadInput) -> None:
+        """Note what an error says, a line each."""
+        for line in str(error).splitlines():
+            item, _, text = line.partition(": ")
+            self.add(item, text)
+
+    @property
+    def texts(self) -> list[str]:
+        """A line for each cause."""
+        more = {cause: count - 1 for cause, count in self._count.items()}
+        return [
+            f"{text}{f' ({more[cause]:,} more like it)' * bool(more[cause])}" for cause, text in self._first.items()
+        ]
+
+    def check(self, end: str = "") -> None:
+        """Raises: BadInput with a line for each cause, where there is one. end: a last line."""
+        if self._first:
+            raise BadInput("\n".join([*self.texts, *([end] if end else [])]))
 
 
 @dataclass(frozen=True)

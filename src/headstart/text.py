@@ -93,6 +93,11 @@ def many(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def counted(number: int, singular: str, plural: str) -> str:
+    """`1 row is`, `3 rows are`."""
+    return f"{number:,} {singular if number == 1 else plural}"
+
+
 def json_lines(document: Mapping[str, Any]) -> str:
     """A document as JSON with a line for each item of its tables and lists, so that it is small and can be compared."""
 

@@ -143,7 +143,7 @@ def test_files_that_are_not_plain_are_read_row_by_row(
         (PLAIN.replace("id,", "Größe,").encode("latin-1"), "f.csv:1: is not utf-8 (byte 0xf6 after 'Gr')"),
         (PLAIN.replace("s3,", "sé,").encode("latin-1"), "f.csv:5: is not utf-8 (byte 0xe9 after 's')"),
         (PLAIN.encode() + b"\xed\xa0\x80,a,1,2,3\n", "f.csv:32: is not utf-8 (byte 0xed after '')"),
-        (PLAIN + "s31\r,a,1,2,3\n", "f.csv:32: has 1 cells, the header has 5; the row is cut short"),
+        (PLAIN + "s31\r,a,1,2,3\n", "f.csv:32: has 1 cell, the header has 5; the row is cut short"),
         (PLAIN + "s31,a,1,2,3,4\n", "f.csv:32: has 6 cells, the header has 5; a text that holds the separator"),
         (PLAIN + "s31,a,1,,0x10\n", "f.csv:32 column 't2': '0x10' is not a number"),
         (PLAIN + "s31,a,1,1_000,2\n", "f.csv:32 column 't1': '1_000' is not a number"),

@@ -35,7 +35,7 @@ def test_images_are_read_row_by_row_with_their_folder_as_label(tmp_path):
     assert result.labels == ("cat", "dog")
     assert result.ids == ("cat/a.png", "dog/a.png")
     assert result.places.of(1) == str(tmp_path / "dog" / "a.png")
-    assert result.notes == ("images of 4 x 3 (2), pixel by pixel, row by row", "1 files of other kinds are not read")
+    assert result.notes == ("images of 4 x 3 (2), pixel by pixel, row by row", "1 file of another kind is not read")
 
 
 @pytest.mark.parametrize("order", ["<u2", ">u2"])
@@ -46,7 +46,7 @@ def test_grey_levels_of_16_bits_are_read_in_either_order_of_bytes(tmp_path, orde
         Image.fromarray(pixels).save(tmp_path / name / "a.tif")
     assert read(tmp_path, kind="numbers").values[:4].tolist() == [[0], [100], [300], [65535]]
     image(tmp_path / "dog" / "b.png", size=(2, 2))
-    assert "2 images have more than 8 bits a pixel: their levels are on another scale" in read(tmp_path).notes
+    assert "2 images have more than 8 bits a pixel, whose levels are on another scale" in read(tmp_path).notes
 
 
 def test_grey_images_among_coloured_ones_and_transparency_are_said(tmp_path):
@@ -59,7 +59,7 @@ def test_grey_images_among_coloured_ones_and_transparency_are_said(tmp_path):
     assert result.lengths.tolist() == [12, 12, 4]
     assert result.notes[0] == "1 grey images are read as colour, as 2 others are"
     assert "the images differ in size" in result.notes[2]
-    assert result.notes[3] == "transparency of 1 images is not read"
+    assert result.notes[3] == "transparency of 1 image is not read"
 
 
 def test_recordings_are_read_sample_by_sample(tmp_path):
@@ -121,11 +121,11 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path, monkeypatch):
     assert "(but 'train.csv')" in why(tmp_path)
     write(_there(tmp_path / "a" / "1.png"), b"no image")
     write(tmp_path / "a" / "2.png", b"")
-    message = why(tmp_path).split("\n")
-    assert len(message) == 2
-    assert all("is not an image that can be read" in line for line in message)
+    assert why(tmp_path).endswith(
+        "a/1.png: is not an image that can be read (of no known format); give it again (1 more like it)"
+    )
     write(tmp_path / "a" / "1.wav", wav([1]))
-    assert "holds 2 images and 1 recordings; name a folder that holds one kind" in why(tmp_path)
+    assert "holds 2 images and 1 recording; name a folder that holds one kind" in why(tmp_path)
     (tmp_path / "a" / "1.wav").unlink()
     (tmp_path / "a" / "2.png").unlink()
     image(tmp_path / "a" / "1.png", size=(50, 50))
@@ -233,7 +233,9 @@ def test_folders_of_persons_below_their_class_are_told(tmp_path):
 
 def test_two_levels_that_may_both_be_the_class_are_refused(tmp_path):
     _tree(tmp_path, *(f"{a}/{b}/1.wav" for a in ("cat", "dog") for b in ("day", "night")))
-    assert "'cat', 'dog' hold folders of the same names ('day'); give --target 'folder' or --target" in why(tmp_path)
+    message = why(tmp_path)
+    assert "'cat', 'dog' hold folders of the same names ('day'), so that either may be the class; give one" in message
+    assert message.endswith("--target folder\n  headstart fit FILE --target 'folder 2'")
     assert read(tmp_path, target="folder 2").classes == ("day", "night")
 
 

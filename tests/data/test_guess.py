@@ -126,7 +126,7 @@ def test_bases_are_dna_and_capital_letters_of_amino_acids_are_proteins(tmp_path)
 def test_rna_is_read_as_dna_and_that_is_said(tmp_path):
     result = read(write(tmp_path / "f.csv", "id,seq\n1,ACGUACGUAC\n2,ACGTACGTAA\n"), kind="dna")
     assert result.speak(0) == "ACGTACGTAC"
-    assert result.notes == ("U is read as T in 1 sequences",)
+    assert result.notes == ("U is read as T in 1 sequence",)
 
 
 def test_a_letter_that_is_no_base_is_named(tmp_path):
@@ -258,7 +258,7 @@ def test_missing_cells_are_unobserved_and_those_at_the_end_are_cut(tmp_path):
     result = read(path)
     assert result.lengths.tolist() == [4, 2, 4]
     assert result.observed[:, 0].tolist() == [True, False, True, True, False, True, True, True, True, True]
-    assert result.notes == ('1 sequences end in missing values, which are cut off (ends="missing" keeps them)',)
+    assert result.notes == ('1 sequence ends in missing values, which are cut off (ends=missing keeps them)',)
     sequences = read(path, ends="missing")
     assert sequences.lengths.tolist() == [4, 4, 4]
     assert sequences.observed.sum() == 8
@@ -374,8 +374,9 @@ def test_two_columns_that_may_be_the_target_are_refused(first: str, second: str,
     rows = [f"{'ab'[i % 2]},{'xyz'[i % 3]},{i}.5,{i}.25,{i}.75" for i in range(12)]
     path = write(tmp_path / "f.csv", "\n".join([f"{first},{second},t0,t1,t2", *rows]) + "\n")
     names = sorted((first, second), key=lambda name: TARGET.index(name.lower()))
-    text = f"f.csv: target: the columns {names[0]!r} and {names[1]!r} may both be the target, and differ; name one with --target"
+    text = f"f.csv: target: the columns {names[0]!r} and {names[1]!r} may both be the target, and differ; give one of"
     assert why(path).startswith(text)
+    assert why(path).split("\n")[1:] == [f"  headstart fit FILE --target {name}" for name in (*names, "''")]
     assert read(path, target=second).layout.target == second
     assert read(path, target="").target == "none"
 

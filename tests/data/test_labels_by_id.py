@@ -88,6 +88,6 @@ def test_cells_that_are_series_or_frames_are_sequences() -> None:
 def test_more_channels_than_positions_are_said(data: Any) -> None:
     (note,) = read_sequences(data).notes
     assert "read as 3 positions of 20 channels; where it is the other way round, set" in note
-    assert "channels_first=true (channels_first=True in Python)" in note
+    assert "layout={'channels_first': True}" in note
     assert not read_sequences(data, LayoutSpec(channels_first=True)).notes
     assert not read_sequences([x.T for x in data]).notes

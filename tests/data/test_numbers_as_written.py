@@ -64,7 +64,7 @@ def test_marks_between_thousands_are_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_comma_that_may_be_either_is_refused_until_it_is_set(tmp_path: Path) -> None:
     path = write(tmp_path / "f.csv", "\n".join(["label;a;b", *(f"{label};-3,210;4,721" for label in LABELS)]))
-    with pytest.raises(BadInput, match=r"f\.csv: '-3,210' may be -3\.210 or -3210; give --decimal , for the first"):
+    with pytest.raises(BadInput, match=r"f\.csv: '-3,210' may be -3\.210 or -3210; give --decimal ',' for the first"):
         read_sequences(path)
     assert read_sequences(path, LayoutSpec(decimal=",")).values[:2, 0].tolist() == np.float32([-3.21, 4.721]).tolist()
 
@@ -174,7 +174,9 @@ def test_rows_of_another_width_without_a_header_are_refused(tmp_path: Path) -> N
 
 def test_a_decimal_mark_that_is_not_the_files_is_refused(tmp_path: Path) -> None:
     path = table(tmp_path / "f.csv", ";", "{}")
-    with pytest.raises(BadInput, match=r"has a decimal comma, and --decimal says '\.'; leave it out, or give ,"):
+    with pytest.raises(
+        BadInput, match=r"has a decimal comma, and decimal is set to '\.'; leave it out, or give --decimal ','"
+    ):
         read_sequences(path, LayoutSpec(decimal="."))
 
 
@@ -186,9 +188,8 @@ def of_targets(words: list[str]) -> Sequences:
 def test_a_word_among_numbers_is_refused_and_not_a_class(word: str) -> None:
     words = [f"{value[0]}" for value in VALUES]
     words[5] = word
-    with pytest.raises(
-        BadInput, match=f"row 6: the target '{word}' is no number, like 1 of 24; write it as one, give --na"
-    ):
+    text = rf"row 6: the target '{word}' is no number, like 1 of 24; write it as one, give layout=\{{'na': \['{word}'\]"
+    with pytest.raises(BadInput, match=text):
         of_targets(words)
     assert read_sequences(VALUES, LayoutSpec(target_kind="class"), labels=words).target == "class"
     result = read_sequences(VALUES, LayoutSpec(na=(word,)), labels=words)

@@ -102,7 +102,7 @@ def test_what_is_no_sequence_is_named(data, message):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["a"], "labels: has 1 entries for 12 sequences; give one for each"),
+        (["a"], "labels: has 1 entry for 12 sequences; give one for each"),
         (np.zeros((12, 2)), "labels: has shape (12, 2); give one for each sequence"),
         ("abcdefghijkl", "labels: is of type str; give a list or an array with one for each sequence"),
         ([{}] * 12, "labels: holds values that are neither texts nor numbers"),

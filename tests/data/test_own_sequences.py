@@ -124,7 +124,7 @@ def test_the_card_says_what_there_is():
     message = dict(card.head)
     assert message["sequences"] == "4, 3 of them labelled"
     assert message["length"] == "1 to 3, median 2"
-    assert message["missing"] == "14.3 % of the values, in 1 sequences"
+    assert message["missing"] == "14.3 % of the values, in 1 sequence"
     assert message["target"] == "2 classes"
     assert message["groups"] == "2"
     assert card.classes == (("a", "1", "33.3 %"), ("b", "2", "66.7 %"))
@@ -234,7 +234,7 @@ def test_an_id_that_more_than_half_of_the_rows_share_is_refused_with_two_ways_ou
         check_ids(read(path, shape="wide"))
     assert str(caught.value).removeprefix(f"{tmp_path}/") == (
         f"f.csv:2: 7 of 12 sequences have the id 'same' (the next is at {path}:3), so 'id' does not tell sequences apart; "
-        "name the column of the ids with --id (--id '' for none), or, where rows of one id belong together, give "
+        "name the column of the ids with --id ('' for none), or, where rows of one id belong together, give "
         "--group id"
     )
 

@@ -33,7 +33,7 @@ def test_a_recording_without_an_id_is_refused_whatever_its_clock_is_called(name:
     for clock in (np.arange(120) * 0.02, 1_711_850_280_000 + 20 * np.arange(120)):
         message = why(recording(**{name: clock}))
         assert message.startswith(f"X: {name!r} never falls from row to row, as a clock does, and no column says")
-        assert "name it with --id" in message
+        assert "name it with layout={'id': ...}" in message
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_order_decided_is_said_with_its_reason() -> None:
     result = read(pieces())
     decision = next(decision for decision in result.layout.decisions if decision.role == "id")
     assert (decision.column, decision.by, decision.option) == ("bout", "content", "--id")
-    note = "'bout' stands in 12 runs of equal values: taken for the id (--id names another column)"
+    note = "'bout' stands in 12 runs of equal values: taken for the id (layout={'id': ...} names another column)"
     assert ("note", note) in data_card(result).head
 
 
@@ -191,7 +191,7 @@ def test_a_row_for_each_sensor_is_never_joined_in_one_channel() -> None:
     message = why(table)
     assert message.startswith("X, row 2 column 'sensor': 'temp' is not the first value of 'sensor' in 'r0', so that")
     assert message.endswith(
-        "; write a column for each where it names sensors, or give --values 'value' to leave it out"
+        "; write a column for each where it names sensors, or give layout={'values': ['value']} to leave it out"
     )
     assert read(table, values=("value",)).channels == ("value",)
 
@@ -239,11 +239,22 @@ def test_a_clock_with_gaps_is_a_clock() -> None:
     assert "'t9x' never falls from row to row" in why(recording(t9x=clock))
 
 
-def test_samples_in_shuffled_rows_and_labels_that_come_again_in_blocks_are_told() -> None:
+def test_samples_in_shuffled_rows_and_labels_that_come_again_in_blocks_are_asked_about() -> None:
     order = np.random.default_rng(0).permutation(96)
     shuffled = {name: np.asarray(cells)[order] for name, cells in pieces(name="stueck", time="nth").items()}
-    assert "'nth' has the same values, each once, within those of 'stueck'" in read(shuffled).layout.doubts[0]
-    assert "'activity' stands in 4 runs of equal values that come again" in read(recording(160)).layout.doubts[0]
+    question, *ways = why(shuffled).split("\n")
+    assert question.startswith("X: 'nth' has the same values, each once, within those of 'stueck', so that")
+    assert ways == [
+        "  layout={'id': 'stueck', 'time': 'nth'}",
+        "  layout={'group': 'stueck', 'time': 'nth', 'shape': 'wide'}",
+    ]
+    assert len(read(shuffled, id="stueck", time="nth")) == 12
+    result = read(shuffled, group="stueck", time="nth", shape="wide")
+    assert (len(result), result.layout.channels[0].columns) == (96, ("acc_x", "acc_y"))
+    message = why(recording(160))
+    assert message.startswith("X: 'activity' stands in 4 runs of equal values that come again, as samples of a long")
+    assert message.endswith("give layout={'shape': 'wide'}")
+    assert read(recording(160), shape="wide").layout.channels[0].columns == ("acc_x", "acc_y", "acc_z")
     rare = np.where(np.random.default_rng(0).random(160) < 0.05, "rare", "often")
     for honest in (rare, np.sort(rare)):
         assert not read(recording(160) | {"activity": honest}).layout.doubts
@@ -266,5 +277,5 @@ def test_a_first_column_of_sorted_classes_is_the_target_and_no_id(tmp_path: Path
         layout = read(write(tmp_path / "ucr.txt", "\n".join(rows))).layout
         assert (layout.shape, layout.target, layout.id, len(layout.channels)) == ("wide", "1", None, 1), classes
     features = {"species": np.repeat([1, 2, 3], 28), "sepal": noise[:, 0], "petal": noise[:, 1]}
-    layout = read(features).layout
-    assert (layout.shape, layout.doubts[0][:46]) == ("wide", "'species' stands in 3 runs of equal values; wh")
+    assert why(features).startswith("X: 'species' stands in 3 runs of equal values, so that")
+    assert (read(features, target="species").classes, len(read(features, id="species"))) == (("1", "2", "3"), 3)

@@ -125,8 +125,7 @@ def test_tsv_takes_its_fields_from_a_header_or_from_their_number(tmp_path):
         assert mistakes == []
     result, mistakes = read(write(tmp_path / "f.tsv", b"1\ta\n1\n1\t2\t3\t4\n"), COLUMNS, layouts)
     assert mistakes == [
-        ", row 2: has 1 fields separated by tabs, not 2 or 3",
-        ", row 3: has 4 fields separated by tabs, not 2 or 3",
+        ", row 2: has 1 fields separated by tabs, not 2 or 3 (1 more like it)",
     ]
     assert len(result) == 1
 
@@ -150,8 +149,7 @@ def test_texts_are_utf_8_and_not_empty():
     for value in ("", b"", None, 3, b"\xff", "a\ud83d"):
         assert text_of(value, "f, row 2", mistakes) is None
     assert mistakes.texts == [
-        "f, row 2: the text is empty; leave the row out",
-        "f, row 2: the text is empty; leave the row out",
+        "f, row 2: the text is empty; leave the row out (1 more like it)",
         "f, row 2: the text is 'None', of type NoneType; give a text",
         "f, row 2: the text is '3', of type int; give a text",
         "f, row 2: is not UTF-8 (byte 0xff at 0); convert the file to UTF-8",
@@ -174,7 +172,7 @@ def test_labels_are_names_or_whole_numbers_however_they_are_written():
     for value in (None, "", "  ", 0.5, float("nan"), [1], "inf"):
         label_of(value, "f, row 3", mistakes)
     assert mistakes.texts[0] == "f, row 3: the label is None; give a name or a whole number"
-    assert len(mistakes.texts) == 6  # "inf" is a name
+    assert len(mistakes) == 6  # "inf" is a name
     assert in_order({"10", "9", "-1"}) == ["-1", "9", "10"]
     assert in_order({"10", "9", "b"}) == ["10", "9", "b"]
 

@@ -16,9 +16,10 @@ from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.arrays import array_table, list_table, unmasked
 from headstart.data.build import build
 from headstart.data.card import Card, data_card
+from headstart.data.explain import explained
 from headstart.data.infer import infer
 from headstart.data.keeping import keep_sequences
-from headstart.data.layout import LayoutSpec
+from headstart.data.layout import Decision, LayoutSpec
 from headstart.data.memory import label_names, sequences_of
 from headstart.data.preparation import Preparation
 from headstart.data.profile import Profile
@@ -30,6 +31,7 @@ from headstart.data.table import Table
 from headstart.data.targets import check_targets
 from headstart.errors import BadInput, Mistakes
 from headstart.limits import check_memory
+from headstart.ways import in_python
 
 __all__ = [
     "Card",
@@ -40,6 +42,7 @@ __all__ = [
     "check_targets",
     "crosses_splits",
     "data_card",
+    "explained_sequences",
     "keep_sequences",
     "label_names",
     "read_blocks",
@@ -107,16 +110,23 @@ def _read_once(path: Path, spec: LayoutSpec) -> Sequences:
     return sequences
 
 
+def explained_sequences(path: Path, layout: LayoutSpec) -> tuple[Sequences, tuple[Decision, ...]]:
+    """The sequences of a file or folder, and what each of its columns is taken for. Raises: BadInput."""
+    mistakes = Mistakes()
+    table = _file(path, layout, mistakes)
+    mistakes.check()
+    decided = infer(table, layout)
+    decisions = explained(table, decided)
+    return build(table, decided, mistakes), decisions
+
+
 def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, name: str) -> Sequences:
     mistakes = Mistakes()
-    if isinstance(source, (str, os.PathLike)):
-        table = _file(Path(source), spec, mistakes)
-    else:
-        table = _memory(source, spec, name)
-    if mistakes.texts:
+    in_file = isinstance(source, (str, os.PathLike))
+    with in_python(not in_file):
+        table = _file(Path(source), spec, mistakes) if in_file else _memory(source, spec, name)
         mistakes.check()
-    layout = infer(table, spec, labels is not None)
-    return build(table, layout, mistakes, labels, ids, groups)
+        return build(table, infer(table, spec, labels is not None), mistakes, labels, ids, groups)
 
 
 def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:

@@ -17,6 +17,7 @@ from headstart.data.table import Column, Table, arrow_lists, other_way
 from headstart.errors import BadInput, Mistakes, Places, nearest, one_line
 from headstart.sequence import IGNORE
 from headstart.text import first_few
+from headstart.ways import option
 
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""
@@ -125,7 +126,7 @@ def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes:
     if not values:
         raise BadInput(
             f"{path}: none of the arrays {_shapes(arrays, arrays)} is known to hold sequences (n, L); name it with "
-            "--values, or, where vectors are the channels of one recording, name these"
+            f"{option('values')}, or, where vectors are the channels of one recording, name these"
         )
     if spec.values and not roles and all(arrays[name].ndim == 1 and arrays[name].size for name in values):
         return _one_recording(arrays, values, path, notes)

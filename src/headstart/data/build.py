@@ -16,6 +16,8 @@ from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, parse, texts_of
 from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes, Places
+from headstart.text import counted, many
+from headstart.ways import option
 
 
 @dataclass
@@ -115,10 +117,13 @@ def _check_unused(table: Table, layout: Layout, labelled: bool) -> None:
         row = column.changes_within(ids.codes) if few else None
         if row is None or not (unlabelled or len(layout.channels) == 1):
             continue
-        ways = ["name with --id pieces of one label each", "or with --target another column ('' for none)"]
+        ways = [
+            f"name with {option('id')} pieces of one label each",
+            f"or with {option('target')} another column ('' for none)",
+        ]
         if len(layout.channels) == 1:
             ways = ["write a column for each where it names sensors", *(ways if unlabelled else [])]
-            ways.append(f"or give --values {layout.channels[0].name!r} to leave it out")
+            ways.append(f"or give {option('values', layout.channels[0].name)} to leave it out")
         raise BadInput(
             f"{table.places.cell(row, column.name)}: {column.column.words[row]!r} is not the first value of "
             f"{column.name!r} in {ids.column.words[row]!r}, so that it is no label of a whole sequence; "
@@ -157,7 +162,7 @@ def _check_kind(table: Table, layout: Layout) -> None:
         what = "a column of texts" if texts else "no column of texts"
         raise BadInput(
             f"{table.places.source}: kind: {kind!r} does not go with the layout {layout.shape!r}, which is {what}; set "
-            "another --kind or --layout"
+            f"another {option('kind')} or {option('shape')}"
         )
 
 
@@ -233,7 +238,7 @@ def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes
         mistakes.add(
             table.places.source,
             f"column {names[0]!r} holds several channels itself; name it alone with "
-            "--values, or one column for each channel",
+            f"{option('values')}, or one column for each channel",
         )
         mistakes.check()
     lengths = np.stack([np.diff(column.offsets) for column in columns])
@@ -255,7 +260,7 @@ def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes
         )
     uneven = int((lengths < longest).any(0).sum())
     if uneven:
-        notes.append(f"in {uneven:,} rows a channel is shorter than the others, and missing from its end on")
+        notes.append(f"in {many(uneven, 'row')} a channel is shorter than the others, and missing from its end on")
     return Parts(values, offsets, np.arange(table.rows), names)
 
 
@@ -271,7 +276,10 @@ def _cut_ends(parts: Parts, layout: Layout, table: Table, notes: list[str], mist
     shorter = int((last + 1 < ends).sum())
     if not shorter or layout.spec.ends == "missing":
         return parts
-    notes.append(f'{shorter:,} sequences end in missing values, which are cut off (ends="missing" keeps them)')
+    notes.append(
+        f"{counted(shorter, 'sequence ends', 'sequences end')} in missing values, which are cut off "
+        f"({option('ends', 'missing')} keeps them)"
+    )
     position = np.arange(len(there))
     keep = position <= np.repeat(last, ends - starts)
     offsets = np.concatenate([[0], np.cumsum(last + 1 - starts)]).astype(np.int64)
@@ -309,7 +317,7 @@ def in_sequences(
 def _codes(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
     """(n,) number of each row's sequence."""
     if layout.id is None:
-        mistakes.add(table.places.source, "no column says which rows are one sequence; name it with --id")
+        mistakes.add(table.places.source, f"no column says which rows are one sequence; name it with {option('id')}")
         mistakes.check()
     name = str(layout.id)
     known: dict[str, int] = {}
@@ -339,7 +347,7 @@ def _times(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
         mistakes.add(
             table.places.cell(row, column.name),
             f"the time {words[row] or ''!r} is neither a number nor a date "
-            "(2024-05-01 12:30:00); correct it, or give --time-column '' to take rows as they come (time in Python)",
+            f"(2024-05-01 12:30:00); correct it, or give {option('time', '')} to take rows as they come",
         )
     return times
 
@@ -376,11 +384,11 @@ def _check_times(
     words, ids = table.columns[str(layout.time)].words, table.columns[str(layout.id)].words
     if len(twice):
         row, before = int(order[twice[0] + 1]), int(order[twice[0]])
-        many = f", and {len(twice) - 1:,} more rows are like it" if len(twice) > 1 else ""
+        many = f", and {counted(len(twice) - 1, 'more row is', 'more rows are')} like it" if len(twice) > 1 else ""
         mistakes.add(
             table.places.cell(row, str(layout.time)),
             f"{words[row]!r} is a time that {ids[row]!r} has already ({table.places.of(before)}){many}; give one row "
-            "for each time, or name another --id or --time-column",
+            f"for each time, or name another {option('id')} or {option('time')}",
         )
     if (np.diff(order)[same] < 0).any():
         notes.append(f"rows were put in the order of {layout.time!r}")
@@ -414,7 +422,7 @@ def _one_each(
                 table.places.cell(row, name),
                 f"{word!r} for {table.columns[str(layout.id)].words[row]!r}, which "
                 f"has {words[before]!r} ({table.places.of(before)}); a sequence has one {role}: correct it, or name "
-                f"another --{role}{each}",
+                f"another {option(role)}{each}",
             )
     out: Words = [None] * len(words)
     for sequence, row in first.items():

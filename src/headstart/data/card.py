@@ -13,7 +13,8 @@ from headstart.data.doubts import doubts
 from headstart.data.layout import SOUNDS
 from headstart.data.sequences import Sequences, target_doubt
 from headstart.data.text import printable
-from headstart.text import many
+from headstart.text import counted, many
+from headstart.ways import option
 
 MOST_LISTED = 20
 """Classes and channels that are listed."""
@@ -77,7 +78,7 @@ def _head(s: Sequences, facts: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     ]
     if s.observed is not None:
         gaps = int(np.add.reduceat((~s.observed).any(1), s.offsets[:-1]).astype(bool).sum())
-        pairs.append(("missing", f"{_share(facts['missing'])} of the values, in {gaps:,} sequences"))
+        pairs.append(("missing", f"{_share(facts['missing'])} of the values, in {many(gaps, 'sequence')}"))
     pairs.append(("target", _target(s, facts["target"])))
     if s.groups is not None:
         pairs.append(("groups", f"{facts['groups']:,}"))
@@ -95,7 +96,7 @@ def _target(s: Sequences, target: dict[str, Any]) -> str:
         )
     if s.layout.target is not None:
         return f"no row has one in {s.layout.target!r}"
-    return "none: every sequence can serve pretraining alone; name a column with --target"
+    return f"none: every sequence can serve pretraining alone; name a column with {option('target')}"
 
 
 def _class_rows(facts: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -131,9 +132,10 @@ def _findings(s: Sequences, facts: dict[str, Any]) -> list[str]:
     if facts["repeated ids"] and s.ids is not None:
         name, count = Counter(s.ids).most_common(1)[0]
         rows = [row for row, other in enumerate(s.ids) if other == name][:2]
-        way = f"; where rows of one id belong together, give --group {s.layout.id}" if s.layout.id else ""
+        way = f"; where rows of one id belong together, give {option('group', s.layout.id)}" if s.layout.id else ""
         out.append(
-            f"{facts['repeated ids']:,} ids stand in several rows, {name!r} in {count:,} ({_places(s, rows)})"
+            f"{counted(facts['repeated ids'], 'id stands', 'ids stand')} in several rows, {name!r} in "
+            f"{count:,} ({_places(s, rows)})"
             f"{way if s.groups is None else ''}"
         )
     return [printable(text) for text in out]
@@ -144,19 +146,19 @@ def _of_copies(s: Sequences, copies: dict[str, int]) -> list[str]:
     if copies["rows"]:
         row = int(np.flatnonzero(first != np.arange(len(s)))[0])
         out.append(
-            f"{_many(copies['rows'], 'sequence is', 'sequences are')} an exact copy of an earlier one "
+            f"{counted(copies['rows'], 'sequence is', 'sequences are')} an exact copy of an earlier one "
             f"({_places(s, [int(first[row]), row])}); copies must not stand in train and test"
         )
     if copies["with other labels"]:
         row, before = _clashes(first, s.labels)[0]
         out.append(
-            f"{_many(copies['with other labels'], 'sequence has', 'sequences have')} copies with another label "
+            f"{counted(copies['with other labels'], 'sequence has', 'sequences have')} copies with another label "
             f"({s.labels[before]!r} in {s.places.of(before)}, {s.labels[row]!r} in {s.places.of(row)})"
         )
     if copies["in two groups"]:
         row, before = _clashes(first, s.groups)[0]
         out.append(
-            f"{_many(copies['in two groups'], 'sequence stands', 'sequences stand')} in two groups, so that groups "
+            f"{counted(copies['in two groups'], 'sequence stands', 'sequences stand')} in two groups, so that groups "
             f"leak ({_places(s, [before, row])})"
         )
     return out
@@ -171,11 +173,11 @@ def _of_classes(facts: dict[str, Any]) -> list[str]:
     few = [name for name, count in counts.items() if 1 < count < SMALL_CLASS]
     if alone:
         out.append(
-            f"{_many(len(alone), 'class has', 'classes have')} one member ({_some(alone)}), which cannot be both "
+            f"{counted(len(alone), 'class has', 'classes have')} one member ({_some(alone)}), which cannot be both "
             "learned and tested; give more, or join it with another"
         )
     if few:
-        out.append(f"{_many(len(few), 'class has', 'classes have')} fewer than {SMALL_CLASS} members ({_some(few)})")
+        out.append(f"{counted(len(few), 'class has', 'classes have')} fewer than {SMALL_CLASS} members ({_some(few)})")
     if max(counts.values()) > 10 * min(counts.values()) and not alone:
         out.append(
             "the largest class has more than 10 times the rows of the smallest; read balanced accuracy and "
@@ -190,12 +192,12 @@ def _of_lengths(s: Sequences, facts: dict[str, Any]) -> list[str]:
     if far:
         longest = int(lengths.argmax())
         out.append(
-            f"{_many(far, 'sequence is', 'sequences are')} more than {FAR_TIMES} times as long as the median, the "
-            f"longest with {int(lengths[longest]):,} positions ({s.places.of(longest)})"
+            f"{counted(far, 'sequence is', 'sequences are')} more than {FAR_TIMES} times as long as the median, the longest "
+            f"with {many(int(lengths[longest]), 'position')} ({s.places.of(longest)})"
         )
     short = np.flatnonzero(lengths == 1).tolist()
     if short:
-        out.append(f"{_many(len(short), 'sequence has', 'sequences have')} one position ({_places(s, short[:2])})")
+        out.append(f"{counted(len(short), 'sequence has', 'sequences have')} one position ({_places(s, short[:2])})")
     return out
 
 
@@ -225,13 +227,13 @@ def _of_channels(facts: dict[str, Any]) -> list[str]:
     still = [channel["name"] for channel in channels if channel["min"] is not None and channel["min"] == channel["max"]]
     flat = [channel["name"] for channel in channels if channel["constant within"] and channel["name"] not in still]
     if gone:
-        out.append(f"{_many(len(gone), 'channel is', 'channels are')} missing everywhere ({_some(gone)})")
+        out.append(f"{counted(len(gone), 'channel is', 'channels are')} missing everywhere ({_some(gone)})")
     if still:
-        out.append(f"{_many(len(still), 'channel is', 'channels are')} constant ({_some(still)})")
+        out.append(f"{counted(len(still), 'channel is', 'channels are')} constant ({_some(still)})")
     if flat:
         out.append(
-            f"{_many(len(flat), 'channel does', 'channels do')} not change within any sequence ({_some(flat)}); where "
-            "it is the label, name it with --target"
+            f"{counted(len(flat), 'channel does', 'channels do')} not change within any sequence ({_some(flat)}); "
+            f"where it is the label, name it with {option('target')}"
         )
     for channel in channels:
         if channel["lost steps"]:
@@ -251,10 +253,6 @@ def _places(s: Sequences, rows: Sequence[int]) -> str:
     if s.places.lines is None:
         return " and ".join(s.places.of(row) for row in rows)
     return " and ".join([s.places.of(rows[0]), *(str(int(s.places.lines[row])) for row in rows[1:])])
-
-
-def _many(count: int, singular: str, plural: str) -> str:
-    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

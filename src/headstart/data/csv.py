@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import csv
 import itertools
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +29,8 @@ from headstart.data.text import (
     words_above,
 )
 from headstart.errors import BadInput, Mistakes, Places
-from headstart.text import first_few
+from headstart.text import counted, first_few, many
+from headstart.ways import option
 
 SAMPLE_ROWS = 1_000
 """Rows that are looked at before it is decided how to read the file."""
@@ -75,8 +75,8 @@ class CsvForm:
                 numbers.remove(str(spec.target))
             elif count != width and roles:
                 raise BadInput(
-                    f"{self.source}:1: has {count:,} cells, the rows of the file that was fitted have {width:,}, and "
-                    "no header says which are which; give rows of as many cells (that of the target may be empty, "
+                    f"{self.source}:1: has {many(count, 'cell')}, the rows of the file that was fitted have {width:,}, "
+                    "and no header says which are which; give rows of as many cells (that of the target may be empty, "
                     "and those at the end of a shorter sequence)"
                 )
             self.names = numbers[:count]
@@ -150,7 +150,7 @@ def _check_words(sample: list[str], rows: Sequence[Sequence[str]], form: CsvForm
     line = next(records.line for k, _ in enumerate(records) if k == row)
     what = "a header does; leave out the lines above it"
     if form.header and row == 1 and not (by_role("id", rows[row]) or by_role("target", rows[row])):
-        way = f"--na {shlex.quote(words[0])}{' and so on' if len(set(words)) > 1 else ''}"
+        way = option("na", *list(dict.fromkeys(words))[:5])
         what = f"a row of units does; leave it out (or, where they are missing values, give {way})"
     some = first_few([repr(word) for word in dict.fromkeys(words)], 3)
     raise BadInput(f"{form.source}:{line}: holds words ({some}) where the rows below hold numbers, as {what}")
@@ -177,8 +177,8 @@ def _form(path: Path, spec: LayoutSpec, sample: Sequence[str]) -> CsvForm:
         if rows and all(len(row) < 2 for row in rows):
             count = len(sample[0].split()) if likely == " " else len(cut(sample[:1], likely, spec.quote)[0])
             raise BadInput(
-                f"{path}: cut at {mark!r} it has one column, cut at {likely!r} {count:,}; give --delimiter "
-                f"{likely!r}, or leave it out"
+                f"{path}: cut at {mark!r} it has one column, cut at {likely!r} {count:,}; give "
+                f"{option('delimiter', likely)}, or leave it out"
             )
     return CsvForm(str(path), mark, spec.quote, "." if spec.decimal == "auto" else spec.decimal)
 
@@ -231,7 +231,8 @@ class CsvRecords:
             if "unexpected end of data" in str(error):
                 problem = "a quote opens here and never closes; close it"
             raise BadInput(
-                f"{self.form.source}:{begin}: {problem}, or give --quote '' where quotes are part of the texts"
+                f"{self.form.source}:{begin}: {problem}, or give {option('quote', '')} where quotes are part "
+                "of the texts"
             ) from None
         finally:
             csv.field_size_limit(before)
@@ -297,7 +298,7 @@ def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes:
             way = "the row is cut short" if len(row) < width else "a text that holds the separator needs quotes"
             mistakes.add(
                 f"{form.source}:{records.line}",
-                f"has {len(row):,} cells, {against} has {width:,}; {way}: correct it, or leave the row out",
+                f"has {many(len(row), 'cell')}, {against} has {width:,}; {way}: correct it, or leave the row out",
             )
             continue
         begins.append(records.line)
@@ -318,7 +319,7 @@ def _table(columns: Any, form: CsvForm, lines: np.ndarray, blank: int = 0) -> Ta
         form.text,
         form.header,
         form.decimal,
-        notes=[f"{blank:,} empty lines were passed over"] if blank else [],
+        notes=[f"{counted(blank, 'empty line was', 'empty lines were')} passed over"] if blank else [],
     )
 
 

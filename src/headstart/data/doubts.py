@@ -4,7 +4,6 @@ names that differ in case alone, and rows that continue each other. No sentence 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
@@ -14,6 +13,7 @@ from headstart.data.splits import about_neighbours
 from headstart.data.table import Words
 from headstart.data.text import number_name, printable
 from headstart.text import first_few, many
+from headstart.ways import option
 
 # fmt: off
 MISSING = frozenset((
@@ -33,10 +33,10 @@ def label_doubts(counts: Mapping[str, int]) -> Iterator[str]:
     words = [name for name in counts if name.lower() in MISSING]
     if words:
         rows = first_few([f"{_short(name)!r} ({counts[name]:,})" for name in words])
-        way = " ".join(f"--na {shlex.quote(name)}" for name in words[:5])
+        way = option("na", *words[:5])
         yield (
             f"{'the class' if len(words) == 1 else 'the classes'} {rows} may be the absence of a label; where that is "
-            f"so, give {way} (na in Python)"
+            f"so, give {way}"
         )
     alike: dict[str, list[str]] = {}
     for name in counts:
@@ -87,7 +87,7 @@ def _sentinel(value: float, count: int, of: str) -> str:
     text = number_name(float(f"{value:.7g}"))
     return (
         f"{text} ({many(count, of)}), far from all others, as programs write what is missing; where that is so, give "
-        f"--na {text} (na in Python)"
+        f"{option('na', text)}"
     )
 
 

@@ -20,6 +20,8 @@ from headstart.data.rows import list_column
 from headstart.data.sounds import at_rate, decoder_of, read_sound
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places, one_line
+from headstart.text import counted, many
+from headstart.ways import asked, option
 
 ENDINGS = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"),
@@ -76,14 +78,14 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
                 f"a folder with a folder for each class{way if any(map(_is_table, names)) else ''}"
             )
         if len(kinds) > 1:
-            many = " and ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-            raise BadInput(f"{path}: holds {many}; name a folder that holds one kind")
+            there = " and ".join(many(count, kind.removesuffix("s")) for kind, count in kinds.items())
+            raise BadInput(f"{path}: holds {there}; name a folder that holds one kind")
         (kind,) = kinds
         table = _read(path, kind, set(names), spec, mistakes)
     parts = {os.path.splitext(name)[0] for name in names if name.lower().endswith(".hea")}
     other = sum(_kind(name) is None and os.path.splitext(name)[0] not in parts for name in names)
     if other:
-        table.notes.append(f"{other:,} files of other kinds are not read")
+        table.notes.append(f"{counted(other, 'file of another kind is', 'files of other kinds are')} not read")
     if "target" not in table.roles and "folder" not in table.columns:
         beside = next((f" ({name!r} is not read)" for name in names if _kind(name) is None and _is_table(name)), "")
         table.notes.append(
@@ -190,16 +192,17 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
             table.roles["target"] = name
             return
         if not persons[1]:
-            raise BadInput(
-                f"{table.places.source}: the folders {some} hold folders of the same names ({below[0]!r}); give "
-                f"--target {name!r} or --target {names[level + 1]!r}, whichever is the class (target in Python)"
+            question = (
+                f"{table.places.source}: the folders {some} hold folders of the same names ({below[0]!r}), so that "
+                "either may be the class"
             )
+            raise BadInput(asked(question, {"target": name}, {"target": names[level + 1]}))
         table.roles["target"] = name
         if spec.group is not None:
             return
         table.notes.append(
-            f"folders such as {below[0]!r} stand in several classes; where each is a person, give --group "
-            f"{names[level + 1]!r}, so that nobody is in train and test"
+            f"folders such as {below[0]!r} stand in several classes; where each is a person, give "
+            f"{option('group', names[level + 1])}, so that nobody is in train and test"
         )
         return
 
@@ -237,7 +240,9 @@ class _Reader:
                     plain = image if deep else image.convert("L" if grey else "RGB")
                     pixels = np.asarray(plain, dtype=np.float32)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            mistakes.add(location, f"is not an image that can be read ({one_line(error, 80)}); give it again")
+            problem = one_line(error, 80)
+            problem = "of no known format" if "cannot identify" in problem else problem
+            mistakes.add(location, f"is not an image that can be read ({problem}); give it again")
             return None
         return pixels.reshape(-1, 1 if grey else 3)
 
@@ -268,8 +273,11 @@ class _Reader:
             if len(self.sizes) > 1:
                 notes.append("the images differ in size, so that a place in the sequence is another place in the image")
             if 0 < self.deep < self.sizes.total():
-                notes.append(f"{self.deep:,} images have more than 8 bits a pixel: their levels are on another scale")
-            return notes + ([f"transparency of {self.clear:,} images is not read"] if self.clear else [])
+                notes.append(
+                    f"{counted(self.deep, 'image has', 'images have')} more than 8 bits a pixel, whose levels are on "
+                    "another scale"
+                )
+            return notes + ([f"transparency of {many(self.clear, 'image')} is not read"] if self.clear else [])
         if kind == "recordings":
             rates = ", ".join(f"{rate:,}" for rate in self.rates)
             other = self.wanted is not None and set(self.rates) != {self.wanted}
@@ -298,6 +306,8 @@ def _text(content: bytes, location: str, spec: LayoutSpec, mistakes: Mistakes) -
     try:
         text = content.decode("utf-8-sig" if spec.encoding.lower() in ("utf-8", "utf8") else spec.encoding)
     except (UnicodeDecodeError, LookupError) as error:
-        mistakes.add(location, f"is not {spec.encoding} ({str(error)[:80]}); save it as UTF-8, or give its --encoding")
+        mistakes.add(
+            location, f"is not {spec.encoding} ({str(error)[:80]}); save it as UTF-8, or give its {option('encoding')}"
+        )
         return None
     return text

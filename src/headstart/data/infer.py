@@ -5,7 +5,6 @@ Names are looked at first, then cells and their order. Whatever was set stands; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from headstart.data.labels import check_one_group, check_one_target
@@ -19,24 +18,20 @@ from headstart.data.layout import (
     LayoutSpec,
     TableShape,
     by_role,
-    matching,
     numbered,
     plain,
     run_of,
     set_channels,
 )
-from headstart.data.order import FEW_VALUES, ROWS_EACH, Ordered, clock_name, counter_name, dated, evidence
-from headstart.data.table import Column, Table, unread
-from headstart.data.text import is_number, looks_like_list, name_files
+from headstart.data.order import ROWS_EACH, Ordered, clock_name, counter_name, evidence
+from headstart.data.table import Column, Table, arrow_texts, unread
+from headstart.data.text import is_number, looks_like_list
+from headstart.data.view import View
 from headstart.errors import BadInput
-from headstart.text import first_few
+from headstart.ways import asked, option, settings
 
-NO_CLASSES = ("id", "file", "name", *TEXTS)
-"""Names of texts that are no classes, however few there are."""
 POSITION_COLUMNS = 12
 """Columns without names from which on they are positions rather than channels."""
-TEXT_LETTERS = 12
-"""Characters from which on cells of a column without a known name are taken for texts."""
 
 
 def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
@@ -78,123 +73,6 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
     )
 
 
-@dataclass
-class View:
-    """What is known so far: `roles` that are settled (None: there is none), and what was guessed. `aside` are clocks
-    and counters that serve nothing, and are no values."""
-
-    table: Table
-    spec: LayoutSpec
-    roles: dict[str, str | None] = field(default_factory=dict)
-    decisions: list[Decision] = field(default_factory=list)
-    doubts: list[str] = field(default_factory=list)
-    aside: list[str] = field(default_factory=list)
-    _counts: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def source(self) -> str:
-        """What messages call the table."""
-        return self.table.places.source
-
-    @property
-    def names(self) -> str:
-        """The first names of columns, for messages."""
-        return first_few([repr(name) for name in self.table.columns], 8)
-
-    def take(self, role: str, names: list[str], why: str = "") -> None:
-        """Settle a role by a guess: the first of the names, where there is one; `why`: by what stands in the column."""
-        if names:
-            self.roles[role] = names[0]
-            by_name = Decision(role, names[0], f"{names[0]!r} is a name or a place that such columns have")
-            self.decisions.append(Decision(role, names[0], why, "content") if why else by_name)
-
-    def ordered(self, columns: list[Column]) -> list[Ordered]:
-        """Columns as their order is looked at."""
-        return [Ordered(column, "," if self.table.decimal == "," else ".") for column in columns]
-
-    def wanted(self) -> list[str]:
-        """Columns that were set as values, patterns spelt out."""
-        columns = self.table.columns
-        return [
-            name
-            for value in self.spec.values
-            for name in (matching(value, columns) if "*" in value and value not in columns else [value])
-        ]
-
-    def free(self) -> list[Column]:
-        """Columns without a role so far, not set as values, and not counters beside the id or the time."""
-        taken = {*self.roles.values(), *self.wanted(), *self.aside}
-        return [column for name, column in self.table.columns.items() if name not in taken]
-
-    def named(self, role: str) -> list[str]:
-        """Free columns whose names are those of a role, the likelier first."""
-        return by_role(role, [column.name for column in self.free() if column.type not in ("list", "other")])
-
-    def targets(self) -> list[str]:
-        """Free columns whose names are those of targets, without an axis y: one beside x and z, or beside x and a
-        column of few texts."""
-        plainly = {plain(name) for name in self.table.columns}
-        axis = "x" in plainly and ("z" in plainly or any(self.classes(column) for column in self.free()))
-        return [name for name in self.named("target") if not (axis and plain(name) == "y" and not self.classes(name))]
-
-    def classes(self, column: Column | str) -> bool:
-        """Whether a column holds few texts that may be classes."""
-        column = self.table.columns[column] if isinstance(column, str) else column
-        return column.type == "text" and plain(column.name) not in NO_CLASSES and self.few(column)
-
-    def count(self, name: str) -> int:
-        """How many different cells a column has."""
-        if name not in self._counts:
-            self._counts[name] = len({word for word in self.table.columns[name].words if word})
-        return self._counts[name]
-
-    def longest(self, columns: list[Column]) -> list[tuple[str, list[str]]]:
-        """The longest runs of numbered columns of numbers, of three or more: (pattern, names)."""
-        runs = numbered([column.name for column in columns if column.type in ("number", "empty")])
-        size = max(map(len, runs.values()), default=0)
-        return [(pattern, names) for pattern, names in runs.items() if len(names) == size > 2]
-
-    def texts(self, columns: list[Column]) -> list[Column]:
-        """Columns that may hold texts: by name, or with long cells of many kinds, or alone."""
-        return [
-            column
-            for column in columns
-            if column.type == "text"
-            and not (self.files(column) or dated(column.words))
-            and (
-                plain(column.name) in (*TEXTS, "values")
-                or len(self.table.columns) == 1
-                or (column.mean_length >= TEXT_LETTERS and not self.few(column))
-            )
-        ]
-
-    def files(self, column: Column) -> bool:
-        """Whether nearly all cells of a column are names of files."""
-        return column.type == "text" and name_files(column.words[:200])
-
-    def few(self, column: Column) -> bool:
-        """Whether cells repeat as names of classes do."""
-        count, there = self.count(column.name), sum(bool(word) for word in column.words)
-        return 1 < count <= max(FEW_VALUES, there // 10) and 2 * count <= max(there, 4)
-
-    def few_whole(self, column: Column) -> bool:
-        """Whether a column holds few different whole numbers."""
-        most = min(100, max(self.table.rows // 2, 2))
-        return column.type == "number" and column.whole and 1 < self.count(column.name) <= most
-
-    def one_each(self, name: str) -> bool:
-        """Whether a column of a long table has one value for each sequence, empty cells apart."""
-        known: dict[str | None, str] = {}
-        ids = self.table.columns[str(self.roles["id"])].words
-        words = self.table.columns[name].words
-        return all(known.setdefault(key, word) == word for key, word in zip(ids, words, strict=True) if word)
-
-    def repeating(self) -> list[str]:
-        """Columns that may be the id of a long table: by name, and with at most half as many values as rows."""
-        names = [*self.named("id"), *self.named("group")]
-        return [name for name in names if 0 < 2 * self.count(name) <= self.table.rows]
-
-
 def _of_format(table: Table, spec: LayoutSpec) -> LayoutSpec:
     """What was set, where the format itself has a shape. Raises: BadInput where another one was set.
 
@@ -216,10 +94,16 @@ def _settle(view: View) -> None:
     for role in ROLES:
         name = getattr(view.spec, role)
         if name:
-            if "," in name and all(part.strip() in view.table.columns for part in name.split(",")):
-                raise BadInput(
-                    f"{view.source}: {role}: {name!r} names several columns; name one, and fit each by itself"
-                )
+            if (
+                "," in name
+                and name not in view.table.columns
+                and all(part in view.table.columns for part in parts(name))
+            ):
+                if role != "id":
+                    raise BadInput(
+                        f"{view.source}: {role}: {name!r} names several columns; name one, and fit each by itself"
+                    )
+                _join(view, name)
             if not (view.spec.optional and role != "time"):
                 view.table.column(name, role)
             view.roles[role] = name if name in view.table.columns else None
@@ -227,6 +111,19 @@ def _settle(view: View) -> None:
             view.roles[role] = None
         elif role in view.table.roles:
             view.roles[role] = view.table.roles[role] or None
+
+
+def parts(name: str) -> list[str]:
+    """The columns that `subject,trial` names together."""
+    return [part.strip() for part in name.split(",")]
+
+
+def _join(view: View, name: str) -> None:
+    """Make a column of the cells of several, `p1/3`; one is empty where one of them is."""
+    cells = zip(*(view.table.columns[part].words for part in parts(name)), strict=True)
+    words = ["/".join(map(str, row)) if all(row) else None for row in cells]
+    view.table.columns[name] = Column(name, "text", arrow_texts(words))
+    view.aside += [part for part in parts(name) if not by_role("group", [part])]
 
 
 def _shape(view: View) -> TableShape:
@@ -300,10 +197,20 @@ def _ordered(view: View, shape: TableShape) -> TableShape:
         view.take("id", [result.row_id], f"{result.row_id!r} numbers the rows")
     elif result.clock is not None and set_id is not None and not run:
         view.aside.append(result.clock)
+    elif len(result.ways) > 1:
+        raise BadInput(
+            asked(f"{view.source}: {result.says}, so that these may be one sequence each, or none", *result.ways)
+        )
+    elif result.ways:
+        raise BadInput(
+            f"{view.source}: {result.says}, as samples of a long recording do, and no column says which rows are one "
+            f"sequence; number the pieces in a column and name it with {option('id')}, or, where each row is an "
+            f"example of its own, give {settings(result.ways[0])}"
+        )
     elif result.says and not result.certain:
         view.doubts.append(
-            f"{result.says}; where rows are samples of a recording, give them an id (--id), and where recordings stand "
-            "in columns, turn the table round"
+            f"{result.says}; where rows are samples of a recording, give them an id ({option('id')}), and where "
+            "recordings stand in columns, turn the table round"
         )
     elif result.clock is not None:
         raise BadInput(f"{view.source}: {result.refusal}")
@@ -351,7 +258,11 @@ def _name_roles(view: View, shape: TableShape) -> None:
     if "id" not in view.roles:
         names = view.named("id") or _index(view)
         # First words of descriptions of FASTA repeat, those of names do not.
-        view.take("id", [name for name in names if not fasta or view.count(name) > 0.9 * rows])
+        names = [name for name in names if not fasta or view.count(name) > 0.9 * rows]
+        view.take("id", names)
+        if not names and shape == "wide":
+            names = view.unique()
+            view.take("id", names, f"{names[0]!r} holds another text in each row" if names else "")
     if "group" not in view.roles:
         names = [name for name in view.named("group") if 1 < view.count(name) < rows]
         view.take("group", [name for name in names if shape != "long" or view.one_each(name)])
@@ -367,15 +278,31 @@ def _name_long(view: View) -> None:
         ids = view.repeating() or [name for name in texts if 2 * view.count(name) <= view.table.rows]
         if not ids or "id" in view.roles:
             raise BadInput(
-                f"{view.source}: no column says which rows are one sequence; name it with --id (columns: {view.names})"
+                f"{view.source}: no column says which rows are one sequence; name it with {option('id')} "
+                f"(columns: {view.names})"
             )
-        view.take("id", ids)
-        check_one_group(view.source, ids[0], [name for name in view.named("group") if not view.one_each(name)])
+        groups = [name for name in view.named("group") if name != ids[0] and not view.one_each(name, ids[0])]
+        if groups and _count_anew(view, ids[0], groups[0]):
+            name = f"{groups[0]},{ids[0]}"
+            _join(view, name)
+            view.take("id", [name], f"{ids[0]!r} counts anew in each value of {groups[0]!r}")
+        else:
+            view.take("id", ids)
+            check_one_group(view.source, ids[0], groups)
     if "time" not in view.roles:
         names = view.named("time") + [column.name for column in view.free() if column.type == "time"]
         clocks = [] if names else _clocks(view)
         why = f"{clocks[0]!r} never falls within a value of {view.roles['id']!r}" if clocks else ""
         view.take("time", names or clocks, why)
+
+
+def _count_anew(view: View, name: str, group: str) -> bool:
+    """Whether rows of one id and one time stand in several groups, so that only both together tell sequences apart."""
+    times = [clock for clock in view.named("time") if clock != name]
+    if not times:
+        return False
+    ids, clock, groups = (view.table.columns[column].words for column in (name, times[0], group))
+    return len(set(zip(ids, clock, strict=True))) < len(set(zip(ids, clock, groups, strict=True)))
 
 
 def _clocks(view: View) -> list[str]:
@@ -415,6 +342,8 @@ def _target(view: View, shape: TableShape) -> list[str]:
         texts = [column for column in texts if column is not longest]
     if shape == "long":
         texts = [column for column in texts if view.one_each(column.name)]
+    groups = view.named("group")
+    texts = [column for column in texts if column.name not in groups] or texts
     if len(texts) == 1:
         return [texts[0].name]
     if shape != "wide" or len(free) < 3 or view.spec.values:
@@ -490,11 +419,11 @@ def _nothing(view: View, shape: str) -> BadInput:
         return BadInput(
             f"{view.source}: the cells of {files} are names of files, which no table brings along; name a folder of "
             "images, .wav or .txt files with a folder for each class, or write tables below one another into one file, "
-            "with the name of the file as the id (--id) and the label in each row"
+            f"with the name of the file as the id ({option('id')}) and the label in each row"
         )
     lone = len(view.table.columns) == 1 and view.table.header is not None
-    way = "where cells are separated by another mark, give --delimiter; else name" if lone else "name"
+    way = f"where cells are separated by another mark, give {option('delimiter')}; else name" if lone else "name"
     return BadInput(
         f"{view.source}: no column looks like a sequence ({shape}; columns: {view.names}); {way} "
-        "the columns with --values, and their --layout (wide, text, list or long)"
+        f"the columns with {option('values')}, and their {option('shape')} (wide, text, list or long)"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -13,7 +12,8 @@ from headstart.data.rows import array_of, column_of
 from headstart.data.table import Cells, Column, Words, arrow_numbers, texts_of
 from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes, Places
-from headstart.text import first_few
+from headstart.text import counted, first_few, many
+from headstart.ways import asked, option
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+\.\d*[eE][+-]\d{2,}$")
 """Whole numbers as programs write them: 1.0, 1., 1.000e+00. 1E2 is a name."""
@@ -27,19 +27,15 @@ def check_one_target(source: str, columns: Mapping[str, Words]) -> None:
     for name in names[1:]:
         pairs = set(zip(columns[names[0]], columns[name], strict=True))
         if len({first for first, _ in pairs}) < len(pairs) or len({second for _, second in pairs}) < len(pairs):
-            raise BadInput(
-                f"{source}: target: the columns {names[0]!r} and {name!r} may both be the target, and differ; name one "
-                f"with --target (target in Python and in a layout), or --target '' for none"
-            )
+            question = f"{source}: target: the columns {names[0]!r} and {name!r} may both be the target, and differ"
+            raise BadInput(asked(question, {"target": names[0]}, {"target": name}, {"target": ""}))
 
 
 def check_one_group(source: str, name: str, groups: Sequence[str]) -> None:
     """Raises: BadInput where an id that was guessed counts anew in each group, so that rows of several would join."""
     if groups:
-        raise BadInput(
-            f"{source}: a value of {name!r} stands in rows of several values of {groups[0]!r}; name with --id a column "
-            f"that tells all sequences apart (such as the two joined), or --id {name} where it does"
-        )
+        question = f"{source}: a value of {name!r} stands in rows of several values of {groups[0]!r}"
+        raise BadInput(asked(question, {"id": f"{groups[0]},{name}"}, {"id": name}))
 
 
 def class_names(words: Words, cells: Cells) -> Words:
@@ -94,8 +90,8 @@ def check_numbers(names: Words, column: Column | None, places: Places) -> None:
         word, row = names[others[0]] or "", others[0]
         raise BadInput(
             f"{places.of(row) if column is None else places.cell(row, column.name)}: the target {word!r} is no number, "
-            f"like {len(others):,} of {total:,}; write it as one, give --na {shlex.quote(word)} where it is missing "
-            "(na in Python), or take all for classes with --target-kind class"
+            f"like {len(others):,} of {total:,}; write it as one, give {option('na', word)} where it is missing, "
+            f"or take all for classes with {option('target_kind', 'class')}"
         )
 
 
@@ -148,7 +144,10 @@ def words_of(values: Any, column: Column | None, rows: np.ndarray, what: str) ->
         kind = type(values).__name__
         raise BadInput(f"{what}: is of type {kind}; give a list or an array with one for each sequence")
     if len(values) != len(rows):
-        raise BadInput(f"{what}: has {len(values):,} entries for {len(rows):,} sequences; give one for each")
+        raise BadInput(
+            f"{what}: has {counted(len(values), 'entry', 'entries')} for {many(len(rows), 'sequence')}; give one for "
+            "each"
+        )
     result = column_of(what, values, Places(what))
     if result.type in ("list", "other"):
         raise BadInput(
@@ -178,7 +177,9 @@ def by_id(values: Any, ids: Sequence[str | None], column: str | None, what: str)
     words = column_of(what, keys, Places(what)).words
     known = {(word or "").strip(): item for word, item in zip(words, items, strict=True)}
     if len(known) < len(items):
-        raise BadInput(f"{what}: has {len(items):,} entries for {len(known):,} ids; give one for each id")
+        raise BadInput(
+            f"{what}: has {counted(len(items), 'entry', 'entries')} for {len(known):,} ids; give one for each id"
+        )
     wanted = list(dict.fromkeys((word or "").strip() for word in ids))
     lost = [name for name in wanted if name not in known]
     if lost:
@@ -212,11 +213,14 @@ def position_labels(
         raise BadInput(f"{source.source}: per_position: {column.name!r} has several targets for a position; give one")
     lengths, counts = np.diff(offsets), np.diff(ends)
     if len(lengths) != len(counts):
-        raise BadInput(f"{source.source}: has {len(counts):,} lists for {len(lengths):,} sequences; give one for each")
+        raise BadInput(
+            f"{source.source}: has {many(len(counts), 'list')} for {many(len(lengths), 'sequence')}; give one for each"
+        )
     for row in np.flatnonzero(lengths != counts).tolist():
         mistakes.add(
             places.cell(row, column.name),
-            f"has {counts[row]:,} targets, the sequence has {lengths[row]:,} positions; give one for each (null where "
+            f"has {many(int(counts[row]), 'target')}, the sequence has "
+            f"{many(int(lengths[row]), 'position')}; give one for each (null where "
             "there is none)",
         )
     return (

@@ -14,7 +14,8 @@ from pydantic import BeforeValidator, Field
 from headstart.data.readers import READERS
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, neutral
-from headstart.text import first_few
+from headstart.text import first_few, listed
+from headstart.ways import option
 
 TableShape = Literal["wide", "text", "list", "long"]
 SequenceKind = Literal["numbers", "text", "dna", "protein", "tokens"]
@@ -96,26 +97,28 @@ class LayoutSpec(Spec):
     would lose them: a small signal on a large offset."""
 
 
-OPTIONS = {"shape": "--layout", "time": "--time-column"}
-"""Options of what may be guessed, where they are not `--` and its name."""
-
-
 @dataclass(frozen=True)
 class Decision:
-    """What was guessed of a table: `column` is taken for `role` (`shape`: the whole table), and why.
+    """What a column is taken for, and why; `shape` is of the whole table.
 
-    `by`: what decided, the names of columns or what stands in them.
+    role: shape, id, time, target, group, values, or "" of a column that is not used. `by`: what decided, the names of
+    columns, what stands in them, the format of the file, or a setting. `last` and `count` are of a run of columns.
+    `otherwise`: what its cells would let it be, too.
     """
 
     role: str
     column: str | None
     why: str
-    by: Literal["name", "content"] = "name"
+    by: Literal["name", "content", "format", "setting"] = "name"
+    last: str | None = None
+    count: int = 1
+    otherwise: tuple[str, ...] = ()
+    confidence: Literal["certain", "likely", "unsure"] = "likely"
 
     @property
     def option(self) -> str:
-        """The option that sets it."""
-        return OPTIONS.get(self.role, f"--{self.role}")
+        """The option that sets it; of a column that is not used the one that would use it."""
+        return option(self.role or next(iter(self.otherwise), "values"))
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,7 @@ class Layout:
         if self.unused:
             parts.append(f"not used: {first_few([repr(name) for name in self.unused], 6)}")
         if self.guessed:
-            flags = [OPTIONS.get(name, f"--{name}") for name in self.guessed]
+            flags = [option(name) for name in self.guessed]
             parts.append(f"guessed; set with {', '.join(flags)}")
         return f"{self.source}: {'; '.join(parts)}."
 
@@ -376,7 +379,7 @@ def run_of(source: str, pattern: str, run: Sequence[str], names: Sequence[str]) 
         raise BadInput(
             f"{source}: values: {pattern!r} has no column {first_few([repr(name) for name in gone], 1)} between "
             f"{run[0]!r} and {run[-1]!r}, so that later values would stand one place too early; add it (its cells may "
-            "be empty), or name the columns one by one with --values"
+            f"be empty), or name the columns one by one with {option('values')}"
         )
     return Channel(pattern.replace("*", "").strip("_-. ") or "values", tuple(run), pattern)
 
@@ -412,12 +415,14 @@ def set_channels(
 
 def check_names(names: Iterable[str], location: str) -> list[str]:
     """Names of columns, each once. Raises: BadInput naming those that are there twice."""
-    seen: dict[str, int] = {}
-    wrong = []
+    seen: dict[str, list[int]] = {}
     for number, name in enumerate(names, 1):
-        if name in seen:
-            wrong.append(f"{location}: column {name!r} is there twice (columns {seen[name]} and {number}); rename one")
-        seen.setdefault(name, number)
-    if wrong:
-        raise BadInput("\n".join(wrong[:20]))
+        seen.setdefault(name, []).append(number)
+    twice = {name: listed(list(map(str, numbers))) for name, numbers in seen.items() if len(numbers) > 1}
+    if len(twice) == 1:
+        ((name, places),) = twice.items()
+        raise BadInput(f"{location}: column {name!r} is there twice (columns {places}); rename one")
+    if twice:
+        some = first_few([f"{name!r} (columns {places})" for name, places in twice.items()])
+        raise BadInput(f"{location}: columns are there twice: {some}; rename one of each")
     return list(seen)

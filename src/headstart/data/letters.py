@@ -15,6 +15,8 @@ from headstart.data.layout import LayoutSpec
 from headstart.data.table import Column, Table, Words, arrow_texts
 from headstart.data.text import text_lines, text_of
 from headstart.errors import BadInput, Mistakes, Places
+from headstart.text import many
+from headstart.ways import option
 
 ALPHABETS = {"protein": "ABCDEFGHIKLMNOPQRSTUVWXYZ", "dna": "ACGTRYSWKMBDHVN"}
 """Letters in the order of their ids: the 20 amino acids with B, O, U, X and Z (25); the bases with IUPAC's 11 letters
@@ -106,11 +108,11 @@ def letters_of(
                 plain = plain.replace("U", "T").replace("u", "t")
             if kind == "protein":
                 plain = plain.removesuffix("*")  # marks the end
-            ids = encode(plain, kind, location, mistakes, f"{WAY} (--kind text reads all as text)")
+            ids = encode(plain, kind, location, mistakes, f"{WAY} ({option('kind', 'text')} reads all as text)")
         if ids is not None:
             parts.append(ids)
     if uracil:
-        notes.append(f"U is read as T in {uracil:,} sequences")
+        notes.append(f"U is read as T in {many(uracil, 'sequence')}")
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint8), offsets
 

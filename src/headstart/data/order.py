@@ -15,6 +15,7 @@ import numpy as np
 
 from headstart.data.layout import by_role
 from headstart.data.table import Column, Words, parse
+from headstart.ways import option
 
 ENOUGH_ROWS = 8
 """Rows from which on order is no chance: 8 numbers rise by chance once in 40,320 tables."""
@@ -298,7 +299,7 @@ class Evidence:
     """What the order of rows tells: `id` and `time` of a long table, each with why; or `row_id`, which numbers the
     rows; or `clock`, which makes each row a sample of a recording without an id, in the words of `says`.
 
-    `certain`: beyond doubt.
+    `certain`: beyond doubt. `ways`: settings of which each makes one of two readings that are about equally likely.
     """
 
     id: str | None = None
@@ -309,14 +310,15 @@ class Evidence:
     clock: str | None = None
     says: str = ""
     certain: bool = True
+    ways: tuple[dict[str, str], ...] = ()
 
     @property
     def refusal(self) -> str:
         """Why the rows are no sequences, and the ways out."""
         return (
             f"{self.says}, as a clock does, and no column says which rows are one sequence, so that each row would be "
-            "one; cut recordings into windows, number them in a column, and name it with --id, or, where each row is "
-            "an example of its own, name its columns with --values (id and values in Python)"
+            f"one; cut recordings into windows, number them in a column, and name it with {option('id')}, or, where "
+            f"each row is an example of its own, name its columns with {option('values')}"
         )
 
 
@@ -334,7 +336,7 @@ def evidence(columns: Sequence[Ordered], labels: Sequence[Ordered], known: Seque
     ids = [column for column in ids if column.name not in names or not by_role("target", [column.name])]
     inner = [clock for clock in clocks if not run or clock_name(clock.name)]
     result = _long(ids, inner, labels, run) or _rows(clocks, rest, labels, run)
-    return result if run or result != Evidence() else Evidence(says=_doubt(ids, clocks, labels), certain=False)
+    return result if run or result != Evidence() else _doubt(ids, clocks, labels)
 
 
 def _long(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Ordered], run: bool) -> Evidence | None:
@@ -405,18 +407,23 @@ def _rows(clocks: Sequence[Ordered], columns: Sequence[Ordered], labels: Sequenc
     return Evidence()
 
 
-def _doubt(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Ordered]) -> str:
-    """What hints at rows that are samples, in shuffled rows or without a clock; "" where nothing does."""
+def _doubt(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Ordered]) -> Evidence:
+    """What hints at rows that are samples, in shuffled rows or without a clock, and the ways to read them."""
     for column in ids:
         if not 2 < ROWS_EACH * column.kinds <= len(column.codes):
             continue
         others = [label for label in labels if label.name != column.name and label.one_within(column.codes)]
         for clock in clocks if others else []:
             if clock.name != column.name and clock.crosses(column.codes):
-                return f"{clock.name!r} has the same values, each once, within those of {column.name!r}"
+                says = f"{clock.name!r} has the same values, each once, within those of {column.name!r}"
+                long = {"id": column.name, "time": clock.name}
+                wide = {"group": column.name, "time": clock.name, "shape": "wide"}
+                return Evidence(says=says, certain=False, ways=(long, wide))
         if column.once and column.rows_each >= ROWS_ALONE and not labels:
-            return f"{column.name!r} stands in {column.kinds:,} runs of equal values"
+            says = f"{column.name!r} stands in {column.kinds:,} runs of equal values"
+            return Evidence(says=says, certain=False, ways=({"id": column.name}, {"target": column.name}))
     again = next((label for label in labels if label.comes_again), None)
     if again is None:
-        return ""
-    return f"{again.name!r} stands in {len(again.begins):,} runs of equal values that come again"
+        return Evidence()
+    says = f"{again.name!r} stands in {len(again.begins):,} runs of equal values that come again"
+    return Evidence(says=says, certain=False, ways=({"shape": "wide"},))

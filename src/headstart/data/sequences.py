@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from headstart.data.text import is_number, number_name
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.sequence import IGNORE, Examples
 from headstart.text import first_few
+from headstart.ways import option
 
 Target = Literal["class", "number", "none"]
 MOVED = 1e-5
@@ -273,7 +273,8 @@ def check_alike(sequences: Sequences, kind: SequenceKind, channels: tuple[str, .
     if len(sequences.channels) != len(channels):
         raise BadInput(
             f"{source}: has {len(sequences.channels)} channels ({', '.join(map(repr, sequences.channels[:6]))}), the "
-            f"model was fitted to {len(channels)} ({', '.join(map(repr, channels[:6]))}); name them with --values"
+            f"model was fitted to {len(channels)} ({', '.join(map(repr, channels[:6]))}); name them "
+            f"with {option('values')}"
         )
 
 
@@ -289,7 +290,7 @@ def check_ids(sequences: Sequences) -> None:
     raise BadInput(
         f"{sequences.places.of(first)}: {count:,} of {len(sequences):,} sequences have the id {name!r} (the next is at "
         f"{sequences.places.of(second)}), so {column!r} does not tell sequences apart; name the column of the ids with "
-        f"--id (--id '' for none), or, where rows of one id belong together, give --group {shlex.quote(column)}"
+        f"{option('id')} ('' for none), or, where rows of one id belong together, give {option('group', column)}"
     )
 
 
@@ -302,7 +303,7 @@ def target_doubt(sequences: Sequences) -> str:
     return (
         f"{column} has {len(names):,} different whole numbers ({first_few(names)}) in "
         f"{int(sequences.labelled.sum()):,} rows, which may be names of classes or numbers; give "
-        "--target-kind class or --target-kind number (target_kind in Python, in a study's task and in a layout)"
+        f"{option('target_kind', 'class')} or {option('target_kind', 'number')}"
     )
 
 
@@ -334,7 +335,7 @@ def as_tokens(whole: Sequences, notes: list[str]) -> Sequences:
             what = "a value is missing" if whole.observed is not None else f"there are {whole.values.shape[1]} channels"
             raise BadInput(
                 f"{whole.layout.source}: kind: tokens need one channel without gaps, and {what}; set kind to "
-                "numbers, or name one channel with --values"
+                f"numbers, or name one channel with {option('values')}"
             )
         return whole
     flat = whole.values[:, 0]
@@ -351,7 +352,8 @@ def as_tokens(whole: Sequences, notes: list[str]) -> Sequences:
     mistakes.check()
     if not asked:
         notes.append(
-            f"whole numbers with {len(names)} values are read as tokens (--kind numbers reads them as numbers)"
+            f"whole numbers with {len(names)} values are read as tokens ({option('kind', 'numbers')} reads them as "
+            "numbers)"
         )
     layout = replace(whole.layout, kind="tokens", symbols=symbols, double=False)
     return replace(whole, values=codes[which], layout=layout)

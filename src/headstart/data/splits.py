@@ -18,7 +18,8 @@ from headstart.data.sequences import groups, marks
 from headstart.errors import BadInput
 from headstart.seeds import bits, permutation
 from headstart.sequence import IGNORE, Examples
-from headstart.text import first_few
+from headstart.text import counted, first_few, many
+from headstart.ways import option
 
 T = TypeVar("T")
 
@@ -288,10 +289,12 @@ def about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, uns
     copies = "each is a copy of one of val or test, or of a group that is there"
     notes = {
         f"{bare:,} of {train:,} train sequences have no label and serve pretraining alone": bare,
-        f"{lost:,} sequences without a label are left out: {copies}": lost,
+        f"{counted(lost, 'sequence without a label is', 'sequences without a label are')} left out: {copies}": lost,
     }
     for name, count in unscored.items():
-        notes[f"{count:,} sequences of the {name} file have no label and are left out"] = count
+        file = f"of the {name} file"
+        text = counted(count, f"sequence {file} has no label and is", f"sequences {file} have no label and are")
+        notes[f"{text} left out"] = count
     return [note for note, count in notes.items() if count]
 
 
@@ -305,13 +308,16 @@ def about_copies(
     own = int(again[drawn].sum()) if files else int(again.sum())
     if own:
         apart = "".join(f", the {name} file's apart" for name in files)
-        notes.append(f"{own:,} sequences are exact copies of others; copies are kept in one split{apart}")
+        notes.append(
+            f"{counted(own, 'sequence is an exact copy of another', 'sequences are exact copies of others')}; copies "
+            f"are kept in one split{apart}"
+        )
     names: dict[int, set[str]] = {}
     for row, label in zip(copies.tolist(), labels, strict=bool(labels)):
         if label is not None:
             names.setdefault(row, set()).add(label)
     odd = sum(len(several) > 1 for several in names.values())
-    return [*notes, f"{odd:,} sequences have copies with another label"] if odd else notes
+    return [*notes, f"{counted(odd, 'sequence has', 'sequences have')} copies with another label"] if odd else notes
 
 
 def about_groups(
@@ -330,7 +336,7 @@ def about_groups(
                 f"{shared:,} of the {len(own):,} groups of {name} {ACROSS} {' or '.join(earlier)} ({why}): the "
                 "score says less of new groups"
             )
-    return notes or [f"{len(np.unique(groups)):,} groups, each in one split"]
+    return notes or [f"{many(len(np.unique(groups)), 'group')}, each in one split"]
 
 
 def about_neighbours(share: float) -> list[str]:
@@ -340,7 +346,7 @@ def about_neighbours(share: float) -> list[str]:
     return [
         f"neighbouring rows have {100 * share:.0f} % of their values in common, as windows of one recording that "
         f"overlap: without a group that keeps them together values of test {ACROSS} train, and every score is "
-        "optimistic; name the recording with --group"
+        f"optimistic; name the recording with {option('group')}"
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,7 +12,9 @@ import numpy as np
 
 from headstart.data.layout import TableShape
 from headstart.data.text import list_parts, number_name, to_float
-from headstart.errors import MOST_MISTAKES, BadInput, Mistakes, Places, nearest
+from headstart.errors import BadInput, Mistakes, Places, nearest
+from headstart.text import first_few
+from headstart.ways import option
 
 Words = list[str | None]
 
@@ -24,6 +25,8 @@ SINGLE_CELLS = 64
 COUNTED_TEXTS = 1_000
 """Different wrong texts that are counted apart; the others are counted together."""
 
+FEW_WORDS = 8
+"""Different wrong texts that a message names as missing ones."""
 NOT_A_NUMBER = "is not a number"
 TOO_LARGE = "is infinite, or beyond 3e38"
 
@@ -398,17 +401,23 @@ class Cells:
             self.others += 1
 
     def report(self, mistakes: Mistakes) -> None:
-        """Hand what was noted to `mistakes`, one line for each text. Raises: BadInput once there are 20."""
+        """Hand what was noted to `mistakes`, one line for each kind of fault, with the first place and the words."""
+        kinds: dict[str, dict[str, dict[int, str]]] = {}
         for (text, wrong), columns in sorted(self.bad.items(), key=lambda pair: min(pair[1])):
-            short, row, several = text if len(text) <= 40 else text[:40] + "...", min(columns), len(columns) > 1
-            many = f"{len(columns):,} such rows; " if several else ""
-            way = f"--na {shlex.quote(text)} reads {'them' if several else 'it'} as missing"
-            if len(text) > 40:
-                way = "correct it, or name other columns with --values"
-            elif "..." in text:
+            kinds.setdefault(wrong, {})[text] = columns
+        for wrong, texts in kinds.items():
+            first, columns = next(iter(texts.items()))
+            count, row = sum(map(len, texts.values())), min(columns)
+            short = [repr(text if len(text) <= 40 else text[:40] + "...") for text in texts]
+            way = f"{option('na', *texts)} reads {'them' if count > 1 else 'it'} as missing"
+            if "..." in first:
                 way = "whoever wrote the file shortened the list; write it whole"
-            mistakes.add(self.places.cell(row, columns[row]), f"{short!r} {wrong} ({many}{way})")
-        if self.others and len(mistakes.texts) < MOST_MISTAKES:
+            elif len(texts) > FEW_WORDS or len(first) > 40:
+                way = f"correct {'them' if count > 1 else 'it'}, or name other columns with {option('values')}"
+            others = f", like {first_few(short[1:], 3)}" if len(short) > 1 else ""
+            many = f"{count:,} such rows; " if count > 1 else ""
+            mistakes.add(self.places.cell(row, columns[row]), f"{short[0]} {wrong}{others} ({many}{way})")
+        if self.others:
             mistakes.add(self.places.source, f"{self.others:,} other cells are not numbers either")
 
 
@@ -417,6 +426,6 @@ def other_way(length: int, width: int) -> list[str]:
     if width <= length:
         return []
     return [
-        f"read as {length:,} positions of {width:,} channels; where it is the other way round, set channels_first=true "
-        "(channels_first=True in Python)"
+        f"read as {length:,} positions of {width:,} channels; where it is the other way round, set "
+        f"{option('channels_first', 'true')}"
     ]

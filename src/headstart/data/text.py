@@ -16,6 +16,7 @@ import numpy as np
 
 from headstart.data.archives import absent, incomplete, listed, members, reading, unpacked
 from headstart.errors import BadInput, Mistakes, nearest
+from headstart.ways import option
 
 ABOVE, LOOKED_AT = 30, 200
 """Rows among which one of words above the numbers is looked for; rows and columns that are looked at for it."""
@@ -67,7 +68,7 @@ def text_lines(path: Path, encoding: str, mistakes: Mistakes) -> Iterator[str]:
                 yield from _checked(path, text, encoding, mistakes)
             except UnicodeError as error:
                 raise BadInput(
-                    f"{path}: is not {encoding} ({error}); save it as UTF-8, or give its --encoding"
+                    f"{path}: is not {encoding} ({error}); save it as UTF-8, or give its {option('encoding')}"
                 ) from None
 
 
@@ -84,9 +85,11 @@ def check_text(path: Path, start: bytes, encoding: str) -> None:
         if start.startswith(magic):
             raise BadInput(f"{path}: is {what}, not text; give it the ending that says so, or save it as CSV")
     if start.startswith(UTF16_MARKS) and not wide:
-        raise BadInput(f"{path}: is UTF-16; save it as UTF-8, or give --encoding utf-16")
+        raise BadInput(f"{path}: is UTF-16; save it as UTF-8, or give {option('encoding', 'utf-16')}")
     if b"\0" in start and not wide:
-        raise BadInput(f"{path}: is not text (byte {start.index(0)} is 0); give a text file, or its --encoding")
+        raise BadInput(
+            f"{path}: is not text (byte {start.index(0)} is 0); give a text file, or its {option('encoding')}"
+        )
 
 
 def _checked(path: Path, text: io.TextIOWrapper, encoding: str, mistakes: Mistakes) -> Iterator[str]:
@@ -106,7 +109,9 @@ def _checked(path: Path, text: io.TextIOWrapper, encoding: str, mistakes: Mistak
     if wrong:
         many = f", {wrong:,} such lines" if wrong > 1 else ""
         mistakes.add(
-            first, f"is not {encoding} ({what}{many}); save the file as UTF-8, or give its --encoding (latin-1, say)"
+            first,
+            f"is not {encoding} ({what}{many}); save the file as UTF-8, or give its {option('encoding')} "
+            "(latin-1, say)",
         )
 
 

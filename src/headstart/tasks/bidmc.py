@@ -254,12 +254,12 @@ def read_columns(file: Path, columns: tuple[str, ...], mistakes: Mistakes) -> tu
 
     Where something is wrong, n is 0.
     """
-    wanted, before = ("Time [s]", *columns), len(mistakes.texts)
+    wanted, before = ("Time [s]", *columns), len(mistakes)
     nothing = np.zeros((0, len(wanted))), Places(str(file))
     try:
         table = read_csv(file, _FORM, Mistakes())
     except BadInput as error:
-        mistakes.texts += str(error).splitlines()
+        mistakes.adopt(error)
         return nothing
     missing = [name for name in wanted if name not in table.columns]
     if missing:
@@ -274,4 +274,4 @@ def read_columns(file: Path, columns: tuple[str, ...], mistakes: Mistakes) -> tu
         mistakes.add(table.places.cell(row, rows[row]), f"{text[:40]!r} {wrong}; {way}")
     for row in np.flatnonzero(np.isnan(numbers[:, 0]))[: 0 if cells.bad else 5].tolist():
         mistakes.add(table.places.of(row), "the time is missing; correct it")
-    return (numbers, table.places) if len(mistakes.texts) == before else nothing
+    return (numbers, table.places) if len(mistakes) == before else nothing

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +16,7 @@ from headstart.verbs.options import LayoutOptions, option_name
 
 if TYPE_CHECKING:
     from headstart.data import Card, LayoutSpec
+    from headstart.data.layout import Decision
 
 
 def layout_of(flags: LayoutOptions, settings: Sequence[str] = ()) -> LayoutSpec:
@@ -39,15 +43,51 @@ def layout_of(flags: LayoutOptions, settings: Sequence[str] = ()) -> LayoutSpec:
         raise BadInput(text) from None
 
 
-def show_file(path: str, flags: LayoutOptions, settings: Sequence[str]) -> None:
-    """`headstart show FILE`: the data card."""
-    from headstart.data import data_card, read_sequences
-
-    print_card(data_card(read_sequences(Path(path), layout_of(flags, settings))))
+COLUMNS = ("column", "taken for", "confidence", "why", "could also be", "set with")
 
 
-def print_card(card: Card) -> None:
-    """A data card. Its texts come from files of others: none is markup, and control characters are spelt out."""
+SHAPES = {
+    "wide": "a row per sequence",
+    "text": "a text per sequence",
+    "list": "a cell per sequence",
+    "long": "a row per position",
+}
+
+
+def show_file(path: str, flags: LayoutOptions, settings: Sequence[str], json: bool = False) -> None:
+    """`headstart show FILE`: the data card and what each column is taken for; json: the same to programs."""
+    from headstart.data import data_card, explained_sequences
+
+    sequences, decisions = explained_sequences(Path(path), layout_of(flags, settings))
+    card = data_card(sequences)
+    if not json:
+        return print_card(card, sequences.layout.shape, decisions)
+    columns = [{**asdict(decision), "option": decision.option} for decision in decisions]
+    document = {"head": dict(card.head), "shape": sequences.layout.shape, "columns": columns}
+    document |= {"findings": list(card.findings), "facts": card.facts}
+    sys.stdout.write(dumps(document, indent=2) + "\n")
+
+
+def _column_rows(shape: str, decisions: Sequence[Decision]) -> list[list[str]]:
+    from headstart.data.text import printable
+
+    rows = []
+    for decision in decisions:
+        column = printable(decision.column or "(the table)")
+        if decision.last is not None:
+            column += f" to {printable(decision.last)} ({decision.count:,})"
+        role = f"{shape}: {SHAPES[shape]}" if decision.role == "shape" else decision.role or "not used"
+        rows.append(
+            [column, role, decision.confidence, printable(decision.why), ", ".join(decision.otherwise), decision.option]
+        )
+    return rows
+
+
+def print_card(card: Card, shape: str = "", decisions: Sequence[Decision] = ()) -> None:
+    """A data card, and what each column is taken for.
+
+    Its texts come from files of others: none is markup, and control characters are spelt out.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -58,6 +98,8 @@ def print_card(card: Card) -> None:
     for name, text in card.head:
         grid.add_row(Text(name), Text(text))
     out.print(grid)
+    if decisions:
+        out.print(table(COLUMNS, _column_rows(shape, decisions)))
     for heads, rows in card.tables:
         out.print(table(heads, rows, right=range(1, len(heads))))
     out.print(Text("worth a look:" if card.findings else "\nnothing looks wrong"))

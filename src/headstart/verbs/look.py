@@ -165,14 +165,16 @@ def _read(cost: StudyCost, wide: bool) -> str:
     return "; ".join(filter(None, parts)) or "generated"
 
 
-def print_one(what: str, overrides: Sequence[str], store: str | None, data: str | None, layout: LayoutOptions) -> None:
+def print_one(
+    what: str, overrides: Sequence[str], store: str | None, data: str | None, layout: LayoutOptions, json: bool = False
+) -> None:
     """`headstart show WHAT`: a stage's id, a study, a task, a mixer, a table or kind of a study, a checkpoint, or a
     data file.
 
-    `layout` are options of a data file; where one is given, `what` is a file.
+    `layout` are options of a data file; where one is given, `what` is a file. json: of a data file.
     """
-    if layout != LayoutOptions():
-        return show_file(what, layout, overrides)
+    if layout != LayoutOptions() or json:
+        return show_file(what, layout, [word for word in overrides if word != "-"] if json else overrides, json)
     if re.fullmatch(r"[0-9a-f]{4,16}", what):
         return _show_stage(Store(store_folder(store)), what)
     from headstart.models.mixers import MIXERS

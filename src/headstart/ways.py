@@ -1,0 +1,75 @@
+"""Ways out, as messages name them: options to somebody at a command line, arguments to somebody in Python."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+OPTIONS = {"shape": "--layout", "time": "--time-column"}
+"""Options of fields of a layout, where they are not `--` and the field's name."""
+LISTS = ("values", "na")
+"""Fields of a layout that hold several words."""
+SETTINGS = ("channels_first", "ends", "header", "per_position", "symbols")
+"""Fields of a layout without an option: on the command line they are set as `name=value`."""
+
+_typed: ContextVar[tuple[str, ...] | None] = ContextVar("typed", default=None)
+_python: ContextVar[bool] = ContextVar("python", default=False)
+
+
+@contextmanager
+def typed(words: Sequence[str]) -> Iterator[None]:
+    """Within it questions complete these words of the command line."""
+    token = _typed.set(tuple(words))
+    try:
+        yield
+    finally:
+        _typed.reset(token)
+
+
+@contextmanager
+def in_python(yes: bool = True) -> Iterator[None]:
+    """Within it messages name arguments of Python."""
+    token = _python.set(yes or _python.get())
+    try:
+        yield
+    finally:
+        _python.reset(token)
+
+
+def option(field: str, *values: str) -> str:
+    """How a field of a layout is set: `--na n/a`, in Python `layout={'na': ['n/a']}`; its name alone without values."""
+    if _python.get():
+        return _argument({field: values}) if values else f"layout={{{field!r}: ...}}"
+    if field in SETTINGS:
+        return f"{field}={values[0]}" if values else field
+    name = OPTIONS.get(field, f"--{field.replace('_', '-')}")
+    return " ".join(f"{name} {_quoted(value)}" for value in values) or name
+
+
+def settings(fields: Mapping[str, str | Sequence[str]]) -> str:
+    """How several fields are set together: `--id a --time-column t`, in Python `layout={'id': 'a', 'time': 't'}`."""
+    values = {field: (value,) if isinstance(value, str) else tuple(value) for field, value in fields.items()}
+    return _argument(values) if _python.get() else " ".join(option(field, *words) for field, words in values.items())
+
+
+def asked(question: str, *ways: Mapping[str, str | Sequence[str]]) -> str:
+    """A question, and below it each answer: the whole command, ready to paste, or the argument of Python."""
+    words = _typed.get()
+    begun = "" if _python.get() else f"headstart {shlex.join(words)} " if words else "headstart fit FILE "
+    return "\n".join([f"{question}; give one of these:", *(f"  {begun}{settings(way)}" for way in ways)])
+
+
+def _quoted(value: str) -> str:
+    """As a shell takes it; a mark alone stands in quotes, so that it is seen."""
+    return shlex.quote(value) if value.strip(".,:-") else f"'{value}'"
+
+
+def _argument(fields: Mapping[str, Sequence[str]]) -> str:
+    values = {field: list(words) if field in LISTS else _plain(words[0]) for field, words in fields.items()}
+    return f"layout={values!r}"
+
+
+def _plain(word: str) -> str | bool:
+    return {"true": True, "false": False}.get(word, word)
