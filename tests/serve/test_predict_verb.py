@@ -286,7 +286,7 @@ def test_a_file_of_several_blocks_is_answered_as_one(
         assert code == 0
         remarks.append(err.replace(f"{len(remarks)}{name}", name))
     assert remarks[0] == remarks[1]
-    assert "1 sequences end in missing values" in remarks[0]
+    assert "1 sequence ends in missing values" in remarks[0]
     assert "1 rows have labels that the fit did not see ('odd')" in remarks[0]
     whole, parts = (read_sequences(tmp_path / f"{i}{name}", LayoutSpec(target="prediction")) for i in range(2))
     assert (whole.ids, whole.labels) == (parts.ids, parts.labels)

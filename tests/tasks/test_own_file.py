@@ -123,7 +123,7 @@ def test_exact_copies_stay_on_one_side_and_bare_copies_of_test_rows_are_left_out
     assert (len(result.train), len(result.val), len(result.test)) == (48, 8, 8)
     assert "16 sequences without a label are left out: each is a copy of one of val or test" in notes(result)
     write(tmp_path, [*lines, lines[1].replace(",a,", ",b,")], "odd.csv")
-    assert "1 sequences have copies with another label" in notes(task(tmp_path, "odd.csv", target="label"))
+    assert "1 sequence has copies with another label" in notes(task(tmp_path, "odd.csv", target="label"))
 
 
 def test_a_group_is_on_one_side_unless_that_is_not_wanted(tmp_path):
@@ -222,10 +222,10 @@ def test_a_second_file_is_the_test_split_and_what_it_shares_is_said(tmp_path):
     assert "of the 20 test sequences, " in notes(result)
     assert sum(overlaps(result)[name, "test"] for name in ("train", "val")) == 10
     assert "10 of the 10 groups of test also stand in train or val" in notes(result)
-    assert "1 sequences are exact copies of others; copies are kept in one split, the test file's apart" in notes(
+    assert "1 sequence is an exact copy of another; copies are kept in one split, the test file's apart" in notes(
         result
     )
-    assert "1 sequences of the test file have no label and are left out" in notes(result)
+    assert "1 sequence of the test file has no label and is left out" in notes(result)
 
 
 def test_a_test_file_that_does_not_fit_is_refused(tmp_path):

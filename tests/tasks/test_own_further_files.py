@@ -151,7 +151,7 @@ def test_train_val_and_test_files_are_the_splits(tmp_path) -> None:
     assert [task.split(name).units for name in ("train", "val", "test")] == [20, 31, 40]
     notes = " ".join(task.notes)
     assert "of the 31 val sequences, 1 also stand in train" in notes
-    assert "1 sequences of the val file have no label and are left out" in notes
+    assert "1 sequence of the val file has no label and is left out" in notes
     assert "groups of val also stand in train (the val file's own rows and the test file's own rows)" in notes
     drawn = open_task(_spec(tmp_path, val=str(tmp_path / "val.csv"), test_share=0.5), tmp_path)
     assert [drawn.split(name).units for name in ("train", "val", "test")] == [10, 31, 10]

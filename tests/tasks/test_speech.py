@@ -178,7 +178,7 @@ def test_another_rate_or_stereo_is_refused_unless_asked_for(tmp_path):
     data = put(tmp_path, files)
     text = why(data)
     assert "up/0_nohash_0.wav: has 8000 samples per second in 2 channels, not 16000 in one; set task.resample" in text
-    assert "up/1_nohash_0.wav: has 8000 samples per second in 1 channels" in text
+    assert text.endswith("(1 more like it)")
     task = SpeechSpec(length=900, pad=False, resample=16000).load(data)
     slow = np.rint(resample_poly(both.mean(1), 2, 1))
     row = next(i for i in range(len(task.train)) if task.train.lengths[i] == 800)
@@ -238,10 +238,10 @@ def test_too_long_a_recording_is_refused(tmp_path, monkeypatch):
     assert "0_ann_11.wav: has 51 samples; 1 to 50 are read" in text
 
 
-def test_twenty_mistakes_are_gathered_and_no_more(tmp_path):
+def test_one_cause_is_one_line_with_its_number(tmp_path):
     text = why(put(tmp_path, {f"sounds/a/{i}.wav": b"x" for i in range(40)}), source="folders")
-    assert text.count("does not begin as a .wav file does") == 20
-    assert "reading stopped after 20 mistakes" in text
+    assert text.count("does not begin as a .wav file does") == 1
+    assert "(39 more like it)" in text
 
 
 def test_every_kind_of_wav_gives_the_same_levels():
