@@ -258,7 +258,7 @@ def test_missing_cells_are_unobserved_and_those_at_the_end_are_cut(tmp_path):
     result = read(path)
     assert result.lengths.tolist() == [4, 2, 4]
     assert result.observed[:, 0].tolist() == [True, False, True, True, False, True, True, True, True, True]
-    assert result.notes == ('1 sequence ends in missing values, which are cut off (ends=missing keeps them)',)
+    assert result.notes == ("1 sequence ends in missing values, which are cut off (ends=missing keeps them)",)
     sequences = read(path, ends="missing")
     assert sequences.lengths.tolist() == [4, 4, 4]
     assert sequences.observed.sum() == 8

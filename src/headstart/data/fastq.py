@@ -12,6 +12,7 @@ from headstart.data.rows import list_column
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.data.text import text_lines
 from headstart.errors import BadInput, Mistakes, Places
+from headstart.ways import option
 
 QUALITY = "quality"
 QUALITY_ZERO, HIGHEST_QUALITY = 33, 93
@@ -53,7 +54,7 @@ def read_fastq(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         columns[QUALITY] = list_column(QUALITY, scores, places)
         return Table(columns, len(headers), places, "FASTQ", shape="list")
     columns["sequence"] = Column("sequence", "text", arrow_texts(letters))
-    note = f"qualities are not used; --values {QUALITY} reads them in place of the letters"
+    note = f"qualities are not used; {option('values', QUALITY)} reads them in place of the letters"
     return Table(columns, len(headers), places, "FASTQ", shape="text", notes=[note])
 
 

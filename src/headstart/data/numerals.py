@@ -14,6 +14,7 @@ from headstart.data.layout import numbered
 from headstart.data.table import SINGLE_CELLS, Column, Table, numbers_of, texts_of
 from headstart.data.text import COMMA, POINTED, THOUSANDS, is_number
 from headstart.errors import BadInput
+from headstart.ways import option
 
 _SPACED = re.compile("^[+-]?[1-9]\\d{0,2}(?:[ '\u00a0\u2009\u202f\u2019]\\d{3})+(?:[.,]\\d+)?$")
 """A number with blanks or apostrophes between thousands: 1 234,5 or 1'234.5."""
@@ -45,15 +46,18 @@ def find_decimal(rows: Sequence[Sequence[str]], source: str, known: str = "auto"
             points = points or any("." in cell for cell in numbers)
     grouped = next(filter(THOUSANDS.match, commas), None)
     if commas and known == "." and not grouped:
-        raise BadInput(f"{source}: {commas[0]!r} has a decimal comma, and --decimal says '.'; leave it out, or give ,")
+        raise BadInput(
+            f"{source}: {commas[0]!r} has a decimal comma, and decimal is set to '.'; leave it out, or give "
+            f"{option('decimal', ',')}"
+        )
     unclear = bool(commas) and known != "," and all(map(_MAYBE_THOUSANDS.match, commas))
     if grouped or (unclear and points):
         raise BadInput(f"{source}: {grouped or commas[0]!r} has a mark between thousands; write numbers without it")
     if unclear:
         whole = commas[0].replace(",", "")
         raise BadInput(
-            f"{source}: {commas[0]!r} may be {commas[0].replace(',', '.')} or {whole}; give --decimal , for the first "
-            "(decimal in Python and in a layout), or write numbers without a mark between thousands for the second"
+            f"{source}: {commas[0]!r} may be {commas[0].replace(',', '.')} or {whole}; give "
+            f"{option('decimal', ',')} for the first, or write numbers without a mark between thousands for the second"
         )
     mark: Literal[".", ","] = "," if known == "," or (commas and known == "auto") else "."
     for column in itertools.zip_longest(*rows[1:200], fillvalue="") if mark == "," else ():
@@ -101,8 +105,8 @@ def check_thousands(table: Table) -> None:
         if tallies[run]["small"] and not tallies[run]["large"]:
             raise BadInput(
                 f"{cell}: {word!r} may be {word} or {word.replace('.', '')}, as whole numbers stand beside it; give "
-                "--decimal . for the first (decimal in Python and in a layout), or write numbers without a mark "
-                "between thousands for the second"
+                f"{option('decimal', '.')} for the first, or write numbers without a mark between thousands for the "
+                "second"
             )
     if first and table.written.startswith("semicolon"):
         table.notes.append(

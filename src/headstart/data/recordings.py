@@ -15,6 +15,7 @@ from headstart.data.table import Table
 from headstart.errors import BadInput, Places, nearest
 from headstart.store.plain import leads_out
 from headstart.text import first_few
+from headstart.ways import option
 
 MOST_SAMPLES, MOST_VALUES = 2**26, 2**29
 """Samples that a channel may have, and values of all channels."""
@@ -57,8 +58,8 @@ def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tup
         first = first or recording
         if recording.channels != first.channels:
             raise BadInput(
-                f"{file}: has the channels {_some(recording)}, the first file has {_some(first)}; name with --values "
-                "those that all have"
+                f"{file}: has the channels {_some(recording)}, the first file has {_some(first)}; name with "
+                f"{option('values')} those that all have"
             )
         if recording.rate != first.rate:
             raise BadInput(
@@ -101,7 +102,7 @@ def chosen_channels(path: Path, names: Sequence[str], rates: Sequence[float], sp
         most = max(of_rates.values(), key=len)
         raise BadInput(
             f"{path}: has channels of several numbers of samples per second: {first_few(texts, 4)}; name those of one "
-            f"with --values, such as --values {most[0]!r} (values in Python and in a layout)"
+            f"with {option('values', *most)}"
         )
     return wanted
 

@@ -18,6 +18,7 @@ from headstart.data.table import Table
 from headstart.data.text import number_name
 from headstart.errors import BadInput, Mistakes, nearest
 from headstart.text import first_few
+from headstart.ways import option
 
 MOST_BOOK_CELLS = 2**24
 """Cells of a workbook: a sheet is held as a rectangle, however few of its cells are filled."""
@@ -42,7 +43,9 @@ def read_workbook(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     table = read_lines(path, lambda: _lines(rows, start), plain, mistakes)
     table.written = f"sheet {name!r} {table.written.replace('comma-separated ', '')}"
     if others:
-        table.notes.append(f"the sheets {first_few([repr(other) for other in others], 3)} are not read (--sheet)")
+        table.notes.append(
+            f"the sheets {first_few([repr(other) for other in others], 3)} are not read ({option('sheet')})"
+        )
     return table
 
 
@@ -61,7 +64,7 @@ def _chosen(path: Path, book: Any, spec: LayoutSpec) -> tuple[str, Any, list[str
     if len(sheets) > 1:
         raise BadInput(
             f"{path}: several sheets hold cells ({first_few([repr(name) for name in sheets], 6)}); name one with "
-            f"--sheet {first!r} (sheet in Python and in a layout)"
+            f"{option('sheet', first)}"
         )
     return first, sheets[first], []
 

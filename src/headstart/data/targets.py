@@ -9,6 +9,7 @@ from headstart.data.layout import TARGET, by_role, plain
 from headstart.data.sequences import Sequences, check_ids, check_target_kind
 from headstart.errors import BadInput
 from headstart.text import first_few
+from headstart.ways import option
 
 MARKS = ("|", ";", ",")
 """What separates several targets in one cell."""
@@ -27,13 +28,13 @@ def check_targets(s: Sequences, name: str) -> None:
     if several:
         raise BadInput(
             f"{name}: {several}, and fit learns one target of a sequence; fit each target by itself, from a "
-            "column of its own that --target names (yes or no for each label)"
+            f"column of its own, named with {option('target')} (yes or no for each label)"
         )
     check_target_kind(s)
     if s.target == "none" or not s.labelled.any():
         names = first_few([column for column in s.layout.unused if column])
         there = f" (columns that are not used: {names})" if names else ""
-        raise BadInput(f"{name}: has no target to learn; name its column with --target{there}")
+        raise BadInput(f"{name}: has no target to learn; name its column with {option('target')}{there}")
     if s.target == "class" and len(s.classes) == 1:
         raise BadInput(f"{name}: every label is {s.classes[0]!r}; give two classes or more")
 
@@ -51,7 +52,10 @@ def _several_targets(s: Sequences) -> str:
             return f"columns {', '.join(map(repr, sorted(names)[:5]))} look like several targets"
     if layout.spec.target_kind != "auto" or s.target != "class":
         return ""
-    labels, as_one = {label for label in s.labels if label is not None}, "--target-kind class takes each such label"
+    labels, as_one = (
+        {label for label in s.labels if label is not None},
+        f"{option('target_kind', 'class')} takes each such label",
+    )
     lists = {label for label in labels if len(_listed_in(label)) > 1}
     if lists:
         return f"labels such as {_first_of(s, lists)} are lists of several targets ({as_one} for one class)"
