@@ -175,12 +175,12 @@ class View:
     def facts(self, column: Column, ids: Ordered | None) -> str:
         """What stands in a column, in words."""
         if column.type in ("list", "other", "empty"):
-            kinds = {
+            words = {
                 "list": "a list in each row",
                 "empty": "every cell is empty",
                 "other": "objects, which are not read",
             }
-            return kinds[column.type]
+            return words[column.type]
         ordered, rows, kinds = Ordered(column), self.table.rows, self.count(column.name)
         words = "names of files" if self.files(column) else "dates or times" if dated(column.words) else ""
         words = words or ("numbers" if column.type == "number" else "texts")

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
 from headstart.verbs.options import LayoutOptions, option_name
@@ -63,7 +63,7 @@ def show_file(path: str, flags: LayoutOptions, settings: Sequence[str], json: bo
     if not json:
         return print_card(card, sequences.layout.shape, decisions)
     columns = [{**asdict(decision), "option": decision.option} for decision in decisions]
-    document = {"head": dict(card.head), "shape": sequences.layout.shape, "columns": columns}
+    document: dict[str, Any] = {"head": dict(card.head), "shape": sequences.layout.shape, "columns": columns}
     document |= {"findings": list(card.findings), "facts": card.facts}
     sys.stdout.write(dumps(document, indent=2) + "\n")
 
