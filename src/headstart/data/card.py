@@ -192,8 +192,8 @@ def _of_lengths(s: Sequences, facts: dict[str, Any]) -> list[str]:
     if far:
         longest = int(lengths.argmax())
         out.append(
-            f"{counted(far, 'sequence is', 'sequences are')} more than {FAR_TIMES} times as long as the median, the longest "
-            f"with {many(int(lengths[longest]), 'position')} ({s.places.of(longest)})"
+            f"{counted(far, 'sequence is', 'sequences are')} more than {FAR_TIMES} times as long as the median, the "
+            f"longest with {many(int(lengths[longest]), 'position')} ({s.places.of(longest)})"
         )
     short = np.flatnonzero(lengths == 1).tolist()
     if short:

@@ -10,9 +10,9 @@ from headstart.data.order import Ordered
 from headstart.data.table import Column, Table
 from headstart.data.view import View
 
-ROWS = 20_000
+EXPLAINED_ROWS = 20_000
 """Rows that are looked at for what else a column could be."""
-ALONE = 300
+EXPLAINED_COLUMNS = 300
 """Columns outside of runs of which that is said."""
 
 
@@ -21,7 +21,7 @@ def explained(table: Table, layout: Layout) -> tuple[Decision, ...]:
 
     `layout` is what `infer` says of the table.
     """
-    rows = min(table.rows, ROWS)
+    rows = min(table.rows, EXPLAINED_ROWS)
     columns = {name: Column(name, column.type, column.data[:rows]) for name, column in table.columns.items()}
     view = View(replace(table, columns=columns, rows=rows), layout.spec)
     ids = Ordered(columns[layout.id]) if layout.shape == "long" and layout.id is not None else None
@@ -32,7 +32,7 @@ def explained(table: Table, layout: Layout) -> tuple[Decision, ...]:
     values = {name for channel in layout.channels for name in channel.columns}
     out = [_of_shape(layout)]
     for name, column in columns.items():
-        if len(out) > ALONE:
+        if len(out) > EXPLAINED_COLUMNS:
             break
         if name in runs:
             out.append(_of_run(runs[name], layout.spec))
