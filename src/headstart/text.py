@@ -116,3 +116,9 @@ def json_lines(document: Mapping[str, Any]) -> str:
         else:
             parts.append(f" {text(key)}: {text(value)}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def short(text: str, most: int = 40) -> str:
+    """A foreign name on one line of at most so many characters."""
+    plain = "".join(c if c.isprintable() else " " for c in text)
+    return plain if len(plain) <= most else plain[: most - 1] + "…"

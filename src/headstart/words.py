@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from headstart.errors import BadInput
 from headstart.statistics import FEWEST_PAIRS, Difference, Estimate, detectable
 from headstart.statistics import ROUNDING as ROUNDING
 from headstart.text import listed as listed
@@ -192,6 +194,22 @@ def duration(seconds: float | None) -> str:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     number, unit = (days, "days") if days < 730 else (days / 365.25, "years")
     return f"{number:,.0f} {unit}" if number >= 9.95 else f"{number:.1f} {unit}"
+
+
+_UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+def read_time(text: str) -> float:
+    """`90`, `90s`, `5m`, `1.5h`, `1h30m` in seconds. Raises: BadInput for anything else."""
+    amounts = re.findall(r"(\d+(?:\.\d+)?)\s*(min|[smh])", text)
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        amounts = [(text, "s")]
+    elif not amounts or "".join(f"{number}{unit}" for number, unit in amounts) != re.sub(r"\s", "", text):
+        raise BadInput(f"--time: {text!r} is not a time; give one such as 90s, 5m or 1h")
+    seconds = math.fsum(float(number) * _UNIT_SECONDS[unit] for number, unit in amounts)
+    if seconds < 1:
+        raise BadInput(f"--time: {text!r} is less than a second; give one such as 90s, 5m or 1h")
+    return seconds
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:

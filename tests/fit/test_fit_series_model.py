@@ -13,13 +13,13 @@ import pytest
 from support.checkpoints import saved
 from support.series_models import saved_series
 
+from headstart.analysis.occlusion import affordable
 from headstart.checkpoints.folder import read_header
 from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.estimator import SequenceRegressor
 from headstart.fit.arms import check_names, check_served
 from headstart.fit.known import Known
-from headstart.fit.occlusion import affordable
 from headstart.fit.reading import SeriesModel, find_backbone
 from headstart.fit.settings import FitSettings
 from headstart.sequence import Signature

@@ -3,7 +3,8 @@
 import pytest
 
 from headstart.errors import BadInput
-from headstart.fit.settings import FitSettings, read_time
+from headstart.fit.settings import FitSettings
+from headstart.words import read_time
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 from support.made_models import made, rewritten, texts, walks
 
 from headstart import SequenceClassifier
+from headstart.analysis.occlusion import affordable
 from headstart.cli import main
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.errors import BadInput
-from headstart.fit.occlusion import affordable
 from headstart.serve.config import HeldOut, ModelConfig
 from headstart.serve.folder import load_model, save_model
 from headstart.serve.model import Served

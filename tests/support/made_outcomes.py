@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from headstart.analysis.occlusion import Occlusion
 from headstart.baselines.measures import scores_of, softmax
 from headstart.data import LayoutSpec, Preparation, Sequences, data_card, read_sequences
 from headstart.fit.arms import without_gradients
-from headstart.fit.occlusion import Occlusion
 from headstart.fit.outcome import Answers, FitCandidate, Outcome, TrainedModel
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model

@@ -182,7 +182,8 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
 
     Raises: BadInput for one that cannot be.
     """
-    from headstart.fit.settings import FitSettings, read_time
+    from headstart.fit.settings import FitSettings
+    from headstart.words import read_time
 
     start, count, balanced = _seed(estimator.random_state), estimator.seeds, getattr(estimator, "class_weight", None)
     if not isinstance(count, numbers.Integral) or count < 1:

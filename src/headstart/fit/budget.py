@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import torch
 
 from headstart.fit import defaults
 from headstart.fit.arms import arms, foreign_arms
@@ -18,7 +14,6 @@ from headstart.fit.known import Amount, Known
 from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.job import Runtime
-from headstart.runner.machine import torch_settings
 from headstart.study.language.costs import speed_here
 from headstart.study.language.estimate import measure, survey
 from headstart.study.language.plan import make_plan
@@ -172,33 +167,3 @@ def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTi
         now = cost.time or StepTime(cost.seconds_at(speed)[0] / max(cost.steps, 1), speed.seconds(0, cost.unit_flops))
         slowest[name] = StepTime(max(known.step, now.step), max(known.unit, now.unit))
     return slowest
-
-
-def side_by_side(slots: int) -> float:
-    """How many processes' worth of work this machine does with so many of them: 1 to `slots`.
-
-    Matrix products are measured, side by side in threads. Half of a small network's step is the interpreter's own work,
-    which two threads of one core do at once: the answer lies half-way between what was measured and `slots`.
-    """
-    if slots <= 1:
-        return 1.0
-    matrix = torch.randn(192, 192)
-
-    def work(seconds: list[float], times: int = 150) -> None:
-        begun = time.perf_counter()
-        for _ in range(times):
-            torch.mm(matrix, matrix)
-        seconds.append(time.perf_counter() - begun)
-
-    with torch_settings(1):
-        alone: list[float] = []
-        for _ in range(3):
-            work(alone)
-        together: list[float] = []
-        threads = [threading.Thread(target=work, args=(together,)) for _ in range(slots)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    products = min(float(slots), max(1.0, slots * min(alone) / max(together)))
-    return (products + slots) / 2

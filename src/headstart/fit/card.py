@@ -11,7 +11,7 @@ from headstart import words
 from headstart.fit import wording
 from headstart.fit.outcome import Outcome
 from headstart.report.tables.model import markdown, text_table, to_markdown
-from headstart.text import first_few
+from headstart.text import first_few, short
 
 FEW_TESTED = 5
 """Test sequences of a class below which it is hardly known how well it is found."""
@@ -61,7 +61,7 @@ def _what(outcome: Outcome) -> str:
 
 def _classes(outcome: Outcome) -> Iterator[str]:
     # Between quotation marks: names may hold commas, or nothing that is seen.
-    names = ", ".join(f"“{markdown(wording.short(name))}”" for name in outcome.labels)
+    names = ", ".join(f"“{markdown(short(name))}”" for name in outcome.labels)
     if outcome.labels:
         yield f"Classes, in the order of their probabilities: {names}."
 
@@ -134,7 +134,7 @@ def _limits(outcome: Outcome) -> Iterator[str]:
 def _rare(outcome: Outcome) -> Iterator[str]:
     tested = outcome.test.labelled.target
     counts = np.bincount(tested.astype(np.int64), minlength=len(outcome.labels))
-    rare = [f"“{wording.short(outcome.labels[i])}”" for i in np.flatnonzero(counts < FEW_TESTED)]
+    rare = [f"“{short(outcome.labels[i])}”" for i in np.flatnonzero(counts < FEW_TESTED)]
     if rare and len(tested):
         few = f"Test held fewer than {FEW_TESTED} sequences of {first_few(rare)}"
         yield f"{few}: how well they are found is hardly known."

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from headstart.analysis.occlusion import Occlusion
 from headstart.baselines.measures import fit_temperature, scores_of, softmax
 from headstart.data import Card
 from headstart.fit.arms import without_gradients
-from headstart.fit.occlusion import Occlusion
 from headstart.sequence import IGNORE
 from headstart.serve.model import Served, in_own_unit
 from headstart.statistics import Estimate, estimate

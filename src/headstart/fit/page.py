@@ -12,8 +12,9 @@ import numpy as np
 
 from headstart import words
 from headstart.fit import wording
-from headstart.fit.evidence import confusion_of, drawings, filled_in
+from headstart.fit.evidence import drawings, filled_in
 from headstart.fit.outcome import Outcome
+from headstart.report.figures.predictions import confusion_of
 from headstart.report.page import Anchors, fill_template, page_table
 from headstart.report.tables.model import text_table
 

@@ -11,11 +11,11 @@ from typing import Any
 from headstart.fit import defaults
 from headstart.fit.arms import arms, base_name, foreign_arms
 from headstart.fit.arms.arm import Frame, Networks, Offer
-from headstart.fit.budget import SAFE, Shares, cost_of, shared, side_by_side, stage_seconds, whole_amount
+from headstart.fit.budget import SAFE, Shares, cost_of, shared, stage_seconds, whole_amount
 from headstart.fit.known import Amount, Known
 from headstart.fit.settings import FILES, LITTLE, FitPlan, FitSettings
 from headstart.runner.events import StepTime
-from headstart.runner.machine import version
+from headstart.runner.machine import processes_worth, version
 from headstart.spec import digest
 from headstart.stage import TrainStage
 from headstart.study.language.plan import Plan, PlannedStage, make_plan
@@ -56,7 +56,7 @@ def plan_for(
     """
     begun, best = time.monotonic() - spent, None
     supposed = dict.fromkeys(("pretrain", "finetune", *foreign_arms()), SUPPOSED)
-    share = side_by_side(slots) if timed and device == "cpu" else 1.0
+    share = processes_worth(slots) if timed and device == "cpu" else 1.0
     for squeeze in SQUEEZES:
         shape = defaults.shape_of(known.kind, known.lengths, squeeze)
         if best is not None and shape == defaults.shape_of(known.kind, known.lengths, squeeze // 2):

@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 
+from headstart.analysis.occlusion import affordable, looked
 from headstart.baselines.measures import softmax
 from headstart.data import Preparation, Profile
 from headstart.fit.budget import REPORT
 from headstart.fit.choose import Chosen
 from headstart.fit.ensemble import pair_of
-from headstart.fit.occlusion import affordable, looked
 from headstart.fit.outcome import FitCandidate, Outcome, TrainedModel, model_of, weights_of
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +29,6 @@ MOST_FOLDS = 100
 """As many as there are seeds at most: every model is fitted once for each."""
 SEEDS = 3
 """Runs of each setting, where nothing is said and there are no folds."""
-_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
 @dataclass(frozen=True)
@@ -226,16 +224,3 @@ ELSEWHERE = {
     "report": "`headstart run` sets what is reported",
 }
 """Settings of a study that a fit takes elsewhere, and where."""
-
-
-def read_time(text: str) -> float:
-    """`90`, `90s`, `5m`, `1.5h`, `1h30m` in seconds. Raises: BadInput for anything else."""
-    amounts = re.findall(r"(\d+(?:\.\d+)?)\s*(min|[smh])", text)
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        amounts = [(text, "s")]
-    elif not amounts or "".join(f"{number}{unit}" for number, unit in amounts) != re.sub(r"\s", "", text):
-        raise BadInput(f"--time: {text!r} is not a time; give one such as 90s, 5m or 1h")
-    seconds = math.fsum(float(number) * _UNITS[unit] for number, unit in amounts)
-    if seconds < 1:
-        raise BadInput(f"--time: {text!r} is less than a second; give one such as 90s, 5m or 1h")
-    return seconds

@@ -354,12 +354,6 @@ def filling_score(outcome: Outcome) -> str:
     return ""
 
 
-def short(text: str, most: int = 40) -> str:
-    """A foreign name on one line of at most so many characters."""
-    plain = "".join(c if c.isprintable() else " " for c in text)
-    return plain if len(plain) <= most else plain[: most - 1] + "…"
-
-
 def title(facts: OwnFacts) -> str:
     """What the model is."""
     what = {

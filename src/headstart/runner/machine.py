@@ -10,6 +10,8 @@ import platform
 import re
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
@@ -226,3 +228,35 @@ def keep_freed_memory() -> None:
         library = ctypes.CDLL(None)
         for option, value in ((_MMAP_THRESHOLD, 1 << 30), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 64 << 20)):
             library.mallopt(option, value)
+
+
+def processes_worth(slots: int) -> float:
+    """How many processes' worth of work this machine does with so many of them: 1 to `slots`.
+
+    Matrix products are measured, side by side in threads. Half of a small network's step is the interpreter's own work,
+    which two threads of one core do at once: the answer lies half-way between what was measured and `slots`.
+    """
+    import torch
+
+    if slots <= 1:
+        return 1.0
+    matrix = torch.randn(192, 192)
+
+    def work(seconds: list[float], times: int = 150) -> None:
+        begun = time.perf_counter()
+        for _ in range(times):
+            torch.mm(matrix, matrix)
+        seconds.append(time.perf_counter() - begun)
+
+    with torch_settings(1):
+        alone: list[float] = []
+        for _ in range(3):
+            work(alone)
+        together: list[float] = []
+        threads = [threading.Thread(target=work, args=(together,)) for _ in range(slots)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    products = min(float(slots), max(1.0, slots * min(alone) / max(together)))
+    return (products + slots) / 2

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from headstart.analysis import occlusion
 from headstart.atomic import publish, writing
 from headstart.data import Sequences
 from headstart.errors import BadInput
-from headstart.fit import occlusion
 from headstart.report.page import filled
 from headstart.serve.model import Served, of_examples
 from headstart.serve.predictions import Predictions, check_path, predictions_of, write_predictions

@@ -18,7 +18,7 @@ from headstart import words
 from headstart.data import LayoutSpec
 from headstart.data.splits import ACROSS
 from headstart.errors import BadInput
-from headstart.fit.settings import DEFAULT_TIME, FILES, PLAN, FitSettings, read_time
+from headstart.fit.settings import DEFAULT_TIME, FILES, PLAN, FitSettings
 from headstart.fit.source import read_source
 from headstart.plugins import load_plugins, own_networks
 from headstart.runner.events import Event, Failed
@@ -168,7 +168,7 @@ def _settings(
             raise BadInput(f"--{name}: {str(file)!r} does not exist; give the path of a file")
     files = {name: Path(values[name]) for name in FILES[1:] if values[name] is not None}
     values |= {**files, "by_group": not values.pop("no_group")}
-    values["time"] = DEFAULT_TIME if options.time is None else read_time(options.time)
+    values["time"] = DEFAULT_TIME if options.time is None else words.read_time(options.time)
     values["seeds"] = None if options.seeds is None else tuple(range(options.seeds))
     return FitSettings(layout=layout, overrides=of_study, models=models, **values)
 

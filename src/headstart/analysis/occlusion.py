@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headstart.baselines.embedding import Embedding
-from headstart.fit.arms import foreign_arms
+from headstart.models.model import ModelSpec
 from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Examples
 from headstart.serve.config import NETWORK
@@ -65,7 +65,7 @@ def _affordable(served: Served, name: str) -> int:
     network, fitted = served.config.network, served.classics.get(name)
     if isinstance(features := getattr(fitted, "features", None), Embedding):
         return _few(features.encoder.flops * features.channels)
-    if name != NETWORK or network is None or network.arm not in foreign_arms():
+    if name != NETWORK or network is None or not isinstance(network.model, ModelSpec):
         return MOST_EXPLAINED
     return _few(network.flops(served.config.signature))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headstart.fit.occlusion import exchanged, explained, looked
+from headstart.analysis.occlusion import exchanged, explained, looked
 from headstart.sequence import IGNORE, Examples, ragged
 
 
@@ -117,7 +117,7 @@ def test_no_more_sequences_are_looked_at_than_the_time_allows(
         now[0] += 0.25 * len(some)  # four windows of a sequence take a second
         return np.tile([0.5, 0.5], (len(some), 1))
 
-    monkeypatch.setattr("headstart.fit.occlusion.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("headstart.analysis.occlusion.time.monotonic", lambda: now[0])
     occlusion = looked(answer, x, np.zeros(40, dtype=np.int64), True, windows=4, seconds=seconds)
     assert (None if occlusion is None else occlusion.rows) == seen
 
