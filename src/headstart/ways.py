@@ -38,6 +38,17 @@ def in_python(yes: bool = True) -> Iterator[None]:
         _python.reset(token)
 
 
+def argument(name: str) -> str:
+    """How a setting of a fit is named: `--serve`, in Python `serve`."""
+    return name if _python.get() else f"--{name.replace('_', '-')}"
+
+
+def again(more: str = "") -> str:
+    """How a fit goes on that was cut short; more: what to give more of."""
+    whole = "fit again (where `store` names a folder, it goes on)" if _python.get() else "give the same command again"
+    return f"{whole}, with more {more}" if more else whole
+
+
 def option(field: str, *values: str) -> str:
     """How a field of a layout is set: `--na n/a`, in Python `layout={'na': ['n/a']}`; its name alone without values."""
     if _python.get():

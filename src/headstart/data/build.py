@@ -11,7 +11,7 @@ from headstart.data.doubts import lost_labels
 from headstart.data.labels import by_id, check_numbers, class_names, position_labels, target_kind, words_of
 from headstart.data.layout import ROLES, Layout, LayoutSpec
 from headstart.data.letters import coded, letters_of, text_kind
-from headstart.data.order import FEW_VALUES, Ordered, seconds_of
+from headstart.data.order import FEW_VALUES, Ordered, clock_name, seconds_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, parse, texts_of
 from headstart.data.text import is_number
@@ -108,7 +108,8 @@ def _check_unused(table: Table, layout: Layout, labelled: bool) -> None:
         return
     unlabelled = layout.target is None and layout.spec.target is None and not labelled
     ids = Ordered(table.columns[str(layout.id)])
-    for column in (Ordered(table.columns[name]) for name in layout.unused):
+    names = [name for name in layout.unused if not clock_name(name)]
+    for column in (Ordered(table.columns[name]) for name in names):
         few = (
             column.column.type == "text"
             and column.values is None
@@ -388,7 +389,8 @@ def _check_times(
         mistakes.add(
             table.places.cell(row, str(layout.time)),
             f"{words[row]!r} is a time that {ids[row]!r} has already ({table.places.of(before)}){many}; give one row "
-            f"for each time, or name another {option('id')} or {option('time')}",
+            f"for each time, name another {option('id')} or {option('time')}, or give {option('time', '')} to take "
+            "rows as they come",
         )
     if (np.diff(order)[same] < 0).any():
         notes.append(f"rows were put in the order of {layout.time!r}")

@@ -198,9 +198,14 @@ def _ordered(view: View, shape: TableShape) -> TableShape:
     elif result.clock is not None and set_id is not None and not run:
         view.aside.append(result.clock)
     elif len(result.ways) > 1:
-        raise BadInput(
-            asked(f"{view.source}: {result.says}, so that these may be one sequence each, or none", *result.ways)
-        )
+        way = result.ways[0]
+        rest = [c for c in view.free() if c.type == "number" and c.name not in (way["id"], way.get("time"))]
+        if "time" in way and len(rest) < 2:  # which is no sequence in a row
+            view.take("id", [way["id"]], result.says)
+            view.take("time", [way["time"]], result.says)
+            return "long"
+        question = f"{view.source}: {result.says}, so that these may be one sequence each, or none"
+        raise BadInput(asked(question, *result.ways))
     elif result.ways:
         raise BadInput(
             f"{view.source}: {result.says}, as samples of a long recording do, and no column says which rows are one "
@@ -282,7 +287,7 @@ def _name_long(view: View) -> None:
                 f"(columns: {view.names})"
             )
         groups = [name for name in view.named("group") if name != ids[0] and not view.one_each(name, ids[0])]
-        if groups and _count_anew(view, ids[0], groups[0]):
+        if groups and 2 * _pairs(view, ids[0], groups[0]) <= view.table.rows:
             name = f"{groups[0]},{ids[0]}"
             _join(view, name)
             view.take("id", [name], f"{ids[0]!r} counts anew in each value of {groups[0]!r}")
@@ -296,13 +301,9 @@ def _name_long(view: View) -> None:
         view.take("time", names or clocks, why)
 
 
-def _count_anew(view: View, name: str, group: str) -> bool:
-    """Whether rows of one id and one time stand in several groups, so that only both together tell sequences apart."""
-    times = [clock for clock in view.named("time") if clock != name]
-    if not times:
-        return False
-    ids, clock, groups = (view.table.columns[column].words for column in (name, times[0], group))
-    return len(set(zip(ids, clock, strict=True))) < len(set(zip(ids, clock, groups, strict=True)))
+def _pairs(view: View, name: str, other: str) -> int:
+    """How many different pairs of cells two columns have."""
+    return len(set(zip(view.table.columns[name].words, view.table.columns[other].words, strict=True)))
 
 
 def _clocks(view: View) -> list[str]:

@@ -35,7 +35,7 @@ def check_one_group(source: str, name: str, groups: Sequence[str]) -> None:
     """Raises: BadInput where an id that was guessed counts anew in each group, so that rows of several would join."""
     if groups:
         question = f"{source}: a value of {name!r} stands in rows of several values of {groups[0]!r}"
-        raise BadInput(asked(question, {"id": f"{groups[0]},{name}"}, {"id": name}))
+        raise BadInput(f"{question}; name a column that tells sequences apart with {option('id')}")
 
 
 def class_names(words: Words, cells: Cells) -> Words:

@@ -15,7 +15,7 @@ from headstart.data.layout import (
 )
 from headstart.data.order import FEW_VALUES, Ordered, clock_name, dated
 from headstart.data.table import Column, Table
-from headstart.data.text import looks_like_list, name_files
+from headstart.data.text import is_number, looks_like_list, name_files
 from headstart.text import first_few, many
 
 NO_CLASSES = ("id", "file", "name", *TEXTS)
@@ -127,6 +127,7 @@ class View:
             and self.count(column.name) == self.table.rows > 1
             and not any(" " in (word or " ").strip() for word in column.words)
             and not (dated(column.words) or looks_like_list(column.words))
+            and not any(is_number(word or "") for word in column.words[:200])
         ]
 
     def few(self, column: Column) -> bool:

@@ -26,6 +26,7 @@ from headstart.data import LayoutSpec, Sequences, label_names
 from headstart.errors import BadInput
 from headstart.estimator import inputs as reading
 from headstart.spec import read
+from headstart.ways import in_python
 
 if TYPE_CHECKING:
     from headstart.fit.outcome import Outcome
@@ -46,6 +47,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     serve: str = "auto"
     kind: str = "auto"
     channels_first: bool = False
+    layout: Mapping[str, Any] | None = None
     validation_fraction: float = 0.2
     test_fraction: float = 0.0
     random_state: Any = None
@@ -155,7 +157,8 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 f"X has {inputs.width} features, but {type(self).__name__} is expecting {wanted} features as input; "
                 "where sequences may be longer or shorter, give a list of them"
             )
-        sequences = reading.read_inputs(inputs, layout)
+        with in_python():
+            sequences = reading.read_inputs(inputs, layout)
         reading.warn_of_rate(sequences, self.served_.config.profile)
         return sequences
 
@@ -168,16 +171,21 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return self._read(X).in_order(y, "y")
 
     def _inputs(self, X: Any, name: str = "X") -> reading.InputData:
-        return reading.as_inputs(X, name, bool(self.channels_first))
+        return reading.as_inputs(X, name, self._layout("class").channels_first)
 
     def _fit(
         self, inputs: reading.InputData, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
     ) -> Outcome:
         """Read, fit and keep what other methods need; `served_` comes with the caller."""
+        with in_python():
+            return self._fitted(inputs, labels, target, X_unlabelled, groups)
+
+    def _fitted(
+        self, inputs: reading.InputData, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
+    ) -> Outcome:
         from headstart.fit.perform import fit_sequences
 
-        options = {"kind": self.kind, "target_kind": target, "channels_first": bool(self.channels_first)}
-        layout = read(LayoutSpec, options)
+        layout = self._layout(target)
         sequences = reading.read_inputs(inputs, layout, labels, groups)
         reading.warn_of_axes(sequences)
         if len(sequences) < 2:
@@ -196,6 +204,15 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         )
         self._remember(inputs)
         return with_config(outcome, outcome.served.config.model_copy(update={"layout": fixed}))
+
+    def _layout(self, target: Literal["class", "number"]) -> LayoutSpec:
+        """How X is read, by `layout` and the parameters that have a name of their own."""
+        if self.layout is not None and not isinstance(self.layout, Mapping):
+            raise BadInput(f"layout: is a {type(self.layout).__name__}; give a dict, such as {{'id': 'recording'}}")
+        options: dict[str, Any] = {**(self.layout or {}), "target_kind": target}
+        options |= {"kind": self.kind} if self.kind != "auto" else {}
+        options |= {"channels_first": True} if self.channels_first else {}
+        return read(LayoutSpec, options, name="layout")
 
     def _remember(self, inputs: reading.InputData) -> None:
         """What scikit-learn keeps of X; arrays (n, L) are compared with the fit's L by `_read`."""
@@ -237,6 +254,8 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         `ensemble` (the average of the best network and the best of the others).
     kind: `numbers`, `text`, `dna`, `protein`, `tokens`; `auto` takes numbers for numbers, however few values they have.
     channels_first: arrays are (n, F, L), and sequences (F, L).
+    layout: how a table is read, where its columns do not say it: a dict such as {'id': 'recording', 'time': 't',
+        'group': 'subject', 'values': ['x', 'y']}, with the fields that the guide on data lists.
     validation_fraction: share of the rows on which is chosen, each class in proportion, the rows of a group together.
     test_fraction: share on which the models of `outcome_` are compared besides.
     random_state: of splits and networks; None means 0 here, so that a fit repeats itself. Networks have the seeds

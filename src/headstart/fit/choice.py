@@ -8,6 +8,7 @@ from headstart.errors import BadInput
 from headstart.fit.arms import ranks
 from headstart.fit.outcome import FitCandidate
 from headstart.statistics import Difference, difference, unpaired_difference
+from headstart.ways import again, argument
 
 ALIKE = 1e-6
 """Scores that differ by no more, as a share of them, are equal."""
@@ -82,6 +83,6 @@ def serving(
         return best, network
     by_name = {candidate.name: candidate for candidate in candidates} | ({"network": network} if network else {})
     if serve not in by_name:
-        raise BadInput(f"--serve: {serve!r}, but none was trained to its end; give the same command again")
+        raise BadInput(f"{argument('serve')}: {serve!r}, but none was trained to its end; {again()}")
     asked = by_name[serve]
     return asked, asked if asked.is_network else network

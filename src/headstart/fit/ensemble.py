@@ -21,6 +21,7 @@ from headstart.serve.config import ENSEMBLE
 from headstart.statistics import estimate
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Point, Row, Run, scores_by_seed, test_gap
+from headstart.ways import again, argument
 
 METRICS = ("accuracy", "weighted_accuracy", "r2")
 """What an average can be chosen by; the loss of a network is none of its answers."""
@@ -38,20 +39,20 @@ def with_ensemble(
     networks = [item for item in candidates if item.is_network]
     # Of a model that answers all alike an average says nothing new.
     others = [item for item in candidates if not item.is_network and item.name not in constant_names()]
-    metric, again = results.table[0].metric, "give the same command again, with more --time"
+    metric, way = results.table[0].metric, again(more=argument("time"))
     if not networks or not others:
         lack = "model without a network" if networks else "network"
-        why = f"no {lack} was trained to its end; {again}"
+        why = f"no {lack} was trained to its end; {way}"
     elif metric not in METRICS:
         why = f"models are chosen by {metric!r}, which an average does not have; leave that setting out"
     elif not (pairs := _pairs(winner(networks), winner(others))):
-        why = f"both were trained to their end on no common fold; {again}"
+        why = f"both were trained to their end on no common fold; {way}"
     else:
         candidate = _candidate(results, winner(networks), winner(others), pairs, weights)
         results = replace(results, arms=(*results.arms, ENSEMBLE), table=(*results.table, candidate.row))
         return results, [*candidates, candidate]
     if asked:
-        raise BadInput(f"--serve: {ENSEMBLE!r} averages a network and a model without one, and {why}")
+        raise BadInput(f"{argument('serve')}: {ENSEMBLE!r} averages a network and a model without one, and {why}")
     return results, list(candidates)
 
 

@@ -8,6 +8,7 @@ from headstart.errors import BadInput, nearest
 from headstart.fit.settings import FitSettings
 from headstart.serve.config import ENSEMBLE, NETWORK
 from headstart.spec import Entry
+from headstart.ways import argument
 
 if TYPE_CHECKING:
     from headstart.fit.arms.arm import Arm
@@ -93,4 +94,6 @@ def check_served(settings: FitSettings, known: Known) -> None:
         source = getattr(settings, asked.option)
         raise BadInput(f"serve: {settings.serve!r} is no arm of {source}; it has {others[0]!r}")
     if not asked.network and asked.lacks(Offer(known, settings)):
-        raise BadInput(f"serve: there is no time for {settings.serve!r}; give more --time, or a smaller model")
+        raise BadInput(
+            f"serve: there is no time for {settings.serve!r}; give more {argument('time')}, or a smaller model"
+        )
