@@ -13,7 +13,7 @@ import headstart
 from headstart.fit import defaults
 from headstart.fit.arms import ARMS, arms, check_names, ranks
 from headstart.fit.arms.arm import Frame, Offer, Spent
-from headstart.fit.arms.self_pretrained import TWIN, SelfPretrained
+from headstart.fit.arms.self_pretrained import TWIN, SelfPretrainedArm
 from headstart.fit.known import Amount, Known
 from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
@@ -88,7 +88,7 @@ def test_names_of_models_stand_in_the_files_of_their_arms_alone() -> None:
             continue  # the table
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and node.value in names:
-                home = homes.get(str(node.value), Path(inspect.getfile(SelfPretrained)))
+                home = homes.get(str(node.value), Path(inspect.getfile(SelfPretrainedArm)))
                 assert path == home, f"{path}:{node.lineno}: {node.value!r} is a name of {home.name}"
 
 

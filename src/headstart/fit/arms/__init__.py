@@ -20,14 +20,14 @@ def _arm(path: str, summary: str) -> Entry:
 
 
 ARMS: dict[str, Entry] = {
-    "scratch": _arm("scratch:Scratch", "the network from random weights, which others are held against"),
-    "self_pretrained": _arm("self_pretrained:SelfPretrained", "the same network, self-pretrained on the sequences"),
-    "second": _arm("second:Second", "a second network, of another mixer"),
-    "own": _arm("own:Own", "whole models of a person's own, from --plugin"),
-    "backbone": _arm("backbone:Frozen", "the frozen layers of a checkpoint (--backbone) under a trained head"),
-    "tuned": _arm("tuned:Tuned", "the same layers, whose norms and input layer train too"),
+    "scratch": _arm("scratch:ScratchArm", "the network from random weights, which others are held against"),
+    "self_pretrained": _arm("self_pretrained:SelfPretrainedArm", "the same network, self-pretrained on the sequences"),
+    "second": _arm("second:SecondArm", "a second network, of another mixer"),
+    "own": _arm("own:OwnArm", "whole models of a person's own, from --plugin"),
+    "backbone": _arm("backbone:BackboneArm", "the frozen layers of a checkpoint (--backbone) under a trained head"),
+    "tuned": _arm("tuned:TunedArm", "the same layers, whose norms and input layer train too"),
     "started": _arm("started:StartedArm", "a network from another model's weights (--start)"),
-    "kernels": _arm("kernels:Kernels", "models without gradients: kernels or n-grams, summaries, the majority"),
+    "kernels": _arm("kernels:KernelsArm", "models without gradients: kernels or n-grams, summaries, the majority"),
     "embedding": _arm("embedding:EmbeddingArm", "frozen features of a model of series (--backbone), without gradients"),
 }
 """In the order of the study's table."""

@@ -150,6 +150,8 @@ class Arm(Protocol):
     """By name."""
     option: str = ""
     """The setting that asks for them."""
+    reads: str = ""
+    """What of `Known` holds weights that were made elsewhere; where it is empty, the arm is not wanted."""
     foreign: bool = False
     """Their blocks are from elsewhere, and may be of any size."""
     base: bool = False
@@ -180,7 +182,7 @@ class Arm(Protocol):
 
     def wanted(self, known: Known, settings: FitSettings) -> bool:
         """Whether it takes part, where the time suffices."""
-        return True
+        return not self.reads or self.weights(known) is not None
 
     def worth(self, known: Known, settings: FitSettings) -> float:
         """The time goes to the arm of the greatest worth first."""
@@ -204,11 +206,15 @@ class Arm(Protocol):
 
     def weights(self, known: Known) -> ReadWeights | None:
         """What it reads, where that is at hand."""
-        return None
+        weights: ReadWeights | None = getattr(known, self.reads) if self.reads else None
+        return weights
 
     def stages(self, known: Known) -> dict[str, Any]:
-        """Stages of the study before all others: what is read."""
-        return {}
+        """Stages of the study before all others: what its networks read, under its first name."""
+        weights = self.weights(known)
+        if weights is None or not self.network:
+            return {}
+        return {self.names[0]: {"checkpoint": {"content": weights.content}}}
 
     def title(self, known: Known) -> str:
         """What the study's title says of it."""

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headstart.fit.arms.arm import Arm, Frame, Networks, Spent
 from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
 
-if TYPE_CHECKING:
-    from headstart.fit.reading import Backbone
-
 BACKBONE = "backbone"
 """Its stage, too, that reads the weights."""
 
 
-class Frozen(Arm):
+class BackboneArm(Arm):
     """Wanted where `--backbone` names a checkpoint of blocks, for half of the time at most."""
 
     names = (BACKBONE,)
     servable = True
     option = "backbone"
+    reads = "backbone"
     foreign = True
     helps: Mapping[str, str] = {BACKBONE: "the frozen checkpoint"}
     apart = BACKBONE
     share = 0.5
-
-    def wanted(self, known: Known, settings: FitSettings) -> bool:
-        return known.backbone is not None
 
     def worth(self, known: Known, settings: FitSettings) -> float:
         return 7.0
@@ -41,12 +36,6 @@ class Frozen(Arm):
             # Nothing below the head trains: each sequence passes the layers once.
             return spent.time(BACKBONE).unit * (known.labelled + known.val + known.test) + STEP_SECONDS * steps
         return spent.of(spent.time(BACKBONE), steps)
-
-    def weights(self, known: Known) -> Backbone | None:
-        return known.backbone
-
-    def stages(self, known: Known) -> dict[str, Any]:
-        return {} if known.backbone is None else {BACKBONE: {"checkpoint": {"content": known.backbone.content}}}
 
     def title(self, known: Known) -> str:
         return "" if known.backbone is None else f", beside layers of {known.backbone.name}"

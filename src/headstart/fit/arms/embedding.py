@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer
 from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
-
-if TYPE_CHECKING:
-    from headstart.fit.reading import SeriesModel
 
 EMBEDDING = "embedding"
 
@@ -24,10 +21,8 @@ class EmbeddingArm(Arm):
     slow = True
     servable = True
     option = "backbone"
+    reads = "series"
     rank = 1
-
-    def wanted(self, known: Known, settings: FitSettings) -> bool:
-        return known.series is not None
 
     def worth(self, known: Known, settings: FitSettings) -> float:
         return 8.0
@@ -37,9 +32,6 @@ class EmbeddingArm(Arm):
 
     def left_out(self, offer: Offer) -> list[str]:
         return self._lines(offer.known, fits=False)
-
-    def weights(self, known: Known) -> SeriesModel | None:
-        return known.series
 
     def title(self, known: Known) -> str:
         return "" if known.series is None else f", beside frozen features of {known.series.name}"

@@ -59,7 +59,7 @@ def table_of(
     return {"kind": kind, **({"features": FEW_FEATURES} if millions * KERNEL_SECONDS > left else {})}
 
 
-class Kernels(Arm):
+class KernelsArm(Arm):
     """Always wanted: they take seconds, and are fitted before the time is planned."""
 
     names = ("majority", "summary", "kernels")

@@ -13,7 +13,7 @@ from headstart.fit.settings import ELSEWHERE, FitSettings
 from headstart.models import MODELS
 
 
-class Own(Arm):
+class OwnArm(Arm):
     """Wanted where plugins have models. Their names are those of the models."""
 
     servable = True

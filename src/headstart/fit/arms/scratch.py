@@ -13,7 +13,7 @@ from headstart.fit.settings import FitSettings
 from headstart.words import duration
 
 
-class Scratch(Arm):
+class ScratchArm(Arm):
     """Wanted wherever networks are. Of symbols it takes part where it has a thousand steps, or a network is asked for;
     of numbers in any time."""
 

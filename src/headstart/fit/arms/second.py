@@ -15,7 +15,7 @@ SECOND_MIXERS: Mapping[str, Mapping[str, Any]] = {"numbers": {"kind": "inception
 """Its mixer, by kind of data; `defaults.INPUT_KINDS` says why."""
 
 
-class Second(Arm):
+class SecondArm(Arm):
     """Wanted where the kind of data has another mixer and a person names none; it takes part where both networks have
     half of their steps."""
 

@@ -22,7 +22,7 @@ def asked_for(settings: FitSettings) -> bool:
     return bool(named) or any(path[0] == "pretrain" for path in settings.paths)
 
 
-class SelfPretrained(Arm):
+class SelfPretrainedArm(Arm):
     """Wanted unless a person leaves it out. It takes part where a person asks for it, or where it has enough steps to
     learn something and leaves enough for training; where it is not expected to help that is half of them."""
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headstart.fit.arms.arm import Arm, Frame, Networks, Spent
 from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
-
-if TYPE_CHECKING:
-    from headstart.fit.reading import Start
 
 STARTED = "started"
 """Its stage, too, that reads the weights."""
@@ -22,20 +19,12 @@ class StartedArm(Arm):
     names = (STARTED,)
     servable = True
     option = "start"
+    reads = "start"
     foreign = True
     helps: Mapping[str, str] = {STARTED: "starting from the other model"}
 
-    def wanted(self, known: Known, settings: FitSettings) -> bool:
-        return known.start is not None
-
     def seconds(self, spent: Spent) -> float:
         return spent.of(spent.time(STARTED, "finetune"), spent.amount.steps)
-
-    def weights(self, known: Known) -> Start | None:
-        return known.start
-
-    def stages(self, known: Known) -> dict[str, Any]:
-        return {} if known.start is None else {STARTED: {"checkpoint": {"content": known.start.content}}}
 
     def title(self, known: Known) -> str:
         return "" if known.start is None else f", and from the weights of {known.start.name}"

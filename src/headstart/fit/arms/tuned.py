@@ -14,7 +14,7 @@ from headstart.fit.settings import FitSettings
 TUNED = "backbone_tuned"
 
 
-class Tuned(Arm):
+class TunedArm(Arm):
     """Wanted beside the frozen one; it takes part where all others leave it enough steps to learn something."""
 
     names = (TUNED,)
