@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from headstart.errors import BadInput
 
 DEEPEST_DOCUMENT = 100
 """Tables and lists inside each other; Python reads some hundred more before its stack ends."""
@@ -153,3 +156,17 @@ def canonical(document: Any) -> bytes:
 def sorted_json(document: Any) -> bytes:
     """Of JSON material. Raises: ValueError for a number that JSON does not have."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def parse_override(word: str) -> tuple[str, Any]:
+    """`a.b=value` as (path, value); the value is TOML, and a bare word is text."""
+    path, equals, text = (part.strip() for part in word.partition("="))
+    if not equals or not all(name.strip() for name in path.split(".")):
+        wrong = "lacks a name beside a dot" if equals and path else "is not name=value"
+        raise BadInput(f"override: {word!r} {wrong} (for example finetune.optim.lr=[1e-4,3e-4])")
+    try:
+        return path, from_toml(f"value = {text}")["value"]
+    except ValueError:
+        if re.fullmatch(r"\.{0,2}/?[A-Za-z_][A-Za-z0-9_+\-()./]*", text):
+            return path, text
+        raise BadInput(f"override: {path}: {text!r} is not a TOML value; text needs quotes, a list brackets") from None

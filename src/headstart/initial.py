@@ -23,6 +23,7 @@ from headstart.errors import BadInput, nearest
 from headstart.models.norms import BatchNorm
 from headstart.parameters import LEAVES, OWN_MODEL, SelectsNothing, leaves, select
 from headstart.seeds import normal
+from headstart.sequence import UNKNOWN, rows_of_symbols
 from headstart.text import first_few
 
 WeightSource = Literal["taken", "matched", "drawn", "fresh"]
@@ -36,7 +37,6 @@ _FORMS = (
 )
 TOKEN_TENSOR, SYMBOL_TENSOR = "encoder.weight", "encoder.symbols"
 """Names of the token vectors, and of the symbols that those of a checkpoint stand for, among its tensors."""
-UNKNOWN = "<unk>"
 
 
 @dataclass(frozen=True)
@@ -195,12 +195,6 @@ def _take(own: torch.Tensor, name: str, source: torch.Tensor, entry: _Entry) -> 
 def symbol_tensor(symbols: Iterable[str]) -> torch.Tensor:
     """Symbols, none of which holds a line break, as the tensor `SYMBOL_TENSOR`; empty where they are not yet known."""
     return torch.tensor(list("\n".join(symbols).encode()), dtype=torch.uint8, device="cpu")
-
-
-def rows_of_symbols(symbols: Iterable[str], known: Sequence[str]) -> list[int | None]:
-    """The row that a vocabulary has for each symbol, that of `<unk>` for one that it lacks; None without either."""
-    rows = {symbol: row for row, symbol in enumerate(known)}
-    return [rows.get(symbol, rows.get(UNKNOWN)) for symbol in symbols]
 
 
 def _by_symbol(

@@ -6,7 +6,7 @@ examples together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,7 @@ from headstart.seeds import bits, permutation
 if TYPE_CHECKING:
     import torch
 
+UNKNOWN = "<unk>"
 IGNORE = -100
 """A class target that is not there: never trained on, never scored. A missing number target is NaN."""
 
@@ -427,3 +428,9 @@ def epoch_batches(lengths: np.ndarray, batch_size: int, seed: int, epoch: int, p
     if pool:
         batches = [batches[i] for i in permutation(seed, f"order/batches/{epoch}", len(batches))]
     return batches
+
+
+def rows_of_symbols(symbols: Iterable[str], known: Sequence[str]) -> list[int | None]:
+    """The row that a vocabulary has for each symbol, that of `<unk>` for one that it lacks; None without either."""
+    rows = {symbol: row for row, symbol in enumerate(known)}
+    return [rows.get(symbol, rows.get(UNKNOWN)) for symbol in symbols]

@@ -273,3 +273,10 @@ def set_path(table: dict[str, Any], path: Iterable[str], value: Any) -> None:
     if isinstance(value, Mapping) and isinstance(table.get(last), Mapping):
         value = merge({last: table[last]}, {last: value})[last]
     table[last] = value
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """`{"a": {"b": value}}` of the path `a.b`."""
+    table: dict[str, Any] = {}
+    set_path(table, path.split("."), value)
+    return table

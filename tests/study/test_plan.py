@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from headstart.documents import parse_override
 from headstart.errors import BadInput
 from headstart.models.model import ModelSpec
 from headstart.spec import merge
 from headstart.stage import identity
 from headstart.study.language.files import as_given, built_in_studies
 from headstart.study.language.plan import Plan, make_plan
-from headstart.study.language.scales import parse_override
 from headstart.study.language.spec import read_study
 
 DATA = Path("no-data-needed")

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from headstart.checkpoints import CHECKPOINT_READERS
 from headstart.checkpoints.family import LARGEST_NUMBER, TensorShape
 from headstart.errors import BadInput
 from headstart.models.heads import Output
@@ -36,6 +37,11 @@ class Fields:
     length: int | None
     vocabulary: int | None = None
     symbols: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """What its family is called."""
+        return CHECKPOINT_READERS[self.family].summary
 
     @property
     def spec(self) -> ModelSpec:

@@ -19,7 +19,7 @@ from headstart.data.card import Card, data_card
 from headstart.data.explain import explained
 from headstart.data.infer import infer
 from headstart.data.keeping import keep_sequences
-from headstart.data.layout import Decision, LayoutSpec
+from headstart.data.layout import SOUNDS, Decision, LayoutSpec
 from headstart.data.memory import label_names, sequences_of
 from headstart.data.preparation import Preparation
 from headstart.data.profile import Profile
@@ -34,6 +34,7 @@ from headstart.limits import check_memory
 from headstart.ways import in_python
 
 __all__ = [
+    "SOUNDS",
     "Card",
     "LayoutSpec",
     "Preparation",

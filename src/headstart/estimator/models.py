@@ -21,7 +21,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from headstart.core import load_plugins, own_networks
+from headstart.core import load_networks
 from headstart.data import LayoutSpec, Sequences, label_names
 from headstart.errors import BadInput
 from headstart.estimator import inputs as reading
@@ -97,7 +97,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         from headstart.estimator.hub import fetched, is_repository
         from headstart.serve.folder import load_model
 
-        load_plugins(plugins)
+        load_networks(plugins)
         if not Path(source).exists() and isinstance(source, str) and is_repository(source):
             with fetched(source, revision, token) as folder:
                 return cls()._adopt(load_model(folder), str(source))
@@ -196,7 +196,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             more = reading.read_inputs(self._inputs(X_unlabelled, "X_unlabelled"), fixed)
         outcome = fit_sequences(
             sequences,
-            reading.fit_settings(self, layout, own_networks(load_plugins(self.plugins, "plugins"))),
+            reading.fit_settings(self, layout, load_networks(self.plugins)),
             unlabelled=more,
             workers=reading.workers_of(self.n_jobs),
             device=self.device,

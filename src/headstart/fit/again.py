@@ -11,13 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headstart.core import FinishedStage, Plan, PlannedStage, Store
 from headstart.fit.budget import LONG_SECONDS
 from headstart.fit.outcome import FitCandidate
-from headstart.stage import TrainStage
-from headstart.stage.finished import open_stage
-from headstart.store import DONE, Store
-from headstart.study.language.plan import Plan, PlannedStage, make_plan
-from headstart.study.language.scales import nested, overlay
 from headstart.text import listed
 
 SERVED = "served"
@@ -73,23 +69,21 @@ def planned_again(plan: Plan, serves: FitCandidate, store: Store) -> Again:
     """
     chains, arms, seconds = dict[str, tuple[PlannedStage, ...]](), dict[str, Mapping[str, Any]](), 0.0
     for name, model in serves.parts().items():
-        cell = next(c for c in plan.cells if c.arm == name and c.chain[-1].identity == model.identity)
-        spec, own = cell.chain[-1].spec, dict[str, Any](task={"validation": 0})
-        if not isinstance(spec, TrainStage):
-            own["model"] = spec.model.choices(open_stage(store, model.identity, plan.data).model().facts)
+        cell = next(c for c in plan.cells if c.arm == name and c.last.identity == model.identity)
+        spec: Any = cell.last.spec
+        own = dict[str, Any](task={"validation": 0})
+        if not cell.last.trains:
+            own["model"] = spec.model.choices(FinishedStage.opened(store, model.identity, plan.data).model().facts)
         elif spec.budget.patience is not None:
             return Again({}, {}, 0.0, by_validation=True)
         label = f"{SERVED}_{name}" if arms else SERVED
-        arms[label] = overlay(plan.study.arms[name], {plan.study.reported: own, "seed": cell.seed})
-        for path, value in cell.settings.items():
-            arms[label] = overlay(arms[label], nested(path, value))
-        (again,) = make_plan(plan.study.model_copy(update={"arms": {label: arms[label]}}), plan.data).cells
+        arms[label], again = plan.variant(cell, label, own)
         chains[name] = again.chain
-        if store.status(again.chain[-1].identity) not in DONE:
+        if not store.finished(again.last.identity):
             seconds += (store.result(model.identity) or {})["budget"]["seconds"]
     return Again(chains, arms, seconds)
 
 
 def reserved(plan: Plan, seconds: float, slots: int) -> float:
     """Seconds of one network more, where all of the plan, so many `slots` at a time, and that one take `seconds`."""
-    return seconds / (1 + sum(isinstance(cell.chain[-1].spec, TrainStage) for cell in plan.cells) / slots)
+    return seconds / (1 + sum(cell.last.trains for cell in plan.cells) / slots)

@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from headstart.core import Plan, StepTime, step_times
 from headstart.fit import defaults
 from headstart.fit.arms import arms, foreign_arms
 from headstart.fit.arms.arm import Arm, Offer, Spent
 from headstart.fit.known import Amount, Known
 from headstart.fit.settings import FitSettings
-from headstart.runner.events import StepTime
-from headstart.runner.job import Runtime
-from headstart.study.language.costs import speed_here
-from headstart.study.language.estimate import measure, survey
-from headstart.study.language.plan import make_plan
-from headstart.study.language.spec import StudySpec
 
 SAFE = 0.7
 """Share of the time left that is planned: a few timed steps promise nothing."""
@@ -157,13 +151,11 @@ def cost_of(
     return max(len(settings.runs) * each / share, spent.pretraining() + spent.training()) + spent.training()
 
 
-def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTime]:
+def stage_seconds(plan: Plan, device: str) -> dict[str, StepTime]:
     """Stage's name, or the arm of a checkpoint, -> what it takes here and now."""
-    costs, speed = measure(survey(make_plan(study, data)), Runtime(data, device), speed_here())
     slowest: dict[str, StepTime] = {}
-    for cost in costs:
-        name = next((arm for arm in cost.planned.arms if arm in foreign_arms()), cost.planned.name)
+    for planned, now in step_times(plan, device):
+        name = next((arm for arm in planned.arms if arm in foreign_arms()), planned.name)
         known = slowest.get(name, StepTime(0.0, 0.0))
-        now = cost.time or StepTime(cost.seconds_at(speed)[0] / max(cost.steps, 1), speed.seconds(0, cost.unit_flops))
         slowest[name] = StepTime(max(known.step, now.step), max(known.unit, now.unit))
     return slowest

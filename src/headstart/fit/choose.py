@@ -7,22 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headstart.core import Event, Plan, Results, Runtime, perform, results_on_task
 from headstart.fit.again import Again, planned_again
 from headstart.fit.arms import arms, constant_names
 from headstart.fit.budget import LONG_SECONDS
 from headstart.fit.choice import serving, winner
 from headstart.fit.ensemble import with_ensemble
-from headstart.fit.outcome import FitCandidate, candidates_of, distinct
+from headstart.fit.outcome import FitCandidate, candidates_of
 from headstart.fit.prepared import Fit
-from headstart.runner.events import Event
-from headstart.runner.job import Runtime
-from headstart.runner.perform import perform
 from headstart.serve.config import ENSEMBLE
-from headstart.study.language.plan import Plan
-from headstart.study.paper.caveats import caveats
-from headstart.study.paper.summary import summarise
-from headstart.study.results.collect import of_task, task_key
-from headstart.study.results.results import Results
 
 Listener = Callable[[str | Event], None]
 """Hears a line before something takes long, and every event of the runner."""
@@ -54,14 +47,7 @@ class Chosen:
 
 def results_of(fit: Fit, study: Plan) -> Results:
     """The results of the study so far. A model that answers all alike is the baseline that others are held against."""
-    # Networks may read patches or a cut of a sequence: another task by its key, of the same rows.
-    keys = {task_key(cell.chain[-1].spec) for cell in study.cells}
-    store, facts = fit.store, dict.fromkeys(keys, of_task("own", fit.task))
-    results = summarise(study, store.result, store.status, facts, store.records)
-    floors = [row for row in results.table if row.arm in constant_names() and row.test is not None]
-    results = replace(results, baselines=tuple(replace(row, task=key) for row in floors for key in sorted(keys)))
-    results = replace(results, caveats=tuple(caveats(results, study, store.result)))
-    return replace(results, table=tuple(map(distinct, results.table)))
+    return results_on_task(study, fit.store, fit.task, constant_names())
 
 
 def compare(fit: Fit, study: Plan) -> Chosen:

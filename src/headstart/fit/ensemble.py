@@ -13,14 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from headstart.core import Results
 from headstart.errors import BadInput
 from headstart.fit.arms import constant_names
 from headstart.fit.choice import winner
 from headstart.fit.outcome import Answers, FitCandidate, TrainedModel, test_means, worth_of
 from headstart.serve.config import ENSEMBLE
-from headstart.statistics import estimate
-from headstart.study.results.results import Results
-from headstart.study.results.rows import Point, Row, Run, scores_by_seed, test_gap
 from headstart.ways import again, argument
 
 METRICS = ("accuracy", "weighted_accuracy", "r2")
@@ -48,8 +46,7 @@ def with_ensemble(
     elif not (pairs := _pairs(winner(networks), winner(others))):
         why = f"both were trained to their end on no common fold; {way}"
     else:
-        candidate = _candidate(results, winner(networks), winner(others), pairs, weights)
-        results = replace(results, arms=(*results.arms, ENSEMBLE), table=(*results.table, candidate.row))
+        results, candidate = _candidate(results, winner(networks), winner(others), pairs, weights)
         return results, [*candidates, candidate]
     if asked:
         raise BadInput(f"{argument('serve')}: {ENSEMBLE!r} averages a network and a model without one, and {why}")
@@ -81,37 +78,17 @@ def _average(first: Answers, second: Answers) -> Answers:
 
 def _candidate(
     results: Results, network: FitCandidate, other: FitCandidate, pairs: Sequence[TrainedModel], weights: np.ndarray
-) -> FitCandidate:
-    metric, models, runs = network.row.metric, list[TrainedModel](), list[Run]()
+) -> tuple[Results, FitCandidate]:
+    metric, models = network.row.metric, list[TrainedModel]()
+    scores = list[tuple[int, str, float | None, float | None]]()
     for pair in pairs:
         val, test = (_score(answers.labelled, metric, weights) for answers in (pair.val, pair.test))
         models.append(replace(pair, worth=worth_of(pair.val, val)))
-        runs.append(Run(pair.seed, "complete", (("finetune", pair.identity),), val, test, {}, {}))
-    val_mean, test_mean = (estimate(scores_by_seed(runs, split).values()) for split in ("val", "test"))
-    row = Row(
-        arm=ENSEMBLE,
-        column=network.row.column,
-        chosen={},
-        status="measured" if len(runs) == network.row.expected else "partial",
-        metric=metric,
-        greater=network.row.greater,
-        n=len(runs),
-        expected=network.row.expected,
-        val=val_mean,
-        test=test_mean,
-        difference=None,
-        budget={},
-        last={},
-        tried={},
-        points=(Point({}, "complete", val_mean, test_mean, tuple(runs)),),
-        runs=tuple(runs),
-        task=network.row.task,
-    )
-    base = next((item for item in results.table if item.arm == results.against), None)
-    row = row if base is None else replace(row, difference=test_gap(row, base), base=base)
+        scores.append((pair.seed, pair.identity, val, test))
+    results, row = results.with_arm(ENSEMBLE, network.row, scores)
     what = "calibrated probabilities" if pairs[0].val.predicted.ndim == 2 else "predictions"
     text = f"the average of the {what} of {network.name} and {other.name}"
-    return FitCandidate(row, text, test_means(models), tuple(models), (network.name, other.name))
+    return results, FitCandidate(row, text, test_means(models), tuple(models), (network.name, other.name))
 
 
 def _score(answers: Answers, metric: str, weights: np.ndarray) -> float | None:

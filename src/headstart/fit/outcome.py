@@ -10,14 +10,12 @@ import numpy as np
 
 from headstart.analysis.occlusion import Occlusion
 from headstart.baselines.measures import fit_temperature, scores_of, softmax
+from headstart.core import Results, Row, Store
 from headstart.data import Card
 from headstart.fit.arms import without_gradients
 from headstart.sequence import IGNORE
 from headstart.serve.model import Served, in_own_unit
 from headstart.statistics import Estimate, estimate
-from headstart.store import Store
-from headstart.study.results.results import Results
-from headstart.study.results.rows import Row, Run
 from headstart.tasks.own import OwnFacts
 
 
@@ -151,7 +149,11 @@ def candidates_of(
     for row in results.table:
         # Where all validation targets are equal R² is not a number, and nothing is chosen: the first setting stands.
         runs = row.runs or (row.points[0].runs if row.points else ())
-        models = tuple(_model(run, row.arm, store, facts, weights) for run in runs if run.status == "complete")
+        models = tuple(
+            _model(run.seed, run.stages[-1][1], run.val, row.arm, store, facts, weights)
+            for run in runs
+            if run.status == "complete"
+        )
         if models:
             out.append(FitCandidate(row, texts[row.arm], test_means(models), models))
     return out
@@ -164,27 +166,19 @@ def test_means(models: Sequence[TrainedModel]) -> dict[str, Estimate]:
     return {name: value for name, values in more.items() if (value := estimate(values)) is not None}
 
 
-def distinct(row: Row) -> Row:
-    """The row with each stage once: a model that draws no random numbers is one stage for all seeds, without spread."""
-    if len({run.stages[-1][1] for point in row.points for run in point.runs}) != 1 or row.expected == 1:
-        return row
-    val, test = (estimate([value.mean]) if value else None for value in (row.val, row.test))
-    points = tuple(replace(p, runs=p.runs[:1], val=val, test=test) for p in row.points[:1])
-    return replace(row, n=min(row.n, 1), expected=1, val=val, test=test, runs=row.runs[:1], points=points)
-
-
 def weights_of(facts: OwnFacts, balanced: bool) -> np.ndarray | None:
     """Of the classes, for temperatures: all as if equally frequent, or None where each example weighs the same."""
     counts = np.array(facts.counts, dtype=np.float64)
     return counts.sum() / (len(counts) * np.maximum(counts, 1)) if balanced and len(counts) else None
 
 
-def _model(run: Run, arm: str, store: Store, facts: OwnFacts, weights: np.ndarray | None) -> TrainedModel:
-    identity = run.stages[-1][1]
+def _model(
+    seed: int, identity: str, val: float | None, arm: str, store: Store, facts: OwnFacts, weights: np.ndarray | None
+) -> TrainedModel:
     outputs = {name: tensor.numpy() for name, tensor in store.predictions(identity).items()}
     network = arm not in without_gradients()
-    model = model_of(run.seed, identity, outputs, facts, weights, network=network)
-    return replace(model, worth=worth_of(model.val, run.val))
+    model = model_of(seed, identity, outputs, facts, weights, network=network)
+    return replace(model, worth=worth_of(model.val, val))
 
 
 def model_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from headstart import words
+from headstart.core import Event, Failed, Runtime, Store, perform
 from headstart.fit import plan as planning
 from headstart.fit.again import reserved
 from headstart.fit.arms import arms
@@ -25,13 +26,7 @@ from headstart.fit.prepared import Fit, prepare
 from headstart.fit.serving import serve
 from headstart.fit.settings import FitPlan, FitSettings
 from headstart.fit.source import read_source
-from headstart.runner.events import Event, Failed, Started
-from headstart.runner.job import Runtime
-from headstart.runner.machine import default_workers
-from headstart.runner.perform import perform
 from headstart.serve.config import ENSEMBLE, NETWORK
-from headstart.store import DONE, store_folder
-from headstart.study.language.files import to_toml
 from headstart.text import listed
 
 
@@ -75,16 +70,16 @@ def _fit_here(fit: Fit, seed: int, on: Listener, *, slow: bool = False) -> bool:
     """Fit the models of one run, and tell as each begins, in later runs of the first alone. Whether one is finished."""
     stages, runs, more = fit.without_networks(seed, slow=slow).stages, fit.settings.runs, ""
     for event in perform(stages.values(), fit.store, Runtime(fit.data, "cpu")):
-        if isinstance(event, Started) and not more:
+        if event.begins and not more:
             more = "" if seed == runs[0] else f", run {runs.index(seed) + 1} of {len(runs)}"
             on(f"fitting {words.listed(list(stages[event.identity].arms))}{more} ...")
         on(event)
-    return any(fit.store.status(identity) in DONE for identity in stages)
+    return any(map(fit.store.finished, stages))
 
 
 def usable(fit: Fit) -> bool:
     """Whether a model without gradients is finished, which could serve."""
-    return any(fit.store.status(identity) in DONE for identity in fit.without_networks(fit.settings.runs[0]).stages)
+    return any(map(fit.store.finished, fit.without_networks(fit.settings.runs[0]).stages))
 
 
 def plan(fit: Fit, slots: int, waiting: float = 0.0, *, keep: bool = True, timed: bool = True) -> Planned:
@@ -134,9 +129,6 @@ def study_file(fit: Fit, planned: Planned, chosen: Chosen) -> str:
 
     Its arm `served` is the served model, where that was fitted on train and validation.
     """
-    requires = {plugin.name: plugin.digest for plugin in planned.study.plugins}
-    tables = {**planned.study.study.arms, **(chosen.again.arms if chosen.again else {})}
-    study = planned.study.study.model_copy(update={"requires": requires, "arms": tables}).model_dump(mode="json")
     paths = [Path(path) for path in fit.source.places.values()]
     folder = os.path.commonpath([path.parent for path in paths])
     names = {str(path): path.relative_to(folder).as_posix() for path in paths}
@@ -144,7 +136,7 @@ def study_file(fit: Fit, planned: Planned, chosen: Chosen) -> str:
     weights = {each.source: Path(each.source).name for each in used if each is not None}
     more = " --weights FOLDER, which holds the weights" if any(map(os.path.isabs, weights)) else ""
     head = f"# headstart run THIS_FILE --data FOLDER, which holds {listed([*names.values()])}{more}\n"
-    return head + to_toml(_renamed(study, {**names, **weights}))
+    return head + planned.study.document(chosen.again.arms if chosen.again else {}, {**names, **weights})
 
 
 def examples(fit: Fit, chosen: Chosen) -> dict[str, np.ndarray] | None:
@@ -180,7 +172,7 @@ def fit_sequences(
         begun = time.monotonic()
         source = read_source(data, settings, root, labels, groups, unlabelled)
         fit, failures = prepare(source, settings, root, out, device, time.monotonic() - begun), list[Failed]()
-        slots = default_workers(device) if workers is None else workers
+        slots = Runtime.slots(device) if workers is None else workers
 
         def hear(word: str | Event) -> None:
             if isinstance(word, Failed):
@@ -203,16 +195,7 @@ def fit_sequences(
 @contextmanager
 def _store(data: Any, store: Path | None) -> Iterator[Path]:
     if store is not None or isinstance(data, (str, os.PathLike)):
-        yield Path(store_folder(store))
+        yield Store.root_of(store)
         return
     with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
         yield Path(folder)
-
-
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """The same with texts that are keys of `names` replaced."""
-    if isinstance(value, Mapping):
-        return {key: _renamed(item, names) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_renamed(item, names) for item in value]
-    return names.get(value, value) if isinstance(value, str) else value

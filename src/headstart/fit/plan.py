@@ -8,18 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headstart.core import Plan, Runtime, StepTime, plan_study
 from headstart.fit import defaults
 from headstart.fit.arms import arms, base_name, foreign_arms
 from headstart.fit.arms.arm import Frame, Networks, Offer
 from headstart.fit.budget import SAFE, Shares, cost_of, shared, stage_seconds, whole_amount
 from headstart.fit.known import Amount, Known
 from headstart.fit.settings import FILES, LITTLE, FitPlan, FitSettings
-from headstart.runner.events import StepTime
-from headstart.runner.machine import processes_worth, version
 from headstart.spec import digest
-from headstart.stage import TrainStage
-from headstart.study.language.plan import Plan, PlannedStage, make_plan
-from headstart.study.language.spec import read_study
 from headstart.words import duration, many
 
 START = 8.0
@@ -56,7 +52,7 @@ def plan_for(
     """
     begun, best = time.monotonic() - spent, None
     supposed = dict.fromkeys(("pretrain", "finetune", *foreign_arms()), SUPPOSED)
-    share = processes_worth(slots) if timed and device == "cpu" else 1.0
+    share = Runtime.processes_worth(slots) if timed and device == "cpu" else 1.0
     for squeeze in SQUEEZES:
         shape = defaults.shape_of(known.kind, known.lengths, squeeze)
         if best is not None and shape == defaults.shape_of(known.kind, known.lengths, squeeze // 2):
@@ -89,17 +85,17 @@ def _fitted(
 
     shares = shared(known, settings, left, spent + START, cost)
     study = study_table(known, shape, settings, shares.amount)
-    resolved = make_plan(read_study(with_places(study, known), settings.overrides), known.data)
+    resolved = plan_study(with_places(study, known), known.data, settings.overrides)
     asked = _resolved(resolved, shares.amount)
     if asked != shares.amount:  # settings of the study's own are no matter of the time
         shares = replace(shares, amount=asked, whole=asked, enough=True)
-    networks = _networks(resolved)
+    networks = resolved.networks
     plan = FitPlan(
         made_for=made_for,
         study=study,
         seconds=round(cost(asked) + START, 1) if networks else 0.0,
         texts=tuple(_texts(known, shape, settings, shares, networks)),
-        made_by=version("headstart"),
+        made_by=Runtime.version("headstart"),
     )
     return plan, shares.enough
 
@@ -107,10 +103,10 @@ def _fitted(
 def _resolved(plan: Plan, amount: Amount) -> Amount:
     """The amount, with the rates and steps that settings of the study's own put in its place."""
     steps: dict[str, int] = {}
-    for stage, spec in _networks(plan):
+    for stage, spec in plan.networks:
         if spec.budget.steps is not None:
             steps[next((arm for arm in stage.arms if arm in amount.apart), stage.name)] = spec.budget.steps
-    rates = dict.fromkeys(spec.optim.lr for stage, spec in _networks(plan) if stage.name == "finetune")
+    rates = dict.fromkeys(spec.optim.lr for stage, spec in plan.networks if stage.name == "finetune")
     return replace(
         amount,
         rates=tuple(rates) or amount.rates,
@@ -118,11 +114,6 @@ def _resolved(plan: Plan, amount: Amount) -> Amount:
         pretrain_steps=steps.get("pretrain", amount.pretrain_steps),
         apart={name: steps.get(name, number) for name, number in amount.apart.items()},
     )
-
-
-def _networks(plan: Plan) -> list[tuple[PlannedStage, TrainStage]]:
-    """The stages of the networks, each with its spec."""
-    return [(stage, stage.spec) for stage in plan.stages.values() if isinstance(stage.spec, TrainStage)]
 
 
 def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
@@ -255,5 +246,4 @@ def _timed(known: Known, shape: defaults.ModelShape, settings: FitSettings, devi
     few = replace(few, arms=tuple(name for name, arm in arms().items() if arm.network and name in few.arms))
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
-    study = read_study(with_places(table, known), overrides)
-    return stage_seconds(study, known.data, device)
+    return stage_seconds(plan_study(with_places(table, known), known.data, overrides), device)

@@ -10,6 +10,7 @@ import numpy as np
 
 from headstart.baselines.linear import FEWER
 from headstart.baselines.measures import balanced_weights
+from headstart.core import NetworkSpec, Plan, Store, Task, begin, plan_study
 from headstart.data import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit import plan as planning
@@ -22,18 +23,9 @@ from headstart.fit.settings import FILES, FitPlan, FitSettings
 from headstart.fit.source import FitSource, in_folds
 from headstart.fit.wording import split_in_words
 from headstart.limits import check_memory
-from headstart.runner.job import close_tasks
-from headstart.runner.machine import choose_device
 from headstart.sequence import IGNORE
-from headstart.serve.network import check_servable
 from headstart.spec import read
-from headstart.stage import ReadStage, look_again
-from headstart.store import Store
-from headstart.study.language.estimate import survey
-from headstart.study.language.plan import Plan, make_plan
-from headstart.study.language.spec import read_study
 from headstart.tasks.own import OwnFacts, OwnSpec
-from headstart.tasks.task import Task, content, open_task
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,7 @@ class Fit:
 
     def studied(self, table: dict[str, object], overrides: tuple[str, ...] = ()) -> Plan:
         """The plan of a study of its networks, or of models beside them."""
-        return make_plan(read_study(planning.with_places(table, self.known), overrides), self.data)
+        return plan_study(planning.with_places(table, self.known), self.data, overrides)
 
     def without_networks(self, seed: int, *, slow: bool = False) -> Plan:
         """The plan of the models without gradients, in one run. slow: of those that are fitted after the others."""
@@ -90,20 +82,17 @@ def prepare(
     the time that are gone already.
     Raises: BadInput for whatever is wrong with the data or settings, before anything is trained.
     """
-    begun, data, opened = time.monotonic() - spent, (store / "data").absolute(), Store(store)
-    opened.check()
-    device = choose_device(device)
-    look_again()
-    close_tasks()
+    begun, data = time.monotonic() - spent, (store / "data").absolute()
+    opened, device = begin(store, device)
     spec = read(OwnSpec, dict(source.task), "task")
     card = data_card(source.sequences)
-    task, facts = open_task(spec, data), spec.facts(data)
+    task, facts = spec.opened(data), spec.facts(data)
     settings, splits = in_folds(settings, spec, task, data)
     known = _known(source, settings, opened, data, task, splits, facts)
     _check_arms(known, settings, task)
     _check_memory(known, settings, data, source.known_as)
     _check_study(known, settings, task, data)
-    wanted = planning.made_for(content(spec, data), spec.document(places=False), settings, known)
+    wanted = planning.made_for(spec.content(data), spec.document(places=False), settings, known)
     folder = out or opened.root / "plans" / wanted
     FitPlan.load(folder, wanted, settings)
     return Fit(begun, source, settings, opened, data, device, spec, task, splits, facts, card, known, wanted, folder)
@@ -161,7 +150,7 @@ def _check_arms(known: Known, settings: FitSettings, task: Task) -> None:
 def _check_memory(known: Known, settings: FitSettings, data: Path, name: str) -> None:
     """Raises: BadInput where a model without gradients takes more than there is: it would end this process."""
     table = planning.study_without_networks(known, settings, settings.runs[0])
-    stages = make_plan(read_study(planning.with_places(table, known)), data).stages
+    stages = plan_study(planning.with_places(table, known), data).stages
     labels = known.labelled + known.val  # what serves is fitted again on both
     most = max(stage.spec.model.memory(labels, known.signature, known.lengths) for stage in stages.values())
     check_memory(f"{name}: fitting {labels:,} labelled sequences", most, FEWER)
@@ -171,10 +160,9 @@ def _check_study(known: Known, settings: FitSettings, task: Task, data: Path) ->
     """Raises: BadInput for settings of the study that are none, or that lead to what a fit cannot serve."""
     least = whole_amount(known, settings).short(1, 1)
     table = planning.study_table(known, shape_of(known.kind, known.lengths), settings, least)
-    study = make_plan(read_study(planning.with_places(table, known), settings.overrides), data)
-    survey(study)
+    study = plan_study(planning.with_places(table, known), data, settings.overrides, fits=True)
     for stage in study.stages.values():
-        if isinstance(stage.spec, ReadStage):
+        if stage.reads:
             continue
         model, objective = stage.spec.model, stage.spec.objective
         if objective is not None and objective.source_digest and stage.name != "pretrain":
@@ -189,4 +177,4 @@ def _check_study(known: Known, settings: FitSettings, task: Task, data: Path) ->
                 "networks; compare it with others by `headstart run`"
             )
         if model.source_digest:
-            check_servable(model, objective, task)
+            NetworkSpec(model=model, objective=objective, length=task.signature.length).check_servable(task)

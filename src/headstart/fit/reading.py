@@ -15,29 +15,13 @@ from typing import Any
 import numpy as np
 
 from headstart import words
-from headstart.atomic import publish
 from headstart.baselines.embedding import EmbeddingSpec, size_of
-from headstart.checkpoints import FAMILIES, SERIES
-from headstart.checkpoints.fields import Fields
-from headstart.checkpoints.folder import CONFIG_FILE, MODEL_FOLDER, WEIGHTS_FILE
-from headstart.checkpoints.like import config_of
-from headstart.checkpoints.own import NETWORK_PREFIX, OwnFields
-from headstart.checkpoints.series import SeriesFields
-from headstart.checkpoints.source import absent, find_folder
-from headstart.checkpoints.spec import CheckpointSpec
-from headstart.data.layout import SOUNDS
-from headstart.data.letters import ALPHABETS
+from headstart.core import Store, Task, find_checkpoint, find_network
+from headstart.data import SOUNDS
 from headstart.errors import BadInput
 from headstart.fit.settings import FitSettings
-from headstart.initial import rows_of_symbols
-from headstart.models.model import ModelSpec
-from headstart.sequence import Examples, Signature
+from headstart.sequence import Examples, Signature, rows_of_symbols
 from headstart.spec import read
-from headstart.stage import read_stage
-from headstart.stage.finished import open_stage
-from headstart.store import Store, publish_json, seal
-from headstart.tasks import data_folder
-from headstart.tasks.task import Task
 
 TIMED = 3
 """Sequences on which a model of series is timed."""
@@ -56,7 +40,7 @@ class Backbone:
     name: str
     content: str
     licence: str
-    fields: Fields
+    fields: Any
     kind: str
     symbols: tuple[str, ...] = ()
 
@@ -108,9 +92,9 @@ class Backbone:
 
     def texts(self) -> list[str]:
         """What was decided, in words."""
-        spec, family = self.fields.spec, FAMILIES[self.fields.family]
+        spec = self.fields.spec
         lines = [
-            f"checkpoint {self.name}: {family.summary}, {words.many(spec.blocks, 'block')}, width {spec.width}; "
+            f"checkpoint {self.name}: {self.fields.summary}, {words.many(spec.blocks, 'block')}, width {spec.width}; "
             f"content {self.content[:16]}, licence {self.licence or 'not declared'}"
         ]
         if self.own_vectors:
@@ -172,7 +156,7 @@ class SeriesModel:
     name: str
     content: str
     licence: str
-    fields: SeriesFields
+    fields: Any
     seconds: float = 0.0
 
     @property
@@ -190,10 +174,10 @@ class SeriesModel:
 
     def texts(self, arm: str, channels: int, classes: bool, fits: bool) -> list[str]:
         """What was decided, in words."""
-        size, entry = size_of(self.fields.series, channels), SERIES[self.fields.family]
+        size = size_of(self.fields.series, channels)
         mean = ", the mean over channels" if size < self.fields.series.size * channels else ""
         lines = [
-            f"checkpoint {self.name}: {entry.summary}, {words.many(self.fields.spec.blocks, 'block')}, width "
+            f"checkpoint {self.name}: {self.fields.summary}, {words.many(self.fields.spec.blocks, 'block')}, width "
             f"{self.fields.spec.width}; content {self.content[:16]}, licence {self.licence or 'not declared'}",
             f"{arm}: {self.text(classes)}, {size:,} of each sequence{mean}",
         ]
@@ -217,26 +201,16 @@ class SeriesModel:
 def find_backbone(source: str, kind: str, symbols: Sequence[str] = ()) -> Backbone | SeriesModel:
     """The checkpoint of this name or in this folder. Raises: BadInput where it is not here or cannot be read, or is a
     model of series and the sequences are of symbols."""
-    folder = find_folder(source) if source else None
-    if folder is None:
-        raise BadInput(f"backbone: {absent(source)}")
-    own = folder == Path(source)
-    spec = read(CheckpointSpec, {"source": str(folder.absolute()) if own else source}, "backbone").settled()
-    checkpoint, name = spec.opened(), folder.absolute().name if own else source
-    content, licence, fields = spec.content or "", checkpoint.licence or "", checkpoint.fields
-    if not isinstance(fields, SeriesFields):
-        if "chronos_config" in config_of(folder)[0].table:
-            raise BadInput(
-                f"backbone: {name!r} is a Chronos that reads numbers as tokens of its own, which are not read here; "
-                "take Chronos-Bolt, such as chronos-bolt-small"
-            )
-        return Backbone(spec.source, name, content, licence, fields, kind, tuple(symbols))
+    weights = find_checkpoint(source, "backbone")
+    content, licence, fields = weights.content, weights.licence, weights.fields
+    if not weights.of_series:
+        return Backbone(weights.source, weights.name, content, licence, fields, kind, tuple(symbols))
     if kind != "numbers":
         raise BadInput(
-            f"backbone: {name!r} reads series of numbers, and the sequences are {SOUNDS[kind]}; leave it out, or take "
-            "a checkpoint that has vectors of such symbols"
+            f"backbone: {weights.name!r} reads series of numbers, and the sequences are {SOUNDS[kind]}; leave it out, "
+            "or take a checkpoint that has vectors of such symbols"
         )
-    return SeriesModel(spec.source, name, content, licence, fields)
+    return SeriesModel(weights.source, weights.name, content, licence, fields)
 
 
 def asked_backbone(settings: FitSettings, task: Task, kind: str) -> Backbone | SeriesModel | None:
@@ -251,10 +225,6 @@ def asked_backbone(settings: FitSettings, task: Task, kind: str) -> Backbone | S
     return backbone.timed(task.train, sum(map(len, splits)))
 
 
-BYTES = 256
-"""Token ids of a text."""
-
-
 @dataclass(frozen=True)
 class Start:
     """Weights to start from.
@@ -266,7 +236,7 @@ class Start:
     source: str
     name: str
     content: str
-    fields: OwnFields
+    fields: Any
 
     def arm(self, parent: str, signature: Signature) -> dict[str, Any]:
         """What its arm adds to a network's: the other model, and what is taken. parent: the stage that reads it."""
@@ -292,7 +262,7 @@ class Start:
         new = "" if any("encoder" in entry for entry in arm["finetune"]["start"]) else " under a new input layer"
         return f"weights of {self.name}{new}; all of it trains"
 
-    def line(self, arm: Mapping[str, Any], spec: ModelSpec) -> str:
+    def line(self, arm: Mapping[str, Any], spec: Any) -> str:
         """What was decided, in words; spec: of the arm's network, as overrides leave it."""
         size = f"{words.many(spec.blocks, 'block')}, width {spec.width}; content {self.content[:16]}"
         return f"{self.text(arm)} ({size})"
@@ -319,49 +289,8 @@ def find_start(source: str, store: Store, data: Path) -> Start:
 
     Raises: BadInput where there is neither, or it has no network of built-in mixers.
     """
-    path = Path(source)
-    if path.is_dir():
-        if not (path / CONFIG_FILE).is_file():
-            raise BadInput(
-                f"start: {source!r} holds no {CONFIG_FILE}; name a folder that `headstart fit` wrote, or a stage's id"
-            )
-        folder, name = path.absolute(), path.absolute().name
-    else:
-        folder, name = _of_stage(source, store, data)
-    spec = read(CheckpointSpec, {"source": str(folder)}, "start").settled()
-    fields = spec.opened().fields
-    if not isinstance(fields, OwnFields):
-        raise BadInput(f"start: {source!r} is a checkpoint of family {fields.family!r}; give it as --backbone {source}")
-    return Start(spec.source, name, spec.content or "", fields)
-
-
-def _of_stage(identity: str, store: Store, data: Path) -> tuple[Path, str]:
-    """A folder in the store with the weights of a stage as those of a model folder, and the stage in words."""
-    try:
-        identity = store.find(identity)
-    except BadInput as error:
-        raise BadInput(f"start: there is no folder {identity!r}, and no such stage: {error}") from None
-    document = store.stage(identity) or {}
-    if not isinstance(read_stage(document["spec"]).model, ModelSpec):
-        raise BadInput(f"start: stage {identity} is no network of built-in mixers; name another")
-    own = document["spec"]["task"].get("kind") == "own"
-    stage = open_stage(store, identity, data if own else data_folder(None))
-    signature, symbols = stage.task.signature, stage.task.symbols
-    kind = "numbers"
-    if signature.input == "tokens":
-        of_letters = {tuple(letters): kind for kind, letters in ALPHABETS.items()}
-        kind = of_letters.get(tuple(symbols), "text" if signature.width == BYTES else "tokens")
-    known = {
-        "kind": kind,
-        "symbols": list(symbols) if kind == "tokens" else [],
-        "channels": [str(number) for number in range(signature.width if kind == "numbers" else 1)],
-        "patch": 1,
-        "missing": signature.missing,
-    }
-    folder = store.root / "starts" / identity
-    tensors = {f"{NETWORK_PREFIX}{name}": x for name, x in store.weights(identity, "best").items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    publish(folder / WEIGHTS_FILE, seal(tensors, {"identity": identity}))
-    network = {"model": document["spec"]["model"], "length": signature.length}
-    publish_json(folder / CONFIG_FILE, {"kind": MODEL_FOLDER, "network": network, "preparation": known})
-    return folder, f"stage {identity} ({stage.name})"
+    weights = find_network(source, store, data, "start")
+    if not weights.of_headstart:
+        family = weights.fields.family
+        raise BadInput(f"start: {source!r} is a checkpoint of family {family!r}; give it as --backbone {source}")
+    return Start(weights.source, weights.name, weights.content, weights.fields)

@@ -10,6 +10,7 @@ import numpy as np
 
 from headstart.analysis.occlusion import affordable, looked
 from headstart.baselines.measures import softmax
+from headstart.core import Failed, FinishedStage, Runtime, plugins_of
 from headstart.data import Preparation, Profile
 from headstart.fit.budget import REPORT
 from headstart.fit.choose import Chosen
@@ -18,16 +19,8 @@ from headstart.fit.outcome import FitCandidate, Outcome, TrainedModel, model_of,
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit
 from headstart.fit.wording import answer, notes, title
-from headstart.plugins import plugins_of
-from headstart.runner.events import Failed
-from headstart.runner.machine import release, version
 from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig
 from headstart.serve.model import Served, of_examples
-from headstart.stage import TrainStage
-from headstart.stage.finished import FinishedStage, open_stage
-from headstart.stage.trained import outputs_of
-from headstart.store import DONE
-from headstart.tasks.task import open_task
 
 ENOUGH = 100
 """Labelled test sequences from which on they alone say how wrong a model is."""
@@ -50,7 +43,7 @@ def serve(
     if not len(answers.target):
         split, answers = fit.task.val, model.val
         if folds > 1:  # a run's own fold, which is a further repetition from so many seeds on
-            split = open_task(fit.spec.model_copy(update={"folds": folds, "fold": model.seed}), fit.data).val
+            split = fit.spec.model_copy(update={"folds": folds, "fold": model.seed}).opened(fit.data).val
     stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
     looked_at = 0 if interrupted else affordable(served)
     seconds = max((np.inf if fit.left is None else fit.left) - REPORT, 0.0)
@@ -59,7 +52,7 @@ def serve(
     remarks = notes(
         results,
         serves,
-        sum(fit.store.status(identity) not in DONE for identity in planned.study.stages),
+        sum(not fit.store.finished(identity) for identity in planned.study.stages),
         labels,
         fit.task.train.target,
         lost,
@@ -88,7 +81,7 @@ def serve(
             partial(of_examples, served), split, answers.target, bool(labels), most=looked_at, seconds=seconds
         ),
         records={identity: list(fit.store.records(identity)) for identity in stages},
-        versions={"headstart": release(), **{name: version(name) for name in ("torch", "numpy")}},
+        versions={"headstart": Runtime.version("release"), **{x: Runtime.version(x) for x in ("torch", "numpy")}},
         seeds=tuple(sorted({cell.seed for cell in planned.study.cells})),
         again=chosen.again is not None,
     )
@@ -115,7 +108,7 @@ def served_model(fit: Fit, chosen: Chosen) -> Served:
         errors[name] = held_out(item, fitted_again, len(fit.splits), best[item.name])
         if item.members:
             continue
-        opened = open_stage(fit.store, again.get(item.name, best[item.name].identity), fit.data)
+        opened = FinishedStage.opened(fit.store, again.get(item.name, best[item.name].identity), fit.data)
         if item is network:
             stage = opened
         else:
@@ -133,7 +126,7 @@ def served_model(fit: Fit, chosen: Chosen) -> Served:
         missing=stage is not None and stage.task.signature.missing,
     )
     config = ModelConfig(
-        made_by=f"headstart {release()}",
+        made_by=f"headstart {Runtime.version('release')}",
         layout=fit.source.layout,
         preparation=preparation,
         network=None if stage is None or network is None else _network_config(stage, network.name, best[network.name]),
@@ -169,13 +162,9 @@ def _at_last(fit: Fit, chosen: Chosen, again: dict[str, str]) -> list[FitCandida
 
 
 def _last_of(fit: Fit, model: TrainedModel, weights: np.ndarray | None) -> TrainedModel:
-    scores = (fit.store.result(model.identity) or {})["scores"]
-    if scores["best"]["step"] == scores["last"]["step"]:
+    outputs = FinishedStage.opened(fit.store, model.identity, fit.data).outputs_at_last(fit.device)
+    if outputs is None:
         return model
-    stage = open_stage(fit.store, model.identity, fit.data)
-    assert isinstance(stage.spec, TrainStage), "only training has last weights of its own"
-    tensors = outputs_of(stage.model("last"), stage.spec, stage.task, fit.device)
-    outputs = {name: tensor.numpy() for name, tensor in tensors.items()}
     return replace(model_of(model.seed, model.identity, outputs, fit.facts, weights), worth=model.worth)
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from pydantic import Field
 
+from headstart.core import Plan, Store
 from headstart.data import LayoutSpec
+from headstart.documents import parse_override
 from headstart.errors import BadInput, Damaged, nearest
-from headstart.models import MODELS
-from headstart.spec import Spec, read
-from headstart.store import publish_json, read_json
+from headstart.kinds import SORTS
+from headstart.spec import Spec, nested, read
 from headstart.text import listed
 
 PLAN = "plan.json"
@@ -110,7 +111,7 @@ class FitSettings:
     def asks_for_network(self) -> bool:
         """Whether a person asked for it: as what is served, by a setting of networks, or by an arm that is one."""
         asked = (self.rates, self.epochs, self.overrides, self.models, self.backbone, self.start)
-        return any((*asked, self.pretrain, self.pretrain_epochs)) or self.serve not in ("auto", *MODELS)
+        return any((*asked, self.pretrain, self.pretrain_epochs)) or self.serve not in ("auto", *SORTS["model"].entries)
 
     @property
     def leaves_mixer(self) -> bool:
@@ -165,7 +166,7 @@ class FitPlan(Spec):
         path = folder / PLAN
         anew = f"give another folder with -o, or delete {PLAN} to plan anew"
         try:
-            plan = read(cls, {k: v for k, v in read_json(path).items() if k != "format"}, str(path))
+            plan = read(cls, Store.read_document(path), str(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except BadInput as error:
@@ -186,7 +187,7 @@ class FitPlan(Spec):
         """Write the plan where the same command finds it."""
         folder.mkdir(parents=True, exist_ok=True)
         plan = self.model_copy(update={"time": settings.time, "settings": settings.document()})
-        publish_json(folder / PLAN, plan.model_dump(mode="json"))
+        Store.save_document(folder / PLAN, plan.model_dump(mode="json"))
 
 
 def _check_override(word: str, own: bool) -> None:
@@ -194,9 +195,6 @@ def _check_override(word: str, own: bool) -> None:
 
     own: there are whole models of a person's own, which may be set (`arms.own` checks their names).
     """
-    from headstart.study.language.scales import nested, parse_override
-    from headstart.training import BUDGET_MEASURES
-
     path, value = parse_override(word)
     first, *rest = path.split(".")
     if own and first == "arms" and len(rest) > 2 and rest[1] == "model":
@@ -207,7 +205,7 @@ def _check_override(word: str, own: bool) -> None:
         raise BadInput(f"override: {path}={value}: a fit sweeps finetune.optim.lr alone; give one value")
     table = nested(path, value)
     tables = [layer.get("budget", {}) for layer in (table, *table.values()) if isinstance(layer, Mapping)]
-    if other := [name for name in BUDGET_MEASURES if name != "steps" and any(name in budget for budget in tables)]:
+    if other := [name for name in Plan.MEASURES if name != "steps" and any(name in budget for budget in tables)]:
         raise BadInput(
             f"override: {path}={value}: a fit plans its training in steps, not in {other[0]}; give --epochs, "
             "--pretrain-epochs, or budget.steps=N of the stage"

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from headstart.core import Task
 from headstart.data import LayoutSpec, Sequences, check_targets, keep_sequences, read_sequences
 from headstart.errors import BadInput
 from headstart.fit.arms import check_names
 from headstart.fit.defaults import FEW_ROWS, FOLDS
 from headstart.fit.settings import FILES, FitSettings
 from headstart.tasks.own import OwnSpec
-from headstart.tasks.task import Task, open_task
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def in_folds(settings: FitSettings, spec: OwnSpec, task: Task, data: Path) -> tu
         seeds = settings.seeds or (tuple(range(folds)) if folds > 1 else settings.runs)
         try:
             dealt = [spec.model_copy(update={"folds": folds, "fold": i}) for i in range(folds)]
-            splits = [open_task(each, data) for each in dealt] if folds > 1 else [task]
+            splits = [each.opened(data) for each in dealt] if folds > 1 else [task]
         except BadInput:
             if settings.folds is not None:
                 raise

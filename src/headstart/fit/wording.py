@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headstart import words
-from headstart.core import plugins_of
+from headstart.core import Results, Task, plugins_of
 from headstart.data import crosses_splits
 from headstart.fit.arms import arms, base_name
 from headstart.fit.choice import ALIKE, lead, on_common_runs
@@ -18,9 +18,7 @@ from headstart.fit.settings import FitSettings
 from headstart.report.tables.model import ReportTable
 from headstart.report.tables.scores import make_table
 from headstart.statistics import LEVEL, detectable, mean, t_quantile
-from headstart.study.results.results import Results
 from headstart.tasks.own import OwnFacts
-from headstart.tasks.task import Task
 from headstart.text import first_few, sentence
 
 NORMAL = 1.96

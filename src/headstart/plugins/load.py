@@ -271,6 +271,12 @@ def own_kinds(plugins: Iterable[Plugin], sort: str) -> list[str]:
     return [kind for own, kind, entry in entries if own == sort and entry.plugin in names]
 
 
+def load_networks(sources: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """Load files or modules of a person's own, as `load_plugins`; the kinds of whole models that they have registered
+    and that are trained."""
+    return own_networks(load_plugins(sources, "plugins"))
+
+
 def own_networks(plugins: Iterable[Plugin]) -> tuple[str, ...]:
     """Kinds of whole models that the plugins have registered and that are trained."""
     models = SORTS["model"].entries if (kinds := own_kinds(plugins, "model")) else {}

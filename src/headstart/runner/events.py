@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 StopReason = Literal["interrupted", "limit"]
 
@@ -14,11 +14,15 @@ class Event:
 
     identity: str
     name: str
+    begins: ClassVar[bool] = False
+    """Whether the stage has begun."""
 
 
 @dataclass(frozen=True)
 class Started(Event):
     """Training begins, or goes on: `step` steps are done already; `attempt` counts from 1."""
+
+    begins = True
 
     attempt: int
     step: int = 0
@@ -80,6 +84,10 @@ class StepTime:
 
     step: float
     unit: float
+
+    LEAST: ClassVar = 0.0125
+    """Of a step whatever its size: least squares over the times of 22 studies of scale tiny (2-core AMD EPYC, two
+    stages at a time), which this and 22.6 GFLOP/s hit within a factor of 1.7, but for one of 2.2."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from headstart.errors import BadInput
 from headstart.plugins import Plugin, ready_plugin
+from headstart.runner.machine import choose_device, default_workers, processes_worth, release, version
 from headstart.store import Store
 
 StackChoice = int | Literal["auto", "off"]
@@ -52,6 +53,21 @@ class Runtime:
     gpus_per_stage: float | None = None
     ranks: int = 1
     launched: bool = False
+
+    @staticmethod
+    def slots(device: str) -> int:
+        """As many processes as this machine has room for; 0 where it is one: this process."""
+        return default_workers(device)
+
+    @staticmethod
+    def processes_worth(slots: int) -> float:
+        """How many processes' worth of work this machine does with so many of them: 1 to `slots`."""
+        return processes_worth(slots)
+
+    @staticmethod
+    def version(package: str) -> str:
+        """The installed version of a package; `release` is that of headstart, with its commit."""
+        return release() if package == "release" else version(package)
 
 
 @dataclass(frozen=True)
@@ -308,3 +324,17 @@ def check_unchanged(stage: Any, data: Path, engine: Engine, identity: str) -> No
 def close_tasks() -> None:
     """Forget the loaded tasks: their files may have changed since."""
     _tasks.clear()
+
+
+def begin(root: Path, device: str) -> tuple[Store, str]:
+    """The store in a folder, and the device that is meant, for a run in a process that may live long: what it remembers
+    of data and tasks is forgotten. Raises: BadInput where either cannot be had.
+    """
+    from headstart.stage import look_again
+
+    store = Store(root)
+    store.check()
+    chosen = choose_device(device)
+    look_again()
+    close_tasks()
+    return store, chosen

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from headstart.errors import BadInput
 from headstart.models.norms import Tensors
 from headstart.plugins import require_plugins
 from headstart.stage import StageSpec, TrainStage, load_model, read_stage
+from headstart.stage.trained import outputs_of
 from headstart.store import Store
 from headstart.tasks import Task, open_task
 
@@ -27,6 +30,20 @@ class FinishedStage:
     task: Any
     """Its `Task`; None of a stage that is read."""
     result: Mapping[str, Any]
+
+    @staticmethod
+    def opened(store: Store, identity: str, data: Path) -> FinishedStage:
+        """As `open_stage`."""
+        return open_stage(store, identity, data)
+
+    def outputs_at_last(self, device: str) -> dict[str, np.ndarray] | None:
+        """What its last weights answer on validation and test, as `Store.predictions` has it of the best ones; None
+        where these are the last."""
+        scores = self.result["scores"]
+        if not isinstance(self.spec, TrainStage) or scores["best"]["step"] == scores["last"]["step"]:
+            return None
+        tensors = outputs_of(self.model("last"), self.spec, self.task, device)
+        return {name: tensor.numpy() for name, tensor in tensors.items()}
 
     def model(self, weights: Literal["best", "last"] = "best") -> Any:
         """The model, ready to predict: a network in evaluation, or a fitted model."""

@@ -22,6 +22,7 @@ from headstart.documents import from_json, misfits
 from headstart.errors import BadInput, Damaged
 from headstart.store.claim import ClaimedStage
 from headstart.store.files import (
+    DONE,
     IDENTITY,
     NOTES,
     RECORDS,
@@ -30,6 +31,8 @@ from headstart.store.files import (
     foreign,
     optional_json,
     problem,
+    publish_json,
+    read_json,
     seal,
     unseal,
     weights_digest,
@@ -103,6 +106,26 @@ class Store:
     def status(self, identity: str) -> Status:
         """absent, partial, running, complete, diverged, failed (tried again) or cut (by a time limit)."""
         return self.entry(identity).status
+
+    def finished(self, identity: str) -> bool:
+        """Whether a stage is done and is not tried again: complete, or diverged."""
+        return self.status(identity) in DONE
+
+    @staticmethod
+    def root_of(option: str | os.PathLike[str] | None) -> Path:
+        """Where a store is: what is named, else HEADSTART_STORE, else ./runs."""
+        return store_folder(option)
+
+    @staticmethod
+    def save_document(path: Path, document: Mapping[str, Any]) -> None:
+        """Publish JSON beside stages, whole or not at all, with a digest."""
+        publish_json(path, document)
+
+    @staticmethod
+    def read_document(path: Path) -> dict[str, Any]:
+        """JSON of `save_document`. Raises: FileNotFoundError; Damaged where it is not what was written; BadInput where
+        its format is newer."""
+        return {name: value for name, value in read_json(path).items() if name != "format"}
 
     def entry(self, identity: str) -> StageEntry:
         """What the JSON of one stage says."""

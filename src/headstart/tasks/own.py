@@ -32,7 +32,7 @@ from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
 from headstart.tasks.build import each_split, own_path, repeats
-from headstart.tasks.task import SPLITS, WHOLE_DATA, Task, TaskSpec
+from headstart.tasks.task import SPLITS, WHOLE_DATA, Task, TaskSpec, content, open_task
 
 LAYOUT_FIELDS = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""
@@ -189,6 +189,14 @@ class OwnSpec(TaskSpec):
             decided=facts["decided"],
             blocks=ready.arrays.get("blocks"),
         )
+
+    def opened(self, data: Path) -> Task:
+        """The task, as `open_task` has it. Raises: BadInput for whatever is wrong with its files."""
+        return open_task(self, data)
+
+    def content(self, data: Path) -> str | None:
+        """What stands for its data in an identity."""
+        return content(self, data)
 
     def facts(self, data: Path) -> OwnFacts:
         """What the file decides. Raises: BadInput for whatever is wrong with it."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from headstart.checkpoints.folder import Header
     from headstart.models.model import Network
+    from headstart.tasks.task import Task
 
 
 def _objective(value: Any) -> Any:
@@ -71,6 +72,12 @@ class NetworkSpec(Spec):
         """FLOPs of an answer to one sequence of the longest kind."""
         layers = self.model.layer_flops(signature, self.objective.output(signature), self.length)
         return float(sum(flops for _, flops in layers))
+
+    def check_servable(self, task: Task) -> None:
+        """Raises: BadInput where a whole model of a person's own does not answer this task, or could not be saved."""
+        from headstart.training.answers import check_servable
+
+        check_servable(self.model, self.objective, task)
 
     @property
     def size_words(self) -> str:

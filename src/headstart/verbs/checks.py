@@ -47,7 +47,7 @@ def _with_settings(cls: type[S], name: str, overrides: Sequence[str], sort: str)
 
 def settings_of(name: str, overrides: Sequence[str], sort: str) -> dict[str, Any]:
     """The table of a study that `field=value` settings of a kind stand for."""
-    from headstart.study.language.scales import parse_override
+    from headstart.documents import parse_override
 
     fields: dict[str, Any] = {"kind": name}
     for word in overrides:

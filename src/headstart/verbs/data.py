@@ -25,8 +25,8 @@ def layout_of(flags: LayoutOptions, settings: Sequence[str] = ()) -> LayoutSpec:
     Raises: BadInput naming the setting that is wrong.
     """
     from headstart.data import LayoutSpec
+    from headstart.documents import parse_override
     from headstart.spec import read
-    from headstart.study.language.scales import parse_override
 
     options = {name: value for name, value in vars(flags).items() if value is not None}
     fields = dict(options)

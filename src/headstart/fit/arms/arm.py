@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from headstart.core import StepTime
 from headstart.fit import defaults
 from headstart.fit.known import Amount, Known, looks
 from headstart.fit.settings import FitSettings
-from headstart.runner.events import StepTime
 from headstart.sequence import Signature
 
 if TYPE_CHECKING:
-    from headstart.stage import TrainStage
-    from headstart.study.language.plan import PlannedStage
+    from headstart.core import PlannedStage
 
 NO_ARMS = Amount(())
 """No arm takes part."""
-Networks: TypeAlias = "Sequence[tuple[PlannedStage, TrainStage]]"
+Networks: TypeAlias = "Sequence[tuple[PlannedStage, Any]]"
 """Stages of a plan that train, each with its spec."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headstart.core import StepTime
 from headstart.fit.arms.arm import Arm, Frame, Networks, Spent
 from headstart.fit.known import Known
 from headstart.fit.settings import FitSettings
@@ -29,12 +30,10 @@ class BackboneArm(Arm):
         return 7.0
 
     def seconds(self, spent: Spent) -> float:
-        from headstart.study.language.costs import STEP_SECONDS
-
         known, steps = spent.known, spent.amount.apart[BACKBONE]
         if known.backbone is not None and known.backbone.own_vectors:
             # Nothing below the head trains: each sequence passes the layers once.
-            return spent.time(BACKBONE).unit * (known.labelled + known.val + known.test) + STEP_SECONDS * steps
+            return spent.time(BACKBONE).unit * (known.labelled + known.val + known.test) + StepTime.LEAST * steps
         return spent.of(spent.time(BACKBONE), steps)
 
     def title(self, known: Known) -> str:

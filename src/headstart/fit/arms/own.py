@@ -10,7 +10,7 @@ from headstart.fit.arms.arm import Arm, Frame, Networks, Spent
 from headstart.fit.arms.self_pretrained import STARTS, TWIN
 from headstart.fit.known import Known
 from headstart.fit.settings import ELSEWHERE, FitSettings
-from headstart.models import MODELS
+from headstart.kinds import SORTS
 
 
 class OwnArm(Arm):
@@ -61,6 +61,6 @@ def _models(settings: FitSettings, pretrains: bool) -> dict[str, str]:
     arms = {}
     for kind in settings.models:
         arms[kind] = kind
-        if pretrains and getattr(MODELS[kind].load(), "head", False):
+        if pretrains and getattr(SORTS["model"].entries[kind].load(), "head", False):
             arms[f"{kind}{TWIN}"] = kind
     return arms

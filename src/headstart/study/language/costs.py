@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from headstart.runner.events import StepTime
 from headstart.study.language.files import studies_folder
 from headstart.tasks.task import TaskSpec
 
@@ -19,9 +20,6 @@ COSTS = "costs.json"
 WORK_AMOUNTS = ("stages", "steps", "examples", "flops", "scoring")
 REACHED = 1 / 3
 """Share of a matrix product's rate that training reaches about (0.26 to 0.83 measured, docs/benchmarks/train.md)."""
-STEP_SECONDS = 0.0125
-"""Seconds that a step costs whatever its size: least squares over the times of 22 studies of scale tiny
-(2-core AMD EPYC, two stages at a time), which this and 22.6 GFLOP/s hit within a factor of 1.7, but for one of 2.2."""
 CORE_FLOPS = 45e9
 """FLOPs a second of one core by which scales are sized: what matrix products of their models reach on a core with
 AVX-512. At scale `small` no study takes more than SMALL_HOURS core-hours by it."""
@@ -130,4 +128,4 @@ def speed_here() -> Speed:
             began = time.perf_counter()
             x @ x
             times.append(time.perf_counter() - began)
-    return Speed(STEP_SECONDS, REACHED * 2 * side**3 / min(times))
+    return Speed(StepTime.LEAST, REACHED * 2 * side**3 / min(times))

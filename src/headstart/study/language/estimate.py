@@ -8,7 +8,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 from headstart.errors import BadInput
 from headstart.plugins import plugins_of
@@ -18,8 +20,9 @@ from headstart.runner.perform import time_steps
 from headstart.spec import digest
 from headstart.stage import Size, StageSpec, TrainStage
 from headstart.study.language.budgets import Outlines
-from headstart.study.language.costs import Speed
-from headstart.study.language.plan import Plan, PlannedStage
+from headstart.study.language.costs import Speed, speed_here
+from headstart.study.language.plan import Plan, PlannedStage, make_plan
+from headstart.study.language.spec import read_study
 
 PROBING = 30.0
 """Seconds that the probes of all kinds may take, as predicted."""
@@ -73,6 +76,30 @@ def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
         except BadInput as error:
             raise BadInput(plan.as_written(planned, f"{planned.name}.{error}")) from None
     return out
+
+
+def plan_study(table: Mapping[str, Any], data: Path, overrides: Sequence[str] = (), *, fits: bool = False) -> Plan:
+    """The runs and stages of a study that is a table, as TOML would give it. data: the folder of data sets.
+
+    overrides: `name=value` words. fits: each stage is fitted to its task, too, as `survey` does.
+    Raises: BadInput where the study, its data or its stages do not fit.
+    """
+    plan = make_plan(read_study(table, overrides), data)
+    if fits:
+        survey(plan)
+    return plan
+
+
+def step_times(plan: Plan, device: str) -> list[tuple[PlannedStage, StepTime]]:
+    """What a step of each stage and a score of a unit take here and now, in seconds: timed, or as fast as others."""
+    costs, speed = measure(survey(plan), Runtime(plan.data, device), speed_here())
+    return [
+        (
+            cost.planned,
+            cost.time or StepTime(cost.seconds_at(speed)[0] / max(cost.steps, 1), speed.seconds(0, cost.unit_flops)),
+        )
+        for cost in costs
+    ]
 
 
 def measure(

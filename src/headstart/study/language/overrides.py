@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from headstart.documents import parse_override
 from headstart.errors import BadInput, nearest
 from headstart.models.kind import model_class
-from headstart.spec import merge, set_path
-from headstart.study.language.scales import (
-    STAGE_KEYS,
-    check_known,
-    checked_table,
-    full_names,
-    kept,
-    nested,
-    overlay,
-    parse_override,
-    set_by,
-)
+from headstart.spec import merge, nested, set_path
+from headstart.study.language.scales import STAGE_KEYS, check_known, checked_table, full_names, kept, overlay, set_by
 
 SHARED_KEYS = ("task", "model", "seed")
 """Settings that may be named without a stage: they mean the same in every stage of a chain."""

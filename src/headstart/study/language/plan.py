@@ -7,18 +7,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from headstart.errors import BadInput, nearest
 from headstart.models.kind import DEFAULT, model_class, with_kind
 from headstart.plugins import Plugin, plugins_of
-from headstart.spec import digest, digest_of, sorted_json
+from headstart.spec import digest, digest_of, nested, sorted_json
 from headstart.stage import ReadStage, StageSpec, TrainStage, identity, identity_document, read_stage, settings_of_class
 from headstart.study.language.budgets import OPEN, LacksData, Outlines
 from headstart.study.language.chosen import axes_of, chosen_axes, place_of
+from headstart.study.language.files import to_toml
 from headstart.study.language.overrides import SHARED_KEYS
-from headstart.study.language.scales import VARIANTS, names_of, nested, overlay
+from headstart.study.language.scales import VARIANTS, names_of, overlay
 from headstart.study.language.spec import StudySpec
+from headstart.training import BUDGET_MEASURES
 
 BASELINE = "baseline"
 """Name of the stages that stand beside a study's own."""
@@ -41,6 +43,16 @@ class PlannedStage:
         return self.name if kind == DEFAULT else f"{self.name} ({kind})"
 
     @property
+    def trains(self) -> bool:
+        """Whether it takes steps of an optimiser, as a network does."""
+        return isinstance(self.spec, TrainStage)
+
+    @property
+    def reads(self) -> bool:
+        """Whether its weights are read from a checkpoint."""
+        return isinstance(self.spec, ReadStage)
+
+    @property
     def open(self) -> bool:
         """Its data, or those of a parent, are absent: the identity tells it from others, and is not yet its own."""
         return self.identity.startswith(OPEN)
@@ -56,11 +68,18 @@ class Cell:
     settings: Mapping[str, Any]
     chain: tuple[PlannedStage, ...]
 
+    @property
+    def last(self) -> PlannedStage:
+        """The stage whose scores are reported."""
+        return self.chain[-1]
+
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs of a study, and their distinct stages by identity, parents first."""
+    """All runs of a study, and their distinct stages by identity, parents first. MEASURES: keys of a stage's budget, of
+    which it has one."""
 
+    MEASURES: ClassVar = BUDGET_MEASURES
     study: StudySpec
     cells: tuple[Cell, ...]
     stages: Mapping[str, PlannedStage]
@@ -77,6 +96,27 @@ class Plan:
     def chains(self) -> set[tuple[str, ...]]:
         """Identities of stages that follow each other."""
         return {tuple(planned.identity for planned in cell.chain) for cell in (*self.cells, *self.baselines)}
+
+    @property
+    def networks(self) -> list[tuple[PlannedStage, TrainStage]]:
+        """The stages that train, each with its spec."""
+        return [(stage, stage.spec) for stage in self.stages.values() if isinstance(stage.spec, TrainStage)]
+
+    def variant(self, cell: Cell, name: str, changed: Mapping[str, Any]) -> tuple[Mapping[str, Any], Cell]:
+        """A run of the arm `name` that is that of another arm, seed and settings, but for what is changed in its last
+        stage: its table in a study, and the run."""
+        table = overlay(self.study.arms[cell.arm], {self.study.reported: changed, "seed": cell.seed})
+        for path, value in cell.settings.items():
+            table = overlay(table, nested(path, value))
+        (varied,) = make_plan(self.study.model_copy(update={"arms": {name: table}}), self.data).cells
+        return table, varied
+
+    def document(self, arms: Mapping[str, Any], names: Mapping[str, str]) -> str:
+        """The study as `headstart run` reads it, in TOML, with more arms. names: text -> what stands in its place, as a
+        file that lies elsewhere."""
+        requires = {plugin.name: plugin.digest for plugin in self.plugins}
+        study = self.study.model_copy(update={"requires": requires, "arms": {**self.study.arms, **arms}})
+        return to_toml(_renamed(study.model_dump(mode="json"), names))
 
     def runs_of(self) -> dict[str, str]:
         """Identity -> the runs that a stage is part of, in short: `scratch on digits, seed 0, rate 0.001`."""
@@ -405,3 +445,12 @@ def _way_out(study: StudySpec, column: str) -> str:
         return ""
     location = f"columns.{column}: its data are" if column else "The data are"
     return f"\n{location} not there; put them there" + "".join(f", or {way}" for way in ways)
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """The same with texts that are keys of `names` replaced."""
+    if isinstance(value, Mapping):
+        return {key: _renamed(item, names) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_renamed(item, names) for item in value]
+    return names.get(value, value) if isinstance(value, str) else value

@@ -6,14 +6,12 @@ granted, and a mistake in a scale that is not run is found too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headstart.documents import from_toml
 from headstart.errors import BadInput, nearest
-from headstart.spec import Spec, merge, other_kind, set_path
+from headstart.spec import Spec, merge, other_kind
 from headstart.study.language.files import base_path, table_of
 from headstart.text import listed
 from headstart.training import BUDGET_MEASURES
@@ -194,13 +192,6 @@ def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any
     return merge(out, layer)
 
 
-def nested(path: str, value: Any) -> dict[str, Any]:
-    """`{"a": {"b": value}}` of the path `a.b`."""
-    table: dict[str, Any] = {}
-    set_path(table, path.split("."), value)
-    return table
-
-
 def full_names(stages: Iterable[str], path: str) -> list[str]:
     """A setting's name in each stage that it is for: `model.width` is for all of them."""
     return [path] if path.split(".")[0] in stages else [f"{stage}.{path}" for stage in stages]
@@ -223,20 +214,6 @@ def _sets(path: str, value: Any, name: str) -> bool:
         return False
     key = name.removeprefix(path + ".").split(".")[0]
     return key in value and _sets(f"{path}.{key}", value[key], name)
-
-
-def parse_override(word: str) -> tuple[str, Any]:
-    """`a.b=value` as (path, value); the value is TOML, and a bare word is text."""
-    path, equals, text = (part.strip() for part in word.partition("="))
-    if not equals or not all(name.strip() for name in path.split(".")):
-        wrong = "lacks a name beside a dot" if equals and path else "is not name=value"
-        raise BadInput(f"override: {word!r} {wrong} (for example finetune.optim.lr=[1e-4,3e-4])")
-    try:
-        return path, from_toml(f"value = {text}")["value"]
-    except ValueError:
-        if re.fullmatch(r"\.{0,2}/?[A-Za-z_][A-Za-z0-9_+\-()./]*", text):
-            return path, text
-        raise BadInput(f"override: {path}: {text!r} is not a TOML value; text needs quotes, a list brackets") from None
 
 
 def with_bases(table: Mapping[str, Any], file: Path | None = None) -> dict[str, Any]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from shutil import get_terminal_size
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
 from headstart import words
-from headstart.statistics import Difference, Estimate, corrected, detectable
+from headstart.statistics import Difference, Estimate, corrected, detectable, estimate
 from headstart.study.language.papers import made_of
 from headstart.study.language.scales import stand_ins_told
-from headstart.study.results.rows import Point, Row, Run
+from headstart.study.results.rows import Point, Row, Run, scores_by_seed, test_gap
 from headstart.text import escaped
 
 if TYPE_CHECKING:
@@ -195,6 +195,41 @@ class Results:
     def row(self, arm: str, column: str) -> Row | None:
         """The first row of an arm on a column."""
         return next((r for r in self.table if (r.arm, r.column) == (arm, column)), None)
+
+    def with_arm(
+        self, arm: str, like: Row, scores: Iterable[tuple[int, str, float | None, float | None]]
+    ) -> tuple[Results, Row]:
+        """The results with one arm more, whose runs have been scored elsewhere, and its row.
+
+        like: the row of the same column whose measure and runs it shares. scores: (seed, identity of a stage of it,
+        score of validation, score of test) of each run.
+        """
+        runs = tuple(
+            Run(seed, "complete", (("finetune", identity),), val, test, {}, {}) for seed, identity, val, test in scores
+        )
+        val, test = (estimate(scores_by_seed(runs, split).values()) for split in ("val", "test"))
+        row = Row(
+            arm=arm,
+            column=like.column,
+            chosen={},
+            status="measured" if len(runs) == like.expected else "partial",
+            metric=like.metric,
+            greater=like.greater,
+            n=len(runs),
+            expected=like.expected,
+            val=val,
+            test=test,
+            difference=None,
+            budget={},
+            last={},
+            tried={},
+            points=(Point({}, "complete", val, test, runs),),
+            runs=runs,
+            task=like.task,
+        )
+        base = next((other for other in self.table if other.arm == self.against), None)
+        row = row if base is None else replace(row, difference=test_gap(row, base), base=base)
+        return replace(self, arms=(*self.arms, arm), table=(*self.table, row)), row
 
     def in_column(self, column: str) -> list[Row]:
         """The rows of one column, arms in the study's order."""

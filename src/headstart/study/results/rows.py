@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from headstart.statistics import (
@@ -307,6 +307,15 @@ class Row:
             last += 1
         ends = first == 0 or last == len(rates) - 1
         return Window(rates[first], rates[last], last - first + 1, len(rates), ends)
+
+    def distinct(self) -> Row:
+        """The row with each stage once: a model that draws no random numbers is one stage for all seeds, without
+        spread."""
+        if len({run.stages[-1][1] for point in self.points for run in point.runs}) != 1 or self.expected == 1:
+            return self
+        val, test = (estimate([value.mean]) if value else None for value in (self.val, self.test))
+        points = tuple(replace(point, runs=point.runs[:1], val=val, test=test) for point in self.points[:1])
+        return replace(self, n=min(self.n, 1), expected=1, val=val, test=test, runs=self.runs[:1], points=points)
 
     @property
     def finished(self) -> bool:
