@@ -38,8 +38,9 @@ def plan_costs(plan: Plan, outlines: Outlines) -> Costs:
         column = out.setdefault(cell.column, {**dict.fromkeys(WORK_AMOUNTS, 0), "reads": [], "stood_in": False})
         column["stood_in"] = cell.column in plan.study.stood_in
         for planned in cell.chain:
-            name = data_set(planned.spec.task)
-            column["reads"] += [name] * (name not in ("", *column["reads"]))
+            if planned.spec.task is not None:
+                name = data_set(planned.spec.task)
+                column["reads"] += [name] * (name not in ("", *column["reads"]))
             if planned.identity not in seen:
                 seen.add(planned.identity)
                 cost = by_stage[planned.identity]
