@@ -30,7 +30,7 @@ from headstart.fit.outcome import FitCandidate, Outcome
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
 from headstart.report.figures.style import MARKERS, canvas, legend_of, png
-from headstart.report.tables.model import ReportTable, text_table, to_markdown
+from headstart.report.tables.report_table import ReportTable, text_table, to_markdown
 from headstart.runner.machine import machine, version
 from headstart.statistics import LEVEL, Difference, corrected
 from headstart.words import duration, listed, score, signed, with_power

@@ -34,7 +34,7 @@ from headstart import words
 from headstart.fit import defaults
 from headstart.fit.known import EVALUATIONS
 from headstart.report.figures.style import across, canvas, legend_of, png
-from headstart.report.tables.model import text_table, to_markdown
+from headstart.report.tables.report_table import text_table, to_markdown
 from headstart.report.tables.scores import differences
 from headstart.spec import read
 from headstart.statistics import LEVEL, Difference, corrected, detectable, mean, paired_difference

@@ -29,7 +29,7 @@ from headstart import words
 from headstart.report.answer import answer
 from headstart.report.claims import OUTCOMES, TOO_SMALL, Part, Verdict, difference_text, verdicts
 from headstart.report.page import publish_page
-from headstart.report.tables.model import markdown
+from headstart.report.tables.report_table import markdown
 from headstart.study.language.papers import STEP_QUANTITIES
 from headstart.study.paper.snapshot import read_snapshot
 from headstart.study.results.results import Results

@@ -25,7 +25,7 @@ from headstart.runner.worker import perform_one
 from headstart.store import files as store_files
 from headstart.store.files import unseal
 from headstart.training import optim
-from headstart.verbs import perform as verbs
+from headstart.verbs import run as verbs
 
 STUDY: dict[str, Any] = {
     "name": "tiny",

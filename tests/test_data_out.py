@@ -15,7 +15,7 @@ from support.made_up import LR
 from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.study.results.results import Results
-from headstart.verbs.perform import Outputs, report_study, tidy_bytes
+from headstart.verbs.run import Outputs, report_study, tidy_bytes
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_what_is_cut_off_while_the_table_is_printed_has_been_written_before(
     def closed(table: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("headstart.verbs.perform.to_rich", closed)
+    monkeypatch.setattr("headstart.verbs.run.to_rich", closed)
     with pytest.raises(BrokenPipeError):
         report_study(bound, Outputs(json=str(tmp_path / "rows.json"), tidy=str(tmp_path / "all.csv")))
     assert (bound.report_folder / "page.html").exists()

@@ -35,7 +35,7 @@ app.add_typer(store_verbs, name="store")
 def demo(*, store: opt.StoreOption = None, work: opt.WorkOptions, json: opt.JsonOption = None) -> None:
     """Compare training from scratch and self-pretraining in minutes. Both spend equal FLOPs; 40 labels."""
     from headstart.api import Study
-    from headstart.verbs.perform import Outputs, run_study
+    from headstart.verbs.run import Outputs, run_study
 
     study = Study("few-labels", store=store)
     done = run_study(study, study.runtime(**vars(work)), Outputs(json))
@@ -63,7 +63,7 @@ def run(
     """Run a study: train what is missing, then print its table."""
     from headstart.runner.stacks import read_stack
     from headstart.verbs.dry_run import dry_run_study
-    from headstart.verbs.perform import Outputs, run_study
+    from headstart.verbs.run import Outputs, run_study
 
     stack = read_stack(way.stack)
     bound = opt.study_of(study, overrides, folders, reading, absent="open" if dry_run else "refuse")
@@ -94,7 +94,7 @@ def report(
     checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
 ) -> None:
     """Print a study's table and write its page; train nothing. It reads the store, or files of results."""
-    from headstart.verbs.perform import Outputs, report
+    from headstart.verbs.run import Outputs, report
 
     outputs = Outputs(**vars(files), out=out, pivot=pivot, pool=pool)
     report(words or [], sources or [], folders, reading, outputs, checklist)

@@ -20,9 +20,10 @@ from support.made_series import signature, waves, words
 from support.made_tasks import MadeSpec
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from headstart.baselines import Fitted, FittedFacts, contract, from_arrays, shapes, trivial
-from headstart.baselines.contract import FittedSpec, Shapes, by_pieces
+from headstart.baselines import Fitted, FittedFacts, from_arrays, shapes, trivial
+from headstart.baselines import fitting as contract
 from headstart.baselines.features import Features
+from headstart.baselines.fitting import FittedSpec, Shapes, by_pieces
 from headstart.baselines.kernels import KernelsSpec
 from headstart.baselines.linear import LinearSpec, PenalisedSpec
 from headstart.baselines.measures import balanced_weights, fit_temperature, log_loss, softmax

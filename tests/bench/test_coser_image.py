@@ -94,7 +94,7 @@ def test_the_commands_that_are_printed_are_of_the_very_stages_and_make_their_tab
     study = coser_image.study_of(coser_image.arguments(["--data", str(images), *SMALL, "--seeds", "0,1"]))
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headstart.verbs.perform.report_study", lambda bound, *_: seen.append(bound))
+        patch.setattr("headstart.verbs.run.report_study", lambda bound, *_: seen.append(bound))
         assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
     assert list(seen[0].plan.stages) == list(study.plan.stages)
     assert seen[0].store.root == tmp_path

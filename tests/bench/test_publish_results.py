@@ -23,8 +23,9 @@ from headstart.report.claims import Part, Verdict
 from headstart.statistics import Difference
 from headstart.study.language.papers import Claim
 from headstart.study.paper.snapshot import Snapshot, read_snapshot
-from headstart.verbs import compare, perform
-from headstart.verbs.perform import Outputs, report_files, report_study
+from headstart.verbs import compare
+from headstart.verbs import run as perform
+from headstart.verbs.run import Outputs, report_files, report_study
 
 FILES = published.studies(published.RESULTS)
 PAGES = sorted(path.stem for path in published.RESULTS.glob("*.md") if path.name != published.INDEX)

@@ -22,7 +22,7 @@ from headstart.fit.wording import own_score
 from headstart.report.figures.predictions import FEW_CLASSES, confusion_of
 from headstart.report.figures.reconstruction import read_predictions
 from headstart.report.page import Anchors, page_table
-from headstart.report.tables.model import text_table
+from headstart.report.tables.report_table import text_table
 from headstart.sequence import IGNORE
 
 VOID = {"meta", "source", "img", "br"}

@@ -12,7 +12,7 @@ from support.made_outcomes import NASTY, outcome
 from headstart import words
 from headstart.fit.card import model_card
 from headstart.fit.outcome import Answers, Outcome
-from headstart.report.tables.model import markdown
+from headstart.report.tables.report_table import markdown
 
 
 @pytest.fixture(scope="module")

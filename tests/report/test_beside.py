@@ -15,7 +15,7 @@ from test_tables import printed
 
 from headstart.report.claims import verdicts
 from headstart.report.tables import paper as paper_table
-from headstart.report.tables.model import ReportTable, to_csv, to_latex, to_markdown
+from headstart.report.tables.report_table import ReportTable, to_csv, to_latex, to_markdown
 from headstart.report.tables.scores import quantities
 from headstart.study.language.papers import OWN_UNITS, Paper
 from headstart.study.paper.summary import summarise

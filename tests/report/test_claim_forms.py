@@ -14,7 +14,7 @@ from test_beside import NONE, level, run, status_of
 from headstart.errors import BadInput
 from headstart.report.answer import answer
 from headstart.report.claims import claims_heading, verdicts
-from headstart.report.tables.model import to_markdown
+from headstart.report.tables.report_table import to_markdown
 from headstart.report.tables.scores import make_table, quantities
 from headstart.study.language.papers import Claim, check_claim
 from headstart.study.paper.summary import summarise

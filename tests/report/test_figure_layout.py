@@ -28,7 +28,7 @@ from headstart.report.figures.sweep import AxisLine, along_axis, sweep
 from headstart.report.page import write_report
 from headstart.store import Store
 from headstart.study.paper.summary import summarise
-from headstart.verbs.perform import inches
+from headstart.verbs.run import inches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

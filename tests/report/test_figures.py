@@ -19,7 +19,7 @@ from headstart.report.figures.curves import _band, curves, curves_together, curv
 from headstart.report.figures.reconstruction import caption, read_predictions, reconstruction
 from headstart.report.figures.style import LIGHT, MARKERS, Drawing, canvas, png, svg
 from headstart.report.figures.sweep import best_points, marked, sweep, sweep_caption, sweep_sentence, swept
-from headstart.report.tables.model import to_csv
+from headstart.report.tables.report_table import to_csv
 from headstart.report.tables.scores import sweep_table
 from headstart.sequence import Signature
 from headstart.study.language.spec import MarkSpec

@@ -28,7 +28,7 @@ from headstart.study.paper.snapshot import Snapshot, read_file, read_snapshot, t
 from headstart.text import json_lines
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.options import FolderOptions, StudyOptions
-from headstart.verbs.perform import Outputs, report, report_files, report_study
+from headstart.verbs.run import Outputs, report, report_files, report_study
 from headstart.verbs.terminal import print_error
 
 POOLED = r"^\| digits \| accuracy \| 32 \| (.*) \|$"
@@ -291,7 +291,7 @@ def test_a_page_is_published_with_its_results_and_figures_and_made_again_from_th
 
 @pytest.mark.parametrize(("many", "shown"), [(1, True), (2, False)])
 def test_that_many_columns_take_long_to_draw_is_said_before(many, shown, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("headstart.verbs.perform.MANY_COLUMNS", many)
+    monkeypatch.setattr("headstart.verbs.run.MANY_COLUMNS", many)
     report_study(bound(tmp_path), Outputs(out=str(tmp_path / "page.md")))
     text = capsys.readouterr().out
     assert ("drawing the figures of 1 columns, some seconds each" in text) == shown

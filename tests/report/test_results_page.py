@@ -17,7 +17,7 @@ from headstart.store import Store
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.summary import summarise
-from headstart.verbs.perform import print_scale, report_study
+from headstart.verbs.run import print_scale, report_study
 
 
 def page_of(done: Done) -> str:

@@ -15,7 +15,7 @@ from support.made_up import LR, Cell, facts, make_plan, shelf, usual
 from headstart.checkpoints.spec import CheckpointSpec
 from headstart.errors import BadInput
 from headstart.report.methods import tried
-from headstart.report.tables.model import ReportTable, markdown, to_csv, to_latex, to_markdown, to_rich
+from headstart.report.tables.report_table import ReportTable, markdown, to_csv, to_latex, to_markdown, to_rich
 from headstart.report.tables.scores import differences, make_table, note, pivot_table, quantities, windows
 from headstart.statistics import detectable
 from headstart.study.paper.summary import summarise

@@ -25,7 +25,8 @@ from headstart.runner.local import WorkerMessage
 from headstart.runner.machine import choose_device, default_workers, gpus, has_bfloat16, slow_precision
 from headstart.runner.perform import _Interruption, _Run
 from headstart.store import Store
-from headstart.verbs import checks, perform
+from headstart.verbs import checks
+from headstart.verbs import run as perform
 from headstart.verbs.options import StudyOptions
 
 

@@ -13,7 +13,7 @@ import pytest
 from support.made_up import LR, Cell, facts, make_plan, result, shelf, usual
 
 from headstart.models.model import ModelSpec
-from headstart.report.tables.model import to_markdown
+from headstart.report.tables.report_table import to_markdown
 from headstart.report.tables.scores import make_table
 from headstart.study.language.spec import AverageSpec
 from headstart.study.paper.summary import summarise
@@ -310,7 +310,7 @@ def test_stand_in_data_and_the_scale_are_said_before_all_else() -> None:
 
 
 def test_stand_in_data_of_one_stage_mark_only_the_rows_that_rest_on_it() -> None:
-    from headstart.report.tables.model import to_markdown
+    from headstart.report.tables.report_table import to_markdown
     from headstart.report.tables.scores import make_table
 
     plan = make_plan(columns={"a": "digits"}, scale="tiny", stood_in={"a": {"pretrain": "digits"}})

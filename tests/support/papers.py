@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from headstart.report.tables import paper as paper_table
-from headstart.report.tables.model import ReportTable
+from headstart.report.tables.report_table import ReportTable
 from headstart.study.language.papers import Paper, make_paper
 from headstart.study.results.results import Results
 

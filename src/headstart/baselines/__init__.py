@@ -5,6 +5,6 @@ fitted.predict(test)                              # probabilities (n, K), or num
 again = from_arrays(fitted.facts.model_dump(mode="json"), fitted.arrays())
 """
 
-from headstart.baselines.contract import Fitted, FittedFacts, FittedSpec, from_arrays, shapes
+from headstart.baselines.fitting import Fitted, FittedFacts, FittedSpec, from_arrays, shapes
 
 __all__ = ["Fitted", "FittedFacts", "FittedSpec", "from_arrays", "shapes"]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.contract import FittedFacts, Shapes
 from headstart.baselines.features import Features, filled, observed
+from headstart.baselines.fitting import FittedFacts, Shapes
 from headstart.baselines.linear import Linear, PenalisedSpec
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from headstart.baselines.contract import FittedFacts, Shapes, pieces
+from headstart.baselines.fitting import FittedFacts, Shapes, pieces
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
 

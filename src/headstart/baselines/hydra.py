@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headstart.baselines.contract import FittedFacts, Shapes, pieces
 from headstart.baselines.convolve import BYTE
 from headstart.baselines.features import FeatureTable, Tabled, filled, moments
+from headstart.baselines.fitting import FittedFacts, Shapes, pieces
 from headstart.seeds import normal, permutation
 from headstart.sequence import Examples
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.contract import FittedFacts, Shapes
 from headstart.baselines.convolve import REACH, WEIGHT_PLACES, Counter, KernelBlock, convolutions
 from headstart.baselines.features import Features, FeatureTable, Tabled, Together, filled, moments
+from headstart.baselines.fitting import FittedFacts, Shapes
 from headstart.baselines.hydra import Hydra, fit_hydra, hydra_size
 from headstart.baselines.linear import PenalisedSpec, ridge_bytes
 from headstart.baselines.ngrams import Ngrams, best_ngrams

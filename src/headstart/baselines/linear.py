@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.contract import FittedFacts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
 from headstart.baselines.features import FEATURE_NAMES, Features, FeatureTable, Plain, feature_rows
+from headstart.baselines.fitting import FittedFacts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
 from headstart.baselines.measures import fit_temperature, log_loss, softmax
 from headstart.limits import check_memory
 from headstart.sequence import IGNORE, Examples, Signature

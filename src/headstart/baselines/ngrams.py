@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from headstart.baselines.contract import FittedFacts, Shapes, pieces
 from headstart.baselines.features import Entries, Features, FeatureTable
+from headstart.baselines.fitting import FittedFacts, Shapes, pieces
 from headstart.baselines.linear import PenalisedSpec
 from headstart.errors import BadInput
 from headstart.seeds import bits

@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from headstart.baselines.contract import FittedFacts, Shapes
 from headstart.baselines.features import Features, filled, moments
+from headstart.baselines.fitting import FittedFacts, Shapes
 from headstart.sequence import Examples
 
 HALVINGS = 6

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from headstart.baselines.contract import FittedFacts, Shapes, pieces
 from headstart.baselines.features import Features, filled, moments, observed, summaries
+from headstart.baselines.fitting import FittedFacts, Shapes, pieces
 from headstart.baselines.linear import PenalisedSpec
 from headstart.baselines.ngrams import Ngrams, fit_ngrams
 from headstart.sequence import Examples, Signature

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from headstart.baselines.contract import FittedFacts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
 from headstart.baselines.features import Plain, feature_rows
+from headstart.baselines.fitting import FittedFacts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
 from headstart.baselines.linear import MOST_EXAMPLES, thinned
 from headstart.sequence import IGNORE, Examples, Signature
 

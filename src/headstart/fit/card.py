@@ -10,7 +10,7 @@ import numpy as np
 from headstart import words
 from headstart.fit import wording
 from headstart.fit.outcome import Outcome
-from headstart.report.tables.model import markdown, text_table, to_markdown
+from headstart.report.tables.report_table import markdown, text_table, to_markdown
 from headstart.text import first_few, short
 
 FEW_TESTED = 5

@@ -16,7 +16,7 @@ from headstart.fit.evidence import drawings, filled_in
 from headstart.fit.outcome import Outcome
 from headstart.report.figures.predictions import confusion_of
 from headstart.report.page import Anchors, fill_template, page_table
-from headstart.report.tables.model import text_table
+from headstart.report.tables.report_table import text_table
 
 TEMPLATE = Path(__file__).with_name("fit.html")
 

@@ -15,7 +15,7 @@ from headstart.fit.arms import arms, base_name
 from headstart.fit.choice import ALIKE, lead, on_common_runs
 from headstart.fit.outcome import FitCandidate, Outcome
 from headstart.fit.settings import FitSettings
-from headstart.report.tables.model import ReportTable
+from headstart.report.tables.report_table import ReportTable
 from headstart.report.tables.scores import make_table
 from headstart.statistics import LEVEL, detectable, mean, t_quantile
 from headstart.tasks.own import OwnFacts

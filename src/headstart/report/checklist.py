@@ -7,7 +7,7 @@ from typing import Any
 
 from headstart import words
 from headstart.report.content import Content, command
-from headstart.report.tables.model import markdown, text_table, to_markdown
+from headstart.report.tables.report_table import markdown, text_table, to_markdown
 from headstart.statistics import LEVEL
 
 Item = tuple[str, str]

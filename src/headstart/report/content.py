@@ -15,8 +15,8 @@ from headstart.report.answer import answer
 from headstart.report.claims import Verdict, claims_heading, claims_note, unprinted, verdicts
 from headstart.report.figures.style import Drawing
 from headstart.report.methods import methods, tried
-from headstart.report.tables.model import ReportTable, markdown, to_markdown
 from headstart.report.tables.paper import ABSENT, beside
+from headstart.report.tables.report_table import ReportTable, markdown, to_markdown
 from headstart.report.tables.scores import make_table, more_tables, pivot_table
 from headstart.study.language.files import PLUGIN_SOURCES
 from headstart.study.paper.snapshot import Snapshot

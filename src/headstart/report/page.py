@@ -18,8 +18,8 @@ from headstart.report.answer import leader
 from headstart.report.content import Content, command, read_content, results_page
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import FIGURE_FORMATS, Drawing
-from headstart.report.tables.model import ReportTable, TableLine, to_csv, to_latex, to_markdown
-from headstart.report.tables.model import TableCell as TableCell
+from headstart.report.tables.report_table import ReportTable, TableLine, to_csv, to_latex, to_markdown
+from headstart.report.tables.report_table import TableCell as TableCell
 from headstart.study.language.files import PLUGIN_SOURCES, publish_study
 from headstart.study.paper.snapshot import Snapshot
 from headstart.study.results.results import Results

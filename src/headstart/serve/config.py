@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from headstart.baselines.contract import FittedFacts
+from headstart.baselines.fitting import FittedFacts
 from headstart.core import NetworkSpec
 from headstart.data import LayoutSpec, Preparation, Profile
 from headstart.errors import BadInput, nearest

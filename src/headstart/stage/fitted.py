@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from headstart.baselines import from_arrays
-from headstart.baselines.contract import Fitted
+from headstart.baselines.fitting import Fitted
 from headstart.errors import BadInput, nearest
 from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec

@@ -13,7 +13,7 @@ from rich.text import Text
 from headstart.atomic import publish
 from headstart.errors import BadInput
 from headstart.plugins import load_plugins
-from headstart.report.tables.model import text_table, to_markdown
+from headstart.report.tables.report_table import text_table, to_markdown
 from headstart.store import Store, store_folder, store_of
 from headstart.study.paper.compare import POOLED_NOTE, SnapshotSection, compare_stages, compare_studies, gains, pooled
 from headstart.study.paper.snapshot import read_snapshot

@@ -18,7 +18,7 @@ from headstart.study.language.estimate import Cost, TimeLeft, measure
 from headstart.study.results.listing import states as stored_states
 from headstart.text import many
 from headstart.verbs.checks import print_absent
-from headstart.verbs.perform import scale_lines
+from headstart.verbs.run import scale_lines
 from headstart.verbs.terminal import console, table
 from headstart.words import count, duration
 

@@ -177,7 +177,7 @@ def _train(fit: Fit, planned: Planned, first: First, hear: Listener, slots: int,
     """Train with a progress display."""
     from headstart.fit import perform
     from headstart.fit.choose import results_of
-    from headstart.report.tables.model import to_rich
+    from headstart.report.tables.report_table import to_rich
     from headstart.report.tables.scores import make_table
     from headstart.study.language.costs import speed_here
     from headstart.study.language.estimate import survey
@@ -248,7 +248,7 @@ def _print_plan(fit: Fit, planned: Planned, slots: int) -> None:
 
 def _print_outcome(outcome: Outcome, folder: Path) -> None:
     from headstart.fit.wording import models_table, plugin_options
-    from headstart.report.tables.model import to_rich
+    from headstart.report.tables.report_table import to_rich
 
     screen = console()
     screen.print()

@@ -16,7 +16,7 @@ from headstart import words
 from headstart.analysis.occlusion import Occlusion
 from headstart.baselines.measures import Reliability, confusion
 from headstart.report.figures.style import DOTS, across, canvas, legend_of
-from headstart.report.tables.model import ReportTable, text_table
+from headstart.report.tables.report_table import ReportTable, text_table
 from headstart.text import short
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headstart import words
-from headstart.report.tables.model import (
+from headstart.report.tables.report_table import (
     Heads,
     ReportTable,
     TableCell,

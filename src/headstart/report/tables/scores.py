@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headstart import words
 from headstart.errors import BadInput
-from headstart.report.tables.model import (
+from headstart.report.tables.report_table import (
     LineKind,
     ReportTable,
     TableCell,

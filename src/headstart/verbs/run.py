@@ -20,7 +20,7 @@ from headstart.guard import guarded
 from headstart.plugins import load_plugins
 from headstart.report.checklist import checklist as filled_checklist
 from headstart.report.content import Content, read_content
-from headstart.report.tables.model import to_rich
+from headstart.report.tables.report_table import to_rich
 from headstart.report.tables.scores import PAGE_ONLY, check_pivot, make_table
 from headstart.runner.job import Runtime
 from headstart.runner.machine import NO_COMMIT, choose_device, keep_freed_memory, release
