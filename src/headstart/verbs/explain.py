@@ -10,11 +10,11 @@ from headstart.analysis import occlusion
 from headstart.atomic import publish, writing
 from headstart.data import Sequences
 from headstart.errors import BadInput
-from headstart.report.page import filled
+from headstart.report.page import PAGE_TEMPLATE, filled
 from headstart.serve.model import Served, of_examples
 from headstart.serve.predictions import Predictions, check_path, predictions_of, write_predictions
 
-EXPLAIN_TEMPLATE = Path(occlusion.__file__).with_name("explain.html")
+EXPLAIN_TEMPLATE = PAGE_TEMPLATE.with_name("explain.html")
 FIRST_COLUMN, LAST_COLUMN, DROP_COLUMN = "first", "last", "drop"
 """Names of columns: the positions of a window, counted from 1, and what the answer loses without its values."""
 SHOWN_SEQUENCES = 100
