@@ -51,7 +51,7 @@ def test_a_sheet_is_read_as_a_text_table_is(tmp_path: Path) -> None:
 def test_where_several_sheets_hold_cells_one_is_named(tmp_path: Path) -> None:
     needs("xlsx")
     path = workbook(tmp_path / "f.xlsx", {"About": [["made by hand"]], "Data": TABLE, "Empty": []})
-    assert why(path).startswith("f.xlsx: several sheets hold cells ('About', 'Data'); name one with --sheet 'About'")
+    assert why(path).startswith("f.xlsx: several sheets hold cells ('About', 'Data'); name one with --sheet About")
     assert why(path, sheet="Dat") == "f.xlsx: sheet: no 'Dat'; did you mean 'Data'?"
     assert len(read(path, sheet="Data")) == 12
     shown = command("show", "f.xlsx", "--sheet", "Data", cwd=tmp_path)

@@ -55,11 +55,14 @@ def test_lists_of_more_are_lists(tmp_path: Path) -> None:
     assert (result.layout.shape, len(result.values)) == ("list", sum(2 + i % 9 for i in range(20)))
 
 
-@pytest.mark.parametrize("text", ["-3,210.71", "4.721,01", "1,234,567"])
-def test_marks_between_thousands_are_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "number"), [("-3,210.71", -3210.71), ("4.721,01", 4721.01), ("1,234,567", 1234567), ("1.234.567", 1234567)]
+)
+def test_marks_between_thousands_that_leave_no_doubt_are_read(tmp_path: Path, text: str, number: float) -> None:
     rows = ["label;a;b;c", *(f"{label};{text};{text};913" for label in LABELS)]
-    with pytest.raises(BadInput, match="has a mark between thousands; write numbers without it"):
-        read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
+    result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)), LayoutSpec(kind="numbers"))
+    assert result.values[:3, 0].tolist() == np.float32([number, number, 913]).tolist()
+    assert "between thousands" in result.layout.said
 
 
 def test_a_comma_that_may_be_either_is_refused_until_it_is_set(tmp_path: Path) -> None:

@@ -155,19 +155,8 @@ def test_a_cell_that_is_no_number_is_named_once_with_its_rows_and_the_way_out(tm
     assert (result.lengths == 5).sum() == 37
 
 
-def test_units_below_a_header_and_a_header_below_other_lines_are_told(tmp_path):
+def test_a_row_of_words_for_missing_values_is_no_row_of_units(tmp_path):
     names, *rows = wide()
-    units = ["", "", *["mV"] * 6]
-    message = why(write(tmp_path / "f.csv", "\n".join([names, ",".join(units), *rows])))
-    assert message == (
-        "f.csv:2: holds words ('mV') where the rows below hold numbers, as a row of units does; leave it out (or, "
-        "where they are missing values, give --na mV)"
-    )
-    message = why(write(tmp_path / "f.csv", "\n".join(["device,M5", "rate,50", "", names, *rows])))
-    assert message == (
-        "f.csv:4: holds words ('t0', 't1', 't2' and 3 more) where the rows below hold numbers, as a header does; leave "
-        "out the lines above it"
-    )
     missing = [names, ",".join(["s99", "a", *["-"] * 6]), rows[0].replace(rows[0].split(",")[3], "-"), *rows[1:]]
     assert "'-' is not a number" in why(write(tmp_path / "f.csv", "\n".join(missing)))
 

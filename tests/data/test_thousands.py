@@ -51,16 +51,50 @@ def test_numbers_that_all_look_like_thousands_are_noted(tmp_path: Path) -> None:
 
 def test_a_point_between_thousands_far_below_decimal_commas_is_refused(tmp_path: Path) -> None:
     rows = ["id;state;a;b", *(f"r{i};{'ab'[i % 2]};{i},5;7" for i in range(300)), "r;a;0,5;1.234"]
-    message = why(write(tmp_path / "f.csv", "\n".join(rows)))
+    path = write(tmp_path / "f.csv", "\n".join(rows))
+    message = why(path)
     assert (
         message
-        == "f.csv:302 column 'b': '1.234' has a point between thousands, beside decimal commas; write it without"
+        == "f.csv:302 column 'b': '1.234' has a point between thousands, beside decimal commas; give --thousands . "
+        "(thousands in Python and in a layout)"
     )
+    assert read(path, thousands=".").values.max() == 1234
 
 
-@pytest.mark.parametrize("cell", ["1 012,06", "1\u202f012,06", "1'012.06", "12\u00a0345"])
-def test_blanks_and_apostrophes_between_thousands_are_refused(cell: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cell", ["1 012,06", "1\u202f012,06", "1'012.06", "12\u00a0345", "1\u2019012.06"])
+def test_blanks_and_apostrophes_between_thousands_are_read(cell: str, tmp_path: Path) -> None:
     path = write(
         tmp_path / "f.csv", table([cell, "577,05" if "," in cell else "577", "817,91" if "," in cell else "8"])
     )
-    assert "has a mark between thousands; write numbers without it" in why(path)
+    number = float("".join(mark for mark in cell.replace(",", ".") if mark in "0123456789."))
+    result = read(path)
+    assert result.values[0, 0] == pytest.approx(number)
+    assert result.layout.fixed().thousands == ("'" if "'" in cell or "\u2019" in cell else " ")
+    assert read(path, **dict(result.layout.fixed())).values.tolist() == result.values.tolist()
+
+
+@pytest.mark.parametrize(("mark", "number"), [(".", 1143), ("", 1.143)])
+def test_a_point_that_may_be_either_is_what_the_option_says(mark: str, number: float, tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", table(["967", "890", "1.005", "12", "1.143", "7"]))
+    assert "give --decimal '.' for the first, or --thousands '.' for the second" in why(path)
+    assert read(path, thousands=mark).values[4, 0] == pytest.approx(number)
+
+
+def test_a_comma_that_may_be_either_is_what_the_option_says(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", table(["967", "1,143", "12,500"]))
+    assert "'1,143' may be 1.143 or 1143; give --decimal ',' for the first, or --thousands ',' for the second" in why(
+        path
+    )
+    assert read(path, thousands=",").values[1, 0] == 1143
+    assert read(path, decimal=",").values[1, 0] == pytest.approx(1.143)
+
+
+def test_two_marks_between_thousands_in_one_file_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", table(["1.234,5", "12,5", "1 234,5", "7,5"]))
+    assert "'1.234,5' has '.' between thousands, '1 234,5' has ' '; write them alike" in why(path)
+
+
+def test_a_mark_that_stands_elsewhere_than_between_thousands_is_named(tmp_path: Path) -> None:
+    lines = table(["1.234,5", "12,5", "2.500,25", "7,5"]).replace("r7;b;1.234,5", "r7;b;12.5")
+    message = why(write(tmp_path / "f.csv", lines))
+    assert message.startswith("f.csv:9 column 't0': '12.5' has '.', which stands between thousands in other numbers")

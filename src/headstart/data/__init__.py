@@ -116,7 +116,7 @@ def explained_sequences(path: Path, layout: LayoutSpec) -> tuple[Sequences, tupl
     mistakes = Mistakes()
     table = _file(path, layout, mistakes)
     mistakes.check()
-    decided = infer(table, layout)
+    decided = replace(infer(table, layout), thousands=table.thousands)
     decisions = explained(table, decided)
     return build(table, decided, mistakes), decisions
 
@@ -127,7 +127,8 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
     with in_python(not in_file):
         table = _file(Path(source), spec, mistakes) if in_file else _memory(source, spec, name)
         mistakes.check()
-        return build(table, infer(table, spec, labels is not None), mistakes, labels, ids, groups)
+        layout = replace(infer(table, spec, labels is not None), thousands=table.thousands)
+        return build(table, layout, mistakes, labels, ids, groups)
 
 
 def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:

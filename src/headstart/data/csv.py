@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import csv
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -14,11 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.archives import reading, unpacked
-from headstart.data.layout import TEXTS, LayoutSpec, by_role, check_names, is_role, numbered, plain
-from headstart.data.numerals import check_thousands, find_decimal
+from headstart.data.exports import COMMENTS, Surroundings, empty_ends, is_comment, is_footer, surroundings
+from headstart.data.layout import TEXTS, LayoutSpec, check_names, is_role, numbered, plain
+from headstart.data.numerals import DECIMAL, MARKS, check_thousands, find_marks, ungroup, ungrouped
 from headstart.data.rows import list_column
 from headstart.data.sizes import check_columns
-from headstart.data.table import Cells, Column, Table, Type, arrow_texts
+from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
 from headstart.data.text import (
     DELIMITERS,
     cut,
@@ -54,6 +56,17 @@ class CsvForm:
     decimal: Literal[".", ","]
     header: bool = False
     names: list[str] = field(default_factory=list)
+    begin: int = 0
+    """Lines above the header, or above the first row."""
+    top: int = 0
+    """Rows that are none: the header, and units below it."""
+    extra: int = 0
+    """Columns at the end that are passed over: they have neither names nor cells."""
+    comment: str = ""
+    thousands: str = ""
+    first: list[str] = field(default_factory=list)
+    """The cells of the header, which may come again further down."""
+    notes: list[str] = field(default_factory=list)
 
     def name_columns(self, first: Sequence[str], even: bool, spec: LayoutSpec) -> None:
         """Names of the header, or numbers from 1; none where rows without a header have different widths.
@@ -63,7 +76,7 @@ class CsvForm:
         """
         if self.header:
             names = (name.strip() or f"column {i}" for i, name in enumerate(first, 1))
-            self.names = check_names(names, f"{self.source}:1")
+            self.names = check_names(names, f"{self.source}:{self.begin + 1}")
         elif even:
             count, width, roles = (
                 len(first),
@@ -75,9 +88,9 @@ class CsvForm:
                 numbers.remove(str(spec.target))
             elif count != width and roles:
                 raise BadInput(
-                    f"{self.source}:1: has {many(count, 'cell')}, the rows of the file that was fitted have {width:,}, "
-                    "and no header says which are which; give rows of as many cells (that of the target may be empty, "
-                    "and those at the end of a shorter sequence)"
+                    f"{self.source}:{self.begin + 1}: has {many(count, 'cell')}, the rows of the file that was fitted "
+                    f"have {width:,}, and no header says which are which; give rows of as many cells (that of the "
+                    "target may be empty, and those at the end of a shorter sequence)"
                 )
             self.names = numbers[:count]
 
@@ -88,6 +101,8 @@ class CsvForm:
             self.mark, f"{DELIMITERS.get(self.mark, repr(self.mark))}-separated"
         )
         decimals = ", decimal commas" if self.decimal == "," else ""
+        names = {",": "commas", ".": "points", "'": "apostrophes", " ": "blanks"}
+        decimals += f", {names[self.thousands]} between thousands" if self.thousands else ""
         return f"{name} {'with a header' if self.header else 'without a header'}{decimals}"
 
 
@@ -117,43 +132,52 @@ def read_lines(
 def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list[str], CsvForm, list[list[str]]]:
     """(first lines, how the file is written, some rows). Raises: BadInput where it is empty, or has no row."""
     sample = _sample(lines)
-    if (
-        len(sample) > 2
-        and sample[0].startswith("@")
-        and sample[2].startswith("+")
-        and sample[1].strip("\r\n").isalpha()
-    ):
+    if [line[:1] for line in sample[:3:2]] == ["@", "+"] and sample[1].strip().isalpha():
         raise BadInput(f"{path}: is FASTQ; give it the ending .fastq, or set format=fastq")
-    form = _form(path, spec, sample)
+    around = Surroundings() if _plainly(sample, path.name, spec) else surroundings(sample, path.name, str(path), spec)
+    form = _form(path, spec, sample[around.begin :], around)
     rows = _parsed(sample, form)
+    rows = [around.names, *rows] if around.names else rows
     if not rows:
         raise BadInput(f"{path}: is empty; give a file with rows")
     check_columns(path, len(rows[0]))
-    if spec.shape != "list":
-        form.decimal = find_decimal(rows, str(path), spec.decimal)
-    form.header = has_header(rows, form.decimal) if spec.header is None else spec.header
+    rows[1 : 1 + around.below] = []
+    if spec.shape != "list" and (_marked(rows) or spec.decimal == "," or spec.thousands):
+        form.decimal, form.thousands = find_marks(rows, str(path), spec.decimal, spec.thousands)
+        rows = [[ungrouped(cell, form.thousands) for cell in row] for row in rows] if form.thousands else rows
+    known = True if around.names else spec.header
+    form.header = has_header(rows, form.decimal) if known is None else known
     if form.header and len(rows) == 1:
         raise BadInput(f"{path}: has a header and no row; give rows, or set header=false where the row is data")
-    _check_words(sample, rows, form, spec)
-    body = rows[1:] if form.header else rows
-    body = body[: max(50, SAMPLE_CELLS // max(len(rows[0]), 1))]
+    form.top = int(form.header and not around.names) + around.below
+    if spec.units_row is None:
+        _check_words(rows, form, spec)
+    if form.header:
+        ragged = not rows[0][-1].strip() or any(len(row) != len(rows[0]) for row in rows)
+        form.extra = empty_ends(rows[0], rows[1:]) if ragged else 0
+        form.first = [] if around.names or any(map(is_number, rows[0])) else rows[0]
+        rows[0] = rows[0][: len(rows[0]) - form.extra * (not rows[0][-1].strip())]
+        if form.extra:
+            form.notes.append("separators at the end of lines, without a name or a cell behind them, are passed over")
+    width = len(rows[0])
+    body = [row[:width] for row in rows[form.header :] if row != form.first]
+    body = [row for row in body if len(row) == width or not is_comment(row, "", width)]
+    body = body[: max(50, SAMPLE_CELLS // max(width, 1))]
     form.name_columns(rows[0], len({len(row) for row in body}) == 1, spec)
     return sample, form, body
 
 
-def _check_words(sample: list[str], rows: Sequence[Sequence[str]], form: CsvForm, spec: LayoutSpec) -> None:
+def _check_words(rows: Sequence[Sequence[str]], form: CsvForm, spec: LayoutSpec) -> None:
     """Raises: BadInput where a row above the numbers holds words: units, or the header below lines about the file."""
     row, words = words_above(rows, int(form.header), form.decimal, spec.na)
     if row is None:
         return
-    records = CsvRecords(iter(sample), form)
-    line = next(records.line for k, _ in enumerate(records) if k == row)
-    what = "a header does; leave out the lines above it"
-    if form.header and row == 1 and not (by_role("id", rows[row]) or by_role("target", rows[row])):
-        way = option("na", *list(dict.fromkeys(words))[:5])
-        what = f"a row of units does; leave it out (or, where they are missing values, give {way})"
     some = first_few([repr(word) for word in dict.fromkeys(words)], 3)
-    raise BadInput(f"{form.source}:{line}: holds words ({some}) where the rows below hold numbers, as {what}")
+    raise BadInput(
+        f"{form.source}: row {row + 1} of the table holds words ({some}) where the rows below hold numbers; give "
+        f"{option('units_row', str(row))} where they are units, {option('skip', str(form.begin + row))} where they are "
+        f"the header, or, where they are missing values, {option('na', *list(dict.fromkeys(words))[:5])}"
+    )
 
 
 def typed(table: Table, types: list[Type], spec: LayoutSpec, form: CsvForm) -> Table:
@@ -163,14 +187,38 @@ def typed(table: Table, types: list[Type], spec: LayoutSpec, form: CsvForm) -> T
     """
     for column, kind in zip(table.columns.values(), types, strict=True):
         column.type = kind if kind != "empty" else _later_type(column, spec, form)
-    if spec.decimal == "auto":
-        check_thousands(table)
+        if form.thousands and column.type == "number":
+            ungroup(column, form.thousands, table)
+    plainly = [column for column in table.columns.values() if column.type == "number"]
+    if spec.decimal == "auto" and not (
+        table.decimal != "," and any(_any(DECIMAL, texts_of(column.data[:SINGLE_CELLS])) for column in plainly)
+    ):
+        check_thousands(table, form.thousands, spec.thousands)
     return table
 
 
-def _form(path: Path, spec: LayoutSpec, sample: Sequence[str]) -> CsvForm:
+def _any(pattern: str, words: list[str | None]) -> bool:
+    return any(re.match(pattern, word) for word in words if word)
+
+
+def _plainly(sample: Sequence[str], name: str, spec: LayoutSpec) -> bool:
+    """Whether a header and a row of as many cells come first, most of these numbers, so that nothing is around them."""
+    if (spec.skip, spec.units_row, spec.comment) != (None, None, None) or len(sample) < 2:
+        return False
+    mark = spec.delimiter or find_delimiter(sample[:50], name, spec.quote)
+    rows = cut(sample[:2], mark, spec.quote) if mark.strip() else []
+    whole = len(rows) == 2 and len(rows[0]) == len(rows[1]) > 1 and all(rows[0]) and not rows[0][0].startswith(COMMENTS)
+    return whole and 2 * sum(map(is_number, rows[1])) > len(rows[1])
+
+
+def _marked(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a cell holds what may stand before decimals or between thousands, besides points."""
+    return any(MARKS.search(cell) for row in rows[1:200] for cell in row)
+
+
+def _form(path: Path, spec: LayoutSpec, sample: Sequence[str], around: Surroundings) -> CsvForm:
     """What separates cells. Raises: BadInput where one was set that cuts nothing, and another would."""
-    likely = find_delimiter(sample[:50], path.name, spec.quote)
+    likely = around.mark or find_delimiter(sample[:50], path.name, spec.quote)
     mark = likely if spec.delimiter is None else spec.delimiter
     if spec.delimiter is not None and likely not in ("", mark):
         rows = cut(sample[:50], mark, spec.quote)
@@ -180,7 +228,12 @@ def _form(path: Path, spec: LayoutSpec, sample: Sequence[str]) -> CsvForm:
                 f"{path}: cut at {mark!r} it has one column, cut at {likely!r} {count:,}; give "
                 f"{option('delimiter', likely)}, or leave it out"
             )
-    return CsvForm(str(path), mark, spec.quote, "." if spec.decimal == "auto" else spec.decimal)
+    form = CsvForm(str(path), mark, spec.quote, "." if spec.decimal == "auto" else spec.decimal)
+    form.begin, form.comment, form.notes = around.begin, around.comment, list(around.notes)
+    cells = [cell.strip() for cell in sample[0].split(mark)] if mark and sample else []
+    if len(cells) > 1 and spec.quote == '"' and all(len(c) > 1 and c[0] == c[-1] == "'" for c in cells):
+        form.quote = "'"
+    return form
 
 
 def _sample(lines: Iterator[str]) -> list[str]:
@@ -206,10 +259,12 @@ def _parsed(sample: list[str], form: CsvForm) -> list[list[str]]:
 
 
 class CsvRecords:
-    """Rows of cells with the line on which each begins; lines without a cell are passed over and counted."""
+    """Rows of cells with the line on which each begins; lines without a cell, and comments, are passed over and
+    counted."""
 
     def __init__(self, lines: Iterator[str], form: CsvForm) -> None:
-        self.form, self.blank, self.line = form, 0, 1
+        self.form, self.blank, self.comments, self.line = form, 0, 0, 1
+        lines = itertools.islice(lines, form.begin, None)
         if form.mark == " ":
             lines = (" ".join(line.split()) + "\n" for line in lines)
         rules: dict[str, Any] = {"delimiter": form.mark or "\x1f", "strict": True}
@@ -217,15 +272,18 @@ class CsvRecords:
         self._reader = csv.reader(lines, **rules)
 
     def __iter__(self) -> Iterator[list[str]]:
-        reader, begin = self._reader, 1
+        reader, above, comment = self._reader, self.form.begin, self.form.comment
+        begin = above + 1
         before = csv.field_size_limit(2**31 - 1)
         try:
             for row in reader:
-                self.line, begin = begin, reader.line_num + 1
-                if row:
-                    yield row
-                else:
+                self.line, begin = begin, above + reader.line_num + 1
+                if not row or not (row[0] or len(row) == 1 or any(row)):
                     self.blank += 1
+                elif comment and row[0].startswith(comment):
+                    self.comments += 1
+                else:
+                    yield row
         except csv.Error as error:
             problem = f"cannot be cut into cells ({error}); double a quote inside of quotes"
             if "unexpected end of data" in str(error):
@@ -255,23 +313,46 @@ def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, th
 
     if form.mark == " " or not form.mark.isascii() or codecs.lookup(spec.encoding).name != "utf-8":
         return None
-    lines, head = content.count(b"\n") + (not content.endswith(b"\n")), form.header and first == 1
+    at = _end_of_line(content, form.begin + form.top) if first == 1 else 0
+    count = content.count(b"\n", at) + (not content.endswith(b"\n"))
     quoted = bool(form.quote) and form.quote.encode() in content
-    marked = first > 1 and content.startswith(codecs.BOM_UTF8)  # which Arrow takes for the beginning of a file
-    if quoted or marked or content.count(b"\r") != content.count(b"\r\n"):
+    marked = (first > 1 or at > 0) and content.startswith(
+        codecs.BOM_UTF8, at
+    )  # which Arrow takes for the beginning of a file
+    if quoted or marked or content.count(b"\r") != content.count(b"\r\n") or _passed_over(content, form, at):
         return None
-    names = [str(i) for i in range(len(form.names))]
+    width = len(form.names)
+    names = [str(i) for i in range(width + form.extra)]
     try:
-        columns = arrow_csv.read_csv(  # the header, too: it is the first row, whatever lines are empty
-            pa.BufferReader(content),
+        columns = arrow_csv.read_csv(
+            pa.py_buffer(memoryview(content)[at:]),
             arrow_csv.ReadOptions(column_names=names, use_threads=threads),
             arrow_csv.ParseOptions(delimiter=form.mark or "\x1f", quote_char=False),
             arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
     except pa.ArrowInvalid:
         return None
-    rows = columns.slice(int(head)) if columns.num_rows == lines else None  # otherwise there are empty lines
-    return None if rows is None else _table(rows, form, np.arange(first + head, first + lines))
+    if columns.num_rows != count or any(any(columns.column(i).unique().to_pylist()) for i in range(width, len(names))):
+        return None  # there are empty lines, or cells where none should be
+    begin = first + (form.begin + form.top if first == 1 else 0)
+    return _table(columns.select(names[:width]), form, np.arange(begin, begin + count))
+
+
+def _end_of_line(content: bytes, count: int) -> int:
+    """Where so many lines end."""
+    at = 0
+    for _ in range(count):
+        at = content.find(b"\n", at) + 1 or len(content)
+    return at
+
+
+def _passed_over(content: bytes, form: CsvForm, at: int) -> bool:
+    """Whether a line is a comment, the header again, or has no cell."""
+    again = form.mark.join(form.first).encode(errors="surrogateescape") if len(form.first) > 1 else b""
+    empty = form.mark.encode() * (len(form.names) - 1) if len(form.names) > 1 else b""
+    starts = [*([form.comment.encode()] if form.comment else []), *([again] if again else [])]
+    ends = [empty + end for end in (b"\n", b"\r\n") if empty]
+    return any(content.find(b"\n" + start, max(at - 1, 0)) >= 0 for start in [*starts, *ends])
 
 
 def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes: Mistakes) -> Table | None:
@@ -282,6 +363,8 @@ def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes:
     begins: list[int] = []
     waiting: list[list[str]] = []
     parts: list[Any] = []
+    last: list[tuple[int, list[str]]] = []  # rows that may be lines about the file, at its end
+    again = comments = 0
     width, against = len(form.names), "the header" if form.header else "the first row"
 
     def gather() -> None:
@@ -289,17 +372,32 @@ def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes:
         parts.append(pa.Table.from_arrays(columns, [str(i) for i in range(len(columns))]))
         waiting.clear()
 
+    def refuse(line: int, row: list[str]) -> None:
+        way = "the row is cut short" if len(row) < width else "a text that holds the separator needs quotes"
+        text = f"has {many(len(row), 'cell')}, {against} has {width:,}; {way}: correct it, or leave the row out"
+        mistakes.add(f"{form.source}:{line}", text)
+
     for number, row in enumerate(records):
-        if form.header and number == 0:
+        if number < form.top:
             continue
+        if row == form.first:
+            again += 1
+            continue
+        while len(row) > width and not row[-1].strip():
+            row.pop()
+        if len(row) != width and is_comment(row, "", width):
+            comments += 1
+            continue
+        if len(row) != width and "number" in types and is_footer(row, width):
+            last.append((records.line, row))
+            continue
+        for line, other in last:
+            refuse(line, other)
+        last.clear()
         if len(row) != width:
             if not form.header and "text" not in types:
                 return None
-            way = "the row is cut short" if len(row) < width else "a text that holds the separator needs quotes"
-            mistakes.add(
-                f"{form.source}:{records.line}",
-                f"has {many(len(row), 'cell')}, {against} has {width:,}; {way}: correct it, or leave the row out",
-            )
+            refuse(records.line, row)
             continue
         begins.append(records.line)
         waiting.append(row)
@@ -308,10 +406,14 @@ def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes:
     if waiting:
         gather()
     mistakes.check()
+    comments += records.comments
+    counts = {"a header that comes again": again, "comments": comments, "lines at the end": len(last)}
+    form.notes += [f"{text} ({many(count, 'line')}) passed over" for text, count in counts.items() if count]
     return _table(pa.concat_tables(parts), form, np.array(begins), records.blank)
 
 
 def _table(columns: Any, form: CsvForm, lines: np.ndarray, blank: int = 0) -> Table:
+    empty = [f"{counted(blank, 'empty line was', 'empty lines were')} passed over"] if blank else []
     return Table(
         {name: Column(name, "text", columns.column(i)) for i, name in enumerate(form.names)},
         len(lines),
@@ -319,7 +421,8 @@ def _table(columns: Any, form: CsvForm, lines: np.ndarray, blank: int = 0) -> Ta
         form.text,
         form.header,
         form.decimal,
-        notes=[f"{counted(blank, 'empty line was', 'empty lines were')} passed over"] if blank else [],
+        thousands=form.thousands,
+        notes=[*form.notes, *empty],
     )
 
 
@@ -344,9 +447,7 @@ def _uneven_table(lines: Iterator[str], form: CsvForm, spec: LayoutSpec, mistake
         lists.append(cells.row(row[start:], len(lists), lambda i: str(i + start + 1)))
     cells.places = Places(form.source, lines=np.array(begins, dtype=np.int64))
     cells.report(mistakes)
-    table = _table(
-        None, CsvForm(form.source, form.mark, form.quote, form.decimal, form.header), np.array(begins), records.blank
-    )
+    table = _table(None, replace(form, names=[]), np.array(begins), records.blank)
     name = f"{start + 1} and on"
     table.columns = {"1": Column("1", "text", arrow_texts(first))} if start else {}
     table.columns[name] = list_column(name, lists, cells.places)

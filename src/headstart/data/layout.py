@@ -90,6 +90,16 @@ class LayoutSpec(Spec):
     """Samples per second that every recording is brought to, its channels mixed into one."""
     columns: int | None = neutral(None, ge=1)
     """Cells of a row of the file that the layout was made of, where it has no header."""
+    skip: int | None = neutral(None, ge=0)
+    """Lines above the header of a text table, or above its first row, which are passed over; else told by the cells."""
+    units_row: int | None = neutral(None, ge=0, le=9)
+    """Rows below the header that hold units or types, and no values; else told from the cells."""
+    comment: str | None = neutral(None)
+    """How lines begin that are passed over wherever they stand; `""`: none does."""
+    thousands: Literal["", ".", ",", " ", "'"] | None = neutral(None)
+    """What stands between thousands (a blank for narrow ones, too); `""`: nothing does. Else told by the cells."""
+    time_format: str | None = neutral(None)
+    """How times are written, as Python's strptime has it: `%d.%m.%Y %H:%M:%S`. Else told from the cells."""
     sheet: str | None = neutral(None)
     """The sheet of a workbook, where several hold cells."""
     double: bool = neutral(False)
@@ -163,6 +173,7 @@ class Layout:
     symbols: tuple[str, ...] = ()
     target_kind: Literal["class", "number", "none"] = "none"
     double: bool = False
+    thousands: str = ""
 
     @property
     def said(self) -> str:
@@ -210,6 +221,7 @@ class Layout:
                 "optional": True,
                 "header": self.header,
                 "decimal": self.decimal,
+                "thousands": self.thousands or self.spec.thousands,
                 "delimiter": None,
                 "columns": self.columns or self.spec.columns,
                 "rate": self.rate or self.spec.rate,
@@ -353,6 +365,8 @@ def _fractions(names: Sequence[str]) -> dict[str, list[str]]:
     out = {}
     for pattern, run in runs.items():
         run.sort(key=lambda pair: pair[0])
+        if len(run) < 3:
+            continue
         steps = {b[0] - a[0] for a, b in pairwise(run)}
         widths = {len(name.rpartition(".")[2]) for _, name in run}
         before, _, after = pattern.partition("*")

@@ -11,74 +11,147 @@ from typing import Literal
 import numpy as np
 
 from headstart.data.layout import numbered
-from headstart.data.table import SINGLE_CELLS, Column, Table, numbers_of, texts_of
+from headstart.data.table import Column, Table, numbers_of
 from headstart.data.text import COMMA, POINTED, THOUSANDS, is_number
 from headstart.errors import BadInput
 from headstart.ways import option
 
+_BLANKS, _APOSTROPHES = " \u00a0\u2009\u202f", "'\u2019"
+_KINDS = {" ": _BLANKS, "'": _APOSTROPHES, ".": ".", ",": ","}
+MARKS = re.compile(rf"[,{_BLANKS}{_APOSTROPHES}]|\.\d+\.")
+"""What may stand between thousands or before decimals, besides points."""
 _SPACED = re.compile("^[+-]?[1-9]\\d{0,2}(?:[ '\u00a0\u2009\u202f\u2019]\\d{3})+(?:[.,]\\d+)?$")
 """A number with blanks or apostrophes between thousands: 1 234,5 or 1'234.5."""
 _MAYBE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
 _POINT = r"^\s*[+-]?[1-9]\d{0,2}\.\d{3}\s*$"
 _SMALL, _LARGE = r"^\s*[+-]?\d{1,3}\s*$", r"^\s*[+-]?\d{4,}\s*$"
-_DECIMAL = r"^\s*[+-]?(?:0\d*\.\d+|\d*\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d*|\.\d+|\d+\.|\d+\.\d*[eE][+-]?\d+)\s*$"
+DECIMAL = r"^\s*[+-]?(?:0\d*\.\d+|\d*\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d*|\.\d+|\d+\.|\d+\.\d*[eE][+-]?\d+)\s*$"
 """A number whose point cannot stand between thousands."""
 
 
-def find_decimal(rows: Sequence[Sequence[str]], source: str, known: str = "auto") -> Literal[".", ","]:
-    """The mark that was set, or `,` where a column of numbers has cells such as 1,5 (or "1,5" between commas).
+def find_marks(
+    rows: Sequence[Sequence[str]], source: str, known: str = "auto", between: str | None = None
+) -> tuple[Literal[".", ","], str]:
+    """(mark before decimals, mark between thousands or "") of the cells below the first row.
 
-    Raises: BadInput where a comma stands between thousands, or may.
+    known, between: what was set. `,` stands before decimals where a column of numbers has cells such as 1,5 (or "1,5"
+    between commas). 1.234,5 and 1,234.5, 1 234,5 and 1'234 say both marks; 1,234 and 1.234 alone may be either.
+    Raises: BadInput where that is so, or cells disagree.
     """
+    columns = [
+        [cell.strip() for cell in column if cell.strip()]
+        for column in itertools.zip_longest(*rows[1:200], fillvalue="")
+    ]
+    if between is None:
+        between = _between(columns, source, known)
+    if between:
+        columns = [[ungrouped(cell, between) for cell in cells] for cells in columns]
+        known = {",": ".", ".": ","}.get(between, known) if known == "auto" else known
+    return _decimal(columns, source, known, between), between
+
+
+def _between(columns: Sequence[Sequence[str]], source: str, known: str) -> str:
+    """The mark between thousands that no cell leaves a doubt of. Raises: BadInput where two marks are."""
+    marks: dict[str, str] = {}
+    for cells in columns:
+        spaced = [cell for cell in cells if _SPACED.match(cell)]
+        if spaced and all(_SPACED.match(cell) or COMMA.match(cell) or is_number(cell) for cell in cells):
+            marks.setdefault("'" if any(mark in spaced[0] for mark in "'\u2019") else " ", spaced[0])
+        grouped = [cell for cell in cells if THOUSANDS.match(cell)]
+        numbers = [cell for cell in cells if THOUSANDS.match(cell) or COMMA.match(cell) or is_number(cell)]
+        if 2 * len(numbers) >= len(cells) and all(cell in numbers for cell in cells if "," in cell):
+            for cell in grouped:
+                marks.setdefault(next(mark for mark in cell if mark in ",."), cell)
+    if len(marks) > 1:
+        mark, other = list(marks)[:2]
+        raise BadInput(
+            f"{source}: {marks[mark]!r} has {mark!r} between thousands, {marks[other]!r} has {other!r}; write them "
+            "alike"
+        )
+    mark = next(iter(marks), "")
+    if mark and mark == known:
+        raise BadInput(
+            f"{source}: {marks[mark]!r} has {mark!r} between thousands, and decimal is set to {known!r}; leave it out"
+        )
+    return mark
+
+
+def ungrouped(cell: str, mark: str) -> str:
+    """A number without the mark between its thousands; every other text as it is."""
+    marks = _KINDS[mark]
+    plain = cell.strip()
+    return re.sub(f"[{marks}]", "", plain) if plain and re.match(_grouped(mark), plain) else cell
+
+
+def ungroup(column: Column, mark: str, table: Table) -> None:
+    """Take the mark out of the numbers of a column. Raises: BadInput naming a number that has it anywhere else."""
+    import pyarrow.compute as pc
+
+    column.data = pc.if_else(
+        pc.match_substring_regex(column.data, rf"^\s*{_grouped(mark)[1:-1]}\s*$"),
+        pc.replace_substring_regex(column.data, f"[{_KINDS[mark]}]", ""),
+        column.data,
+    )
+    for name in ("words", "numbers", "floats"):
+        column.__dict__.pop(name, None)
+    wrong = _matches(column, rf"^\s*[+-]?[0-9.,]*[{_KINDS[mark]}][0-9.,]*\s*$")
+    if mark in ".," and wrong.any():
+        row = int(wrong.argmax())
+        raise BadInput(
+            f"{table.places.cell(row, column.name)}: {(column.words[row] or '').strip()!r} has {mark!r}, which stands "
+            "between thousands in other numbers, and not before three digits here; correct it, or leave the row out"
+        )
+
+
+def _grouped(mark: str) -> str:
+    """A number with this mark between its thousands, or before some of them."""
+    decimal = {".": ",", ",": r"\."}.get(mark, "[.,]")
+    return rf"^[+-]?[1-9]\d{{0,2}}(?:[{_KINDS[mark]}]\d{{3}})+(?:{decimal}\d*)?$"
+
+
+def _decimal(columns: Sequence[Sequence[str]], source: str, known: str, between: str) -> Literal[".", ","]:
+    """The mark that was set, or `,` where a column of numbers has cells such as 1,5. Raises: BadInput where a comma may
+    stand between thousands."""
     commas: list[str] = []
     points = False
-    for column in itertools.zip_longest(*rows[1:200], fillvalue=""):
-        cells = [cell.strip() for cell in column if cell.strip()]
-        spaced = next(filter(_SPACED.match, cells), None)
-        if spaced and any(COMMA.match(cell) or is_number(cell) for cell in cells):
-            raise BadInput(f"{source}: {spaced!r} has a mark between thousands; write numbers without it")
+    for cells in columns:
         if not any("," in cell for cell in cells):
             points = points or any("." in cell and is_number(cell) for cell in cells)
             continue
-        numbers = [cell for cell in cells if COMMA.match(cell) or THOUSANDS.match(cell) or is_number(cell)]
+        numbers = [cell for cell in cells if COMMA.match(cell) or is_number(cell)]
         if 2 * len(numbers) >= len(cells) and all(cell in numbers for cell in cells if "," in cell):
             commas += [cell for cell in numbers if "," in cell]
             points = points or any("." in cell for cell in numbers)
-    grouped = next(filter(THOUSANDS.match, commas), None)
-    if commas and known == "." and not grouped:
-        raise BadInput(
-            f"{source}: {commas[0]!r} has a decimal comma, and decimal is set to '.'; leave it out, or give "
-            f"{option('decimal', ',')}"
-        )
-    unclear = bool(commas) and known != "," and all(map(_MAYBE_THOUSANDS.match, commas))
-    if grouped or (unclear and points):
-        raise BadInput(f"{source}: {grouped or commas[0]!r} has a mark between thousands; write numbers without it")
-    if unclear:
+    if commas and known == ".":
+        way = "leave it out" if between == "," else f"leave it out, or give {option('decimal', ',')}"
+        raise BadInput(f"{source}: {commas[0]!r} has a decimal comma, and decimal is set to '.'; {way}")
+    if commas and known != "," and not between and all(map(_MAYBE_THOUSANDS.match, commas)):
         whole = commas[0].replace(",", "")
         raise BadInput(
             f"{source}: {commas[0]!r} may be {commas[0].replace(',', '.')} or {whole}; give "
-            f"{option('decimal', ',')} for the first, or write numbers without a mark between thousands for the second"
+            f"{option('decimal', ',')} for the first, or {option('thousands', ',')} for the second"
         )
     mark: Literal[".", ","] = "," if known == "," or (commas and known == "auto") else "."
-    for column in itertools.zip_longest(*rows[1:200], fillvalue="") if mark == "," else ():
-        points_of = [cell.strip() for cell in column if "." in cell and is_number(cell)]
-        if points_of and all(map(POINTED.match, points_of)):
+    for cells in columns if mark == "," and between != "." else ():
+        pointed = [cell for cell in cells if "." in cell and is_number(cell)]
+        if pointed and all(map(POINTED.match, pointed)):
             raise BadInput(
-                f"{source}: {points_of[0]!r} has a point between thousands, beside decimal commas; write it without"
+                f"{source}: {pointed[0]!r} has a point between thousands, beside decimal commas; give "
+                f"{option('thousands', '.')}"
             )
     return mark
 
 
-def check_thousands(table: Table) -> None:
+def check_thousands(table: Table, between: str, known: str | None) -> None:
     """Look at the points in the numbers of a text file whose decimal mark nobody set.
 
     One number such as 0.5 says that points are decimal. Else 1.005 beside whole numbers below 1,000, in one column, is
     refused, as it is beside decimal commas; and where semicolons separate cells, numbers such as 15.234 are noted.
-    Raises: BadInput naming the first cell.
+    between, known: the mark between thousands, and what was set. Raises: BadInput naming the first cell.
     """
     columns = [c for c in table.columns.values() if c.type == "number" and c.numbers is None]
     commas = table.decimal == ","
-    if not commas and any(_any(_DECIMAL, texts_of(column.data[:SINGLE_CELLS])) for column in columns):
+    if between == "." or (known == "" and not commas):
         return
     names = [column.name for column in columns]
     runs = {name: pattern for pattern, run in numbered(names).items() for name in run}
@@ -91,7 +164,7 @@ def check_thousands(table: Table) -> None:
         tally["large"] += _count(column, _LARGE)
         if not _count(column, r"\."):
             continue
-        decimals, pointed = _count(column, _DECIMAL), _count(column, _POINT)
+        decimals, pointed = _count(column, DECIMAL), _count(column, _POINT)
         if decimals and not commas:
             return
         if pointed and not decimals:
@@ -101,22 +174,20 @@ def check_thousands(table: Table) -> None:
         row = int(_matches(column, _POINT).argmax())
         word, cell = (column.words[row] or "").strip(), table.places.cell(row, column.name)
         if commas:
-            raise BadInput(f"{cell}: {word!r} has a point between thousands, beside decimal commas; write it without")
+            raise BadInput(
+                f"{cell}: {word!r} has a point between thousands, beside decimal commas; "
+                "give --thousands . (thousands in Python and in a layout)"
+            )
         if tallies[run]["small"] and not tallies[run]["large"]:
             raise BadInput(
                 f"{cell}: {word!r} may be {word} or {word.replace('.', '')}, as whole numbers stand beside it; give "
-                f"{option('decimal', '.')} for the first, or write numbers without a mark between thousands for the "
-                "second"
+                f"{option('decimal', '.')} for the first, or {option('thousands', '.')} for the second"
             )
     if first and table.written.startswith("semicolon"):
         table.notes.append(
             f"every number with a point looks like {word}: its point is read as a decimal one; where it stands between "
-            "thousands, write numbers without it"
+            f"thousands, give {option('thousands', '.')}"
         )
-
-
-def _any(pattern: str, words: list[str | None]) -> bool:
-    return any(re.match(pattern, word) for word in words if word)
 
 
 def _count(column: Column, pattern: str) -> int:

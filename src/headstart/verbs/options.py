@@ -208,6 +208,21 @@ class LayoutOptions:
         str | None, typer.Option("--quote", metavar="MARK", help="The character that quotes cells; '' for none.")
     ] = None
     encoding: Annotated[str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file (utf-8).")] = None
+    skip: Annotated[
+        int | None, typer.Option("--skip", min=0, metavar="N", help="Lines above the header of a text table.")
+    ] = None
+    units_row: Annotated[
+        int | None, typer.Option("--units-row", min=0, metavar="N", help="Rows of units below the header.")
+    ] = None
+    comment: Annotated[
+        str | None, typer.Option("--comment", metavar="MARK", help="How lines begin that are no rows; '' for none.")
+    ] = None
+    thousands: Annotated[
+        str | None, typer.Option("--thousands", metavar="MARK", help="Between thousands: '.', ',', ' ' or \"'\".")
+    ] = None
+    time_format: Annotated[
+        str | None, typer.Option("--time-format", metavar="FORM", help="Of times: '%d.%m.%Y %H:%M:%S'.")
+    ] = None
     sheet: Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="The sheet of a workbook.")] = None
 
 

@@ -1,0 +1,281 @@
+"""What an instrument writes around its table: lines above the header, rows of units below it, comments, a header again.
+
+What is certain is passed over and said; what may be read in two ways is refused with an option for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headstart.data.layout import LayoutSpec, is_role
+from headstart.data.text import SAME_SHARE, cut, find_delimiter, to_float
+from headstart.errors import BadInput
+from headstart.text import counted, first_few
+from headstart.ways import option
+
+COMMENTS = ("#", "%", "//")
+"""How lines begin that are no rows, where they have another number of cells than the rows."""
+ABOVE, LOOKED_AT, LAST = 200, 200, 50
+"""Lines among which the header is looked for; rows and columns that are looked at for it; lines whose cells are
+counted, from the last part of the sample."""
+_SEPARATOR = re.compile(r"^\ufeff?\"?sep=(.)\"?;*,*\s*$", re.IGNORECASE)
+_NUMBER = re.compile("^[+-]?(?:\\d[\\d.,'\u00a0\u2009\u202f\u2019 ]*|[.,]\\d+)(?:[eE][+-]?\\d+)?$")
+# fmt: off
+_BASES = (r"(?:[pnuµμmcdhkMGT]?(?:s|V|A|W|Hz|N|Pa|g|G|T|K|m|l|L|J|S|F|C|Ω|ohm|Ohm|mol|M|lx|lm|cd|cal|bar|bps|rad|sec|"
+    r"px|Nm|deg|gal|eV|bit|pH)|°[CF]?|º[CF]?|deg[CF]|dB[A-Za-z]*|ms|min|hr?|hrs|day|days|d|yr|sec|secs|seconds?|"
+    r"minutes?|hours?|"
+    r"%|‰|ppm|ppb|psi|mmHg|cmH2O|bpm|rpm|counts?|cts|a\.?u\.?|arb\.?|pixels?|samples?|units?|in|ft|mph|kmh|lb|atm|dps|"
+    r"microvolts?|millivolts?|volts?|degrees?|percent|hertz|meters?|metres?|celsius|none|n/?a|1)")
+_POWER = r"(?:\^\(?-?[0-9]\)?|[²³⁻¹]+|(?<=[ms])-?[123])?"
+_UNIT = re.compile(rf"^{_BASES}{_POWER}(?:\s?[/·*. ]\s?\(?{_BASES}\)?{_POWER})*$")
+_TYPES = frozenset(("float", "float32", "float64", "double", "int", "int32", "int64", "integer", "string", "str",
+    "text", "number", "numeric", "real", "varchar", "char", "bool", "boolean", "datetime", "continuous", "discrete",
+    "c", "d", "class", "meta", "ignore", "i", "s"))
+# fmt: on
+
+
+@dataclass
+class Surroundings:
+    """Of a text table: lines before the header (`begin`), rows of units below it (`below`), the mark that the file
+    itself names, the names that stand in a comment, what comments begin with, and what is said of all this."""
+
+    begin: int = 0
+    below: int = 0
+    mark: str | None = None
+    names: list[str] = field(default_factory=list)
+    comment: str = ""
+    header: bool | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def is_unit(cell: str) -> bool:
+    """Whether a cell is a unit of measure, such as mV, (s) or m/s^2, or stands for none."""
+    plain = cell.strip().strip("'\"").strip()
+    if not plain or set(plain) <= set("-.") or (plain[0] in "([{<" and plain[-1] in ")]}>" and len(plain) < 24):
+        return True
+    return _UNIT.fullmatch(plain) is not None
+
+
+def is_comment(row: Sequence[str], comment: str, width: int) -> bool:
+    """Whether a row is a comment: by the mark that was set, or by a usual one beside another number of cells."""
+    if comment:
+        return row[0].startswith(comment)
+    return len(row) != width and row[0].lstrip().startswith(COMMENTS)
+
+
+def empty_ends(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Columns at the end without a name and without a cell, as a separator at the end of each line makes them."""
+    width = len(header)
+    longer = [row for row in rows if len(row) == width + 1]
+    if width > 1 and 2 * len(longer) > len(rows) and not any(row[-1].strip() for row in longer):
+        return 1
+    count = 0
+    while count < width - 2 and not header[-1 - count].strip():
+        if any(len(row) >= width - count and row[width - 1 - count].strip() for row in rows):
+            break
+        count += 1
+    return count
+
+
+def is_footer(row: Sequence[str], width: int) -> bool:
+    """Whether a row that nothing follows is a line about the file, such as `Total rows: 24` or `--- end ---`."""
+    cells = [cell.strip() for cell in row if cell.strip()]
+    if not cells or len(cells) > (1 if width < 4 else 2):
+        return not cells
+    return not cells[0][0].isalnum() or " " in cells[0] or ":" in cells[0]
+
+
+def surroundings(lines: Sequence[str], name: str, source: str, spec: LayoutSpec) -> Surroundings:
+    """What stands around the table of these first lines. Raises: BadInput where two lines may be its header."""
+    out = Surroundings(comment=spec.comment or "")
+    if spec.skip is not None:
+        out.begin = spec.skip
+        if spec.skip >= len(lines):
+            raise BadInput(f"{source}: skip: it has {len(lines):,} lines, and skip={spec.skip} leaves none of them")
+    elif match := _SEPARATOR.match(lines[0] if lines else ""):
+        out.begin, out.mark = 1, match[1]
+    rows, mark, width = _rows(lines, name, spec, out.mark)
+    if width < 2 or not mark:
+        return out
+    numbers = _numeric(rows, width)
+    if spec.skip is None:
+        _above(rows, width, numbers, out, spec)
+    _below(rows, numbers, out, source, spec)
+    if spec.skip is None and not any(line.strip() for line in lines[: out.begin]):
+        out.begin = 0  # empty lines are counted where they are read
+    elif spec.skip is None and out.begin > (out.mark is not None):
+        count = counted(out.begin, "line above the table was", "lines above the table were")
+        out.notes.insert(0, f"{count} passed over ({option('skip', '0')} reads {'it' if out.begin == 1 else 'them'})")
+    return out
+
+
+def _rows(lines: Sequence[str], name: str, spec: LayoutSpec, mark: str | None) -> tuple[list[list[str]], str, int]:
+    """Lines cut into cells, the mark between these, and how many most of the last lines have.
+
+    The mark is that of the first lines, or, where it does not cut the last ones alike, that of these. None where a cell
+    goes on over several lines.
+    """
+    last = lines[-max(4, len(lines) // 3) :][:LAST]
+    marks = [spec.delimiter or mark] if spec.delimiter or mark else []
+    for likely in marks or [find_delimiter(lines[:LAST], name, spec.quote), find_delimiter(last, name, spec.quote)]:
+        rows = [line.split() for line in lines] if likely == " " else cut(lines, likely, spec.quote) if likely else []
+        if likely and len(rows) == len(lines) and (width := _width(rows)) > 1:
+            return rows, likely, width
+    return [], "", 0
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    """Cells of most of the last rows; 0 where they differ."""
+    last = [len(row) for row in rows[-max(4, len(rows) // 3) :] if row]
+    width, often = Counter(last).most_common(1)[0] if last else (0, 0)
+    return width if often >= SAME_SHARE * len(last) else 0
+
+
+def _reach(row: Sequence[str]) -> int:
+    """Cells up to the last one that is not empty."""
+    return next((i for i in range(len(row), 0, -1) if row[i - 1].strip()), 0)
+
+
+def like_number(cell: str) -> bool:
+    """Whether a cell is a number, whatever marks stand in it."""
+    plain = cell.strip()
+    return bool(plain) and (_NUMBER.match(plain) is not None or to_float(plain) == to_float(plain))
+
+
+def _numeric(rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Columns of which most cells of the last rows are numbers."""
+    last = [row for row in rows[-max(4, len(rows) // 3) :][:LOOKED_AT] if len(row) >= width - 1]
+    out = []
+    for i in range(min(width, LOOKED_AT)):
+        cells = [row[i] for row in last if i < len(row) and row[i].strip()]
+        if cells and 2 * sum(map(like_number, cells)) > len(cells):
+            out.append(i)
+    return out
+
+
+def _above(
+    rows: Sequence[Sequence[str]], width: int, numbers: Sequence[int], out: Surroundings, spec: LayoutSpec
+) -> None:
+    """Find the first line that has as many cells as the rows."""
+    start, seen = out.begin, ""
+    full = max(2, (width + 1) // 2)
+    for i in range(start, min(len(rows), ABOVE)):
+        row = rows[i]
+        mark = next((mark for mark in COMMENTS if row and row[0].lstrip("\ufeff ").startswith(mark)), "")
+        if mark and spec.comment != "":
+            cells = _uncommented(row, mark)
+            if len(cells) == width and not any(map(like_number, cells)) and _is_data(rows, i + 1, numbers):
+                out.begin, out.names, out.header = i + 1, cells, True
+                out.notes.append(f"names of columns were read from the comment in line {i + 1:,}")
+                return
+            if len(row) != width or _like_comment(row):
+                seen = mark
+                continue
+        if _reach(row) >= full and width - 1 <= len(row) <= width + 1:
+            headed = not _is_data(rows, i, numbers)
+            lines = [row for row in rows[start:i] if _reach(row) and not row[0].lstrip("\ufeff ").startswith(COMMENTS)]
+            if headed or all(is_footer(row, width) for row in lines):
+                out.begin = i
+            break
+    else:
+        return
+    if seen:
+        out.comment = seen
+
+
+def _uncommented(row: Sequence[str], mark: str) -> list[str]:
+    first = row[0].lstrip("\ufeff ").removeprefix(mark).strip()
+    rest = [cell.strip() for cell in row[1:]]
+    return [first, *rest] if first else rest
+
+
+def _like_comment(row: Sequence[str]) -> bool:
+    return _reach(row) < 2
+
+
+def _is_data(rows: Sequence[Sequence[str]], i: int, numbers: Sequence[int]) -> bool:
+    """Whether a row has numbers in most of the columns of numbers."""
+    if i >= len(rows) or not numbers:
+        return False
+    cells = [rows[i][k] for k in numbers if k < len(rows[i]) and rows[i][k].strip()]
+    return 2 * sum(map(like_number, cells)) > len(cells) > 0
+
+
+def _below(
+    rows: Sequence[Sequence[str]], numbers: Sequence[int], out: Surroundings, source: str, spec: LayoutSpec
+) -> None:
+    """Find rows of units below the header, or a header below other lines. Raises: BadInput where that is unclear."""
+    if out.header or len(numbers) < 1 or spec.header is False:
+        if out.header is None and spec.units_row:
+            out.below = spec.units_row
+        return
+    begin = out.begin
+    if spec.units_row is not None:
+        out.below = spec.units_row
+        return
+    data = next((i for i in range(begin, min(len(rows), begin + ABOVE)) if _has_values(rows, i, numbers, spec)), None)
+    if data is None or data - begin < 2:
+        return
+    words = [i for i in range(begin, data) if _reach(rows[i])]
+    units = 0
+    while units < len(words) - 1 and _is_units(rows[words[-1 - units]], numbers):
+        units += 1
+    header = words[-1 - units]
+    first = words[0]
+    if units:
+        out.below = units
+        line = words[-units] + 1
+        some = first_few([repr(cell.strip()) for cell in dict.fromkeys(rows[words[-units]]) if cell.strip()], 3)
+        which = f"line {line:,} was" if units == 1 else f"lines {line:,} to {line + units - 1:,} were"
+        way = option("units_row", "0")
+        out.notes.append(f"{which} passed over as units or types ({some}; {way} reads it as a row)")
+    if header == first:
+        return
+    above = [rows[i] for i in words if i < header]
+    if spec.skip is not None or _may_be_header(above[-1], len(rows[header])):
+        first_words = first_few([repr(rows[header][k].strip()) for k in numbers if k < len(rows[header])], 3)
+        raise BadInput(
+            f"{source}:{header + 1}: holds words ({first_words}) where the rows below hold numbers, and so does line "
+            f"{first + 1}; give {option('skip', str(header))} where line {header + 1} is the header, "
+            f"{option('units_row', str(header - first))} where line {first + 1} is and the words below it are units, "
+            f"or, where they are missing values, {option('units_row', '0')} "
+            f"{option('na', *_words(rows[header], numbers))}"
+        )
+    out.begin = header
+
+
+def _words(row: Sequence[str], numbers: Sequence[int]) -> list[str]:
+    """The first different cells in the columns of numbers."""
+    return list(dict.fromkeys(row[k].strip() for k in numbers if k < len(row) and row[k].strip()))[:5]
+
+
+def _has_values(rows: Sequence[Sequence[str]], i: int, numbers: Sequence[int], spec: LayoutSpec) -> bool:
+    """Whether a row is one of the table: most of its cells in the columns of numbers are such, or words for missing
+    values, which come again further down."""
+    row = rows[i]
+    cells = [row[k].strip() for k in numbers if k < len(row) and row[k].strip()]
+    there = [cell for cell in cells if not like_number(cell) and cell.lower() != "nan"]
+    if not there or 2 * (len(cells) - len(there)) > len(numbers):
+        return bool(cells)
+    again = {r[k].strip() for r in rows[i + 1 : i + LOOKED_AT] for k in numbers if k < len(r)}
+    return bool((again | set(spec.na)) & set(there)) and not any(map(is_role, row))
+
+
+def _is_units(row: Sequence[str], numbers: Sequence[int]) -> bool:
+    """Whether a row holds units or types, and nothing else."""
+    cells = [cell.strip().strip("'\"").lower() for cell in row if cell.strip()]
+    known = all(map(is_unit, row)) or all(cell in _TYPES for cell in cells)
+    if not known:
+        return False
+    there = [row[k].strip() for k in numbers if k < len(row) and row[k].strip()]
+    return any(set(cell) - set("-.") for cell in there)
+
+
+def _may_be_header(row: Sequence[str], width: int) -> bool:
+    """Whether a row may name the columns: as many cells as these, no number among them, none twice, no `key: value`."""
+    cells = [cell.strip() for cell in row if cell.strip()]
+    whole = len(cells) >= max(2, width - 1) and len(set(cells)) == len(cells)
+    return whole and not any(like_number(cell) or ":" in cell for cell in cells)

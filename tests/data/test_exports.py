@@ -1,0 +1,205 @@
+"""Exports of instruments: what stands around their tables is passed over where that is certain, and said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.command import command
+from support.made_files import needs, workbook
+from support.made_tables import numbers, read, why, wide, write
+
+from headstart.data import LayoutSpec, Sequences, read_blocks
+from headstart.data.card import data_card
+from headstart.data.exports import is_unit
+
+VALUES = numbers(12, 6).astype(np.float32)
+NAMES, *ROWS = wide()
+
+
+def plainly(sequences: Sequences) -> None:
+    """The twelve sequences of the table, and nothing else."""
+    np.testing.assert_array_equal(sequences.values.reshape(12, 6), VALUES)
+    assert (sequences.layout.id, sequences.layout.target) == ("id", "label")
+    assert sequences.labels == tuple("ab" * 6)
+
+
+def text(*lines: str, end: str = "\n") -> str:
+    return "".join(line + end for line in lines)
+
+
+ABOVE = {
+    "comments": ["# Sample: A", "# Rate 50 Hz"],
+    "colons": ["Device: LoggerX v2.1", "Sample rate: 50 Hz", "Date: 2024-03-01", ""],
+    "a title": ["Heart rates of spring"],
+    "dashes": ["----- made by the logger -----", "Start 10:00:00", "Epoch (hh:mm:ss) 00:00:15", "-----"],
+    "pairs": ["device,M5", "rate,50", ""],
+    "pairs filled up": [f"device,M5{',' * 6}", f"rate,50{',' * 6}", "," * 7],
+    "percents": ["% made by hand", "%"],
+}
+
+
+@pytest.mark.parametrize("above", ABOVE)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_above_the_header_are_passed_over_and_said(above: str, end: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", text(*ABOVE[above], NAMES, *ROWS, end=end))
+    sequences = read(path)
+    plainly(sequences)
+    count = len(ABOVE[above])
+    lines, they = (
+        ("1 line above the table was", "it") if count == 1 else (f"{count} lines above the table were", "them")
+    )
+    assert sequences.notes[0] == f"{lines} passed over (--skip 0 reads {they})"
+    assert sequences.places.of(0) == f"{path}:{count + 2}"
+    plainly(read(path, skip=count))
+
+
+def test_a_mistake_below_lines_that_are_passed_over_is_named_by_its_line(tmp_path: Path) -> None:
+    bad = ROWS[3].rpartition(",")[0] + ",bad"
+    path = write(tmp_path / "f.csv", text("Device: X", "", NAMES, *ROWS[:3], bad, *ROWS[4:]))
+    assert why(path).startswith("f.csv:7 column 't5': 'bad' is not a number")
+
+
+@pytest.mark.parametrize(
+    "units",
+    [["", "", *["mV"] * 6], ["-", "-", *["mV"] * 6], ["", "", *["(m/s^2)"] * 6], ["string", "string", *["float"] * 6]],
+)
+def test_a_row_of_units_or_types_is_passed_over_and_said(units: list[str], tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", text(NAMES, ",".join(units), *ROWS))
+    plainly(read(path))
+    assert read(path).notes[0].startswith("line 2 was passed over as units or types (")
+    assert "--units-row 0 reads it as a row" in read(path).notes[0]
+    plainly(read(path, units_row=1))
+    assert "is not a number" in why(path, units_row=0)
+
+
+def test_two_rows_of_units_below_lines_of_the_instrument_are_passed_over(tmp_path: Path) -> None:
+    units = [",".join(["", "", *["mV"] * 6]), ",".join(["-", "-", *["s"] * 6])]
+    path = write(tmp_path / "f.csv", text("Logger 5", NAMES, *units, *ROWS))
+    plainly(read(path))
+    assert "lines 3 to 4 were passed over as units or types" in read(path).notes[1]
+
+
+def test_two_lines_that_may_both_be_the_header_are_asked_about_and_both_ways_work(tmp_path: Path) -> None:
+    other = ",".join(["subject", "state", *(f"Reading{'ABCDEF'[i]}" for i in range(6))])
+    path = write(tmp_path / "f.csv", text(other, NAMES, *ROWS))
+    message = why(path)
+    assert message.startswith("f.csv:2: holds words ('t0', 't1', 't2' and 3 more) where the rows below hold numbers")
+    assert "give --skip 1 where line 2 is the header, --units-row 1 where line 1 is" in message
+    plainly(read(path, skip=1))
+    assert read(path, units_row=1).layout.target == "state"
+
+
+def test_names_in_a_comment_above_rows_of_numbers_are_the_header(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", text("# made by numpy", "# " + NAMES, *ROWS))
+    plainly(read(path))
+    assert "names of columns were read from the comment in line 2" in read(path).notes
+
+
+@pytest.mark.parametrize("first", ["sep=;", "\ufeffsep=;", '"sep=;"'])
+def test_a_line_for_excel_that_names_the_separator_is_passed_over(first: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", text(first, *wide(mark=";")))
+    plainly(read(path))
+
+
+@pytest.mark.parametrize("which", ["rows", "some rows", "header too", "several"])
+def test_separators_at_the_ends_of_lines_make_no_column(which: str, tmp_path: Path) -> None:
+    ends = {"rows": ",", "some rows": ",", "header too": ",", "several": ",,,"}[which]
+    head = NAMES + (ends if which in ("header too", "several") else "")
+    rows = [row + (ends if which != "some rows" or i % 3 == 0 else "") for i, row in enumerate(ROWS)]
+    sequences = read(write(tmp_path / "f.csv", text(head, *rows)))
+    plainly(sequences)
+    assert sequences.layout.unused == ()
+
+
+def test_a_cell_behind_the_header_is_refused_though_others_are_empty(tmp_path: Path) -> None:
+    rows = [f"{row}," for row in ROWS[:-1]] + [f"{ROWS[-1]},7"]
+    assert why(write(tmp_path / "f.csv", text(NAMES, *rows))).startswith("f.csv:13: has 9 cells, the header has 8")
+
+
+def test_a_header_that_comes_again_comments_and_a_last_line_are_passed_over_and_counted(tmp_path: Path) -> None:
+    lines = [NAMES, *ROWS[:4], NAMES, *ROWS[4:7], "# pause", *ROWS[7:], "", "Total rows: 12"]
+    sequences = read(write(tmp_path / "f.csv", text(*lines)))
+    plainly(sequences)
+    assert {
+        "a header that comes again (1 line) passed over",
+        "comments (1 line) passed over",
+        "lines at the end (1 line) passed over",
+    } <= set(sequences.notes)
+
+
+def test_a_last_row_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    for last in ("s11,b,0.5", "s11"):
+        assert "the row is cut short" in why(write(tmp_path / "f.csv", text(NAMES, *ROWS[:-1], last)))
+
+
+def test_comments_of_a_mark_of_their_own_are_passed_over_where_it_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", text("!made by hand", NAMES, *ROWS[:5], f"!{ROWS[5]}", *ROWS[5:]))
+    plainly(read(path, comment="!"))
+    done = command("show", "f.csv", "--comment", "!", cwd=tmp_path)
+    assert "12, all of them labelled" in done.stdout
+
+
+def test_a_table_of_two_columns_below_pairs_is_read(tmp_path: Path) -> None:
+    rows = [f"{i}.5,{i * i % 7}.25,{'ab'[i // 6]}" for i in range(12)]
+    path = write(tmp_path / "f.csv", text("Device,Logger,", "Rate,50,Hz", "value,other,kind", *rows))
+    sequences = read(path, values=("value", "other"))
+    assert (len(sequences), sequences.layout.target) == (12, "kind")
+
+
+def test_a_clean_file_is_read_as_it_stands(tmp_path: Path) -> None:
+    assert not read(write(tmp_path / "f.csv", text(NAMES, *ROWS))).notes
+    texts = [f"#tag number {i},{'ab'[i % 2]}" for i in range(12)]
+    sequences = read(write(tmp_path / "g.csv", text("text,label", *texts)))
+    assert len(sequences) == 12
+
+
+def test_a_large_export_is_read_by_arrow_and_in_blocks_as_row_by_row(tmp_path: Path, monkeypatch: Any) -> None:
+    lines = ["Device: X", "", NAMES, ",".join(["-", "-", *["mV"] * 6]), *(f"{row}," for row in ROWS * 100)]
+    path = write(tmp_path / "f.csv", text(*lines))
+    slow = read(path)
+    layout = slow.layout.fixed()
+    blocks = list(read_blocks(path, layout, 20_000))
+    assert len(blocks) > 3
+    np.testing.assert_array_equal(np.concatenate([block.values for block in blocks]), slow.values)
+    assert blocks[0].places.of(0) == slow.places.of(0) == f"{path}:5"
+    assert blocks[-1].places.of(len(blocks[-1]) - 1) == slow.places.of(len(slow) - 1)
+    monkeypatch.setattr("headstart.data.csv.PARSED_BYTES", 0)
+    monkeypatch.setattr("headstart.data._latest", {}, raising=False)
+    monkeypatch.setattr("headstart.data.csv._any_table", None)
+    np.testing.assert_array_equal(read(path, id="id").values, slow.values)
+
+
+def test_an_export_is_predicted_as_it_was_fitted(tmp_path: Path) -> None:
+    units = ",".join(["-", "-", *["mV"] * 6])
+    layout = read(write(tmp_path / "f.csv", text("Device: X", NAMES, units, *ROWS))).layout.fixed()
+    assert layout.document() == LayoutSpec(**dict(layout)).document()
+    new = write(tmp_path / "new.csv", text("Device: Y", "Another line", NAMES, units, *ROWS[:3]))
+    np.testing.assert_array_equal(read(new, **dict(layout)).values, VALUES[:3].reshape(-1, 1))
+
+
+def test_a_sheet_with_a_title_and_units_is_read(tmp_path: Path) -> None:
+    needs("xlsx")
+    rows: list[list[Any]] = [["Heart rates"], [], NAMES.split(","), [None, None, *["mV"] * 6]]
+    rows += [[row.split(",")[0], row.split(",")[1], *map(float, row.split(",")[2:])] for row in ROWS]
+    sequences = read(workbook(tmp_path / "f.xlsx", {"Data": rows}))
+    plainly(sequences)
+    assert "2 lines above the table were passed over (--skip 0 reads them)" in sequences.notes
+
+
+def test_the_card_says_what_was_passed_over(tmp_path: Path) -> None:
+    card = data_card(read(write(tmp_path / "f.csv", text("Device: X", NAMES, *ROWS))))
+    assert ("note", "1 line above the table was passed over (--skip 0 reads it)") in card.head
+
+
+def test_units_are_told_from_names() -> None:
+    for unit in ("mV", "(s)", "[°C]", "m/s^2", "m/s²", "-", "", "%", "uV", "µV", "bpm", "mmHg", "deg/s"):
+        assert is_unit(unit), unit
+    for name in ("time", "id", "state", "t0", "acc_x", "EEG", "label", "walk", "V5", "x1"):
+        assert not is_unit(name), name
+
+
+def test_a_skip_beyond_the_file_is_refused(tmp_path: Path) -> None:
+    assert why(write(tmp_path / "f.csv", text(NAMES, *ROWS)), skip=40).startswith("f.csv: skip: it has 13 lines")
