@@ -15,7 +15,16 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.archives import reading, unpacked
-from headstart.data.exports import COMMENTS, Surroundings, empty_ends, is_comment, is_footer, surroundings
+from headstart.data.exports import (
+    COMMENTS,
+    Surroundings,
+    empty_ends,
+    end_of_line,
+    is_comment,
+    is_footer,
+    passed_over,
+    surroundings,
+)
 from headstart.data.layout import TEXTS, LayoutSpec, check_names, is_role, numbered, plain
 from headstart.data.numerals import DECIMAL, MARKS, check_thousands, find_marks, ungroup, ungrouped
 from headstart.data.rows import list_column
@@ -313,13 +322,18 @@ def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, th
 
     if form.mark == " " or not form.mark.isascii() or codecs.lookup(spec.encoding).name != "utf-8":
         return None
-    at = _end_of_line(content, form.begin + form.top) if first == 1 else 0
+    at = end_of_line(content, form.begin + form.top) if first == 1 else 0
     count = content.count(b"\n", at) + (not content.endswith(b"\n"))
     quoted = bool(form.quote) and form.quote.encode() in content
     marked = (first > 1 or at > 0) and content.startswith(
         codecs.BOM_UTF8, at
     )  # which Arrow takes for the beginning of a file
-    if quoted or marked or content.count(b"\r") != content.count(b"\r\n") or _passed_over(content, form, at):
+    if (
+        quoted
+        or marked
+        or content.count(b"\r") != content.count(b"\r\n")
+        or passed_over(content, at, form.mark, form.first, form.comment, len(form.names))
+    ):
         return None
     width = len(form.names)
     names = [str(i) for i in range(width + form.extra)]
@@ -336,23 +350,6 @@ def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, th
         return None  # there are empty lines, or cells where none should be
     begin = first + (form.begin + form.top if first == 1 else 0)
     return _table(columns.select(names[:width]), form, np.arange(begin, begin + count))
-
-
-def _end_of_line(content: bytes, count: int) -> int:
-    """Where so many lines end."""
-    at = 0
-    for _ in range(count):
-        at = content.find(b"\n", at) + 1 or len(content)
-    return at
-
-
-def _passed_over(content: bytes, form: CsvForm, at: int) -> bool:
-    """Whether a line is a comment, the header again, or has no cell."""
-    again = form.mark.join(form.first).encode(errors="surrogateescape") if len(form.first) > 1 else b""
-    empty = form.mark.encode() * (len(form.names) - 1) if len(form.names) > 1 else b""
-    starts = [*([form.comment.encode()] if form.comment else []), *([again] if again else [])]
-    ends = [empty + end for end in (b"\n", b"\r\n") if empty]
-    return any(content.find(b"\n" + start, max(at - 1, 0)) >= 0 for start in [*starts, *ends])
 
 
 def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes: Mistakes) -> Table | None:
