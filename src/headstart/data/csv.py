@@ -26,7 +26,7 @@ from headstart.data.exports import (
     surroundings,
 )
 from headstart.data.layout import TEXTS, LayoutSpec, check_names, is_role, numbered, plain
-from headstart.data.numerals import DECIMAL, MARKS, check_thousands, find_marks, ungroup, ungrouped
+from headstart.data.numerals import DECIMAL, NUMBER_MARKS, check_thousands, find_marks, ungroup, ungrouped
 from headstart.data.rows import list_column
 from headstart.data.sizes import check_columns
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
@@ -222,7 +222,7 @@ def _plainly(sample: Sequence[str], name: str, spec: LayoutSpec) -> bool:
 
 def _marked(rows: Sequence[Sequence[str]]) -> bool:
     """Whether a cell holds what may stand before decimals or between thousands, besides points."""
-    return any(MARKS.search(cell) for row in rows[1:200] for cell in row)
+    return any(NUMBER_MARKS.search(cell) for row in rows[1:200] for cell in row)
 
 
 def _form(path: Path, spec: LayoutSpec, sample: Sequence[str], around: Surroundings) -> CsvForm:

@@ -18,7 +18,7 @@ from headstart.ways import option
 
 COMMENTS = ("#", "%", "//")
 """How lines begin that are no rows, where they have another number of cells than the rows."""
-ABOVE, LOOKED_AT, LAST = 200, 200, 50
+LINES_ABOVE, ROWS_BELOW, LINES_LAST = 200, 200, 50
 """Lines among which the header is looked for; rows and columns that are looked at for it; lines whose cells are
 counted, from the last part of the sample."""
 _SEPARATOR = re.compile(r"^\ufeff?\"?sep=(.)\"?;*,*\s*$", re.IGNORECASE)
@@ -118,9 +118,12 @@ def _rows(lines: Sequence[str], name: str, spec: LayoutSpec, mark: str | None) -
     The mark is that of the first lines, or, where it does not cut the last ones alike, that of these. None where a cell
     goes on over several lines.
     """
-    last = lines[-max(4, len(lines) // 3) :][:LAST]
+    last = lines[-max(4, len(lines) // 3) :][:LINES_LAST]
     marks = [spec.delimiter or mark] if spec.delimiter or mark else []
-    for likely in marks or [find_delimiter(lines[:LAST], name, spec.quote), find_delimiter(last, name, spec.quote)]:
+    for likely in marks or [
+        find_delimiter(lines[:LINES_LAST], name, spec.quote),
+        find_delimiter(last, name, spec.quote),
+    ]:
         rows = [line.split() for line in lines] if likely == " " else cut(lines, likely, spec.quote) if likely else []
         if likely and len(rows) == len(lines) and (width := _width(rows)) > 1:
             return rows, likely, width
@@ -147,9 +150,9 @@ def like_number(cell: str) -> bool:
 
 def _numeric(rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """Columns of which most cells of the last rows are numbers."""
-    last = [row for row in rows[-max(4, len(rows) // 3) :][:LOOKED_AT] if len(row) >= width - 1]
+    last = [row for row in rows[-max(4, len(rows) // 3) :][:ROWS_BELOW] if len(row) >= width - 1]
     out = []
-    for i in range(min(width, LOOKED_AT)):
+    for i in range(min(width, ROWS_BELOW)):
         cells = [row[i] for row in last if i < len(row) and row[i].strip()]
         if cells and 2 * sum(map(like_number, cells)) > len(cells):
             out.append(i)
@@ -162,7 +165,7 @@ def _above(
     """Find the first line that has as many cells as the rows."""
     start, seen = out.begin, ""
     full = max(2, (width + 1) // 2)
-    for i in range(start, min(len(rows), ABOVE)):
+    for i in range(start, min(len(rows), LINES_ABOVE)):
         row = rows[i]
         mark = next((mark for mark in COMMENTS if row and row[0].lstrip("\ufeff ").startswith(mark)), "")
         if mark and spec.comment != "":
@@ -216,7 +219,9 @@ def _below(
     if spec.units_row is not None:
         out.below = spec.units_row
         return
-    data = next((i for i in range(begin, min(len(rows), begin + ABOVE)) if _has_values(rows, i, numbers, spec)), None)
+    data = next(
+        (i for i in range(begin, min(len(rows), begin + LINES_ABOVE)) if _has_values(rows, i, numbers, spec)), None
+    )
     if data is None or data - begin < 2:
         return
     words = [i for i in range(begin, data) if _reach(rows[i])]
@@ -260,7 +265,7 @@ def _has_values(rows: Sequence[Sequence[str]], i: int, numbers: Sequence[int], s
     there = [cell for cell in cells if not like_number(cell) and cell.lower() != "nan"]
     if not there or 2 * (len(cells) - len(there)) > len(numbers):
         return bool(cells)
-    again = {r[k].strip() for r in rows[i + 1 : i + LOOKED_AT] for k in numbers if k < len(r)}
+    again = {r[k].strip() for r in rows[i + 1 : i + ROWS_BELOW] for k in numbers if k < len(r)}
     return bool((again | set(spec.na)) & set(there)) and not any(map(is_role, row))
 
 

@@ -18,7 +18,7 @@ from headstart.ways import option
 
 _BLANKS, _APOSTROPHES = " \u00a0\u2009\u202f", "'\u2019"
 _KINDS = {" ": _BLANKS, "'": _APOSTROPHES, ".": ".", ",": ","}
-MARKS = re.compile(rf"[,{_BLANKS}{_APOSTROPHES}]|\.\d+\.")
+NUMBER_MARKS = re.compile(rf"[,{_BLANKS}{_APOSTROPHES}]|\.\d+\.")
 """What may stand between thousands or before decimals, besides points."""
 _SPACED = re.compile("^[+-]?[1-9]\\d{0,2}(?:[ '\u00a0\u2009\u202f\u2019]\\d{3})+(?:[.,]\\d+)?$")
 """A number with blanks or apostrophes between thousands: 1 234,5 or 1'234.5."""
