@@ -59,6 +59,7 @@ def call(images: Path, store: Path, *words: str) -> int:
     return coser_image.main(["--data", str(images), "--store", str(store), *SMALL, *words])
 
 
+@pytest.mark.slow
 def test_one_command_checks_trains_times_and_scores(images, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(coser_image, "WARM", 2)
     assert call(images, tmp_path) == 0

@@ -115,6 +115,7 @@ def test_other_settings_do_not_run_over_a_kept_plan(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "one")
     going = _start(folder, "finetune.budget.steps=4000")

@@ -79,6 +79,7 @@ def test_the_methods_text_says_what_it_is_and_its_settings(folder: Path) -> None
     assert plan.spec.model.describe() == own
 
 
+@pytest.mark.slow
 def test_a_stage_that_was_killed_goes_on_to_equal_bits(folder: Path) -> None:
     (folder / "study.json").write_text(json.dumps({**of_model(), "stages": {"finetune": FINETUNE}}))
     (folder / "perform.py").write_text(PERFORM)
