@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.kept_store import STAGES, command, copied, make_store, tree
+from support.kept_store import STAGES, command, copied, tree
 
 import headstart
 from headstart.store import Store
@@ -18,11 +18,6 @@ from headstart.store.cleaning import read_contents
 from headstart.store.files import damages
 
 Output = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
-    return make_store(tmp_path_factory.mktemp("cleaning"))
 
 
 def of_arm(study: headstart.Study, arm: str) -> set[str]:

@@ -10,18 +10,13 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from support.kept_store import STAGES, command, copied, make_store
+from support.kept_store import STAGES, command, copied
 
 import headstart
 from headstart.store import Store, publish_json
 from headstart.store.index import INDEX_FOLDER
 from headstart.study.results.listing import stage_rows, states
 from headstart.verbs import terminal
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
-    return make_store(tmp_path_factory.mktemp("index"))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.kept_store import STAGES, STUDY, command, copied, make_store, tree
+from support.kept_store import STAGES, STUDY, command, copied, tree
 
 import headstart
 from headstart import atomic
@@ -31,11 +31,6 @@ from headstart.store.packing import pack, unpack
 from headstart.study.results.listing import stage_rows
 
 Output = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
-    return make_store(tmp_path_factory.mktemp("packing"))
 
 
 @pytest.fixture(scope="module")

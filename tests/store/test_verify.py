@@ -5,14 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.kept_store import STAGES, command, copied, make_store
+from support.kept_store import STAGES, command, copied
 
 import headstart
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
-    return make_store(tmp_path_factory.mktemp("verify"))
 
 
 def flip(path: Path) -> None:
