@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from support.planning import has_scales
 
+from headstart.runner.events import StepTime
 from headstart.spec import digest, read
 from headstart.stage import StageSpec
 from headstart.study.language.costs import (
     CORE_FLOPS,
     SMALL_HOURS,
-    STEP_SECONDS,
     Speed,
     data_set,
     speed_here,
@@ -225,7 +225,7 @@ def test_small_has_six_seeds_or_three_where_a_sweep_is_the_question(name: str) -
     "absent", [(), ("retrieval:aan", "speech:commands", "bidmc:windows"), None], ids=["whole", "without", "nothing"]
 )
 def test_small_takes_at_most_fifteen_core_hours(absent: tuple[str, ...] | None) -> None:
-    core = Speed(STEP_SECONDS, CORE_FLOPS)
+    core = Speed(StepTime.LEAST, CORE_FLOPS)
     hours = {
         cost.study: core.seconds(cost.steps, cost.flops + cost.scoring) / 3600
         for cost in study_costs(lambda name: absent is not None and name not in absent)
@@ -243,7 +243,7 @@ BACKBONES_HOURS, QUESTION_HOURS = 20.0, 6.0
 
 def test_the_pages_of_backbones_together_and_their_two_questions_alone_keep_their_limits(tmp_path: Path) -> None:
     """Each distinct stage counts once: the tables share the language model that most arms start from."""
-    core, seconds = Speed(STEP_SECONDS, CORE_FLOPS), dict[str, float]()
+    core, seconds = Speed(StepTime.LEAST, CORE_FLOPS), dict[str, float]()
     for name in BACKBONES:
         study = read_study(name, scale="small", at_hand=lambda _: True)
         own = {
