@@ -206,7 +206,7 @@ OPTIONS = {
     "predict": f"{LAYOUT} -o --out --use",
     "export": "--onnx --use",
     "ls": "--store --data --json",
-    "show": f"{LAYOUT} --store --data",
+    "show": f"{LAYOUT} --json --store --data",
     "check": "--data --mixer --scale",
     "prepare": "--data --workers --list --clear",
     "bench mixers": "--mixers --mixer --lengths --width --batch --device --threads --limit -o --out",

@@ -467,7 +467,9 @@ def test_arrays_with_the_channels_first_are_noticed():
     X, y = waves(channels=2)
     turned = np.stack(X).swapaxes(1, 2)
     for data in (turned, list(turned)):
-        with pytest.warns(UserWarning, match="X: read as 2 positions of 20 channels; .*channels_first=True in Python"):
+        with pytest.warns(
+            UserWarning, match="X: read as 2 positions of 20 channels; .*set layout={'channels_first': True}"
+        ):
             quick(serve="summary", pretrain=False).fit(data, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -176,12 +176,8 @@ class View:
     def facts(self, column: Column, ids: Ordered | None) -> str:
         """What stands in a column, in words."""
         if column.type in ("list", "other", "empty"):
-            words = {
-                "list": "a list in each row",
-                "empty": "every cell is empty",
-                "other": "objects, which are not read",
-            }
-            return words[column.type]
+            empty = "every cell is empty" if column.type == "empty" else "objects, which are not read"
+            return "a list in each row" if column.type == "list" else empty
         ordered, rows, kinds = Ordered(column), self.table.rows, self.count(column.name)
         words = "names of files" if self.files(column) else "dates or times" if dated(column.words) else ""
         words = words or ("numbers" if column.type == "number" else "texts")
