@@ -11,7 +11,7 @@ OPTIONS = {"shape": "--layout", "time": "--time-column"}
 """Options of fields of a layout, where they are not `--` and the field's name."""
 LISTS = ("values", "na")
 """Fields of a layout that hold several words."""
-SETTINGS = ("channels_first", "ends", "header", "per_position", "symbols")
+SETTINGS = ("channels_first", "ends", "header", "per_position", "rate", "symbols")
 """Fields of a layout without an option: on the command line they are set as `name=value`."""
 
 _typed: ContextVar[tuple[str, ...] | None] = ContextVar("typed", default=None)
@@ -82,5 +82,5 @@ def _argument(fields: Mapping[str, Sequence[str]]) -> str:
     return f"layout={values!r}"
 
 
-def _plain(word: str) -> str | bool:
-    return {"true": True, "false": False}.get(word, word)
+def _plain(word: str) -> str | bool | int:
+    return int(word) if word.isdecimal() and word.isascii() else {"true": True, "false": False}.get(word, word)

@@ -116,9 +116,9 @@ def _there(path):
 
 
 def test_what_is_wrong_with_a_folder_is_named(tmp_path, monkeypatch):
-    assert ": holds no image, recording or .txt file; name a file" in why(tmp_path)
-    write(tmp_path / "train.csv", "a,b\n")
-    assert "(but 'train.csv')" in why(tmp_path)
+    assert ": holds no image, recording, table or .txt file; name a file" in why(tmp_path)
+    write(tmp_path / "train.bin", "a,b\n")
+    assert "(but 'train.bin')" in why(tmp_path)
     write(_there(tmp_path / "a" / "1.png"), b"no image")
     write(tmp_path / "a" / "2.png", b"")
     assert why(tmp_path).endswith(
@@ -224,11 +224,11 @@ def test_folders_of_persons_that_hold_the_classes_are_groups(tmp_path):
     assert (result.classes, result.groups) == (("sit", "walk"), ("S00", "S00", "S01", "S01", "S02", "S02"))
 
 
-def test_folders_of_persons_below_their_class_are_told(tmp_path):
+def test_folders_of_persons_below_their_class_are_groups_and_that_is_told(tmp_path):
     result = read(_tree(tmp_path, *(f"{label}/p{i}/1.wav" for i in range(3) for label in ("sit", "walk"))))
-    assert (result.classes, result.groups) == (("sit", "walk"), None)
-    assert "where each is a person, give --group 'folder 2'" in result.notes[0]
-    assert read(tmp_path, group="folder 2").groups == ("p0", "p1", "p2") * 2
+    assert (result.classes, result.groups) == (("sit", "walk"), ("p0", "p1", "p2") * 2)
+    assert "are taken for persons, each in one split (--group '': they are none)" in result.notes[0]
+    assert read(tmp_path, group="").groups is None
 
 
 def test_two_levels_that_may_both_be_the_class_are_refused(tmp_path):
@@ -245,11 +245,11 @@ def test_a_folder_that_holds_all_others_is_no_class_and_one_of_its_own_parts_is_
     assert read(_tree(tmp_path / "c", "cat/wav/1.wav", "dog/wav/1.wav")).classes == ("cat", "dog")
 
 
-def test_a_table_beside_recordings_and_a_table_for_each_are_told(tmp_path):
-    write(_there(tmp_path / "a" / "labels.csv"), "file,label")
-    write(tmp_path / "a" / "1.wav", wav([1, 2, 3]))
-    assert "labels are names of folders ('labels.csv' is not read): put the files of each class into a folder" in str(
+def test_a_table_of_labels_beside_recordings_labels_them(tmp_path):
+    for i in range(4):
+        write(_there(tmp_path / "a" / f"{i}.wav"), wav([1, 2, i]))
+    assert "no label is known: labels are names of folders, a table beside the files" in str(
         read(tmp_path / "a", kind="numbers").notes
     )
-    write(_there(tmp_path / "b" / "high" / "1.csv"), "time,x")
-    assert "a table for each recording is not read: write them below one another into one file" in why(tmp_path / "b")
+    write(tmp_path / "a" / "labels.csv", "file,label\n" + "".join(f"{i}.wav,{'ab'[i % 2]}\n" for i in range(4)))
+    assert read(tmp_path / "a", kind="numbers").labels == ("a", "b", "a", "b")

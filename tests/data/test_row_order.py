@@ -160,7 +160,7 @@ def test_names_of_files_are_no_sequence(tmp_path: Path) -> None:
         rows = [f"S{i // 5:02}_{i % 5}.csv,S{i // 5:02},{'ab'[i % 2]}{extra}" for i in range(20)]
         path = write(tmp_path / "f.csv", "\n".join(["file,subject,activity" + extra.replace("1.5", "seconds"), *rows]))
         assert why(path).startswith(
-            "f.csv: the cells of 'file' are names of files, which no table brings along; name a"
+            "f.csv: the cells of 'file' are names of files, which no table brings along; name the"
         )
     assert "names of files" in why(["a/1.wav", "a/2.wav", "b/3.wav"])
     features = {"filename": [f"{i}.wav" for i in range(12)], "a": numbers()[:, 0], "b": numbers()[:, 1]}

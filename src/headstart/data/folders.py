@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,8 @@ from types import ModuleType
 import numpy as np
 
 from headstart.data.archives import listed, members, reading
+from headstart.data.file_labels import PERSON, holds_labels, labelled_by_name, labelled_by_table, labels_tables
+from headstart.data.folder_tables import folder_of_tables, is_recording_table
 from headstart.data.layout import LayoutSpec
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
@@ -50,9 +51,6 @@ SPLIT_FOLDERS = (
 """Names of folders that hold a split, and no class."""
 TABLES = (".csv", ".tsv", ".txt", ".dat", ".tab", ".parquet", ".npy", ".npz", ".json", ".jsonl", ".xlsx", ".mat")
 """Files beside others that may hold their labels, or a recording each."""
-_PERSON = re.compile(
-    r"(subj(ect)?|sub|s|p|pt|id|patient|participant|person|speaker|spk|user|animal|donor)[_ -]?\d+", re.IGNORECASE
-)
 GREY = ("1", "L", "LA")
 """Modes of Pillow for grey images of at most 8 bits a pixel."""
 
@@ -67,29 +65,37 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     with reading(path):
         names = listed(path, lambda name: not any(part.startswith(".") for part in name.split("/")))
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
+        tables = labels_tables(names)
         if not kinds:
-            some = ", ".join(repr(name) for name in names[:4])
-            way = (
-                "; a table for each recording is not read: write them below one another into one file, with a column "
-                "of ids (such as the names of the files), one of labels, and their own columns"
-            )
-            raise BadInput(
-                f"{path}: holds no image, recording or .txt file{f' (but {some})' if some else ''}; name a file, or "
-                f"a folder with a folder for each class{way if any(map(_is_table, names)) else ''}"
-            )
+            recordings = [name for name in names if is_recording_table(name) and name not in tables]
+            if not recordings:
+                some = ", ".join(repr(name) for name in names[:4])
+                raise BadInput(
+                    f"{path}: holds no image, recording, table or .txt file{f' (but {some})' if some else ''}; name a "
+                    "file, or a folder with a folder for each class"
+                )
+            kinds["tables"] = len(recordings)
         if len(kinds) > 1:
             there = " and ".join(many(count, kind.removesuffix("s")) for kind, count in kinds.items())
             raise BadInput(f"{path}: holds {there}; name a folder that holds one kind")
         (kind,) = kinds
-        table = _read(path, kind, set(names), spec, mistakes)
+        table, there = _read(path, kind, set(names) - (set(tables) if kind == "tables" else set()), spec, mistakes)
+        beside = labelled_by_table(path, tables, there, spec)
+        notes, table.notes = table.notes, []
+        used = _label(table, there, beside, spec)
+        table.notes += notes
     parts = {os.path.splitext(name)[0] for name in names if name.lower().endswith(".hea")}
-    other = sum(_kind(name) is None and os.path.splitext(name)[0] not in parts for name in names)
+    other = sum(
+        _kind(name) is None and name not in there and name != used and os.path.splitext(name)[0] not in parts
+        for name in names
+    )
     if other:
         table.notes.append(f"{counted(other, 'file of another kind is', 'files of other kinds are')} not read")
-    if "target" not in table.roles and "folder" not in table.columns:
-        beside = next((f" ({name!r} is not read)" for name in names if _kind(name) is None and _is_table(name)), "")
+    if "target" not in table.roles and "folder" not in table.columns and used is None:
+        example = option("label_from", "{label}_{take}" + os.path.splitext(there[0])[1])
         table.notes.append(
-            f"labels are names of folders{beside}: put the files of each class into a folder of its name"
+            "no label is known: labels are names of folders, a table beside the files (labels.csv, with a column of "
+            f"names of files), or parts of the names of files ({example})"
         )
     return table
 
@@ -102,9 +108,12 @@ def _kind(name: str) -> str | None:
     return next((kind for kind, endings in ENDINGS.items() if name.lower().endswith(endings)), None)
 
 
-def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mistakes) -> Table:
+def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, list[str]]:
+    """The sequences of files, and the names of these."""
     if kind == "signals":
-        return _classified(*folder_of_signals(path, sorted(name for name in names if _kind(name) == kind), spec), spec)
+        return folder_of_signals(path, sorted(name for name in names if _kind(name) == kind), spec)
+    if kind == "tables":
+        return folder_of_tables(path, sorted(filter(is_recording_table, names)), spec, mistakes)
     lists: list[np.ndarray | None] = []
     texts: list[str | None] = []
     there: list[str] = []
@@ -135,17 +144,37 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         else list_column("values", _same_channels(lists, table), table.places)
     )
     table.rate = reader.rate if all(item is None or item.shape[1] == 1 for item in lists) else None
-    _classified(table, there, spec)
     table.notes += reader.notes(kind)
-    return table
+    return table, there
 
 
-def _classified(table: Table, there: Sequence[str], spec: LayoutSpec) -> Table:
-    """The table with the names of its files as ids, and their folders."""
+def _label(
+    table: Table, there: Sequence[str], beside: tuple[str, dict[str, Column]] | None, spec: LayoutSpec
+) -> str | None:
+    """Add the names of files as ids, and what labels them: a table beside them, whose name is given back, parts of
+    their names, or their folders."""
     table.columns["file"] = Column("file", "text", arrow_texts(there))
     table.roles["id"] = "file"
-    _classes(table, [PurePosixPath(name).parts[:-1] for name in there], spec)
-    return table
+    paths = [PurePosixPath(name).parts[:-1] for name in there]
+    if spec.label_from is not None:
+        labelled_by_name(table, there, spec)
+    elif beside is not None:
+        name, columns = beside
+        table.columns |= {column: cells for column, cells in columns.items() if column not in table.columns}
+        bare = sum(not any(column.words[row] for column in columns.values()) for row in range(table.rows))
+        lacking = f"; {counted(bare, 'file has', 'files have')} no row there" if bare else ""
+        labels = holds_labels(columns, spec)
+        table.notes.append(f"{'labels are' if labels else 'what is known of the files is'} in {name!r}{lacking}")
+        if not labels:
+            _classes(table, paths, spec)
+        return name
+    else:
+        _classes(table, paths, spec)
+        if not any(paths) or table.roles.get("target") == "":
+            table.roles.pop("target", None)
+            if not labelled_by_name(table, there, spec) and any(paths):
+                table.roles["target"] = ""
+    return None
 
 
 def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
@@ -184,7 +213,7 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
             continue
         pairs, below = {path[level : level + 2] for path in paths}, sorted({path[level + 1] for path in paths})
         again = len(pairs) >= 2 * len(below)  # most names stand in several folders
-        persons = all(map(_PERSON.fullmatch, here)), all(map(_PERSON.fullmatch, below))
+        persons = all(map(PERSON.fullmatch, here)), all(map(PERSON.fullmatch, below))
         if persons == (True, False) and len(pairs) > len(below):
             table.roles["group"] = name
             continue
@@ -198,12 +227,12 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
             )
             raise BadInput(asked(question, {"target": name}, {"target": names[level + 1]}))
         table.roles["target"] = name
-        if spec.group is not None:
-            return
-        table.notes.append(
-            f"folders such as {below[0]!r} stand in several classes; where each is a person, give "
-            f"{option('group', names[level + 1])}, so that nobody is in train and test"
-        )
+        if spec.group is None:
+            table.roles["group"] = names[level + 1]
+            table.notes.append(
+                f"folders such as {below[0]!r} stand in several classes and are taken for persons, each in one split "
+                f"({option('group', '')}: they are none)"
+            )
         return
 
 
@@ -259,8 +288,8 @@ class _Reader:
         if rate != self.rate:
             mistakes.add(
                 location,
-                f"has {rate} samples per second, the first file has {self.rate}; set rate={self.rate} to "
-                "have every recording resampled and its channels mixed",
+                f"has {rate} samples per second, the first file has {self.rate}; set "
+                f"{option('rate', str(self.rate))} to have every recording resampled and its channels mixed",
             )
             return None
         return np.asarray(samples / 2.0**15, dtype=np.float32)
@@ -297,8 +326,8 @@ def _same_channels(lists: list[np.ndarray | None], table: Table) -> list[np.ndar
     first = next(iter(widths))
     row, other = next((i, item.shape[1]) for i, item in enumerate(lists) if item is not None and item.shape[1] != first)
     raise BadInput(
-        f"{table.places.of(row)}: has {other} channels, the first file has {first}; set rate=8000 or the like to have "
-        "channels mixed"
+        f"{table.places.of(row)}: has {other} channels, the first file has {first}; set {option('rate', '8000')} "
+        "or the like to have channels mixed"
     )
 
 

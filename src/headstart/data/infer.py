@@ -418,9 +418,8 @@ def _nothing(view: View, shape: str) -> BadInput:
     files = next((repr(column.name) for column in view.table.columns.values() if view.files(column)), None)
     if files:
         return BadInput(
-            f"{view.source}: the cells of {files} are names of files, which no table brings along; name a folder of "
-            "images, .wav or .txt files with a folder for each class, or write tables below one another into one file, "
-            f"with the name of the file as the id ({option('id')}) and the label in each row"
+            f"{view.source}: the cells of {files} are names of files, which no table brings along; name the folder "
+            "that holds these files, with this table in it, in place of the table"
         )
     lone = len(view.table.columns) == 1 and view.table.header is not None
     way = f"where cells are separated by another mark, give {option('delimiter')}; else name" if lone else "name"

@@ -102,6 +102,9 @@ class LayoutSpec(Spec):
     """How times are written, as Python's strptime has it: `%d.%m.%Y %H:%M:%S`. Else told from the cells."""
     sheet: str | None = neutral(None)
     """The sheet of a workbook, where several hold cells."""
+    label_from: str | None = neutral(None)
+    """Where the label stands in the names of the files of a folder: `{speaker}_{label}_{take}.wav`, where braces name
+    parts."""
     double: bool = neutral(False)
     """Numbers stay in double precision until they are standardised, as they do by themselves where single precision
     would lose them: a small signal on a large offset."""

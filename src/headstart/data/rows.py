@@ -185,6 +185,9 @@ def column_of(name: str, values: Iterable[Any], places: Places) -> Column:
     there = [word for word in words if word is not None]
     if any(word is None and value is not None and value == value for word, value in zip(words, cells, strict=True)):
         return Column(name, "other", pa.nulls(len(cells)))
+    if there and all(value is None or isinstance(value, bool) for value in cells):
+        texts = arrow_texts([None if value is None else str(value).lower() for value in cells])
+        return Column(name, "number", texts.cast(pa.bool_()))
     if there and all(value is None or isinstance(value, float) for value in cells):
         return Column(name, "number", arrow_numbers(np.array(cells, dtype=np.float64)))
     numbers = sum(is_number(word) for word in there if word)

@@ -59,7 +59,16 @@ class Column:
             return [None] * len(self.data)
         if is_text(self.data.type):
             return texts_of(self.data)
+        if self.boolean:
+            return [None if value is None else str(value) for value in self.data.to_pylist()]
         return [None if value is None or value != value else number_name(value) for value in self.data.to_pylist()]
+
+    @property
+    def boolean(self) -> bool:
+        """Whether the cells are true or false."""
+        import pyarrow as pa
+
+        return bool(pa.types.is_boolean(self.data.type))
 
     @cached_property
     def numbers(self) -> np.ndarray | None:

@@ -86,7 +86,8 @@ class View:
     def classes(self, column: Column | str) -> bool:
         """Whether a column holds few texts that may be classes."""
         column = self.table.columns[column] if isinstance(column, str) else column
-        return column.type == "text" and plain(column.name) not in NO_CLASSES and self.few(column)
+        text = column.type == "text" or column.boolean
+        return text and plain(column.name) not in NO_CLASSES and self.few(column)
 
     def count(self, name: str) -> int:
         """How many different cells a column has."""

@@ -223,6 +223,12 @@ class LayoutOptions:
     time_format: Annotated[
         str | None, typer.Option("--time-format", metavar="FORM", help="Of times: '%d.%m.%Y %H:%M:%S'.")
     ] = None
+    label_from: Annotated[
+        str | None,
+        typer.Option(
+            "--label-from", metavar="PATTERN", help="The label in names of files: '{who}_{label}_{take}.wav'."
+        ),
+    ] = None
     sheet: Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="The sheet of a workbook.")] = None
 
 

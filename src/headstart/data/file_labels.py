@@ -1,0 +1,199 @@
+"""Labels of files: in a table beside them, and in the names of the files themselves."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from headstart.data.folder_tables import is_recording_table, read_table
+from headstart.data.labels import in_order
+from headstart.data.layout import LayoutSpec, by_role, plain
+from headstart.data.order import FEW_VALUES
+from headstart.data.table import Column, Table, Words, arrow_texts
+from headstart.errors import BadInput, Mistakes
+from headstart.text import counted, first_few
+from headstart.ways import asked, option
+
+LABEL_TABLES = ("labels", "label", "metadata", "meta", "annotations", "annotation", "index", "manifest", "targets")
+"""Names, without their endings, of tables of labels beside files."""
+_BRACES = re.compile(r"\{(\w+)\}")
+_JOINTS = re.compile(r"[_\s.\-]+")
+PERSON = re.compile(
+    r"(subj(ect)?|sub|s|p|pt|id|patient|participant|person|speaker|spk|user|animal|donor)[_ -]?\d+", re.IGNORECASE
+)
+"""Names of a person: p01, subject_3."""
+
+
+def labels_tables(names: Sequence[str]) -> list[str]:
+    """Files that may be the table of labels of the others: by name, or alone on the level of the folder itself."""
+    tables = [name for name in names if is_recording_table(name)]
+    named = [name for name in tables if _is_named(name)]
+    top = [name for name in tables if "/" not in name and name not in named]
+    return sorted(named, key=lambda name: name.count("/")) + (top if len(top) == 1 < len(names) else [])
+
+
+def _is_named(name: str) -> bool:
+    return plain(PurePosixPath(name).name.partition(".")[0]) in LABEL_TABLES
+
+
+def labelled_by_table(
+    path: Path, tables: Sequence[str], files: Sequence[str], spec: LayoutSpec
+) -> tuple[str, dict[str, Column]] | None:
+    """(the table, its columns in the order of the files), of the first that has a column of names of these files.
+
+    Raises: BadInput where it names files that are not there, or one file twice.
+    """
+    keys = _keys(files)
+    for name in tables:
+        try:
+            wrong = Mistakes()
+            table = read_table(path / name, spec, wrong)
+            wrong.check()
+        except BadInput:
+            if _is_named(name):
+                raise
+            continue
+        column = max(table.columns.values(), key=lambda column: _known(column.words, keys), default=None)
+        if column is None or not _known(column.words, keys):
+            continue
+        return name, _joined(path / name, table, column, files, keys)
+    return None
+
+
+def _keys(files: Sequence[str]) -> dict[str, str]:
+    """The file that a path, a name or a name without its ending stands for, where only one does."""
+    counts: Counter[str] = Counter()
+    out: dict[str, str] = {}
+    for file in files:
+        name = PurePosixPath(file).name
+        for key in {file, name, os.path.splitext(name)[0], os.path.splitext(file)[0]}:
+            counts[key] += 1
+            out[key] = file
+    return {key: file for key, file in out.items() if counts[key] == 1}
+
+
+def _file_of(word: str | None, keys: dict[str, str]) -> str | None:
+    cell = (word or "").strip().replace("\\", "/").removeprefix("./")
+    return keys.get(cell) or keys.get(PurePosixPath(cell).name)
+
+
+def _known(words: Words, keys: dict[str, str]) -> int:
+    """How many cells name files."""
+    return len({file for word in words if (file := _file_of(word, keys)) is not None})
+
+
+def _joined(path: Path, table: Table, column: Column, files: Sequence[str], keys: dict[str, str]) -> dict[str, Column]:
+    rows: dict[str, int] = {}
+    absent: list[str] = []
+    for row, word in enumerate(column.words):
+        file = _file_of(word, keys)
+        if file is None:
+            absent.append(repr(word or ""))
+        elif rows.setdefault(file, row) != row:
+            raise BadInput(
+                f"{table.places.of(row)}: {word!r} is the file of a row above ({table.places.of(rows[file])}); give "
+                "each file one row"
+            )
+    if absent:
+        raise BadInput(
+            f"{path}: names {counted(len(absent), 'file that is', 'files that are')} not there "
+            f"({first_few(absent, 3)}); add them, or leave their rows out"
+        )
+    out = {}
+    for name, other in table.columns.items():
+        if name != column.name and other.type in ("number", "text"):
+            words = other.words
+            out[name] = Column(name, other.type, arrow_texts([words[rows[f]] if f in rows else None for f in files]))
+    return out
+
+
+def holds_labels(columns: Mapping[str, Column], spec: LayoutSpec) -> bool:
+    """Whether a table of labels has a column that is one: the one that was set, by its name, or of few texts."""
+    if spec.target or by_role("target", columns):
+        return not spec.target or spec.target in columns
+    rest = [column for name, column in columns.items() if not by_role("group", [name])]
+    return any(column.type == "text" and _is_label([word or "" for word in column.words]) for column in rest)
+
+
+def labelled_by_name(table: Table, files: Sequence[str], spec: LayoutSpec) -> bool:
+    """Make a column of each part of the names of files: as `label_from` names them, else where one part has few
+    values. Whether there are such parts.
+
+    Raises: BadInput for a pattern that names no label or is not that of a file, and where two parts may be the label.
+    """
+    if spec.label_from is None:
+        return _guessed(table, files)
+    names = _BRACES.findall(spec.label_from)
+    source, way = table.places.source, option("label_from", "{speaker}_{label}_{take}.wav")
+    if not by_role("target", names):
+        raise BadInput(f"{source}: label_from: {spec.label_from!r} names no label; give one such as {way}")
+    if len(set(names)) < len(names):
+        raise BadInput(f"{source}: label_from: {spec.label_from!r} names a part twice; give each a name of its own")
+    matches = [_matched(spec.label_from, file) for file in files]
+    lost = [repr(file) for file, match in zip(files, matches, strict=True) if match is None]
+    if lost and not spec.optional:
+        raise BadInput(
+            f"{source}: label_from: {counted(len(lost), 'file is', 'files are')} not named as {spec.label_from!r} says "
+            f"({first_few(lost, 3)}); correct the pattern, or leave these files out"
+        )
+    for name in names:
+        cells = [match[name] if match else None for match in matches]
+        table.columns[name] = Column(name, "text", arrow_texts(cells))
+    table.roles["target"] = by_role("target", names)[0]
+    if group := by_role("group", names):
+        table.roles["group"] = group[0]
+    return True
+
+
+def _matched(pattern: str, file: str) -> re.Match[str] | None:
+    """The parts of a file's path, where the pattern has folders, else of its name; with its ending or without."""
+    text = file if "/" in pattern else PurePosixPath(file).name
+    parts = _BRACES.split(pattern)
+    rule = "".join(f"(?P<{part}>[^/]+?)" if k % 2 else re.escape(part) for k, part in enumerate(parts))
+    match = re.fullmatch(rule, text)
+    return match or (re.fullmatch(rule, os.path.splitext(text)[0]) if "." not in pattern else None)
+
+
+def _guessed(table: Table, files: Sequence[str]) -> bool:
+    stems = [os.path.splitext(PurePosixPath(file).name)[0] for file in files]
+    rows = [_JOINTS.split(stem) for stem in stems]
+    if len({len(row) for row in rows}) > 1 or len(rows[0]) < 2 or len(files) < 4:
+        return False
+    parts = list(zip(*rows, strict=True))
+    few = [k for k, cells in enumerate(parts) if _is_label(cells)]
+    persons = [
+        k for k, cells in enumerate(parts) if all(map(PERSON.fullmatch, cells)) and 1 < len(set(cells)) < len(files)
+    ]
+    if not few:
+        return False
+    patterns = []
+    for label in few:
+        names = {label: "label"} | ({persons[0]: "subject"} if persons else {})
+        joints = _JOINTS.findall(stems[0])
+        text = "".join(f"{{{names.get(k, f'part{k + 1}')}}}{(*joints, '')[k]}" for k in range(len(parts)))
+        patterns.append(text + os.path.splitext(files[0])[1])
+    if len(few) > 1:
+        some = [f"part {k + 1} ({first_few(list(map(repr, in_order(set(parts[k])))), 3)})" for k in few]
+        question = f"{table.places.source}: the label may be in the names of files, as {' or '.join(some)}"
+        raise BadInput(asked(question, *({"label_from": pattern} for pattern in patterns)))
+    table.columns["label"] = Column("label", "text", arrow_texts(list(parts[few[0]])))
+    table.roles["target"] = "label"
+    if persons:
+        table.columns["subject"] = Column("subject", "text", arrow_texts(list(parts[persons[0]])))
+        table.roles["group"] = "subject"
+    table.notes.append(
+        f"labels are part {few[0] + 1} of the names of files, such as {files[0]!r} "
+        f"({option('label_from', patterns[0])} says it; another pattern names another part)"
+    )
+    return True
+
+
+def _is_label(cells: Sequence[str]) -> bool:
+    """Whether a part of names repeats as names of classes do, and is neither a number nor a person."""
+    kinds = len(set(cells))
+    words = all(cell[:1].isalpha() for cell in cells) and not all(map(PERSON.fullmatch, cells))
+    numbered = kinds > 2 and len({re.sub(r"\d+", "", cell) for cell in cells}) == 1
+    return words and not numbered and 1 < kinds <= FEW_VALUES and 2 * kinds <= len(cells)

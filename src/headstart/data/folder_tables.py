@@ -1,0 +1,148 @@
+"""A folder with a table for each recording, whose rows are its positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from headstart.data.layout import LayoutSpec, matching
+from headstart.data.order import Ordered, clock_name, counter_name
+from headstart.data.readers import format_by, reader_of
+from headstart.data.rows import list_column
+from headstart.data.table import Cells, Column, Table, arrow_texts
+from headstart.errors import BadInput, Mistakes, Places, nearest
+from headstart.store.plain import leads_out
+from headstart.text import first_few
+from headstart.ways import option
+
+RECORDING_TABLES = (".csv", ".tsv", ".tab", ".dat", ".parquet", ".feather", ".xlsx")
+"""Endings of tables that may hold a recording each."""
+MOST_CELLS = 2**29
+"""Cells of all tables."""
+NEAR_STEPS = 0.05
+"""Share by which the steps of time of two recordings of one rate may differ."""
+
+
+def is_recording_table(name: str) -> bool:
+    """Whether a file may be a table of one recording, by its name."""
+    return name.lower().removesuffix(".gz").endswith(RECORDING_TABLES)
+
+
+def read_table(file: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """A table of a folder, read by its ending as a file alone is."""
+    ending = file.name.lower().removesuffix(".gz").rpartition(".")[2]
+    own = spec.model_copy(update={"target": None, "id": None, "group": None, "columns": None})
+    table: Table = reader_of(format_by(ending, b"", lambda _: None))(file, own, mistakes)
+    return table
+
+
+def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, list[str]]:
+    """A table of a row for each file, whose cells are its channels: its columns of numbers, in the order of its time.
+
+    A column of texts with one value in each file is a column of these. Raises: BadInput naming a file that cannot be
+    read, leads out of the folder, or lacks a column of the first.
+    """
+    rows: list[dict[str, np.ndarray]] = []
+    texts: dict[str, list[str | None]] = {}
+    channels: list[str] = []
+    time, cells, notes, steps = None, 0, [], []  # type: ignore[var-annotated]
+    for number, name in enumerate(names):
+        file = path / name
+        if file.is_symlink() and leads_out(file, [path]):
+            raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
+        table = read_table(file, spec, mistakes)
+        mistakes.check()
+        if number == 0:
+            time = _clock(table, spec)
+            channels = _channels(table, spec, time)
+            notes = table.notes
+        lost = [column for column in [*channels, *([time] if time else [])] if column not in table.columns]
+        if lost:
+            raise BadInput(
+                f"{file}: has no column {first_few(list(map(repr, lost)), 3)}, which {names[0]!r} has; give all files "
+                f"of a folder the same columns, or name with {option('values')} those that all have"
+            )
+        order, step = _order(table, time)
+        read = Cells(table.places, frozenset(spec.na), "." if table.decimal == "auto" else table.decimal)
+        rows.append({channel: read.numbers(table.columns[channel])[order] for channel in channels})
+        read.report(mistakes)
+        steps.append(step)
+        for column in table.columns.values():
+            words = {word for word in column.words if word} if column.type == "text" else set()
+            if len(words) == 1 and column.name not in channels:
+                texts.setdefault(column.name, [None] * len(names))[number] = words.pop()
+        cells += table.rows * len(channels)
+        if cells > MOST_CELLS:
+            raise BadInput(f"{path}: holds more than {MOST_CELLS:,} values; give fewer or shorter recordings")
+    mistakes.check()
+    places = Places(str(path), names=[str(path / name) for name in names])
+    written = f"a folder of tables, each a recording{f' in the order of {time!r}' if time else ''}"
+    whole = Table({}, len(rows), places, written, shape="list", notes=list(notes))
+    for channel in channels:
+        whole.columns[channel] = list_column(channel, [row[channel] for row in rows], places)
+    for column, words in texts.items():
+        whole.columns[column] = Column(column, "text", arrow_texts(words))
+    known = np.array([step for step in steps if np.isfinite(step) and step > 0])
+    if len(known) and known.max() > (1 + NEAR_STEPS) * known.min():
+        whole.notes.append(
+            f"recordings have different steps of {time!r} ({known.min():.4g} to {known.max():.4g}): only the "
+            "order is used"
+        )
+    return whole, list(names)
+
+
+def _clock(table: Table, spec: LayoutSpec) -> str | None:
+    """The column that orders the rows of a recording: the one that was set, or one that counts on from row to row."""
+    if spec.time is not None:
+        if spec.time:
+            table.column(spec.time, "time")
+        return spec.time or None
+    clocks = [Ordered(column) for column in table.columns.values() if column.type in ("number", "text", "time")]
+    clocks = [clock for clock in clocks if clock.never_falls and (clock_name(clock.name) or clock.even)]
+    return next((clock.name for clock in sorted(clocks, key=lambda clock: not clock_name(clock.name))), None)
+
+
+def _channels(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:
+    """The columns of the first recording that are its channels. Raises: BadInput where there is none."""
+    names = list(table.columns)
+    if spec.values:
+        out: list[str] = []
+        for value in spec.values:
+            known = matching(value, names) if "*" in value and value not in names else [value]
+            if not known or known[0] not in names:
+                raise BadInput(f"{table.places.source}: values: no column {nearest(value, names).removeprefix('no ')}")
+            out += known
+        return out
+    columns = [Ordered(column) for column in table.columns.values() if column.type in ("number", "empty")]
+    counters = {
+        c.name
+        for c in columns
+        if c.counts_rows and (counter_name(c.name) or c.name.startswith(("column 1", "Unnamed")))
+    }
+    out = [
+        column.name
+        for column in columns
+        if column.name != time and column.name not in counters and not (clock_name(column.name) and column.never_falls)
+    ]
+    if not out:
+        raise BadInput(
+            f"{table.places.source}: no column of numbers holds a sequence (columns: "
+            f"{first_few(list(map(repr, names)), 8)}); name some with {option('values')}"
+        )
+    return out
+
+
+def _order(table: Table, time: str | None) -> tuple[np.ndarray, float]:
+    """(the rows in the order of time, the usual step of it)."""
+    if time is None:
+        return np.arange(table.rows), float("nan")
+    values = Ordered(table.columns[time], "," if table.decimal == "," else ".").values
+    if values is None:
+        raise BadInput(
+            f"{table.places.source}: {time!r} holds no times; correct it, or give {option('time', '')} to take rows as "
+            "they come"
+        )
+    order = np.argsort(values, kind="stable")
+    return order, float(np.median(np.diff(values[order]))) if len(values) > 1 else float("nan")

@@ -1,0 +1,132 @@
+"""A folder with a table for each recording; labels by folders, by a table beside the files, and by their names."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.made_tables import numbers, read, why, write
+
+from headstart.data import LayoutSpec, read_sequences
+from headstart.verbs.data import layout_of
+from headstart.verbs.options import LayoutOptions
+
+X = numbers(2_000, 3)
+
+
+def recording(path: Path, number: int, rows: int = 10, head: str = "time,x,y", step: float = 0.02) -> Path:
+    """A table of one recording."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"{i * step:.2f},{a},{b}" for i, (a, b, _) in enumerate(X[20 * number : 20 * number + rows])]
+    return write(path, "\n".join([head, *lines]) + "\n")
+
+
+def folder(path: Path, *names: str) -> Path:
+    """A folder with recordings of these names, each a little longer than the one before."""
+    for number, name in enumerate(names):
+        recording(path / name, number, 8 + number)
+    return path
+
+
+def test_each_table_is_a_recording_whose_label_is_its_folder(tmp_path: Path) -> None:
+    result = read(folder(tmp_path, *(f"calls/{'ab'[i % 2]}/r{i}.csv" for i in range(6))))
+    assert (result.channels, result.classes, result.layout.shape) == (("x", "y"), ("a", "b"), "list")
+    assert sorted(result.lengths.tolist()) == list(range(8, 14))
+    row = result.ids.index("calls/b/r1.csv") if result.ids else -1
+    assert np.allclose(result.values[result.offsets[row] : result.offsets[row + 1]], X[20:29, :2])
+
+
+def test_rows_are_put_in_the_order_of_time_and_counters_are_no_channels(tmp_path: Path) -> None:
+    for number in range(4):
+        lines = [f"{i},{i * 20},{a},{'ab'[number % 2]}" for i, (a, _, _) in enumerate(X[20 * number : 20 * number + 9])]
+        write(tmp_path / f"r{number}.csv", "\n".join(["nr,ms,force,state", *lines]))
+    result = read(tmp_path)
+    assert (result.channels, result.layout.target, result.classes) == (("force",), "state", ("a", "b"))
+
+
+def test_splits_are_no_classes_and_subjects_are_groups(tmp_path: Path) -> None:
+    names = [
+        f"{split}/s{i}/{'ab'[k]}/{split}{k}.csv" for split in ("train", "test") for i in range(3) for k in range(2)
+    ]
+    result = read(folder(tmp_path / "outer", *names))
+    assert (result.classes, sorted(set(result.groups or ()))) == (("a", "b"), ["s0", "s1", "s2"])
+    inner = read(folder(tmp_path / "inner", *(f"{'ab'[k]}/s{i}/{k}.csv" for i in range(3) for k in range(2))))
+    assert (inner.classes, sorted(set(inner.groups or ()))) == (("a", "b"), ["s0", "s1", "s2"])
+
+
+@pytest.mark.parametrize("key", ["{stem}.csv", "{stem}", "rec/{stem}.csv", ".\\rec\\{stem}.csv"])
+def test_a_table_beside_the_files_labels_them(key: str, tmp_path: Path) -> None:
+    folder(tmp_path, *(f"rec/r{i}.csv" for i in range(8)))
+    rows = [f"{key.format(stem=f'r{i}')},p{i // 2},{'ab'[i % 2]}" for i in reversed(range(8))]
+    write(tmp_path / "labels.csv", "\n".join(["recording,subject,state", *rows]))
+    result = read(tmp_path)
+    assert (result.layout.target, result.layout.group) == ("state", "subject")
+    assert result.labels == tuple("abababab")
+    assert "labels are in 'labels.csv'" in result.notes
+    assert why(tmp_path / "labels.csv", shape="auto").startswith("labels.csv: ") or key == "{stem}"
+
+
+def test_a_table_without_a_label_leaves_it_to_the_folders(tmp_path: Path) -> None:
+    folder(tmp_path, *(f"{'ab'[i % 2]}/r{i}.csv" for i in range(8)))
+    write(tmp_path / "metadata.csv", "\n".join(["file,age", *(f"r{i}.csv,{20 + i}" for i in range(7))]))
+    result = read(tmp_path)
+    assert (result.classes, result.layout.target) == (("a", "b"), "folder")
+    assert "what is known of the files is in 'metadata.csv'; 1 file has no row there" in result.notes
+    assert read(tmp_path, target="age", target_kind="number").target == "number"
+
+
+def test_absent_files_of_a_table_are_counted_and_three_are_named(tmp_path: Path) -> None:
+    folder(tmp_path, *(f"rec/r{i}.csv" for i in range(4)))
+    write(tmp_path / "labels.csv", "\n".join(["file,label", *(f"r{i}.csv,{'ab'[i % 2]}" for i in range(9))]))
+    assert why(tmp_path).endswith(
+        "labels.csv: names 5 files that are not there ('r4.csv', 'r5.csv', 'r6.csv' and 2 more); add them, or leave "
+        "their rows out"
+    )
+
+
+def test_a_pattern_names_parts_of_the_names_of_files(tmp_path: Path) -> None:
+    folder(tmp_path, *(f"ann{i % 3}_{['low', 'high'][i % 2]}_{i}.csv" for i in range(12)))
+    pattern = "{speaker}_{label}_{take}.csv"
+    spec = layout_of(LayoutOptions(label_from=pattern))
+    result = read_sequences(tmp_path, spec)
+    assert (result.classes, result.layout.group, result.labels[0]) == (("high", "low"), "speaker", "high")
+    single = folder(tmp_path / "new", "one.csv")
+    assert read_sequences(single, result.layout.fixed()).labels == (None,)
+    assert "'{a}_{b}_{c}.csv' names no label; give one such as --label-from" in why(
+        tmp_path, label_from="{a}_{b}_{c}.csv"
+    )
+    message = why(tmp_path, label_from="{label}-{take}.csv")
+    assert "label_from: 13 files are not named as '{label}-{take}.csv' says ('ann0_high_3.csv'," in message
+
+
+def test_the_part_of_names_that_repeats_is_the_label_and_two_such_parts_are_asked_about(tmp_path: Path) -> None:
+    result = read(folder(tmp_path / "a", *(f"p{i % 4}_{['low', 'high'][i // 4 % 2]}_{i:02}.csv" for i in range(16))))
+    assert (result.classes, result.layout.group) == (("high", "low"), "subject")
+    assert any("labels are part 2 of the names of files, such as 'p0_high_04.csv'" in note for note in result.notes)
+    both = folder(tmp_path / "b", *(f"{'ab'[i % 2]}_{['day', 'night'][i // 2 % 2]}_{i}.csv" for i in range(8)))
+    question, first, _ = why(both).split("\n")
+    assert question.endswith("as part 1 ('a', 'b') or part 2 ('day', 'night'); give one of these:")
+    assert first.endswith("--label-from '{label}_{part2}_{part3}.csv'")
+    assert read(both, label_from="{part1}_{label}_{part3}.csv").classes == ("day", "night")
+    plainly = read(folder(tmp_path / "c", *(f"rec_{i}.csv" for i in range(6))))
+    assert plainly.target == "none"
+    assert any("no label is known: labels are names of folders, a table beside" in note for note in plainly.notes)
+
+
+def test_a_file_with_other_columns_or_without_numbers_is_named(tmp_path: Path) -> None:
+    folder(tmp_path, *(f"{'ab'[i % 2]}/r{i}.csv" for i in range(4)))
+    recording(tmp_path / "b" / "r9.csv", 9, head="time,x,z")
+    assert why(tmp_path).endswith(
+        "b/r9.csv: has no column 'y', which 'a/r0.csv' has; give all files of a folder the same columns, or name with "
+        "--values those that all have"
+    )
+    assert read(tmp_path, values=("x",)).channels == ("x",)
+    lines = (tmp_path / "b" / "r9.csv").read_text().replace("time,x,z", "time,x,y").splitlines()
+    write(tmp_path / "b" / "r9.csv", "\n".join([*lines[:3], lines[3].rsplit(",", 1)[0] + ",bad", *lines[4:]]))
+    assert "b/r9.csv:4 column 'y': 'bad' is not a number" in why(tmp_path)
+
+
+def test_a_layout_of_a_folder_reads_another_one(tmp_path: Path) -> None:
+    fixed = read(folder(tmp_path / "a", *(f"{'ab'[i % 2]}/r{i}.csv" for i in range(4)))).layout.fixed()
+    again = read_sequences(folder(tmp_path / "b", "new1.csv", "new2.csv"), fixed)
+    assert (again.channels, again.lengths.tolist(), again.ids) == (("x", "y"), [8, 9], ("new1.csv", "new2.csv"))
+    assert LayoutSpec().model_dump() == LayoutSpec(label_from=None).model_dump()
