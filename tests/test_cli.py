@@ -193,7 +193,7 @@ def test_the_verbs_are_those_that_were_decided() -> None:
 
 LAYOUT = (
     "--target --id --time-column --group --values --layout --kind --target-kind --na --delimiter --decimal --quote "
-    "--encoding --label-from"
+    "--encoding"
 )
 OPTIONS = {
     "demo": "--store --workers --threads --json",
