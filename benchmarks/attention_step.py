@@ -19,8 +19,6 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -30,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from harness import in_process
 from train_speed import OBJECTIVE
 
 from headstart.bench.machine import sentence, setting
@@ -126,22 +125,11 @@ def theirs(length: int, steps: int) -> list[float]:
 
 def one(side: str, length: int, threads: int, steps: int) -> list[float]:
     """Seconds of `steps` steps of one side, in a process of its own, after a warm one."""
-    words = [
-        sys.executable,
-        __file__,
-        "--one",
-        side,
-        "--length",
-        str(length),
-        "--threads",
-        str(threads),
-        "--steps",
-        str(steps),
-    ]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{side} at L {length} failed:\n{done.stderr}")
-    seconds: list[float] = json.loads(done.stdout.splitlines()[-1])
+    seconds: list[float] | None = in_process(
+        __file__, "--one", side, "--length", length, "--threads", threads, "--steps", steps
+    )
+    if seconds is None:
+        raise SystemExit(f"{side} at L {length} failed")
     return seconds
 
 

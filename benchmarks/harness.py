@@ -11,6 +11,8 @@ import io
 import json
 import lzma
 import re
+import subprocess
+import sys
 import tarfile
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +55,12 @@ def once(path: Path, measure: Callable[[], Any]) -> Any:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document, indent=1), "utf-8")
     return json.loads(path.read_text("utf-8"))
+
+
+def in_process(script: str, *words: str | int) -> Any:
+    """The JSON that a script prints last, in a process of its own; None where that dies, as when memory ran out."""
+    done = subprocess.run([sys.executable, script, *map(str, words)], stdout=subprocess.PIPE, text=True, check=False)
+    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
 
 
 def plain_name(name: str) -> str:

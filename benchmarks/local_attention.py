@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
-import resource
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import torch
+from harness import in_process, parser_of
 
+from headstart.bench.machine import peak_memory
 from headstart.models.mixers.attention import AttentionSpec
 from headstart.models.mixers.local_attention import LocalAttentionSpec
+from headstart.runner.machine import machine
 
 GOAL = 0.35
 
@@ -37,7 +36,7 @@ def measure(kind: str, length: int, of: argparse.Namespace) -> dict[str, float]:
     x = torch.randn(1, length, of.width, requires_grad=True)
     # A short run first, so that what is allocated once is not counted.
     mixer(x[:, :256], None).sum().backward()
-    before, seconds, processor_seconds = peak(), [], []
+    before, seconds, processor_seconds = peak_memory("cpu"), [], []
     for _ in range(of.repeats):
         start, used = time.perf_counter(), time.process_time()
         mixer(x, None).square().mean().backward()
@@ -46,39 +45,14 @@ def measure(kind: str, length: int, of: argparse.Namespace) -> dict[str, float]:
     return {
         "seconds": min(seconds),
         "processor_seconds": min(processor_seconds),
-        "megabytes": peak() - before,
+        "megabytes": (peak_memory("cpu") - before) / 1e6,
         "gflops": spec.flops(of.width, length, of.causal) / 1e9,
     }
 
 
-def peak() -> float:
-    """Largest resident memory of this process so far, in MB."""
-    unit = 1e6 if sys.platform == "darwin" else 1e3
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-
-
-def in_own_process(kind: str, length: int, words: list[str]) -> dict[str, float]:
-    """`measure` in a fresh process."""
-    command = [sys.executable, __file__, *words, "--one", kind, "--length", str(length)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    answer: dict[str, float] = json.loads(done.stdout)
-    return answer
-
-
-def processor() -> str:
-    """The name of the processor."""
-    path = Path("/proc/cpuinfo")
-    names = (
-        [line.split(":")[1].strip() for line in path.read_text().splitlines() if line.startswith("model name")]
-        if path.exists()
-        else []
-    )
-    return names[0] if names else platform.processor()
-
-
 def main() -> None:
     """Measure, print a table, and say whether the claim holds."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     for name, value in (("length", 65536), ("window", 4096), ("width", 128), ("heads", 8), ("repeats", 1)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--causal", action="store_true")
@@ -88,7 +62,7 @@ def main() -> None:
         print(json.dumps(measure(of.one, of.length, of)))
         return
     print(
-        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}; one sequence, "
+        f"{machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}; one sequence, "
         f"D {of.width}, {of.heads} heads, window {of.window}{', causal' if of.causal else ''}, float32\n"
     )
     print("| mixer | L | forward + backward | processor time | memory | forward GFLOPs |\n|---|---|---|---|---|---|")
@@ -99,7 +73,7 @@ def main() -> None:
         ("local_attention", of.length),
         ("attention", of.length),
     ]:
-        row = rows[kind, length] = in_own_process(kind, length, sys.argv[1:])
+        row = rows[kind, length] = in_process(__file__, *sys.argv[1:], "--one", kind, "--length", length)
         print(
             f"| {kind} | {length:,} | {row['seconds']:.1f} s | {row['processor_seconds']:.1f} s | "
             f"{row['megabytes']:.0f} MB | {row['gflops']:.0f} |",

@@ -5,13 +5,13 @@ Usage: python benchmarks/ragged.py [--data FOLDER] [--tasks listops,text]. Each 
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from harness import in_process, parser_of
+
+from headstart.bench.machine import peak_memory
 
 BATCH, POOL = 32, 50
 
@@ -32,7 +32,7 @@ def measure(kind: str, data: Path) -> dict[str, float]:
     from headstart.stage.trained import TrainedRun
     from headstart.tasks import open_task
 
-    imports = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    imports = peak_memory("cpu")
     document = {
         "task": {"kind": kind},
         "objective": {"kind": "masked"},
@@ -50,7 +50,6 @@ def measure(kind: str, data: Path) -> dict[str, float]:
     run = TrainedRun(spec, task, None)
     for _ in run.steps():
         pass
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     lengths = task.train.unit_lengths
     return {
         "train": task.train.units,
@@ -58,12 +57,12 @@ def measure(kind: str, data: Path) -> dict[str, float]:
         "open_s": again,
         "padding_random": padding(lengths, 0),
         "padding_buckets": padding(lengths, POOL),
-        "memory_gb": (peak - imports) / 2**20,
+        "memory_gb": (peak_memory("cpu") - imports) / 2**30,
     }
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__)
+    words = parser_of(__doc__)
     words.add_argument("--data", default="data")
     words.add_argument("--tasks", default="listops,text")
     words.add_argument("--one", help=argparse.SUPPRESS)
@@ -74,9 +73,7 @@ def main() -> None:
     print("| task | train | first opening | opening | padding, random | padding, buckets | memory beyond imports |")
     print("|---|---|---|---|---|---|---|")
     for kind in options.tasks.split(","):
-        command = [sys.executable, __file__, "--data", options.data, "--one", kind]
-        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        f = json.loads(out.splitlines()[-1])
+        f = in_process(__file__, "--data", options.data, "--one", kind)
         opened = f"{f['first_open_s']:.1f} s | {f['open_s']:.2f} s"
         padded = f"{f['padding_random']:.1%} | {f['padding_buckets']:.1%}"
         print(f"| {kind} | {f['train']:,} | {opened} | {padded} | {f['memory_gb']:.2f} GB |")

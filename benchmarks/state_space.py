@@ -13,21 +13,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from harness import filled
+from harness import filled, in_process, parser_of
 from torch import Tensor, nn
 
+from headstart.bench.machine import peak_memory, sentence, setting
 from headstart.models.mixers.lstm import LSTMSpec
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.models.mixers.s4 import S4Spec
@@ -156,34 +151,12 @@ def measure(kind: str, which: str, length: int, batch: int, threads: int) -> dic
         start = time.perf_counter()
         layer(x).square().mean().backward()  # type: ignore[no-untyped-call]
         times.append(time.perf_counter() - start)
-    scale = 1e9 if sys.platform == "darwin" else 1e6
-    return {"seconds": min(times), "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale}
-
-
-def in_process(kind: str, which: str, length: int, batch: int, threads: int) -> dict[str, float] | None:
-    """`measure` in a process of its own; None where it dies, which here means that memory ran out."""
-    case = json.dumps([kind, which, length, batch, threads])
-    done = subprocess.run([sys.executable, __file__, "--case", case], capture_output=True, text=True, check=False)
-    return cast(dict[str, float], json.loads(done.stdout)) if done.returncode == 0 else None
+    return {"seconds": min(times), "memory": peak_memory("cpu") / 1e9}
 
 
 def needs(kind: str, length: int) -> float:
     """GB that the plain layer takes at a batch of 1: measured at L 16,384, and in proportion to L."""
     return {"s4": 2.6, "s4d": 2.6, "dlr-1024": 1.5}.get(kind, 0.5) * length / 16384
-
-
-def machine(threads: int) -> str:
-    """What it ran on."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        named = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
-        model = named[0] if named else model
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return (
-        f"{os.cpu_count()}-core {platform.machine()} virtual machine ({model}, {memory:.0f} GB), "
-        f"{threads} threads, torch {torch.__version__}, Python {platform.python_version()}"
-    )
 
 
 Result = dict[str, float] | None
@@ -198,7 +171,9 @@ def rounds(count: int, threads: int, available: float) -> dict[tuple[str, int, s
                 for which in ("ours", "plain"):
                     if which == "plain" and needs(kind, length) >= available:
                         continue
-                    figures, before = in_process(kind, which, length, batch, threads), best.get((kind, length, which))
+                    case = json.dumps([kind, which, length, batch, threads])
+                    figures: Result = in_process(__file__, "--case", case)
+                    before = best.get((kind, length, which))
                     print(kind, length, which, figures, flush=True)
                     if figures and before:
                         figures = {
@@ -227,11 +202,10 @@ def table(results: dict[tuple[str, int, str], Result]) -> list[str]:
 
 def main() -> None:
     """Check agreement, measure, print and, if asked, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=2, help="times over all cases; the smallest is kept")
     parser.add_argument("--available", type=float, default=20.0, help="GB that a plain layer may take")
-    parser.add_argument("--date", default=date.today().isoformat())
     parser.add_argument("--write", type=Path, help="the page to write")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -243,13 +217,13 @@ def main() -> None:
     rows = table(rounds(options.rounds, options.threads, options.available))
     print("\n".join(rows))
     if options.write:
-        options.write.write_text(page(machine(options.threads), options.date, apart, rows))
+        options.write.write_text(page(sentence(setting("cpu", options.threads)), apart, rows))
 
 
-def page(where: str, day: str, apart: dict[str, float], rows: list[str]) -> str:
+def page(where: str, apart: dict[str, float], rows: list[str]) -> str:
     """The page of figures."""
     agreement = ", ".join(f"{kind} {value:.0e}" for kind, value in apart.items())
-    return filled("state-space", day=day, where=where, width=WIDTH, agreement=agreement, table=rows)
+    return filled("state-space", where=where, width=WIDTH, agreement=agreement, table=rows)
 
 
 if __name__ == "__main__":
