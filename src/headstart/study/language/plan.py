@@ -14,8 +14,8 @@ from headstart.models.kind import DEFAULT, model_class, with_kind
 from headstart.plugins import Plugin, plugins_of
 from headstart.spec import digest, digest_of, nested, sorted_json
 from headstart.stage import ReadStage, StageSpec, TrainStage, identity, identity_document, read_stage, settings_of_class
+from headstart.study.language.axes import axes_of, chosen_axes, place_of
 from headstart.study.language.budgets import OPEN, LacksData, Outlines
-from headstart.study.language.chosen import axes_of, chosen_axes, place_of
 from headstart.study.language.files import to_toml
 from headstart.study.language.overrides import SHARED_KEYS
 from headstart.study.language.scales import VARIANTS, names_of, overlay
