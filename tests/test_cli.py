@@ -193,7 +193,7 @@ def test_the_verbs_are_those_that_were_decided() -> None:
 
 LAYOUT = (
     "--target --id --time-column --group --values --layout --kind --target-kind --na --delimiter --decimal --quote "
-    "--encoding"
+    "--encoding --skip --units-row --comment --thousands --time-format --label-from --sheet"
 )
 OPTIONS = {
     "demo": "--store --workers --threads --json",

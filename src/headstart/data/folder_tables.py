@@ -47,7 +47,9 @@ def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistake
     rows: list[dict[str, np.ndarray]] = []
     texts: dict[str, list[str | None]] = {}
     channels: list[str] = []
-    time, cells, notes, steps = None, 0, [], []  # type: ignore[var-annotated]
+    steps: list[float] = []
+    notes: list[str] = []
+    time, cells = None, 0
     for number, name in enumerate(names):
         file = path / name
         if file.is_symlink() and leads_out(file, [path]):
@@ -82,8 +84,8 @@ def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistake
     whole = Table({}, len(rows), places, written, shape="list", notes=list(notes))
     for channel in channels:
         whole.columns[channel] = list_column(channel, [row[channel] for row in rows], places)
-    for column, words in texts.items():
-        whole.columns[column] = Column(column, "text", arrow_texts(words))
+    for name, constant in texts.items():
+        whole.columns[name] = Column(name, "text", arrow_texts(constant))
     known = np.array([step for step in steps if np.isfinite(step) and step > 0])
     if len(known) and known.max() > (1 + NEAR_STEPS) * known.min():
         whole.notes.append(

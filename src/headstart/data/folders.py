@@ -76,8 +76,8 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
                 )
             kinds["tables"] = len(recordings)
         if len(kinds) > 1:
-            there = " and ".join(many(count, kind.removesuffix("s")) for kind, count in kinds.items())
-            raise BadInput(f"{path}: holds {there}; name a folder that holds one kind")
+            mixed = " and ".join(many(count, kind.removesuffix("s")) for kind, count in kinds.items())
+            raise BadInput(f"{path}: holds {mixed}; name a folder that holds one kind")
         (kind,) = kinds
         table, there = _read(path, kind, set(names) - (set(tables) if kind == "tables" else set()), spec, mistakes)
         beside = labelled_by_table(path, tables, there, spec)
