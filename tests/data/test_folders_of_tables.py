@@ -129,4 +129,7 @@ def test_a_layout_of_a_folder_reads_another_one(tmp_path: Path) -> None:
     fixed = read(folder(tmp_path / "a", *(f"{'ab'[i % 2]}/r{i}.csv" for i in range(4)))).layout.fixed()
     again = read_sequences(folder(tmp_path / "b", "new1.csv", "new2.csv"), fixed)
     assert (again.channels, again.lengths.tolist(), again.ids) == (("x", "y"), [8, 9], ("new1.csv", "new2.csv"))
+    alone = read_sequences(tmp_path / "b" / "new2.csv", fixed)
+    assert (alone.ids, alone.notes) == (("new2.csv",), ())
+    assert np.array_equal(alone.values, again.values[again.offsets[1] :])
     assert LayoutSpec().model_dump() == LayoutSpec(label_from=None).model_dump()

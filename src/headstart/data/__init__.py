@@ -17,6 +17,7 @@ from headstart.data.arrays import array_table, list_table, unmasked
 from headstart.data.build import build
 from headstart.data.card import Card, data_card
 from headstart.data.explain import explained
+from headstart.data.folder_tables import is_one_recording, one_recording
 from headstart.data.infer import infer
 from headstart.data.keeping import keep_sequences
 from headstart.data.layout import SOUNDS, Decision, LayoutSpec
@@ -150,7 +151,7 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     if form == "folder":
         raise BadInput(f"layout.format: {path} is a file, no folder")
     table: Table = reader_of(form)(path, spec, mistakes)
-    return table
+    return one_recording(path, table, spec, mistakes)
 
 
 def format_of(path: Path) -> str:
@@ -205,7 +206,7 @@ def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK_BYTES) -> Iterat
     if path.is_file() and path.stat().st_size > size and spec.values and spec.shape in ("wide", "text", "list"):
         tables = block_reader_of(format_of(path) if spec.format == "auto" else spec.format)
         for table in tables(path, spec, size) if tables else (None,):
-            if table is None:
+            if table is None or is_one_recording(path, table, spec):
                 break
             try:
                 block = build(table, infer(table, spec), Mistakes())

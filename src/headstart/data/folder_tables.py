@@ -95,6 +95,23 @@ def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistake
     return whole, list(names)
 
 
+def is_one_recording(path: Path, table: Table, spec: LayoutSpec) -> bool:
+    """Whether a table is read as a folder of it: the layout is that of a folder of tables, and its columns hold numbers
+    where cells of others hold whole sequences."""
+    columns = [table.columns.get(name) for name in spec.values]
+    numbers = all(column is not None and column.type in ("number", "empty") for column in columns)
+    return spec.optional and spec.shape == "list" and bool(columns) and numbers and is_recording_table(path.name)
+
+
+def one_recording(path: Path, table: Table, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """The table of a file, or of one row where that is one recording."""
+    if not is_one_recording(path, table, spec):
+        return table
+    whole, names = folder_of_tables(path.parent, [path.name], spec, mistakes)
+    whole.columns["file"] = Column("file", "text", arrow_texts(names))
+    return whole
+
+
 def _clock(table: Table, spec: LayoutSpec) -> str | None:
     """The column that orders the rows of a recording: the one that was set, or one that counts on from row to row."""
     if spec.time is not None:

@@ -91,7 +91,7 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     )
     if other:
         table.notes.append(f"{counted(other, 'file of another kind is', 'files of other kinds are')} not read")
-    if "target" not in table.roles and "folder" not in table.columns and used is None:
+    if not spec.optional and "target" not in table.roles and "folder" not in table.columns and used is None:
         example = option("label_from", "{label}_{take}" + os.path.splitext(there[0])[1])
         table.notes.append(
             "no label is known: labels are names of folders, a table beside the files (labels.csv, with a column of "
