@@ -11,10 +11,11 @@ from headstart.data.doubts import lost_labels
 from headstart.data.labels import by_id, check_numbers, class_names, position_labels, target_kind, words_of
 from headstart.data.layout import ROLES, Layout, LayoutSpec
 from headstart.data.letters import coded, letters_of, text_kind
-from headstart.data.order import FEW_VALUES, Ordered, clock_name, seconds_of
+from headstart.data.order import FEW_VALUES, Ordered, clock_name
 from headstart.data.sequences import Sequences, as_tokens, needs_double
-from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, parse, texts_of
+from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, texts_of
 from headstart.data.text import is_number
+from headstart.data.times import times_of
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, many
 from headstart.ways import option
@@ -297,7 +298,7 @@ def in_sequences(
     one id and time, a label or group that changes within a sequence.
     """
     code = _codes(table, layout, mistakes)
-    time = _times(table, layout, mistakes)
+    time = _times(table, layout, mistakes, notes)
     mistakes.check()
     order = np.lexsort((np.arange(len(code)), time, code))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(code))]).astype(np.int64)
@@ -332,25 +333,14 @@ def _codes(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
     return codes
 
 
-def _times(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
-    """(n,) float64 to sort by: numbers, seconds of dates, or the rows as they come."""
+def _times(table: Table, layout: Layout, mistakes: Mistakes, notes: list[str] | None = None) -> np.ndarray:
+    """(n,) float64 to sort by: numbers, seconds, or the rows as they come. notes: takes what is said of them."""
     if layout.time is None:
         return np.arange(table.rows, dtype=np.float64)
-    column = table.columns[layout.time]
-    words = column.words
-    there = [word for word in words if word]
-    decimal = "," if layout.decimal == "," else "."
-    numeric = column.numbers is not None or 2 * sum(is_number(word, decimal) for word in there[:1000]) > len(
-        there[:1000]
-    )
-    times = seconds_of(words) if not numeric else column.floats if decimal == "." else parse(column.data, decimal)
-    for row in np.flatnonzero(~np.isfinite(times)).tolist():
-        mistakes.add(
-            table.places.cell(row, column.name),
-            f"the time {words[row] or ''!r} is neither a number nor a date "
-            f"(2024-05-01 12:30:00); correct it, or give {option('time', '')} to take rows as they come",
-        )
-    return times
+    if table.times is None:
+        codes = _codes(table, layout, mistakes) if layout.shape == "long" else None
+        table.times = times_of(table, layout, codes, mistakes, [] if notes is None else notes)
+    return table.times
 
 
 def _steps(

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 
 import numpy as np
 
 from headstart.data.layout import by_role
-from headstart.data.table import Column, Words, parse
+from headstart.data.table import Column, parse
+from headstart.data.times import TIME_FORMS, dated
 from headstart.ways import option
 
 ENOUGH_ROWS = 8
@@ -35,8 +35,6 @@ COUNTERS = frozenset(("id", "ids", "no", "nr", "num", "number", "idx", "index", 
 # fmt: on
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _NUMBER = re.compile(r"\d+")
-_TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:[.,]\d+)?)(?:\s*([AaPp])\.?[Mm]\.?)?")
-_DATE = re.compile(r"(\d{1,4})[./-](\d{1,2})[./-](\d{1,4})(?:[ T,]+(\S.*))?")
 
 
 def clock_name(name: str) -> bool:
@@ -47,27 +45,6 @@ def clock_name(name: str) -> bool:
 def counter_name(name: str) -> bool:
     """Whether a word of the name is one that ids and counters have: `bout_no`, `segmentId`."""
     return any(word.lower() in COUNTERS for word in _WORDS.findall(name))
-
-
-def seconds_of(words: Words) -> np.ndarray:
-    """(n,) seconds of dates (2024-05-01 12:30:00), since the first of them; NaN where a cell is none."""
-    first: datetime | None = None
-    out = np.full(len(words), np.nan)
-    for row, word in enumerate(words):
-        try:
-            date = datetime.fromisoformat((word or "").strip())
-        except ValueError:
-            continue
-        date = date.replace(tzinfo=UTC) if date.tzinfo is None else date
-        first = first or date
-        out[row] = (date - first).total_seconds()
-    return out
-
-
-def dated(words: Words) -> bool:
-    """Whether the first cells that are not empty are dates or times, whatever their form."""
-    first = [word for word in words[:200] if word and word.strip()][:20]
-    return bool(first) and any(np.isfinite(read([*first])).all() for read in _READ)
 
 
 @dataclass
@@ -93,7 +70,7 @@ class Ordered:
             return _without_gaps(column.floats if self.decimal == "." else parse(column.data, self.decimal))
         if column.type not in ("text", "time") or not dated(column.words):
             return None
-        return next((values for read in _READ if (values := _without_gaps(read(column.words))) is not None), None)
+        return next((values for read in TIME_FORMS if (values := _without_gaps(read(column.words))) is not None), None)
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -249,49 +226,6 @@ def _without_gaps(values: np.ndarray) -> np.ndarray | None:
     if there.all() or 10 * int(there.sum()) <= 9 * len(values):
         return values if there.all() else None
     return np.asarray(np.interp(np.arange(len(values)), np.flatnonzero(there), values[there]))
-
-
-def _seconds(word: str) -> float:
-    """Seconds of 10:00:05.5, 00:30.0 or 1:05 PM; NaN where a cell is none."""
-    match = _TIME_OF_DAY.fullmatch(word.strip())
-    if not match:
-        return float("nan")
-    hours, minutes, seconds, half = match.groups()
-    if half:  # 1:05 PM has no seconds
-        hours, minutes, seconds = (hours, minutes, seconds) if hours else (minutes, seconds, "0")
-        hours = str(int(hours) % 12 + 12 * (half in "Pp"))
-    return 3600 * int(hours or 0) + 60 * float(minutes) + float(seconds.replace(",", "."))
-
-
-def _times_of_day(words: Words) -> np.ndarray:
-    """(n,) seconds of times of day; NaN where a cell is none."""
-    return np.array([_seconds(word or "") for word in words])
-
-
-def _dates(words: Words) -> np.ndarray:
-    """(n,) seconds of dates in other forms: 31.03.2024 10:00, 3/31/2024 1:05 PM; NaN where a cell is none.
-
-    The day comes first before a dot, or where a number above 12 says so.
-    """
-    matches = [_DATE.fullmatch((word or "").strip()) for word in words]
-    day_first = any(match and (int(match[1]) > 12 or "." in match[0][:3]) for match in matches)
-    out = np.full(len(words), np.nan)
-    for row, match in enumerate(matches):
-        if match is None:
-            continue
-        first, second, third = (int(match[k]) for k in (1, 2, 3))
-        year, month, day = (third, second, first) if day_first else (third, first, second)
-        if len(match[1]) == 4:
-            year, month, day = first, second, third
-        try:
-            date = datetime(year if year > 99 else 2000 + year, month, day, tzinfo=UTC)
-        except ValueError:
-            continue
-        out[row] = date.timestamp() + (_seconds(match[4]) if match[4] else 0)
-    return out
-
-
-_READ = (seconds_of, _dates, _times_of_day)
 
 
 @dataclass(frozen=True)

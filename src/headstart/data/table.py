@@ -158,6 +158,7 @@ class Table:
     `roles` are columns whose meaning the format itself says (a label of a .ts file; "" for none), `shape` is one that
     it says. `notes` say what was done on reading that a person may want to know. `rate`: samples per second of
     recordings of one channel. `thousands`: the mark between thousands, which is no longer in the cells.
+    `times`: (n,) of the rows, once they are read.
     """
 
     columns: dict[str, Column]
@@ -171,6 +172,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
     rate: int | None = None
     thousands: str = ""
+    times: np.ndarray | None = None
 
     def column(self, name: str, setting: str) -> Column:
         """The column of this name. Raises: BadInput naming the setting, and the nearest name or what is not read."""

@@ -13,9 +13,10 @@ from headstart.data.layout import (
     numbered,
     plain,
 )
-from headstart.data.order import FEW_VALUES, Ordered, clock_name, dated
+from headstart.data.order import FEW_VALUES, Ordered, clock_name
 from headstart.data.table import Column, Table
 from headstart.data.text import is_number, looks_like_list, name_files
+from headstart.data.times import dated
 from headstart.text import first_few, many
 
 NO_CLASSES = ("id", "file", "name", *TEXTS)
@@ -87,7 +88,7 @@ class View:
         """Whether a column holds few texts that may be classes."""
         column = self.table.columns[column] if isinstance(column, str) else column
         text = column.type == "text" or column.boolean
-        return text and plain(column.name) not in NO_CLASSES and self.few(column)
+        return text and plain(column.name) not in NO_CLASSES and self.few(column) and not dated(column.words)
 
     def count(self, name: str) -> int:
         """How many different cells a column has."""

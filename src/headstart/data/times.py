@@ -1,0 +1,242 @@
+"""Times as people and instruments write them: dates, times of day, minutes and seconds, counts since an epoch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from headstart.data.layout import Layout
+from headstart.data.table import Column, Table, Words, parse
+from headstart.data.text import is_number
+from headstart.errors import BadInput, Mistakes
+from headstart.text import many
+from headstart.ways import option
+
+DAY, HOUR = 86_400, 3_600
+EXACT = 2**53
+"""Whole numbers from which on not each has a float of its own: nanoseconds since 1970 lie beyond."""
+_TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:[.,]\d+)?)(?:\s*([AaPp])\.?[Mm]\.?)?")
+_DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})[./-](\d{1,4})(?:[ T,]+(\S.*))?")
+
+
+def iso_seconds(words: Words) -> np.ndarray:
+    """(n,) seconds of dates (2024-05-01 12:30:00), since the first of them; NaN where a cell is none."""
+    first: datetime | None = None
+    out = np.full(len(words), np.nan)
+    for row, word in enumerate(words):
+        try:
+            date = datetime.fromisoformat((word or "").strip())
+        except ValueError:
+            continue
+        date = date.replace(tzinfo=UTC) if date.tzinfo is None else date
+        first = first or date
+        out[row] = (date - first).total_seconds()
+    return out
+
+
+def _seconds(word: str) -> float:
+    """Seconds of 10:00:05.5, 00:30.0 or 1:05 PM; NaN where a cell is none."""
+    match = _TIME_OF_DAY.fullmatch(word.strip())
+    if not match:
+        return float("nan")
+    hours, minutes, seconds, half = match.groups()
+    if half:  # 1:05 PM has no seconds
+        hours, minutes, seconds = (hours, minutes, seconds) if hours else (minutes, seconds, "0")
+        hours = str(int(hours) % 12 + 12 * (half in "Pp"))
+    return 3600 * int(hours or 0) + 60 * float(minutes) + float(seconds.replace(",", "."))
+
+
+def day_seconds(words: Words) -> np.ndarray:
+    """(n,) seconds of times of day, or of minutes and seconds; NaN where a cell is none."""
+    return np.array([_seconds(word or "") for word in words])
+
+
+def date_seconds(words: Words, day_first: bool | None = None) -> np.ndarray:
+    """(n,) seconds of dates in other forms: 31.03.2024 10:00, 3/31/2024 1:05 PM; NaN where a cell is none.
+
+    day_first: whether the day comes before the month; None: it does before a dot, or where a number above 12 says so.
+    """
+    matches = [_DATE.fullmatch((word or "").strip()) for word in words]
+    if day_first is None:
+        day_first = _day_first([match for match in matches if match]) is True
+    out = np.full(len(words), np.nan)
+    for row, match in enumerate(matches):
+        if match is None:
+            continue
+        first, second, third = (int(match[k]) for k in (1, 3, 4))
+        year, month, day = (third, second, first) if day_first else (third, first, second)
+        if len(match[1]) == 4:
+            year, month, day = first, second, third
+        try:
+            date = datetime(year if year > 99 else 2000 + year, month, day, tzinfo=UTC)
+        except ValueError:
+            continue
+        out[row] = date.timestamp() + (_seconds(match[5]) if match[5] else 0)
+    return out
+
+
+def _day_first(matches: Sequence[re.Match[str]]) -> bool | None:
+    """Whether the day comes before the month; None where no date says so."""
+    if any(match[2] == "." or int(match[1]) > 12 for match in matches if len(match[1]) < 4):
+        return True
+    if any(len(match[1]) == 4 or int(match[3]) > 12 or (match[5] or "").lower().endswith("m") for match in matches):
+        return False
+    return None
+
+
+TIME_FORMS = (iso_seconds, date_seconds, day_seconds)
+
+
+def dated(words: Words) -> bool:
+    """Whether the first cells that are not empty are dates or times, whatever their form."""
+    first = _first(words)
+    return bool(first) and any(np.isfinite(read(first)).all() for read in TIME_FORMS)
+
+
+def _first(words: Words) -> Words:
+    return [word for word in words[:200] if word and word.strip()][:20]
+
+
+def times_of(
+    table: Table, layout: Layout, codes: np.ndarray | None, mistakes: Mistakes, notes: list[str]
+) -> np.ndarray:
+    """(n,) float64 of the column of times, to sort by: numbers as they are, else seconds.
+
+    codes: (n,) numbers of the sequences of a long table, within which a clock that passes midnight goes on.
+    A cell that is no time is a mistake. Raises: BadInput where days and months cannot be told apart.
+    """
+    column = table.columns[str(layout.time)]
+    words, decimal = column.words, "," if layout.decimal == "," else "."
+    first = _first(words)
+    text = "is neither a number nor a date or time (2024-05-01 12:30:00, 12:30:00.5)"
+    if layout.spec.time_format is not None:
+        times = _as_set(words, layout.spec.time_format)
+        text = f"is not written as {layout.spec.time_format!r} says"
+    elif column.numbers is not None or 2 * sum(is_number(word or "", decimal) for word in first) > len(first):
+        times = _counted(column, decimal)
+    elif np.isfinite(iso_seconds(first)).all():
+        times = _with_day(table, layout, column, iso_seconds(words), notes)
+    elif np.isfinite(date_seconds(first)).any():
+        times = _with_day(table, layout, column, _dates(table, column, codes), notes)
+    else:
+        times = day_seconds(words)
+        if (days := _beside(table, layout, column, dates=True)) is not None:
+            times = times + days[1]
+            notes.append(f"the times are those of {days[0]!r} and {column.name!r} together")
+        elif codes is not None:
+            times = _beyond_midnight(times, words, codes, column.name, notes)
+    for row in np.flatnonzero(~np.isfinite(times)).tolist():
+        mistakes.add(
+            table.places.cell(row, column.name),
+            f"the time {words[row] or ''!r} {text}; correct it, or give {option('time', '')} to take rows as they come",
+        )
+    return times
+
+
+def _as_set(words: Words, form: str) -> np.ndarray:
+    """(n,) seconds of times of this form. Raises: BadInput where it is none."""
+    out = np.full(len(words), np.nan)
+    for row, word in enumerate(words):
+        try:
+            date = datetime.strptime((word or "").strip(), form)
+        except ValueError as error:
+            if "bad directive" in str(error) or "stray" in str(error):
+                raise BadInput(
+                    f"layout.time_format: {form!r} is no form of times ({error}); give one such as "
+                    f"{option('time_format', '%d.%m.%Y %H:%M:%S')}"
+                ) from None
+            continue
+        date = date.replace(tzinfo=UTC) if date.tzinfo is None else date
+        out[row] = (date - datetime(1900, 1, 1, tzinfo=UTC)).total_seconds()
+    return out
+
+
+def _counted(column: Column, decimal: str) -> np.ndarray:
+    """(n,) numbers; whole ones beyond what a float holds exactly are counted from the smallest."""
+    times = column.floats if decimal == "." else parse(column.data, decimal)
+    if not len(times) or not np.nanmax(np.abs(times), initial=0) >= EXACT or not np.isfinite(times).all():
+        return times
+    if column.numbers is not None:
+        numbers = column.numbers
+        return np.asarray(numbers - numbers.min(), dtype=np.float64) if numbers.dtype.kind in "iu" else times
+    try:
+        whole = [int(word or "") for word in column.words]
+    except ValueError:
+        return times
+    least = min(whole)
+    return np.array([number - least for number in whole], dtype=np.float64)
+
+
+def _dates(table: Table, column: Column, codes: np.ndarray | None) -> np.ndarray:
+    """(n,) seconds of dates that are not ISO's. Raises: BadInput where the month may be the day and that matters."""
+    matches = [match for word in column.words if (match := _DATE.fullmatch((word or "").strip()))]
+    known = _day_first(matches)
+    if known is not None:
+        return date_seconds(column.words, known)
+    ways = [date_seconds(column.words, way) for way in (True, False)]
+    groups = np.zeros(len(ways[0]), dtype=np.int64) if codes is None else codes
+    steps = [np.diff(way[np.argsort(groups, kind="stable")])[np.diff(np.sort(groups)) == 0] for way in ways]
+    if np.array_equal(*steps, equal_nan=True):
+        return ways[0]
+    word, mark, time = matches[0][0], matches[0][2], matches[0][5] or ""
+    rest = {0: "", 1: " %H:%M"}.get(time.count(":"), " %H:%M:%S" + (".%f" if "." in time else ""))
+    raise BadInput(
+        f"{table.places.cell(0, column.name)}: {word!r} may begin with the day or with the month; give "
+        f"{option('time_format', f'%d{mark}%m{mark}%Y{rest}')} or {option('time_format', f'%m{mark}%d{mark}%Y{rest}')}"
+    )
+
+
+def _with_day(table: Table, layout: Layout, column: Column, dates: np.ndarray, notes: list[str]) -> np.ndarray:
+    """Dates, with the times of day of another column where they have none of their own."""
+    whole = dates[np.isfinite(dates)] - dates[np.isfinite(dates)][:1]
+    if (whole % DAY).any():
+        return dates
+    times = _beside(table, layout, column, dates=False)
+    if times is None:
+        return dates
+    notes.append(f"the times are those of {column.name!r} and {times[0]!r} together")
+    return dates + times[1]
+
+
+def _beside(table: Table, layout: Layout, column: Column, dates: bool) -> tuple[str, np.ndarray] | None:
+    """(name, (n,) seconds) of the one other column without a use that holds dates alone, or times of day."""
+    used = {layout.target, layout.id, layout.group, column.name}
+    result = []
+    for other in table.columns.values():
+        if other.name in used or other.type not in ("text", "time") or not dated(other.words):
+            continue
+        forms = (iso_seconds, date_seconds) if dates else (day_seconds,)
+        for read in forms:
+            values = read(other.words)
+            if np.isfinite(values).all() and not (dates and ((values - values[0]) % DAY).any()):
+                result.append((other.name, values))
+                break
+    return result[0] if len(result) == 1 else None
+
+
+def _beyond_midnight(times: np.ndarray, words: Words, codes: np.ndarray, name: str, notes: list[str]) -> np.ndarray:
+    """Times of day that go on after midnight within a sequence, where all of its rows are in order then; of minutes and
+    seconds those that go on after a full hour."""
+    three = any((word or "").count(":") > 1 for word in words)
+    period = DAY if three or any((word or "").strip().lower().endswith("m") for word in words) else HOUR
+    plain = not any(re.search("[.,]", word or "") for word in words)
+    if period == HOUR and plain and np.nanmax(times, initial=0) < DAY / 60:
+        period = DAY // 60  # 23:55 and 00:05 are hours and minutes
+    order = np.argsort(codes, kind="stable")
+    same = np.concatenate([[False], np.diff(codes[order]) == 0])
+    steps = np.diff(times[order], prepend=0.0)
+    falls = same & (steps < -period / 2)
+    if not falls.any() or (same & (steps < 0) & ~falls).any():
+        return times
+    begins = np.flatnonzero(~same)
+    turns = np.cumsum(falls)
+    turns = turns - np.repeat(turns[begins] - falls[begins], np.diff([*begins, len(turns)]))
+    out = times.copy()
+    out[order] += period * turns
+    what = "midnight" if period != HOUR else "a full hour"
+    count = int((turns[[*(begins[1:] - 1), len(turns) - 1]] > 0).sum())
+    notes.append(f"{name!r} passes {what} in {many(count, 'sequence')}")
+    return out

@@ -1,0 +1,123 @@
+"""Times as instruments write them put the rows of a long table into their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.made_tables import read, why, write
+
+from headstart.data import LayoutSpec
+
+BEGIN = datetime(2024, 3, 1, 10, 0, tzinfo=UTC)
+
+
+def table(words: Callable[[int], str], names: str = "time", order: Sequence[int] = range(12)) -> str:
+    """Two recordings of twelve positions, whose values count them."""
+    rows = [f"r{r},{'ab'[r]},{words(i)},{i + 20 * r},{i}.5" for r in range(2) for i in order]
+    return "\n".join([f"recording,state,{names},x,y", *rows]) + "\n"
+
+
+def at(i: int, step: float = 60) -> datetime:
+    return BEGIN + timedelta(seconds=step * i)
+
+
+FORMS: dict[str, Callable[[int], str]] = {
+    "h:m:s": lambda i: f"{at(i):%H:%M:%S}",
+    "h:m:s with fractions": lambda i: f"10:00:{i:02}.{i:03}",
+    "m:s": lambda i: f"{5 * i:02}:30.0",
+    "d.m.y": lambda i: f"{at(i):%d.%m.%Y %H:%M:%S}",
+    "d/m/y": lambda i: f"{at(i, 86_400 * 2):%d/%m/%Y %H:%M}",
+    "m/d/y": lambda i: f"{at(i, 3600):%m/%d/%Y %I:%M:%S %p}",
+    "iso": lambda i: f"{at(i):%Y-%m-%dT%H:%M:%SZ}",
+    "y/m/d": lambda i: f"{at(i):%Y/%m/%d %H:%M:%S}",
+    "milliseconds": lambda i: str(1_709_287_200_000 + 20 * i),
+    "nanoseconds": lambda i: str(1_709_287_200_000_000_000 + 7 * i),
+    "days of Excel": lambda i: f"{45_352.41667 + i / 1440:.5f}",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_are_put_in_the_order_of_their_times_however_these_are_written(form: str, tmp_path: Path) -> None:
+    shuffled = [0, 2, 1, *range(3, 12)]
+    sequences = read(write(tmp_path / "f.csv", table(FORMS[form], order=shuffled)))
+    assert (sequences.layout.time, sequences.layout.target) == ("time", "state")
+    assert sequences.values[:, 0].tolist() == [*range(12), *range(20, 32)]
+    assert "rows were put in the order of 'time'" in sequences.notes
+
+
+def test_date_and_time_in_two_columns_are_one_time(tmp_path: Path) -> None:
+    def word(i: int) -> str:
+        return f"{at(i, 7200):%d.%m.%Y},{at(i, 7200):%H:%M:%S}"
+
+    sequences = read(write(tmp_path / "f.csv", table(word, "date,time", order=[1, 0, *range(2, 12)])))
+    assert sequences.values[:12, 0].tolist() == [*range(12)]
+    assert sequences.layout.target == "state"
+    assert "the times are those of 'date' and 'time' together" in sequences.notes
+    assert sequences.steps is not None
+    assert sequences.steps.tolist() == [7200, 7200]
+
+
+@pytest.mark.parametrize(("start", "form"), [("23:55:30", "%H:%M:%S"), ("23:55", "%H:%M")])
+def test_a_recording_that_passes_midnight_goes_on(start: str, form: str, tmp_path: Path) -> None:
+    begin = datetime.strptime(start, form).replace(tzinfo=UTC)
+    text = table(lambda i: (begin + timedelta(minutes=i)).strftime(form))
+    sequences = read(write(tmp_path / "f.csv", text))
+    assert sequences.values[:, 0].tolist() == [*range(12), *range(20, 32)]
+    assert "'time' passes midnight in 2 sequences" in sequences.notes
+
+
+def test_minutes_and_seconds_that_pass_an_hour_go_on(tmp_path: Path) -> None:
+    text = table(lambda i: f"{(57 + i) % 60:02}:00.0")
+    sequences = read(write(tmp_path / "f.csv", text))
+    assert sequences.values[:12, 0].tolist() == [*range(12)]
+    assert "'time' passes a full hour in 2 sequences" in sequences.notes
+
+
+def test_a_day_that_may_be_the_month_is_asked_about_and_both_ways_work(tmp_path: Path) -> None:
+    def word(i: int) -> str:
+        return f"{1 + i:02}/0{1 + i % 3}/2024 10:00"
+
+    path = write(tmp_path / "f.csv", table(word))
+    message = why(path)
+    assert message == (
+        "f.csv:2 column 'time': '01/01/2024 10:00' may begin with the day or with the month; give --time-format "
+        "'%d/%m/%Y %H:%M' or --time-format '%m/%d/%Y %H:%M'"
+    )
+    by_day, by_month = (read(path, time_format=form) for form in ("%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"))
+    assert by_month.values[:12, 0].tolist() == [*range(12)]
+    assert by_day.values[:12, 0].tolist() == [0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11]
+
+
+def test_a_day_that_may_be_the_month_is_no_matter_within_one_day(tmp_path: Path) -> None:
+    sequences = read(write(tmp_path / "f.csv", table(lambda i: f"{at(i):%d/%m/%Y %H:%M}")))
+    assert sequences.values[:12, 0].tolist() == [*range(12)]
+
+
+def test_a_form_of_times_is_kept_in_the_layout_and_named_where_a_cell_is_not_of_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", table(lambda i: f"{at(i):%Hh%Mm%Ss}"))
+    assert "is neither a number nor a date or time" in why(path, time="time", id="recording", shape="long")
+    layout = read(path, time_format="%Hh%Mm%Ss", time="time", id="recording").layout.fixed()
+    assert layout.time_format == "%Hh%Mm%Ss"
+    assert len(read(path, **dict(layout))) == 2
+    bad = write(tmp_path / "g.csv", path.read_text().replace("10h03m00s", "soon", 1))
+    assert why(bad, **dict(layout)).startswith(
+        "g.csv:5 column 'time': the time 'soon' is not written as '%Hh%Mm%Ss' says"
+    )
+    assert "is no form of times" in why(path, time_format="%Q", time="time", id="recording")
+
+
+def test_a_counter_that_begins_anew_within_an_id_joins_no_two_trials(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", table(lambda i: str(i % 6)))
+    assert why(path).startswith("f.csv:8 column 'time': '0' is a time that 'r0' has already (f.csv:2)")
+    assert read(path, time="", values=("x",)).values[:12, 0].tolist() == [*range(12)]
+
+
+def test_nanoseconds_are_told_apart_exactly(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", table(lambda i: str(1_709_287_200_000_000_000 + i)))
+    sequences = read(path, **dict(LayoutSpec(id="recording", time="time", target="state", values=("x", "y"))))
+    assert sequences.steps is not None
+    assert np.array_equal(sequences.steps, [1, 1])
