@@ -15,7 +15,7 @@ from headstart.errors import BadInput, Mistakes
 from headstart.text import many
 from headstart.ways import option
 
-DAY, HOUR = 86_400, 3_600
+DAY_LENGTH, HOUR_LENGTH = 86_400, 3_600
 EXACT = 2**53
 """Whole numbers from which on not each has a float of its own: nanoseconds since 1970 lie beyond."""
 _TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:[.,]\d+)?)(?:\s*([AaPp])\.?[Mm]\.?)?")
@@ -192,7 +192,7 @@ def _dates(table: Table, column: Column, codes: np.ndarray | None) -> np.ndarray
 def _with_day(table: Table, layout: Layout, column: Column, dates: np.ndarray, notes: list[str]) -> np.ndarray:
     """Dates, with the times of day of another column where they have none of their own."""
     whole = dates[np.isfinite(dates)] - dates[np.isfinite(dates)][:1]
-    if (whole % DAY).any():
+    if (whole % DAY_LENGTH).any():
         return dates
     times = _beside(table, layout, column, dates=False)
     if times is None:
@@ -211,7 +211,7 @@ def _beside(table: Table, layout: Layout, column: Column, dates: bool) -> tuple[
         forms = (iso_seconds, date_seconds) if dates else (day_seconds,)
         for read in forms:
             values = read(other.words)
-            if np.isfinite(values).all() and not (dates and ((values - values[0]) % DAY).any()):
+            if np.isfinite(values).all() and not (dates and ((values - values[0]) % DAY_LENGTH).any()):
                 result.append((other.name, values))
                 break
     return result[0] if len(result) == 1 else None
@@ -221,10 +221,10 @@ def _beyond_midnight(times: np.ndarray, words: Words, codes: np.ndarray, name: s
     """Times of day that go on after midnight within a sequence, where all of its rows are in order then; of minutes and
     seconds those that go on after a full hour."""
     three = any((word or "").count(":") > 1 for word in words)
-    period = DAY if three or any((word or "").strip().lower().endswith("m") for word in words) else HOUR
+    period = DAY_LENGTH if three or any((word or "").strip().lower().endswith("m") for word in words) else HOUR_LENGTH
     plain = not any(re.search("[.,]", word or "") for word in words)
-    if period == HOUR and plain and np.nanmax(times, initial=0) < DAY / 60:
-        period = DAY // 60  # 23:55 and 00:05 are hours and minutes
+    if period == HOUR_LENGTH and plain and np.nanmax(times, initial=0) < DAY_LENGTH / 60:
+        period = DAY_LENGTH // 60  # 23:55 and 00:05 are hours and minutes
     order = np.argsort(codes, kind="stable")
     same = np.concatenate([[False], np.diff(codes[order]) == 0])
     steps = np.diff(times[order], prepend=0.0)
@@ -236,7 +236,7 @@ def _beyond_midnight(times: np.ndarray, words: Words, codes: np.ndarray, name: s
     turns = turns - np.repeat(turns[begins] - falls[begins], np.diff([*begins, len(turns)]))
     out = times.copy()
     out[order] += period * turns
-    what = "midnight" if period != HOUR else "a full hour"
+    what = "midnight" if period != HOUR_LENGTH else "a full hour"
     count = int((turns[[*(begins[1:] - 1), len(turns) - 1]] > 0).sum())
     notes.append(f"{name!r} passes {what} in {many(count, 'sequence')}")
     return out
