@@ -74,12 +74,12 @@ def _fit_here(fit: Fit, seed: int, on: Listener, *, slow: bool = False) -> bool:
             more = "" if seed == runs[0] else f", run {runs.index(seed) + 1} of {len(runs)}"
             on(f"fitting {words.listed(list(stages[event.identity].arms))}{more} ...")
         on(event)
-    return any(map(fit.store.finished, stages))
+    return any(fit.store.finished(identity) for identity in stages)
 
 
 def usable(fit: Fit) -> bool:
     """Whether a model without gradients is finished, which could serve."""
-    return any(map(fit.store.finished, fit.without_networks(fit.settings.runs[0]).stages))
+    return any(fit.store.finished(identity) for identity in fit.without_networks(fit.settings.runs[0]).stages)
 
 
 def plan(fit: Fit, slots: int, waiting: float = 0.0, *, keep: bool = True, timed: bool = True) -> Planned:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
-from headstart.core import Plan, Store
+from headstart.core import Store
 from headstart.data import LayoutSpec
 from headstart.documents import parse_override
 from headstart.errors import BadInput, Damaged, nearest
@@ -195,6 +195,8 @@ def _check_override(word: str, own: bool) -> None:
 
     own: there are whole models of a person's own, which may be set (`arms.own` checks their names).
     """
+    from headstart.core import Plan  # imports torch
+
     path, value = parse_override(word)
     first, *rest = path.split(".")
     if own and first == "arms" and len(rest) > 2 and rest[1] == "model":
