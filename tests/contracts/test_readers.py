@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from support.made_files import needs, record, signals, workbook
 
-from headstart.data import LayoutSpec, format_of, read_blocks, read_sequences
+from headstart.data import LayoutSpec, read_blocks, read_sequences
 from headstart.data.readers import READERS
+from headstart.data.sources import format_of
 from headstart.errors import BadInput
 
 ROWS = np.arange(12, dtype=np.float64).reshape(3, 4) + 0.5

@@ -44,7 +44,7 @@ def outcome(path: Path, spec: LayoutSpec, by_arrow: bool, block: int = 2**20) ->
         patch.setattr("headstart.data.table.SINGLE_CELLS", 0 if by_arrow else sys.maxsize)  # cells as numbers, too
         patch.setattr(csv, "of_lines", counted)
         patch.setattr(arrow_csv, "ReadOptions", partial(arrow_csv.ReadOptions, block_size=block))
-        patch.setattr("headstart.data._latest", {})
+        patch.setattr("headstart.data.sources._latest", {})
         try:
             mistakes = Mistakes()
             table = read_csv(path, spec, mistakes)

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from support.command import command
 
-from headstart import data
 from headstart.baselines import FittedSpec
-from headstart.data import LayoutSpec, read_sequences
+from headstart.data import LayoutSpec, read_sequences, sources
 from headstart.data.splits import dealt_in_time
 from headstart.errors import BadInput
 from headstart.fit.arms import without_gradients
@@ -129,8 +128,8 @@ def test_every_model_without_gradients_may_be_served() -> None:
 
 def test_a_fit_reads_its_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[Path] = []
-    read_file = data._file
-    monkeypatch.setattr(data, "_file", lambda path, *rest: reads.append(path) or read_file(path, *rest))
+    read_file = sources._file
+    monkeypatch.setattr(sources, "_file", lambda path, *rest: reads.append(path) or read_file(path, *rest))
     file = tmp_path / "train.csv"
     lines = [f"{i % 5},{i % 3},{i % 7},{'ab'[i % 2]}" for i in range(30)]
     file.write_text("x0,x1,x2,label\n" + "\n".join(lines), "utf-8")

@@ -120,7 +120,7 @@ def test_blocks_are_answered_as_the_whole(folder: Path, capsys: Any, monkeypatch
     code, whole, err = ran(capsys, "predict", "model", "new.csv")
     assert code == 0
     assert "on the 23 rows with a label: accuracy" in err
-    monkeypatch.setattr("headstart.data.BLOCK_BYTES", 5)
+    monkeypatch.setattr("headstart.data.sources.BLOCK_BYTES", 5)
     code, blocks, _ = ran(capsys, "predict", "model", "new.csv")
     assert code == 0
     np.testing.assert_allclose(shares(blocks), shares(whole), atol=1e-5)

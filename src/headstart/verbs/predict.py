@@ -47,7 +47,8 @@ def predict_file(
     where the model looks in each sequence, beside which its page stands; the file is then read at once.
     Raises: BadInput for whatever is wrong with the folder, the file or `out`.
     """
-    from headstart.data import BLOCK_BYTES, read_blocks
+    from headstart.data import read_blocks
+    from headstart.data.sources import BLOCK_BYTES
     from headstart.data.text import printable
     from headstart.serve.folder import load_model
     from headstart.serve.predictions import OutputFormat, check_path, predictions_of, writing_predictions

@@ -1,0 +1,206 @@
+"""What a source of data holds: a file, a folder, an array, a list or a table in memory, as sequences."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headstart.atomic import stamps
+from headstart.data.archives import files_of, reading, unpacked
+from headstart.data.arrays import array_table, list_table, unmasked
+from headstart.data.build import build
+from headstart.data.explain import explained
+from headstart.data.folder_tables import is_one_recording, one_recording
+from headstart.data.infer import infer
+from headstart.data.layout import Decision, LayoutSpec
+from headstart.data.readers import block_reader_of, format_by, reader_of
+from headstart.data.rows import frame, table_of
+from headstart.data.sequences import Sequences
+from headstart.data.table import Table
+from headstart.errors import BadInput, Mistakes
+from headstart.limits import check_memory
+from headstart.ways import in_python
+
+_OTHERS = {
+    "a spreadsheet": "ods xlsb numbers",
+    "pickled": "pkl pickle pt joblib",
+    "a zip archive": "zip",
+    "an archive": "tar",
+    "a file of R": "rds",
+    "a JSON document": "json",
+}
+"""What is not read, and is told from damage."""
+PACKED = (".gz", ".xz", ".bz2")
+BLOCK_BYTES = 2**24
+"""Bytes of a block; a smaller file is one."""
+READING_BYTES = 4
+"""Bytes that a file takes while it is read, for each of its own, at least: of text, JSON lines and arrays; more of what
+is packed."""
+_latest: dict[Any, weakref.ref[Sequences]] = {}
+
+
+def read_sequences(
+    source: Any,
+    layout: LayoutSpec | None = None,
+    *,
+    labels: Any = None,
+    ids: Any = None,
+    groups: Any = None,
+    name: str = "X",
+) -> Sequences:
+    """Sequences out of a file or folder (by its path), or out of an array, a list of sequences, or a table in memory.
+
+    `labels`, `ids` and `groups`, one for each sequence, win over columns of the source. `name` stands for data in
+    memory in messages. Nothing is unpickled, and no file leads out of a folder.
+    Raises: BadInput with up to 20 mistakes, each with file, row, column, value and the way out.
+    """
+    spec = LayoutSpec() if layout is None else layout
+    if isinstance(source, Sequences):
+        return source
+    if isinstance(source, (str, os.PathLike)) and labels is None and ids is None and groups is None:
+        return _read_once(Path(source), spec)
+    return _read(source, spec, labels, ids, groups, name)
+
+
+def _read_once(path: Path, spec: LayoutSpec) -> Sequences:
+    """The sequences of a file: what was read last, while somebody holds it and the file has not changed.
+
+    Who looks at a file and then opens it as a task reads it once.
+    """
+    key = None
+    with reading(path):
+        if path.exists():
+            key = (os.path.realpath(path), spec.model_dump_json(), tuple(stamps(files_of(path))))
+    latest = _latest[key]() if key in _latest else None
+    if latest is not None:
+        return replace(latest, layout=replace(latest.layout, source=str(path)))
+    sequences = _read(path, spec, None, None, None, "")
+    _latest.clear()
+    if key is not None:
+        _latest[key] = weakref.ref(sequences)
+    return sequences
+
+
+def explained_sequences(path: Path, layout: LayoutSpec) -> tuple[Sequences, tuple[Decision, ...]]:
+    """The sequences of a file or folder, and what each of its columns is taken for. Raises: BadInput."""
+    mistakes = Mistakes()
+    table = _file(path, layout, mistakes)
+    mistakes.check()
+    decided = replace(infer(table, layout), thousands=table.thousands)
+    decisions = explained(table, decided)
+    return build(table, decided, mistakes), decisions
+
+
+def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, name: str) -> Sequences:
+    mistakes = Mistakes()
+    in_file = isinstance(source, (str, os.PathLike))
+    with in_python(not in_file):
+        table = _file(Path(source), spec, mistakes) if in_file else _memory(source, spec, name)
+        mistakes.check()
+        layout = replace(infer(table, spec, labels is not None), thousands=table.thousands)
+        return build(table, layout, mistakes, labels, ids, groups)
+
+
+def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    if path.exists():
+        with reading(path):
+            size = sum(os.path.getsize(file) for file in files_of(path))
+        check_memory(f"{path}: reading it", READING_BYTES * size, "allow it more, or give fewer rows")
+    if path.is_dir():
+        folder: Table = reader_of("folder")(path, spec, mistakes)
+        return folder
+    with reading(path):
+        if not path.exists():
+            raise BadInput(f"{path}: is not there; give the path of a file or a folder")
+        if not path.is_file():
+            raise BadInput(f"{path}: is neither a file nor a folder; give one")
+        if not path.stat().st_size:
+            raise BadInput(f"{path}: is empty; give a file with rows")
+        form = format_of(path) if spec.format == "auto" else spec.format
+    if form == "folder":
+        raise BadInput(f"layout.format: {path} is a file, no folder")
+    table: Table = reader_of(form)(path, spec, mistakes)
+    return one_recording(path, table, spec, mistakes)
+
+
+def format_of(path: Path) -> str:
+    """The format of a file, by its name or, where that says nothing, by how it begins."""
+    plain = path.name.lower()
+    for ending in PACKED:
+        plain = plain.removesuffix(ending)
+    ending = os.path.splitext(plain)[1].removeprefix(".")
+    with unpacked(path) as file:
+        start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    return format_by(ending, start, lambda end: _refuse_others(path, end))
+
+
+def _refuse_others(path: Path, ending: str) -> None:
+    """Raises: BadInput for an ending of what is not read."""
+    for what, endings in _OTHERS.items():
+        if ending in endings.split():
+            raise BadInput(
+                f"{path}: is {what}, which is not read; save it as CSV, JSON lines (.jsonl), Parquet or .npz"
+            )
+
+
+def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:
+    table = frame(source, name)
+    if table is not None:
+        return table
+    if isinstance(source, Mapping):
+        return table_of(source, name)
+    if isinstance(source, np.ndarray):
+        return array_table(unmasked(source), name, spec, "an array")
+    for way in ("to_list", "to_pylist"):
+        if hasattr(source, way) and not isinstance(source, (str, bytes)):
+            return list_table(getattr(source, way)(), name, spec)
+    if hasattr(source, "to_dict"):  # a table of a library that gives Arrow no stream
+        return table_of(source.to_dict(orient="list"), name)
+    if hasattr(source, "__array__"):
+        return array_table(np.asarray(source), name, spec, "an array")
+    if isinstance(source, Sequence) and not isinstance(source, bytes):
+        return list_table(source, name, spec)
+    raise BadInput(f"{name}: is of type {type(source).__name__}; give a path, an array, a list of sequences or a table")
+
+
+def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK_BYTES) -> Iterator[Sequences]:
+    """The sequences of a file or folder, in their order, in blocks of about `size` bytes: of a text table with a row
+    for each and no quotes, of JSON lines and of Parquet without lists in lists; of all else at once. The last one has
+    the notes of all blocks.
+
+    spec: a layout as `Layout.fixed` gives it, by which each block is read alike.
+    Raises: BadInput as `read_sequences`, when it comes to what is wrong.
+    """
+    count, latest, notes = 0, None, []  # type: tuple[int, Sequences | None, list[str]]
+    if path.is_file() and path.stat().st_size > size and spec.values and spec.shape in ("wide", "text", "list"):
+        tables = block_reader_of(format_of(path) if spec.format == "auto" else spec.format)
+        for table in tables(path, spec, size) if tables else (None,):
+            if table is None or is_one_recording(path, table, spec):
+                break
+            try:
+                block = build(table, infer(table, spec), Mistakes())
+            except BadInput:  # what is wrong in later blocks belongs to the message, too
+                break
+            if latest is not None:
+                if _beside(latest) != _beside(block):
+                    break
+                count += len(latest)
+                yield replace(latest, notes=())
+            latest, notes = block, [*notes, *block.notes]
+        else:
+            if latest is not None:
+                yield replace(latest, notes=tuple(notes))
+                return
+    whole = read_sequences(path, spec)  # its notes are of all rows
+    yield whole.take(np.arange(count, len(whole))) if count else whole
+
+
+def _beside(block: Sequences) -> tuple[object, ...]:
+    """What all blocks of a file share."""
+    return block.ids is None, block.groups is None, block.kind, block.width
