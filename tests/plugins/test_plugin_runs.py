@@ -66,7 +66,7 @@ def test_an_edit_while_workers_start_fails_the_stage_in_words(folder: Path) -> N
     assert "has changed" in bound.store.entry(event.identity).message
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_edit_between_two_stages_is_seen_by_who_runs_them(folder: Path, workers: int) -> None:
     (folder / "my_mixer.py").write_text(HELPED)
     (folder / "my_factor.py").write_text("FACTOR = 1.0\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ IN_NAMES = {
     "blocks": r"(?:^|_)(\d+)_blocks?$",
     "parameters": r"(?:^|_)(\d+[km])$",
 }
+PARAMETERS = (LABELS["parameters"], IN_NAMES["parameters"])
 TOLERANCE = 0.25
 """Of a number of parameters, which labels round."""
 
@@ -62,11 +64,16 @@ def numbers(label: str, text: str) -> list[float]:
     return out
 
 
-def facts(plan: Plan, seeds: int) -> dict[str, set[float]]:
-    """What the stages of a plan are: the numbers that a label may say."""
+@cache
+def outlines() -> Outlines:
+    """Sizes of stages without data: those of one study are mostly those of another."""
+    return Outlines(NOWHERE)
+
+
+def facts(plan: Plan, seeds: int, sized: bool) -> dict[str, set[float]]:
+    """What the stages of a plan are: the numbers that a label may say. sized: parameters are counted, which takes most of the time."""
     out: dict[str, set[float]] = {name: set() for name in LABELS}
     out["seeds"] = {seeds}
-    outlines = Outlines(NOWHERE)
     for cell in plan.cells:
         budgets = [planned.spec.budget for planned in cell.chain]
         out["epochs"] |= {round(budget.epochs, 6) for budget in budgets if budget.epochs}
@@ -77,7 +84,7 @@ def facts(plan: Plan, seeds: int) -> dict[str, set[float]]:
         out["blocks"].add(spec.model.blocks)
         out["width"].add(spec.model.width)
         out["labels"] |= {spec.task.labelled} if spec.task.labelled else set()
-        task, size = outlined(spec.task, NOWHERE), outlines.size(spec)
+        task, size = outlined(spec.task, NOWHERE), outlines().size(spec) if sized else None
         out["positions"] |= {task.signature.length, getattr(spec.task, "max_length", 0)} if task else set()
         out["parameters"] |= {size.parameters} if size else set()
     return out
@@ -92,8 +99,9 @@ def texts(study: StudySpec) -> Iterator[str]:
 
 def misleading(study: StudySpec, plan: Plan, seeds: int) -> list[tuple[str, str, float, list[float]]]:
     """(text, what, number, those of the plan) of each label that says another size than the plan has."""
-    known, wrong = facts(plan, seeds), []
-    names = [*study.columns, *study.arms]
+    names, wrong = [*study.columns, *study.arms], []
+    sized = any(numbers(label, text) for label in PARAMETERS for text in (*names, *texts(study)))
+    known = facts(plan, seeds, sized)
     for what, label in [*LABELS.items(), *IN_NAMES.items()]:
         for text in names if label in IN_NAMES.values() else texts(study):
             for number in numbers(label, text):
