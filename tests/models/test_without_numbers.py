@@ -88,6 +88,7 @@ def test_the_outline_of_a_network_that_fit_makes_imports_neither_compiler_nor_sy
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_dry_run_imports_no_symbolic_mathematics(tmp_path):
     """Torch's own broadcasting and `zeros_like` on the device `meta` would: half a second."""
     words = (

@@ -241,6 +241,7 @@ BACKBONES_HOURS, QUESTION_HOURS = 20.0, 6.0
 """Core-hours of them together, and of each of the two questions of our own."""
 
 
+@pytest.mark.slow
 def test_the_pages_of_backbones_together_and_their_two_questions_alone_keep_their_limits(tmp_path: Path) -> None:
     """Each distinct stage counts once: the tables share the language model that most arms start from."""
     core, seconds = Speed(StepTime.LEAST, CORE_FLOPS), dict[str, float]()
