@@ -175,7 +175,7 @@ def test_nested_lists_are_positions_of_channels(tmp_path):
         ('{"x": [1], "x": [2]}', "f.jsonl:2: has 'x' twice; rename one"),
         ('{"x": []}', "f.jsonl:2 column 'x': the sequence is empty; leave the row out"),
         ('{"x": [1e400]}', "f.jsonl:2 column 'x': 'inf' is infinite, or beyond 3e38"),
-        ('{"x": [1, "n/a"]}', "f.jsonl:2 column 'x': 'n/a' is not a number (--na n/a reads it as missing)"),
+        ('{"x": [1, "x/y"]}', "f.jsonl:2 column 'x': 'x/y' is not a number (--na x/y reads it as missing)"),
         ('{"x": [null, null]}', "f.jsonl:2: every value of the sequence is missing; leave the row out"),
         ('{"y": 1}', "f.jsonl:2 column 'x': the sequence is empty; leave the row out"),
     ],

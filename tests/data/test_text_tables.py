@@ -145,14 +145,24 @@ def test_a_mark_that_cuts_nothing_is_refused_with_the_one_that_does(tmp_path):
 def test_a_cell_that_is_no_number_is_named_once_with_its_rows_and_the_way_out(tmp_path):
     lines = wide(1_100)
     for row in range(1_042, 1_079):
-        lines[row] = lines[row].rsplit(",", 1)[0] + ",n/a"
+        lines[row] = lines[row].rsplit(",", 1)[0] + ",x/y"
     path = write(tmp_path / "train.csv", "\n".join([lines[0].replace("t", "ecg_"), *lines[1:]]))
     assert why(path) == (
-        "train.csv:1043 column 'ecg_5': 'n/a' is not a number (37 such rows; --na n/a reads them as missing)"
+        "train.csv:1043 column 'ecg_5': 'x/y' is not a number (37 such rows; --na x/y reads them as missing)"
     )
-    result = read(path, na=("n/a",))
+    result = read(path, na=("x/y",))
     assert len(result) == 1_100
     assert (result.lengths == 5).sum() == 37
+
+
+def test_usual_words_for_a_missing_value_are_missing_and_that_is_said(tmp_path):
+    lines = wide(24)
+    for row, word in enumerate(("n/a", "NA", "#N/A", "null", "None", "<NA>"), 2):
+        lines[row] = lines[row].rsplit(",", 2)[0] + f",{word},1.5"
+    result = read(write(tmp_path / "f.csv", "\n".join(lines)))
+    assert result.notes == ("'n/a', 'NA', '#N/A', 'null' and 2 more in 6 rows are read as missing",)
+    assert result.observed is not None
+    assert (~result.observed).sum() == 6
 
 
 def test_a_row_of_words_for_missing_values_is_no_row_of_units(tmp_path):

@@ -44,9 +44,9 @@ def shuffled(lines: Lines) -> Lines:
 
 X = numbers(240, 3)
 BAD: dict[str, Lines] = {
-    "one word": cells("n/a", 3),
+    "one word": cells("x/y", 3),
     "one word in many rows": cells("--", *range(3, 20)),
-    "several words": [*cells("n/a", 3, 4)[:6], *cells("#DIV/0!", 8, 9)[6:]],
+    "several words": [*cells("x/y", 3, 4)[:6], *cells("#DIV/0!", 8, 9)[6:]],
     "infinite": cells("inf", 3, 7),
     "a target with words": ["y,t0,t1,t2", *(f"{x[0] if i != 4 else '<0.1'},{i}.5,{x[1]},{x[2]}" for i, x in enumerate(X[:40]))],
     "a target of percents": ["target,t0,t1,t2", *(f"{i}%,{x[0]},{x[1]},{x[2]}" if i % 9 else f"{i},{x[0]},{x[1]},{x[2]}" for i, x in enumerate(X[:40]))],

@@ -60,7 +60,7 @@ REFUSED = {
     "ragged rows": ("\n".join([*rows(), "s99,a,1.0"]), "train.csv:26"),
     "duplicate columns": ("\n".join(["id,label,t0,t0,t1,t2,t3", *rows()[1:]]), "'t0'"),
     "wrong delimiter": ("\n".join(rows()), "delimiter"),
-    "a word among numbers": (changed(3, "", "n/a"), "'n/a' is not a number"),
+    "a word among numbers": (changed(3, "", "bad"), "'bad' is not a number"),
     "infinity": (changed(3, "", "inf"), "inf"),
     "1e400": (changed(3, "", "1e400"), "1e400"),
     "one class": ("\n".join(rows(label=lambda _: "a")), "every label is 'a'"),

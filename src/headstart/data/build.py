@@ -55,7 +55,7 @@ def build(
         parts, layout = _written(table, layout, cells, mistakes, notes)
     else:
         parts = _numbers(table, layout, cells, mistakes, notes)
-        cells.report(mistakes)
+        cells.report(mistakes, notes)
     mistakes.check()
     columns = {role: table.columns[name] for role in ROLES if (name := getattr(layout, role)) is not None}
     places = table.places.take(parts.rows)

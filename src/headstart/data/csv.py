@@ -443,8 +443,8 @@ def _uneven_table(lines: Iterator[str], form: CsvForm, spec: LayoutSpec, mistake
         first.append(row[0])
         lists.append(cells.row(row[start:], len(lists), lambda i: str(i + start + 1)))
     cells.places = Places(form.source, lines=np.array(begins, dtype=np.int64))
-    cells.report(mistakes)
     table = _table(None, replace(form, names=[]), np.array(begins), records.blank)
+    cells.report(mistakes, table.notes)
     name = f"{start + 1} and on"
     table.columns = {"1": Column("1", "text", arrow_texts(first))} if start else {}
     table.columns[name] = list_column(name, lists, cells.places)

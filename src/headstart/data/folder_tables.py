@@ -59,7 +59,7 @@ def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistake
         if number == 0:
             time = _clock(table, spec)
             channels = _channels(table, spec, time)
-            notes = table.notes
+            notes += table.notes
         lost = [column for column in [*channels, *([time] if time else [])] if column not in table.columns]
         if lost:
             raise BadInput(
@@ -69,7 +69,7 @@ def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistake
         order, step = _order(table, time)
         read = Cells(table.places, frozenset(spec.na), "." if table.decimal == "auto" else table.decimal)
         rows.append({channel: read.numbers(table.columns[channel])[order] for channel in channels})
-        read.report(mistakes)
+        read.report(mistakes, notes)
         steps.append(step)
         for column in table.columns.values():
             words = {word for word in column.words if word} if column.type == "text" else set()

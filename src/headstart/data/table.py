@@ -13,7 +13,7 @@ import numpy as np
 from headstart.data.layout import TableShape
 from headstart.data.text import list_parts, number_name, to_float
 from headstart.errors import BadInput, Mistakes, Places, nearest
-from headstart.text import first_few
+from headstart.text import counted, first_few
 from headstart.ways import option
 
 Words = list[str | None]
@@ -25,6 +25,8 @@ SINGLE_CELLS = 64
 COUNTED_TEXTS = 1_000
 """Different wrong texts that are counted apart; the others are counted together."""
 
+USUAL_GAPS = frozenset(("na", "n/a", "#n/a", "n.a.", "<na>", "null", "none", "nil", "nan()"))
+"""Words, in small letters, that stand for a missing number without a doubt."""
 FEW_WORDS = 8
 """Different wrong texts that a message names as missing ones."""
 NOT_A_NUMBER = "is not a number"
@@ -412,8 +414,14 @@ class Cells:
         else:
             self.others += 1
 
-    def report(self, mistakes: Mistakes) -> None:
-        """Hand what was noted to `mistakes`, one line for each kind of fault, with the first place and the words."""
+    def report(self, mistakes: Mistakes, notes: list[str]) -> None:
+        """Hand what was noted to `mistakes`, one line for each kind of fault, with the first place and the words, and
+        the usual words for a missing value to `notes`."""
+        usual = {text: rows for (text, _), rows in self.bad.items() if text.lower() in USUAL_GAPS}
+        if usual:
+            self.bad = {key: rows for key, rows in self.bad.items() if key[0] not in usual}
+            count, words = sum(map(len, usual.values())), first_few(list(map(repr, usual)), 4)
+            notes.append(f"{words} in {counted(count, 'row is', 'rows are')} read as missing")
         kinds: dict[str, dict[str, dict[int, str]]] = {}
         for (text, wrong), columns in sorted(self.bad.items(), key=lambda pair: min(pair[1])):
             kinds.setdefault(wrong, {})[text] = columns
