@@ -203,3 +203,31 @@ def test_units_are_told_from_names() -> None:
 
 def test_a_skip_beyond_the_file_is_refused(tmp_path: Path) -> None:
     assert why(write(tmp_path / "f.csv", text(NAMES, *ROWS)), skip=40).startswith("f.csv: skip: it has 13 lines")
+
+
+@pytest.mark.parametrize("unit", [" mg", "%", " °C", "mV", " m/s"])
+def test_a_unit_in_each_cell_of_a_column_of_numbers_is_left_out_and_said(unit: str, tmp_path: Path) -> None:
+    rows = [f"{row},{40 + i}.{i:02}{unit}" for i, row in enumerate(ROWS)]
+    path = write(tmp_path / "f.csv", text(f"{NAMES},dose", *rows))
+    sequences = read(path, target="dose")
+    assert sequences.target == "number"
+    np.testing.assert_allclose(sequences.numbers(), [40 + i + i / 100 for i in range(12)])
+    assert f"the unit {unit.strip()!r} is left out of the numbers of 'dose'" in sequences.notes
+
+
+def test_few_numbers_with_a_unit_are_classes_and_ids_stay_texts(tmp_path: Path) -> None:
+    rows = [f"{1000 + i}A,{5 + 5 * (i % 2)} mg,{row.split(',', 2)[2]}" for i, row in enumerate(ROWS)]
+    sequences = read(write(tmp_path / "f.csv", text(NAMES, *rows)))
+    assert sequences.classes == ("10 mg", "5 mg")
+    assert sequences.ids is not None
+    assert sequences.ids[0] == "1000A"
+
+
+def test_units_in_values_are_read_alike_where_a_model_is_served(tmp_path: Path) -> None:
+    def row(i: int, first: float) -> str:
+        return f"s{i},{'ab'[i % 2]},{first:.1f} mV,{i + 1} mV,{i + 2} mV"
+
+    path = write(tmp_path / "f.csv", text("id,label,t0,t1,t2", *(row(i, i + 0.5) for i in range(20))))
+    layout = read(path).layout.fixed()
+    new = write(tmp_path / "new.csv", text("id,label,t0,t1,t2", row(1, 2), row(2, 4)))
+    assert read(new, **dict(layout)).values[:, 0].tolist() == [2, 2, 3, 4, 3, 4]

@@ -8,7 +8,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,8 +24,17 @@ from headstart.data.exports import (
     passed_over,
     surroundings,
 )
-from headstart.data.layout import TEXTS, LayoutSpec, check_names, is_role, numbered, plain
-from headstart.data.numerals import DECIMAL, NUMBER_MARKS, check_thousands, find_marks, ungroup, ungrouped
+from headstart.data.layout import LayoutSpec, check_names, numbered
+from headstart.data.numerals import (
+    DECIMAL,
+    NUMBER_MARKS,
+    check_thousands,
+    find_marks,
+    take_unit,
+    ungroup,
+    ungrouped,
+    unit_of,
+)
 from headstart.data.rows import list_column
 from headstart.data.sizes import check_columns
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
@@ -34,8 +42,8 @@ from headstart.data.text import (
     DELIMITERS,
     cut,
     find_delimiter,
+    has_header,
     is_number,
-    mostly_numbers,
     text_lines,
     words_above,
 )
@@ -73,6 +81,10 @@ class CsvForm:
     """Columns at the end that are passed over: they have neither names nor cells."""
     comment: str = ""
     thousands: str = ""
+    units: dict[str, str] = field(default_factory=dict)
+    """Units that stand in the cells of columns of numbers."""
+    fixed: bool = False
+    """Whether another file told how this one is read."""
     first: list[str] = field(default_factory=list)
     """The cells of the header, which may come again further down."""
     notes: list[str] = field(default_factory=list)
@@ -196,6 +208,9 @@ def typed(table: Table, types: list[Type], spec: LayoutSpec, form: CsvForm) -> T
     """
     for column, kind in zip(table.columns.values(), types, strict=True):
         column.type = kind if kind != "empty" else _later_type(column, spec, form)
+        if column.name in form.units:
+            take_unit(column, form.units[column.name])
+            table.notes.append(f"the unit {form.units[column.name]!r} is left out of the numbers of {column.name!r}")
         if form.thousands and column.type == "number":
             ungroup(column, form.thousands, table)
     plainly = [column for column in table.columns.values() if column.type == "number"]
@@ -239,6 +254,7 @@ def _form(path: Path, spec: LayoutSpec, sample: Sequence[str], around: Surroundi
             )
     form = CsvForm(str(path), mark, spec.quote, "." if spec.decimal == "auto" else spec.decimal)
     form.begin, form.comment, form.notes = around.begin, around.comment, list(around.notes)
+    form.fixed = spec.optional
     cells = [cell.strip() for cell in sample[0].split(mark)] if mark and sample else []
     if len(cells) > 1 and spec.quote == '"' and all(len(c) > 1 and c[0] == c[-1] == "'" for c in cells):
         form.quote = "'"
@@ -454,44 +470,23 @@ def _uneven_table(lines: Iterator[str], form: CsvForm, spec: LayoutSpec, mistake
     return table
 
 
-def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
-    """Whether the first row names the columns, told from what stands under it."""
-    head, below = rows[0], rows[1:]
-
-    number = partial(is_number, decimal=decimal)
-    numeric = [i for i in range(len(head)) if mostly_numbers([row[i] for row in below if i < len(row)], decimal)]
-    named = sum(bool(head[i].strip()) and not number(head[i]) and head[i].strip().lower() != "nan" for i in numeric)
-    if 2 * named > len(numeric) > 0:
-        return True
-    own = [i for i, cell in enumerate(head) if not any(i < len(row) and row[i] == cell for row in below)]
-    if any(is_role(head[i]) or plain(head[i]) in TEXTS for i in own if not number(head[i])):
-        return True
-    words = [i for i, cell in enumerate(head) if not number(cell)]  # a word that comes again is a label
-    if below and set(words) <= set(own) and _counts_on(head, decimal) and not _counts_on(below[0], decimal):
-        return True
-    if numeric or len(head) == 1 or not below:
-        return False
-    short = all(0 < len(cell.strip()) <= 32 and len(cell.split()) == 1 for cell in head)
-    return short and len(set(head)) == len(head) == len(own)
-
-
-def _counts_on(row: Sequence[str], decimal: str) -> bool:
-    """Whether the numbers of a row go on in equal steps, as 0, 1, 2 and 0.0, 0.1, 0.2 do, or grow beside a word."""
-    numbers = [float(cell.replace(decimal, ".")) for cell in row if is_number(cell, decimal)]
-    steps = {round(b - a, 9) for a, b in itertools.pairwise(numbers)}
-    return len(numbers) > 2 and min(steps) > 0 and (len(steps) == 1 or len(numbers) < len(row))
-
-
 def column_types(form: CsvForm, body: Sequence[Sequence[str]]) -> list[Type]:
     """The type of each column, from the sample: numbers where at least half of its cells are, `empty` without any.
 
-    A column of words in a run of numbered ones that are mostly numbers is one whose numbers are missing.
+    A column of words in a run of numbered ones that are mostly numbers is one whose numbers are missing; one of
+    numbers with one unit, as in 47.04 mg, is of numbers.
     """
     out: dict[str, Type] = {}
     for i, name in enumerate(form.names):
         cells = [cell for row in body if i < len(row) and (cell := row[i].strip()) and cell.lower() != "nan"]
         numbers = sum(is_number(cell, form.decimal) for cell in cells)
         out[name] = "empty" if not cells else "number" if 2 * numbers >= len(cells) else "text"
+        if (
+            out[name] == "text"
+            and cells[0][0] in "+-.0123456789"
+            and (unit := unit_of(cells, form.decimal, form.fixed))
+        ):
+            out[name], form.units[name] = "number", unit
     labels = set() if form.header else {form.names[0], form.names[-1]}  # stand at an end, where no header names them
     for run in numbered(form.names).values():
         if len(run) > 3 and sum(out[name] == "text" for name in run) < len(run) / 4:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from headstart.data.exports import is_unit
 from headstart.data.layout import numbered
 from headstart.data.table import Column, Table, numbers_of
 from headstart.data.text import COMMA, POINTED, THOUSANDS, is_number
@@ -25,6 +26,10 @@ _SPACED = re.compile("^[+-]?[1-9]\\d{0,2}(?:[ '\u00a0\u2009\u202f\u2019]\\d{3})+
 _MAYBE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
 _POINT = r"^\s*[+-]?[1-9]\d{0,2}\.\d{3}\s*$"
 _SMALL, _LARGE = r"^\s*[+-]?\d{1,3}\s*$", r"^\s*[+-]?\d{4,}\s*$"
+_WITH_UNIT = re.compile(r"([+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?)(\s*)([^\W\d_][^\d\s]{0,9}|[%°µ‰][^\d\s]{0,9})")
+"""A number and the unit behind it."""
+MANY_VALUES = 12
+"""Different whole numbers from which on those with a unit are no names of classes, such as doses."""
 DECIMAL = r"^\s*[+-]?(?:0\d*\.\d+|\d*\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d*|\.\d+|\d+\.|\d+\.\d*[eE][+-]?\d+)\s*$"
 """A number whose point cannot stand between thousands."""
 
@@ -101,6 +106,32 @@ def ungroup(column: Column, mark: str, table: Table) -> None:
             f"{table.places.cell(row, column.name)}: {(column.words[row] or '').strip()!r} has {mark!r}, which stands "
             "between thousands in other numbers, and not before three digits here; correct it, or leave the row out"
         )
+
+
+def unit_of(cells: Sequence[str], decimal: str, fixed: bool = False) -> str:
+    """The unit behind every one of these numbers, as in 47.04 mg, where they are measured beyond doubt: one has
+    decimals, or there are many with a blank before the unit. "" where there is none.
+
+    fixed: another file told that they are numbers.
+    """
+    matches = [_WITH_UNIT.fullmatch(cell) for cell in cells]
+    units = {match[3] for match in matches if match}
+    if None in matches or len(units) != 1 or not is_unit(unit := units.pop()):
+        return ""
+    numbers = {match[1] for match in matches if match}
+    many = len(numbers) > MANY_VALUES and (all(match[2] for match in matches if match) or not unit.isalpha())
+    measured = fixed or many or any(decimal in number for number in numbers)
+    return unit if measured and all(is_number(number, decimal) for number in numbers) else ""
+
+
+def take_unit(column: Column, unit: str) -> None:
+    """Take the unit off the numbers of a column; a cell with another one stays as it is."""
+    import pyarrow.compute as pc
+
+    number = r"^(\s*[+-]?[0-9.,][0-9.,eE+-]*)"
+    column.data = pc.replace_substring_regex(column.data, rf"{number}\s*{re.escape(unit)}\s*$", r"\1")
+    for name in ("words", "numbers", "floats"):
+        column.__dict__.pop(name, None)
 
 
 def _grouped(mark: str) -> str:

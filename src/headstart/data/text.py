@@ -6,15 +6,18 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from headstart.data.archives import absent, incomplete, listed, members, reading, unpacked
+from headstart.data.layout import TEXTS, is_role, plain
 from headstart.errors import BadInput, Mistakes, nearest
 from headstart.ways import option
 
@@ -390,3 +393,31 @@ def words_above(
             again = {row[i] for row in seen[k + 1 :] for i in columns if i < len(row)}.union(missing)
             last, words = (last, words) if again.intersection(there) else (k, there)
     return last, words
+
+
+def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
+    """Whether the first row names the columns, told from what stands under it."""
+    head, below = rows[0], rows[1:]
+
+    number = partial(is_number, decimal=decimal)
+    numeric = [i for i in range(len(head)) if mostly_numbers([row[i] for row in below if i < len(row)], decimal)]
+    named = sum(bool(head[i].strip()) and not number(head[i]) and head[i].strip().lower() != "nan" for i in numeric)
+    if 2 * named > len(numeric) > 0:
+        return True
+    own = [i for i, cell in enumerate(head) if not any(i < len(row) and row[i] == cell for row in below)]
+    if any(is_role(head[i]) or plain(head[i]) in TEXTS for i in own if not number(head[i])):
+        return True
+    words = [i for i, cell in enumerate(head) if not number(cell)]  # a word that comes again is a label
+    if below and set(words) <= set(own) and _counts_on(head, decimal) and not _counts_on(below[0], decimal):
+        return True
+    if numeric or len(head) == 1 or not below:
+        return False
+    short = all(0 < len(cell.strip()) <= 32 and len(cell.split()) == 1 for cell in head)
+    return short and len(set(head)) == len(head) == len(own)
+
+
+def _counts_on(row: Sequence[str], decimal: str) -> bool:
+    """Whether the numbers of a row go on in equal steps, as 0, 1, 2 and 0.0, 0.1, 0.2 do, or grow beside a word."""
+    numbers = [float(cell.replace(decimal, ".")) for cell in row if is_number(cell, decimal)]
+    steps = {round(b - a, 9) for a, b in itertools.pairwise(numbers)}
+    return len(numbers) > 2 and min(steps) > 0 and (len(steps) == 1 or len(numbers) < len(row))

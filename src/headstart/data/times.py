@@ -97,7 +97,8 @@ def dated(words: Words) -> bool:
 
 
 def _first(words: Words) -> Words:
-    return [word for word in words[:200] if word and word.strip()][:20]
+    first: Words = [word for word in words[:200] if word and word.strip()]
+    return first[:20]
 
 
 def times_of(
@@ -179,7 +180,7 @@ def _dates(table: Table, column: Column, codes: np.ndarray | None) -> np.ndarray
     ways = [date_seconds(column.words, way) for way in (True, False)]
     groups = np.zeros(len(ways[0]), dtype=np.int64) if codes is None else codes
     steps = [np.diff(way[np.argsort(groups, kind="stable")])[np.diff(np.sort(groups)) == 0] for way in ways]
-    if np.array_equal(*steps, equal_nan=True):
+    if np.array_equal(steps[0], steps[1], equal_nan=True):
         return ways[0]
     word, mark, time = matches[0][0], matches[0][2], matches[0][5] or ""
     rest = {0: "", 1: " %H:%M"}.get(time.count(":"), " %H:%M:%S" + (".%f" if "." in time else ""))
@@ -198,7 +199,7 @@ def _with_day(table: Table, layout: Layout, column: Column, dates: np.ndarray, n
     if times is None:
         return dates
     notes.append(f"the times are those of {column.name!r} and {times[0]!r} together")
-    return dates + times[1]
+    return np.asarray(dates + times[1])
 
 
 def _beside(table: Table, layout: Layout, column: Column, dates: bool) -> tuple[str, np.ndarray] | None:
@@ -237,6 +238,6 @@ def _beyond_midnight(times: np.ndarray, words: Words, codes: np.ndarray, name: s
     out = times.copy()
     out[order] += period * turns
     what = "midnight" if period != HOUR_LENGTH else "a full hour"
-    count = int((turns[[*(begins[1:] - 1), len(turns) - 1]] > 0).sum())
+    count = int(np.count_nonzero(turns[[*(begins[1:] - 1), len(turns) - 1]]))
     notes.append(f"{name!r} passes {what} in {many(count, 'sequence')}")
     return out
