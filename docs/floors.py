@@ -1,5 +1,8 @@
 """Draws the rooms of the package on their floors, from the imports in the code: `python docs/floors.py`.
 
+`python docs/floors.py core` says which rooms the door of that name stands on, with the lines of the modules that it
+needs; `data` the same of the other door.
+
 A room is a folder or a file of `src/headstart`; each of the three floors of `study/` is one. A room stands one floor
 above the highest room that it imports. Arrows that follow from others are left out: of a -> b, b -> c and a -> c the
 last.
@@ -8,6 +11,7 @@ last.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -93,6 +97,44 @@ def lines() -> dict[str, int]:
     return out
 
 
+def needed(door: str) -> dict[str, int]:
+    """Room -> lines of its modules that a door needs: the homes of its names, and what these import, late imports too.
+
+    Imports for types alone do not count, nor does what a table names in a text (`MIXERS`, `MODELS`, ...).
+    """
+    files = dict(modules())
+    table = next(
+        node.value
+        for node in ast.walk(ast.parse(files[door].read_text("utf-8")))
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES"
+    )
+    prefix = f"{door}." if door == "data" else ""
+    waiting, seen = [f"{prefix}{home}" for home in ast.literal_eval(table).values()], set[str]()
+    while waiting:
+        if (name := waiting.pop()) in seen or name not in files:
+            continue
+        seen.add(name)
+        waiting += [".".join(name.split(".")[:i]) for i in range(1, name.count(".") + 1)]
+        tree = ast.parse(files[name].read_text("utf-8"))
+        types = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+            for part in node.body
+            for inner in ast.walk(part)
+        }
+        for node in ast.walk(tree):
+            ours = isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "headstart"
+            if isinstance(node, ast.ImportFrom) and ours and id(node) not in types:
+                head = str(node.module).partition(".")[2]
+                inner = [f"{head}.{alias.name}".strip(".") for alias in node.names]
+                waiting += [item if item in files else head for item in inner]
+    out: dict[str, int] = {}
+    for name in seen - {""}:
+        out[room_of(name)] = out.get(room_of(name), 0) + len(files[name].read_text("utf-8").splitlines())
+    return dict(sorted(out.items(), key=lambda item: -item[1]))
+
+
 def picture() -> str:
     """The drawing as SVG, in the colours of the page that it is on."""
     rooms = {room: others for room, others in graph().items() if room not in DOORS}
@@ -133,4 +175,9 @@ def picture() -> str:
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(picture(), "utf-8")
+    if sys.argv[1:]:
+        below = needed(sys.argv[1])
+        rooms = ", ".join(f"{room} {count:,}" for room, count in below.items())
+        sys.stdout.write(f"{sum(below.values()):,} lines: {rooms}\n")
+    else:
+        PICTURE.write_text(picture(), "utf-8")
