@@ -78,8 +78,8 @@ def shared(known: Known, settings: FitSettings, left: float, spent: float, cost:
     for name in sorted(whole.arms, key=lambda name: -table[name].worth(known, settings)):
         more = [_with(table[name], name, *option, whole, cost, settings) for option in options]
         network = any(table[other].network for other in options[0][0].arms)
-        amount, there = best(more)
-        offer = Offer(known, settings, amount, whole, cost(amount) <= there, network, time_for)
+        amount, _ = best(more)
+        offer = Offer(known, settings, amount, whole, cost(amount) <= left, network, time_for)
         if any(table[other].lacks(offer) for other in amount.arms):
             left_out[name] = table[name].left_out(offer)
         else:
