@@ -101,7 +101,7 @@ def test_a_pattern_names_parts_of_the_names_of_files(tmp_path: Path) -> None:
 def test_the_part_of_names_that_repeats_is_the_label_and_two_such_parts_are_asked_about(tmp_path: Path) -> None:
     result = read(folder(tmp_path / "a", *(f"p{i % 4}_{['low', 'high'][i // 4 % 2]}_{i:02}.csv" for i in range(16))))
     assert (result.classes, result.layout.group) == (("high", "low"), "subject")
-    assert any("labels are part 2 of the names of files, such as 'p0_high_04.csv'" in note for note in result.notes)
+    assert any("labels are part 2 of the names, such as 'p0_high_04.csv'" in note for note in result.notes)
     both = folder(tmp_path / "b", *(f"{'ab'[i % 2]}_{['day', 'night'][i // 2 % 2]}_{i}.csv" for i in range(8)))
     question, first, _ = why(both).split("\n")
     assert question.endswith("as part 1 ('a', 'b') or part 2 ('day', 'night'); give one of these:")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from support.made_tables import numbers, read, why, write
 
-from headstart.data import data_card
+from headstart.data import data_card, read_sequences
 
 Columns = dict[str, Any]
 
@@ -141,9 +141,22 @@ def test_a_recording_whose_channels_have_numbers_is_refused_beside_its_clock() -
     assert "as a clock does" in why({**columns, "state": ["a"] * 30 + ["b"] * 30})
 
 
-def test_recordings_that_stand_in_columns_are_told() -> None:
-    columns = {"time": np.arange(12), **{f"r{i:02}": numbers(12, 6)[:, i] for i in range(6)}}
-    assert "where recordings stand in columns, turn the table round" in data_card(read(columns)).findings[0]
+def test_recordings_that_stand_in_columns_are_asked_about_and_read() -> None:
+    values = numbers(12, 8)
+    names = [f"r{i:02}_{['calm', 'tremor'][i % 2]}" for i in range(8)]
+    columns = {"time": np.arange(12), **{name: values[:, i] for i, name in enumerate(names)}}
+    fine = columns | {"time": np.arange(12) * 0.02}
+    assert why(fine).endswith("where each column is a recording, give layout={'shape': 'columns'}")
+    question, first, second = why(columns).split("\n")
+    assert question.endswith("so that recordings may stand in columns, or in rows; give one of these:")
+    assert [first, second] == ["  layout={'shape': 'columns'}", "  layout={'shape': 'wide'}"]
+    result = read(columns, shape="columns")
+    assert (result.ids, result.classes, set(result.lengths.tolist())) == (tuple(names), ("calm", "tremor"), {12})
+    assert np.allclose(result.values[:12, 0], values[:, 0])
+    fixed = result.layout.fixed()
+    again = read_sequences({"time": columns["time"], "new 1": values[:, 0], "new 2": values[:, 1]}, fixed)
+    assert (again.ids, again.lengths.tolist()) == (("new 1", "new 2"), [12, 12])
+    assert len(read(columns, shape="wide")) == 12
 
 
 def test_an_axis_y_is_no_target() -> None:

@@ -53,7 +53,7 @@ def test_options_and_settings_say_how_a_file_is_read(tmp_path):
         (["train.csv", "--target", "lable"], "headstart: train.csv: target: no column 'lable'; did you mean 'label'?"),
         (
             ["train.csv", "--layout", "tall"],
-            "headstart: --layout: 'tall' should be 'auto', 'wide', 'text', 'list' or 'long'",
+            "headstart: --layout: 'tall' should be 'auto', 'wide', 'text', 'list', 'long' or 'columns'",
         ),
         (["train.csv", "shap=wide"], "headstart: layout.shap: no 'shap'; did you mean 'shape'?"),
         (["nothere.csv"], "headstart: nothere.csv: is not there; give the path of a file or a folder"),

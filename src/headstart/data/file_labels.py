@@ -177,7 +177,7 @@ def _guessed(table: Table, files: Sequence[str]) -> bool:
         patterns.append(text + os.path.splitext(files[0])[1])
     if len(few) > 1:
         some = [f"part {k + 1} ({first_few(list(map(repr, in_order(set(parts[k])))), 3)})" for k in few]
-        question = f"{table.places.source}: the label may be in the names of files, as {' or '.join(some)}"
+        question = f"{table.places.source}: the label may be in names such as {files[0]!r}, as {' or '.join(some)}"
         raise BadInput(asked(question, *({"label_from": pattern} for pattern in patterns)))
     table.columns["label"] = Column("label", "text", arrow_texts(list(parts[few[0]])))
     table.roles["target"] = "label"
@@ -185,7 +185,7 @@ def _guessed(table: Table, files: Sequence[str]) -> bool:
         table.columns["subject"] = Column("subject", "text", arrow_texts(list(parts[persons[0]])))
         table.roles["group"] = "subject"
     table.notes.append(
-        f"labels are part {few[0] + 1} of the names of files, such as {files[0]!r} "
+        f"labels are part {few[0] + 1} of the names, such as {files[0]!r} "
         f"({option('label_from', patterns[0])} says it; another pattern names another part)"
     )
     return True

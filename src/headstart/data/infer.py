@@ -80,8 +80,9 @@ def _of_format(table: Table, spec: LayoutSpec) -> LayoutSpec:
     """
     if spec.optional:
         wanted = [name for name in spec.values if name in table.columns]
-        return spec.model_copy(update={"shape": "auto", "values": tuple(wanted)})
-    if spec.shape not in ("auto", table.shape):
+        shape = "columns" if spec.shape == "columns" else "auto"
+        return spec.model_copy(update={"shape": shape, "values": tuple(wanted)})
+    if spec.shape not in ("auto", "columns", table.shape):
         raise BadInput(
             f"{table.places.source}: layout: {spec.shape!r} was set, but {table.written} is {table.shape!r}; leave "
             "it out"
@@ -129,7 +130,7 @@ def _join(view: View, name: str) -> None:
 def _shape(view: View) -> TableShape:
     """The shape as it was set, as the format has it, or as it looks."""
     spec, table = view.spec, view.table
-    if spec.shape != "auto":
+    if spec.shape not in ("auto", "columns"):
         return spec.shape
     if table.shape is not None:
         return table.shape
@@ -213,12 +214,16 @@ def _ordered(view: View, shape: TableShape) -> TableShape:
             f"example of its own, give {settings(result.ways[0])}"
         )
     elif result.says and not result.certain:
+        if run and not labels and clock_name(result.clock or ""):
+            question = f"{view.source}: {result.says}, so that recordings may stand in columns, or in rows"
+            raise BadInput(asked(question, {"shape": "columns"}, {"shape": "wide"}))
         view.doubts.append(
             f"{result.says}; where rows are samples of a recording, give them an id ({option('id')}), and where "
-            "recordings stand in columns, turn the table round"
+            f"recordings stand in columns, give {option('shape', 'columns')}"
         )
     elif result.clock is not None:
-        raise BadInput(f"{view.source}: {result.refusal}")
+        sides = f"; where each column is a recording, give {option('shape', 'columns')}" if run and not labels else ""
+        raise BadInput(f"{view.source}: {result.refusal}{sides}")
     if not run:
         _put_aside(view, columns)
     return shape
@@ -425,5 +430,5 @@ def _nothing(view: View, shape: str) -> BadInput:
     way = f"where cells are separated by another mark, give {option('delimiter')}; else name" if lone else "name"
     return BadInput(
         f"{view.source}: no column looks like a sequence ({shape}; columns: {view.names}); {way} "
-        f"the columns with {option('values')}, and their {option('shape')} (wide, text, list or long)"
+        f"the columns with {option('values')}, and their {option('shape')} (wide, text, list, long or columns)"
     )

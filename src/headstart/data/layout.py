@@ -45,9 +45,10 @@ class LayoutSpec(Spec):
 
     format: Format = "auto"
     """Format of the file; `auto`: by its name."""
-    shape: Literal["auto", "wide", "text", "list", "long"] = "auto"
+    shape: Literal["auto", "wide", "text", "list", "long", "columns"] = "auto"
     """`wide`, a row per sequence and a column per position; `text`, a column of texts; `list`, columns whose cells hold
-    whole sequences (one column per channel); `long`, a row per position, with an id and a time."""
+    whole sequences (one column per channel); `long`, a row per position, with an id and a time; `columns`, a row per
+    position and a column per sequence."""
     target: ColumnName | None = None
     """Column of the target (its number from 1 without a header; of FASTA `word 2`); `""`: none."""
     id: ColumnName | None = None
@@ -212,7 +213,7 @@ class Layout:
         return self.spec.model_copy(
             update={
                 "format": "auto",
-                "shape": self.shape,
+                "shape": "columns" if self.spec.shape == "columns" else self.shape,
                 "values": values,
                 "target": self.target or "",
                 "id": self.id or "",

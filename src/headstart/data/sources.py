@@ -22,6 +22,7 @@ from headstart.data.layout import Decision, LayoutSpec
 from headstart.data.readers import block_reader_of, format_by, reader_of
 from headstart.data.rows import frame, table_of
 from headstart.data.sequences import Sequences
+from headstart.data.sides import turned
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
 from headstart.limits import check_memory
@@ -90,7 +91,7 @@ def _read_once(path: Path, spec: LayoutSpec) -> Sequences:
 def explained_sequences(path: Path, layout: LayoutSpec) -> tuple[Sequences, tuple[Decision, ...]]:
     """The sequences of a file or folder, and what each of its columns is taken for. Raises: BadInput."""
     mistakes = Mistakes()
-    table = _file(path, layout, mistakes)
+    table = turned(_file(path, layout, mistakes), layout, mistakes)
     mistakes.check()
     decided = replace(infer(table, layout), thousands=table.thousands)
     decisions = explained(table, decided)
@@ -102,6 +103,7 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
     in_file = isinstance(source, (str, os.PathLike))
     with in_python(not in_file):
         table = _file(Path(source), spec, mistakes) if in_file else _memory(source, spec, name)
+        table = turned(table, spec, mistakes)
         mistakes.check()
         layout = replace(infer(table, spec, labels is not None), thousands=table.thousands)
         return build(table, layout, mistakes, labels, ids, groups)

@@ -190,7 +190,9 @@ class LayoutOptions:
         list[str] | None,
         typer.Option("--values", metavar="NAME", help="A column of the sequence, or a run such as 't*' (repeatable)."),
     ] = None
-    shape: Annotated[str | None, typer.Option("--layout", metavar="SHAPE", help="wide, text, list or long.")] = None
+    shape: Annotated[
+        str | None, typer.Option("--layout", metavar="SHAPE", help="wide, text, list, long or columns.")
+    ] = None
     kind: Annotated[
         str | None, typer.Option("--kind", metavar="KIND", help="numbers, text, dna, protein or tokens.")
     ] = None
