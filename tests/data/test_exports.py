@@ -82,6 +82,32 @@ def test_two_rows_of_units_below_lines_of_the_instrument_are_passed_over(tmp_pat
     assert "lines 3 to 4 were passed over as units or types" in read(path).notes[1]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["string,string,c,c,c,c,c,c", "meta,class,,,,,,"],
+        [",,raw counts,raw counts,raw counts,raw counts,raw counts,raw counts"],
+        ["string,yes no,c,c,c,c,c,c"],
+    ],
+)
+def test_rows_of_types_and_flags_hide_no_header(rows: list[str], tmp_path: Path) -> None:
+    plainly(read(write(tmp_path / "f.csv", text(NAMES, *rows, *ROWS))))
+
+
+def test_exports_below_one_another_are_one_table(tmp_path: Path) -> None:
+    units = "-,-,mV,mV,mV,mV,mV,mV"
+    sequences = read(write(tmp_path / "f.csv", text("Device: X", NAMES, units, *ROWS[:6], "", NAMES, units, *ROWS[6:])))
+    plainly(sequences)
+    assert "a header that comes again (2 lines) passed over" in sequences.notes
+
+
+def test_a_title_over_two_lines_is_told_with_a_way_that_works(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", text('"A title', 'of two lines"', NAMES, *ROWS))
+    assert why(path).startswith("f.csv:3: holds words ('t0', 't1', 't2' and 3 more)")
+    assert "--skip 2 where they are the header" in why(path)
+    plainly(read(path, skip=2))
+
+
 def test_two_lines_that_may_both_be_the_header_are_asked_about_and_both_ways_work(tmp_path: Path) -> None:
     other = ",".join(["subject", "state", *(f"Reading{'ABCDEF'[i]}" for i in range(6))])
     path = write(tmp_path / "f.csv", text(other, NAMES, *ROWS))

@@ -172,7 +172,7 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
         raise BadInput(f"{path}: has a header and no row; give rows, or set header=false where the row is data")
     form.top = int(form.header and not around.names) + around.below
     if spec.units_row is None:
-        _check_words(rows, form, spec)
+        _check_words(sample, rows, form, spec)
     if form.header:
         ragged = not rows[0][-1].strip() or any(len(row) != len(rows[0]) for row in rows)
         form.extra = empty_ends(rows[0], rows[1:]) if ragged else 0
@@ -188,16 +188,18 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
     return sample, form, body
 
 
-def _check_words(rows: Sequence[Sequence[str]], form: CsvForm, spec: LayoutSpec) -> None:
+def _check_words(sample: list[str], rows: Sequence[Sequence[str]], form: CsvForm, spec: LayoutSpec) -> None:
     """Raises: BadInput where a row above the numbers holds words: units, or the header below lines about the file."""
     row, words = words_above(rows, int(form.header), form.decimal, spec.na)
     if row is None:
         return
+    records = CsvRecords(iter(sample), form)
+    line = next((records.line for cells in records if cells == rows[row]), form.begin + row + 1)
     some = first_few([repr(word) for word in dict.fromkeys(words)], 3)
     raise BadInput(
-        f"{form.source}: row {row + 1} of the table holds words ({some}) where the rows below hold numbers; give "
-        f"{option('units_row', str(row))} where they are units, {option('skip', str(form.begin + row))} where they are "
-        f"the header, or, where they are missing values, {option('na', *list(dict.fromkeys(words))[:5])}"
+        f"{form.source}:{line}: holds words ({some}) where the rows below hold numbers; give "
+        f"{option('units_row', str(row))} where they are units, {option('skip', str(line - 1))} where they are the "
+        f"header, or, where they are missing values, {option('na', *list(dict.fromkeys(words))[:5])}"
     )
 
 
@@ -377,6 +379,7 @@ def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes:
     waiting: list[list[str]] = []
     parts: list[Any] = []
     last: list[tuple[int, list[str]]] = []  # rows that may be lines about the file, at its end
+    tops: list[list[str]] = []  # the header, and units
     again = comments = 0
     width, against = len(form.names), "the header" if form.header else "the first row"
 
@@ -392,8 +395,9 @@ def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes:
 
     for number, row in enumerate(records):
         if number < form.top:
+            tops += [] if any(map(is_number, row)) else [row]
             continue
-        if row == form.first:
+        if row in tops:
             again += 1
             continue
         while len(row) > width and not row[-1].strip():

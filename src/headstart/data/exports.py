@@ -21,6 +21,8 @@ COMMENTS = ("#", "%", "//")
 LINES_ABOVE, ROWS_BELOW, LINES_LAST = 200, 200, 50
 """Lines among which the header is looked for; rows and columns that are looked at for it; lines whose cells are
 counted, from the last part of the sample."""
+FEW_COLUMNS = 3
+"""Columns up to which a line above the header may have as many cells as it has."""
 _SEPARATOR = re.compile(r"^\ufeff?\"?sep=(.)\"?;*,*\s*$", re.IGNORECASE)
 _NUMBER = re.compile("^[+-]?(?:\\d[\\d.,'\u00a0\u2009\u202f\u2019 ]*|[.,]\\d+)(?:[eE][+-]?\\d+)?$")
 # fmt: off
@@ -226,7 +228,7 @@ def _below(
         return
     words = [i for i in range(begin, data) if _reach(rows[i])]
     units = 0
-    while units < len(words) - 1 and _is_units(rows[words[-1 - units]], numbers):
+    while units < len(words) - 1 and _is_units(rows[words[-1 - units]], rows[words[-2 - units]], numbers):
         units += 1
     header = words[-1 - units]
     first = words[0]
@@ -239,8 +241,9 @@ def _below(
         out.notes.append(f"{which} passed over as units or types ({some}; {way} reads it as a row)")
     if header == first:
         return
-    above = [rows[i] for i in words if i < header]
-    if spec.skip is not None or _may_be_header(above[-1], len(rows[header])):
+    above, width = [rows[i] for i in words if i < header], len(rows[header])
+    doubtful = above if width > FEW_COLUMNS else above[-1:]  # lines about the file have two cells or three
+    if spec.skip is not None or any(_may_be_header(row, width) for row in doubtful):
         first_words = first_few([repr(rows[header][k].strip()) for k in numbers if k < len(rows[header])], 3)
         raise BadInput(
             f"{source}:{header + 1}: holds words ({first_words}) where the rows below hold numbers, and so does line "
@@ -265,18 +268,23 @@ def _has_values(rows: Sequence[Sequence[str]], i: int, numbers: Sequence[int], s
     there = [cell for cell in cells if not like_number(cell) and cell.lower() != "nan"]
     if not there or 2 * (len(cells) - len(there)) > len(numbers):
         return bool(cells)
-    again = {r[k].strip() for r in rows[i + 1 : i + ROWS_BELOW] for k in numbers if k < len(r)}
+    again = {r[k].strip() for r in rows[i + 1 : i + ROWS_BELOW] if r != row for k in numbers if k < len(r)}
     return bool((again | set(spec.na)) & set(there)) and not any(map(is_role, row))
 
 
-def _is_units(row: Sequence[str], numbers: Sequence[int]) -> bool:
-    """Whether a row holds units or types, and nothing else."""
-    cells = [cell.strip().strip("'\"").lower() for cell in row if cell.strip()]
-    known = all(map(is_unit, row)) or all(cell in _TYPES for cell in cells)
-    if not known:
-        return False
+def _is_units(row: Sequence[str], above: Sequence[str], numbers: Sequence[int]) -> bool:
+    """Whether a row holds units or types, and nothing else; so does one of no cell for the columns of numbers, or of
+    the same word for several of them alone, below a row that names them."""
     there = [row[k].strip() for k in numbers if k < len(row) and row[k].strip()]
-    return any(set(cell) - set("-.") for cell in there)
+    rest = [cell.strip() for k, cell in enumerate(row) if k not in numbers and cell.strip(" -.")]
+    named = _may_be_header(above, len(row))
+    known = all(map(is_unit, row)) or all(cell.strip("'\" ").lower() in _TYPES for cell in row if cell.strip())
+    if known and any(set(cell) - set("-.") for cell in there):
+        return True
+    alike = len(set(there)) < len(there) and not rest
+    typed = bool(there) and all(cell.lower() in _TYPES or is_unit(cell) for cell in there)
+    flags = not there and all(cell.lower() in _TYPES for cell in rest)
+    return (named or not there) and (alike or flags or (named and typed and len(set(there)) < len(there)))
 
 
 def _may_be_header(row: Sequence[str], width: int) -> bool:
