@@ -207,7 +207,7 @@ def test_a_self_pretrained_network_starts_from_the_pretraining_of_the_run_that_w
         asked = next(item for item in candidates if item.name == "self_pretrained")
         return asked, asked
 
-    monkeypatch.setattr("headstart.fit.compared.serving", serving)
+    monkeypatch.setattr("headstart.fit.choose.serving", serving)
     root = tmp_path / "runs"
     outcome = fitted(root, pretrain=True, rates=(1e-2,))
     store, served = Store(root), outcome.served.network
