@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.made_tables import numbers, read, why, write
 
@@ -115,14 +116,26 @@ def test_the_part_of_names_that_repeats_is_the_label_and_two_such_parts_are_aske
 def test_a_file_with_other_columns_or_without_numbers_is_named(tmp_path: Path) -> None:
     folder(tmp_path, *(f"{'ab'[i % 2]}/r{i}.csv" for i in range(4)))
     recording(tmp_path / "b" / "r9.csv", 9, head="time,x,z")
-    assert why(tmp_path).endswith(
-        "b/r9.csv: has no column 'y', which 'a/r0.csv' has; give all files of a folder the same columns, or name with "
-        "--values those that all have"
+    message = why(tmp_path)
+    assert "b/r9.csv: has no column 'y', which " in message
+    assert message.endswith(
+        "a/r0.csv has; give all recordings the same columns, or name with --values those that all have"
     )
     assert read(tmp_path, values=("x",)).channels == ("x",)
     lines = (tmp_path / "b" / "r9.csv").read_text().replace("time,x,z", "time,x,y").splitlines()
     write(tmp_path / "b" / "r9.csv", "\n".join([*lines[:3], lines[3].rsplit(",", 1)[0] + ",bad", *lines[4:]]))
     assert "b/r9.csv:4 column 'y': 'bad' is not a number" in why(tmp_path)
+
+
+def test_a_list_or_a_dict_of_frames_is_read_by_names_of_columns_in_the_order_of_time() -> None:
+    frames = [pd.DataFrame({"time": np.arange(8 + i) * 0.02, "x": X[: 8 + i, 0], "y": X[: 8 + i, 1]}) for i in range(4)]
+    frames[2] = frames[2][["y", "time", "x"]].iloc[::-1]
+    result = read(frames)
+    assert (result.channels, result.lengths.tolist(), result.ids) == (("x", "y"), [8, 9, 10, 11], None)
+    assert np.allclose(result.values[result.offsets[2] : result.offsets[3], 0], X[:10, 0])
+    assert read({f"r{i}": frame for i, frame in enumerate(frames)}).ids == ("r0", "r1", "r2", "r3")
+    message = why([frames[0], frames[1].drop(columns="y")])
+    assert message.startswith("X[1]: has no column 'y', which X[0] has; give all recordings the same columns, or name")
 
 
 def test_a_layout_of_a_folder_reads_another_one(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,23 +40,49 @@ def read_table(file: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
 
 
 def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, list[str]]:
-    """A table of a row for each file, whose cells are its channels: its columns of numbers, in the order of its time.
+    """A table of a row for each file, and the names of the files.
 
-    A column of texts with one value in each file is a column of these. Raises: BadInput naming a file that cannot be
-    read, leads out of the folder, or lacks a column of the first.
+    Raises: BadInput naming a file that cannot be read, leads out of the folder, or lacks a column of the first.
     """
+
+    def tables() -> Iterator[Table]:
+        for name in names:
+            file = path / name
+            if file.is_symlink() and leads_out(file, [path]):
+                raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
+            table = read_table(file, spec, mistakes)
+            mistakes.check()
+            yield table
+
+    places = Places(str(path), names=[str(path / name) for name in names])
+    return recordings_table(tables(), places, "a folder of tables", spec, mistakes), list(names)
+
+
+def tables_in_memory(source: Any, name: str) -> tuple[list[Any], list[str]] | None:
+    """(frames, what each is called) of a list or a dict of frames of pandas, polars or Arrow; None of all else."""
+    named = isinstance(source, Mapping)
+    items = list(source.values()) if named else list(source) if isinstance(source, (list, tuple)) else []
+    if not items or not all(hasattr(item, "__arrow_c_stream__") and hasattr(item, "columns") for item in items):
+        return None
+    return items, [str(key) for key in source] if named else [f"{name}[{i}]" for i in range(len(items))]
+
+
+def recordings_table(
+    tables: Iterable[Table], places: Places, written: str, spec: LayoutSpec, mistakes: Mistakes
+) -> Table:
+    """A table of a row for each recording, whose cells are its channels: its columns of numbers, in the order of its
+    time. A column of texts with one value in each recording is a column of these.
+
+    Raises: BadInput naming a recording that lacks a column of the first.
+    """
+    names = places.names or ()
     rows: list[dict[str, np.ndarray]] = []
     texts: dict[str, list[str | None]] = {}
     channels: list[str] = []
     steps: list[float] = []
     notes: list[str] = []
     time, cells = None, 0
-    for number, name in enumerate(names):
-        file = path / name
-        if file.is_symlink() and leads_out(file, [path]):
-            raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
-        table = read_table(file, spec, mistakes)
-        mistakes.check()
+    for number, table in enumerate(tables):
         if number == 0:
             time = _clock(table, spec)
             channels = _channels(table, spec, time)
@@ -63,8 +90,8 @@ def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistake
         lost = [column for column in [*channels, *([time] if time else [])] if column not in table.columns]
         if lost:
             raise BadInput(
-                f"{file}: has no column {first_few(list(map(repr, lost)), 3)}, which {names[0]!r} has; give all files "
-                f"of a folder the same columns, or name with {option('values')} those that all have"
+                f"{names[number]}: has no column {first_few(list(map(repr, lost)), 3)}, which {names[0]} has; give all "
+                f"recordings the same columns, or name with {option('values')} those that all have"
             )
         order, step = _order(table, time)
         read = Cells(table.places, frozenset(spec.na), "." if table.decimal == "auto" else table.decimal)
@@ -77,10 +104,9 @@ def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistake
                 texts.setdefault(column.name, [None] * len(names))[number] = words.pop()
         cells += table.rows * len(channels)
         if cells > MOST_CELLS:
-            raise BadInput(f"{path}: holds more than {MOST_CELLS:,} values; give fewer or shorter recordings")
+            raise BadInput(f"{places.source}: holds more than {MOST_CELLS:,} values; give fewer or shorter recordings")
     mistakes.check()
-    places = Places(str(path), names=[str(path / name) for name in names])
-    written = f"a folder of tables, each a recording{f' in the order of {time!r}' if time else ''}"
+    written += f", each a recording{f' in the order of {time!r}' if time else ''}"
     whole = Table({}, len(rows), places, written, shape="list", notes=list(notes))
     for channel in channels:
         whole.columns[channel] = list_column(channel, [row[channel] for row in rows], places)
@@ -92,7 +118,7 @@ def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistake
             f"recordings have different steps of {time!r} ({known.min():.4g} to {known.max():.4g}): only the "
             "order is used"
         )
-    return whole, list(names)
+    return whole
 
 
 def is_one_recording(path: Path, table: Table, spec: LayoutSpec) -> bool:

@@ -130,7 +130,7 @@ def _join(view: View, name: str) -> None:
 def _shape(view: View) -> TableShape:
     """The shape as it was set, as the format has it, or as it looks."""
     spec, table = view.spec, view.table
-    if spec.shape not in ("auto", "columns"):
+    if spec.shape != "auto" and spec.shape != "columns":
         return spec.shape
     if table.shape is not None:
         return table.shape

@@ -185,7 +185,8 @@ def by_id(values: Any, ids: Sequence[str | None], column: str | None, what: str)
     if lost:
         raise BadInput(
             f"{what}: has no entry for {len(lost):,} of the {len(wanted):,} ids in {column!r}, such as {lost[0]!r} (it "
-            f"has {first_few(list(map(repr, known)), 3)}); give one for each, None where there is none"
+            f"has {first_few(list(map(repr, known)), 3)}); give one for each, None where there is none, "
+            f"or name another column of ids with {option('id')}"
         )
     return [known[name] for name in wanted]
 

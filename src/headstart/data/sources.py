@@ -16,15 +16,15 @@ from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.arrays import array_table, list_table, unmasked
 from headstart.data.build import build
 from headstart.data.explain import explained
-from headstart.data.folder_tables import is_one_recording, one_recording
+from headstart.data.folder_tables import is_one_recording, one_recording, recordings_table, tables_in_memory
 from headstart.data.infer import infer
 from headstart.data.layout import Decision, LayoutSpec
 from headstart.data.readers import block_reader_of, format_by, reader_of
 from headstart.data.rows import frame, table_of
 from headstart.data.sequences import Sequences
 from headstart.data.sides import turned
-from headstart.data.table import Table
-from headstart.errors import BadInput, Mistakes
+from headstart.data.table import Column, Table, arrow_texts
+from headstart.errors import BadInput, Mistakes, Places
 from headstart.limits import check_memory
 from headstart.ways import in_python
 
@@ -155,6 +155,14 @@ def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:
     table = frame(source, name)
     if table is not None:
         return table
+    if (frames := tables_in_memory(source, name)) is not None:
+        items, names = frames
+        tables = (table for item, each in zip(items, names, strict=True) if (table := frame(item, each)) is not None)
+        whole = recordings_table(tables, Places(name, names=names), "a list of tables", spec, Mistakes())
+        if isinstance(source, Mapping):
+            whole.columns["id"] = Column("id", "text", arrow_texts(names))
+            whole.roles["id"] = "id"
+        return whole
     if isinstance(source, Mapping):
         return table_of(source, name)
     if isinstance(source, np.ndarray):

@@ -52,6 +52,9 @@ def as_inputs(data: Any, name: str = "X", channels_first: bool = False) -> Input
         )
     if issparse(data):
         raise BadInput(f"{name}: is a sparse matrix, and sequences are dense; give X.toarray()")
+    frames = list(data.values()) if isinstance(data, Mapping) else data
+    if isinstance(frames, (list, tuple)) and frames and all(map(_is_table, frames)):
+        return InputData(data, name)
     if isinstance(data, Mapping) or (hasattr(data, "columns") and hasattr(data, "__getitem__")):
         names = _names(data)
         return InputData(data, name, len(names), names)
@@ -127,6 +130,10 @@ def served_layout(inputs: InputData, sequences: Sequences) -> LayoutSpec:
         return fixed
     free = {"shape": "auto", "values": (), "target": None, "id": None, "time": None, "group": None, "header": None}
     return fixed.model_copy(update=free)
+
+
+def _is_table(item: Any) -> bool:
+    return hasattr(item, "__arrow_c_stream__") and hasattr(item, "columns")
 
 
 def _names(table: Any) -> tuple[str, ...]:
