@@ -98,7 +98,7 @@ def test_exports_below_one_another_are_one_table(tmp_path: Path) -> None:
     units = "-,-,mV,mV,mV,mV,mV,mV"
     sequences = read(write(tmp_path / "f.csv", text("Device: X", NAMES, units, *ROWS[:6], "", NAMES, units, *ROWS[6:])))
     plainly(sequences)
-    assert "a header that comes again (2 lines) passed over" in sequences.notes
+    assert "2 repeated headers were passed over" in sequences.notes
 
 
 def test_a_title_over_two_lines_is_told_with_a_way_that_works(tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ def test_a_header_that_comes_again_comments_and_a_last_line_are_passed_over_and_
     sequences = read(write(tmp_path / "f.csv", text(*lines)))
     plainly(sequences)
     assert {
-        "a header that comes again (1 line) passed over",
-        "comments (1 line) passed over",
-        "lines at the end (1 line) passed over",
+        "1 repeated header was passed over",
+        "1 comment was passed over",
+        "1 closing line was passed over",
     } <= set(sequences.notes)
 
 

@@ -127,6 +127,12 @@ def test_the_guide_to_own_data_gets_from_a_file_to_predictions(tmp_path: Path) -
     [
         ("ecg.md", "groups     20", "class-weighted", "row,prediction,p_ectopic,p_normal,in_ectopic,in_normal"),
         ("dna.md", "DNA, letter by letter", "a linear model of n-grams", "id,prediction,p_bound,p_free"),
+        (
+            "instruments.md",
+            "line 6 was passed over as units",
+            "The best model is",
+            "Recording,prediction,p_sound,p_worn",
+        ),
         ("sound.md", "8,000 samples per second", "neighbouring positions", "file,prediction,p_finch,p_frog,p_warbler,"),
     ],
 )

@@ -424,8 +424,8 @@ def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes:
         gather()
     mistakes.check()
     comments += records.comments
-    counts = {"a header that comes again": again, "comments": comments, "lines at the end": len(last)}
-    form.notes += [f"{text} ({many(count, 'line')}) passed over" for text, count in counts.items() if count]
+    counts = {"repeated header": again, "comment": comments, "closing line": len(last)}
+    form.notes += [f"{counted(n, f'{what} was', f'{what}s were')} passed over" for what, n in counts.items() if n]
     return _table(pa.concat_tables(parts), form, np.array(begins), records.blank)
 
 

@@ -99,12 +99,18 @@ def surroundings(lines: Sequence[str], name: str, source: str, spec: LayoutSpec)
             raise BadInput(f"{source}: skip: it has {len(lines):,} lines, and skip={spec.skip} leaves none of them")
     elif match := _SEPARATOR.match(lines[0] if lines else ""):
         out.begin, out.mark = 1, match[1]
-    rows, mark, width = _rows(lines, name, spec, out.mark)
-    if width < 2 or not mark:
-        return out
-    numbers = _numeric(rows, width)
-    if spec.skip is None:
-        _above(rows, width, numbers, out, spec)
+    begin, mark = out.begin, out.mark
+    for _ in range(2):  # lines above the table may hide what separates the cells below them
+        rows, cut_at, width = _rows(lines, name, spec, mark)
+        if width < 2 or not cut_at:
+            return out
+        numbers = _numeric(rows, width)
+        if spec.skip is None:
+            out.begin = begin
+            _above(rows, width, numbers, out, spec)
+        mark = spec.delimiter or out.mark or find_delimiter(lines[out.begin :][:LINES_LAST], name, spec.quote)
+        if mark in (cut_at, ""):
+            break
     _below(rows, numbers, out, source, spec)
     if spec.skip is None and not any(line.strip() for line in lines[: out.begin]):
         out.begin = 0  # empty lines are counted where they are read

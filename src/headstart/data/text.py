@@ -298,8 +298,10 @@ def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
 def _numbers(rows: Sequence[Sequence[str]], mark: str) -> float:
     """The share of cells, the first of each row apart, that are numbers (with decimal commas too) or missing."""
     cells = [cell.strip() for row in rows[1:] for cell in row[1:]]
+    marked = (COMMA, THOUSANDS) if mark != "," else ()
     known = (
-        not cell or cell.lower() == "nan" or is_number(cell) or (mark != "," and COMMA.match(cell)) for cell in cells
+        not cell or cell.lower() == "nan" or is_number(cell) or any(rule.match(cell) for rule in marked)
+        for cell in cells
     )
     return sum(map(bool, known)) / max(len(cells), 1)
 
