@@ -9,8 +9,9 @@ import pytest
 from support.command import command
 from support.made_tables import numbers, read, wide, write
 
-from headstart.data import LayoutSpec, explained_sequences
+from headstart.data import LayoutSpec, check_targets, explained_sequences
 from headstart.data.layout import Decision
+from headstart.errors import BadInput
 
 
 def decided(path: Path, **settings: str) -> dict[str, Decision]:
@@ -122,6 +123,27 @@ def test_texts_with_blanks_and_dates_are_no_ids(tmp_path: Path) -> None:
     rows = [f"a note {i},2024-05-{i + 1:02},{'ab'[i % 2]},{x[0]},{x[1]},{x[2]}" for i, x in enumerate(numbers(12, 3))]
     result = read(write(tmp_path / "f.csv", "\n".join(["note,seen,label,t0,t1,t2", *rows])))
     assert (result.layout.id, result.layout.unused) == (None, ("note", "seen"))
+
+
+def test_numbers_of_persons_and_times_of_rows_are_never_values() -> None:
+    x, order = numbers(24, 2), np.random.default_rng(0).permutation(24)
+    features = {"mean": x[:, 0], "std": x[:, 1], "label": list("ab" * 12)}
+    layout = read({"subject": (101 + 7 * np.arange(24))[order], **features}).layout
+    assert (layout.id, layout.channels[0].columns) == ("subject", ("mean", "std"))
+    layout = read({"time": np.sort(x[:, 0])[order] * 50, **features}).layout
+    assert (layout.time, layout.channels[0].columns) == ("time", ("mean", "std"))
+
+
+def test_without_a_target_columns_that_nothing_uses_are_offered(tmp_path: Path) -> None:
+    rows = [f"r{i},{20 + i % 9},{i % 7},{x[0]},{x[1]},{x[2]}" for i, x in enumerate(numbers(24, 3))]
+    path = write(tmp_path / "f.csv", "\n".join(["id,age,dose (mg),t0,t1,t2", *rows]))
+    with pytest.raises(BadInput) as caught:
+        check_targets(read(path), "f.csv")
+    assert str(caught.value).split("\n") == [
+        "f.csv: has no target to learn; give one of these:",
+        "  headstart fit FILE --target age",
+        "  headstart fit FILE --target 'dose (mg)'",
+    ]
 
 
 def test_a_label_beside_a_subject_is_the_target(tmp_path: Path) -> None:

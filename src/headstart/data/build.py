@@ -298,7 +298,7 @@ def in_sequences(
     one id and time, a label or group that changes within a sequence.
     """
     code = _codes(table, layout, mistakes)
-    time = _times(table, layout, mistakes, notes)
+    time = _times(table, layout, mistakes, notes, code)
     mistakes.check()
     order = np.lexsort((np.arange(len(code)), time, code))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(code))]).astype(np.int64)
@@ -333,12 +333,18 @@ def _codes(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
     return codes
 
 
-def _times(table: Table, layout: Layout, mistakes: Mistakes, notes: list[str] | None = None) -> np.ndarray:
-    """(n,) float64 to sort by: numbers, seconds, or the rows as they come. notes: takes what is said of them."""
+def _times(
+    table: Table,
+    layout: Layout,
+    mistakes: Mistakes,
+    notes: list[str] | None = None,
+    codes: np.ndarray | None = None,
+) -> np.ndarray:
+    """(n,) float64 to sort by: numbers, seconds, or the rows as they come. notes: takes what is said of them. codes: of
+    a long table, the number of each row's sequence."""
     if layout.time is None:
         return np.arange(table.rows, dtype=np.float64)
     if table.times is None:
-        codes = _codes(table, layout, mistakes) if layout.shape == "long" else None
         table.times = times_of(table, layout, codes, mistakes, [] if notes is None else notes)
     return table.times
 

@@ -30,6 +30,8 @@ from headstart.data.view import View
 from headstart.errors import BadInput
 from headstart.ways import asked, option, settings
 
+STAMPS = ("time", "timestamp", "datetime", "date", "epoch")
+"""Names of the times of rows, which are no values of a row."""
 POSITION_COLUMNS = 12
 """Columns without names from which on they are positions rather than channels."""
 
@@ -266,7 +268,8 @@ def _name_roles(view: View, shape: TableShape) -> None:
         check_one_target(view.source, {name: columns[name].words for name in names if plain(name) in PLAIN_TARGET})
         view.take("target", names or (_of_fasta(view) if fasta else _target(view, shape)))
     if "id" not in view.roles:
-        names = view.named("id") or _index(view)
+        persons = [name for name in view.named("group") if view.count(name) == rows > 1] if shape == "wide" else []
+        names = view.named("id") or _index(view) or persons
         # First words of descriptions of FASTA repeat, those of names do not.
         names = [name for name in names if not fasta or view.count(name) > 0.9 * rows]
         view.take("id", names)
@@ -330,6 +333,10 @@ def _put_aside(view: View, columns: list[Column], ids: Ordered | None = None) ->
         shared = column.rows_each >= ROWS_EACH if ids is None else column.one_within(ids.codes)
         if ids is not None and clock_name(column.name) and column.rises_within(ids.codes):
             view.aside.append(column.name)
+        elif (
+            ids is None and plain(column.name) in STAMPS and column.column.type == "number" and "time" not in view.roles
+        ):
+            view.take("time", [column.name], f"{column.name!r} is named as times of rows are, which are no values")
         elif ids is None and column.identifies and "id" not in view.roles and not view.named("id"):
             view.take("id", [column.name], f"{column.name!r} numbers the rows")
         elif shared and column.whole and counter_name(column.name) and column.once and column.kinds > 1:

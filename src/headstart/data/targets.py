@@ -6,11 +6,14 @@ import json
 from collections import Counter
 
 from headstart.data.layout import TARGET, by_role, plain
+from headstart.data.order import clock_name
 from headstart.data.sequences import Sequences, check_ids, check_target_kind
 from headstart.errors import BadInput
 from headstart.text import first_few
-from headstart.ways import option
+from headstart.ways import asked, option
 
+MOST_ASKED = 4
+"""Columns that nothing uses of which each is offered as the target."""
 MARKS = ("|", ";", ",")
 """What separates several targets in one cell."""
 
@@ -32,8 +35,10 @@ def check_targets(s: Sequences, name: str) -> None:
         )
     check_target_kind(s)
     if s.target == "none" or not s.labelled.any():
-        names = first_few([column for column in s.layout.unused if column])
-        there = f" (columns that are not used: {names})" if names else ""
+        unused = [column for column in s.layout.unused if column and not clock_name(column)]
+        if s.layout.target is None and 0 < len(unused) <= MOST_ASKED:
+            raise BadInput(asked(f"{name}: has no target to learn", *({"target": column} for column in unused)))
+        there = f" (columns that are not used: {first_few(unused)})" if unused else ""
         raise BadInput(f"{name}: has no target to learn; name its column with {option('target')}{there}")
     if s.target == "class" and len(s.classes) == 1:
         raise BadInput(f"{name}: every label is {s.classes[0]!r}; give two classes or more")
