@@ -85,8 +85,7 @@ def test_mistakes_are_gathered_with_file_and_row_and_nothing_is_left_behind(tmp_
         "sample_5.png: has 64 x 64 pixels, not 32 x 32",
         "sample_6.png: has mode RGB, not 8-bit grey",
         "1.npy, row 21: 'imgs/1 sample_1.png' is not",
-        "1.npy, row 22: ",
-        "label 0 or 1",
+        "label 0 or 1 (1 more like it)",
         "1.npy, row 23: ../imgs/sample_1.png leads out of",
         "task.skip",
     ):
@@ -94,13 +93,13 @@ def test_mistakes_are_gathered_with_file_and_row_and_nothing_is_left_behind(tmp_
     assert not list((own_cache / "prepared").glob("pathfinder*"))
 
 
-def test_at_most_twenty_mistakes_are_gathered(tmp_path: Path) -> None:
+def test_images_that_are_missing_are_one_line_with_their_number(tmp_path: Path) -> None:
     folder = _archive(tmp_path, 60)
     for image in (folder / "imgs" / "0").iterdir():
         image.unlink()
     with pytest.raises(BadInput) as error:
         SPEC.load(tmp_path)
-    assert str(error.value).count("is missing") == 20
+    assert str(error.value).endswith("(29 more like it)")
 
 
 def test_an_unreadable_image_can_be_left_out_by_name(tmp_path: Path) -> None:
