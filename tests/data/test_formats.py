@@ -13,8 +13,10 @@ from support.command import command
 from support.made_files import needs, record, signals, tone, workbook
 from support.made_tables import read, why, write
 
+from headstart.data.apart import arrays_apart
 from headstart.data.card import data_card
 from headstart.data.layout import LayoutSpec
+from headstart.errors import BadInput
 
 X = np.random.default_rng(1).normal(size=(12, 20)).round(3)
 Y = ["ab"[i % 2] for i in range(12)]
@@ -398,3 +400,24 @@ def test_a_series_of_several_channels_of_weka_is_read(tmp_path: Path) -> None:
 def test_a_field_that_came_later_does_not_change_the_identity_of_a_layout() -> None:
     later = {"sheet", "skip", "units_row", "comment", "thousands", "time_format"}
     assert not later & set(LayoutSpec().document())
+
+
+# Libraries that crash
+
+
+def test_a_library_that_crashes_or_does_not_end_takes_nothing_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "f.mat", b"MATLAB 5.0 MAT-file")
+    with pytest.raises(BadInput, match=r"f\.mat: is not a whole file \(what reads it stopped\); write it again"):
+        arrays_apart("faulthandler:_sigsegv", path, "file")
+    monkeypatch.setattr("headstart.data.apart.WAIT", 0.001)
+    with pytest.raises(BadInput, match="what reads it stopped"):
+        arrays_apart("headstart.data.matlab:variables_of", path, "file")
+
+
+def test_signals_of_wfdb_without_a_name_are_numbered(tmp_path: Path) -> None:
+    needs("wfdb")
+    header = record(tmp_path / "r1.hea", np.zeros((300, 2)) + np.arange(300)[:, None])
+    write(header, header.read_text().replace(" MLII", "").replace(" V5", ""))
+    assert read(header).channels == ("signal 1", "signal 2")

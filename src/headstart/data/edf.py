@@ -8,7 +8,7 @@ import numpy as np
 
 from headstart.data.extras import library, whole
 from headstart.data.layout import LayoutSpec
-from headstart.data.recordings import Recording, check_samples, chosen_channels, recording_table
+from headstart.data.recordings import Recording, check_samples, chosen_channels, recording_table, told_apart
 from headstart.data.table import Table
 from headstart.errors import Mistakes
 from headstart.text import many
@@ -27,7 +27,7 @@ def edf_recording(path: Path, spec: LayoutSpec) -> Recording:
         wide = content.startswith(b"\xff")
         _check_length(content, 3 if wide else 2)
         file = edfio.read_bdf(content) if wide else edfio.read_edf(content)
-        names = _told_apart([signal.label.strip() or "channel" for signal in file.signals])
+        names = told_apart([signal.label.strip() or "channel" for signal in file.signals])
         rates = [float(signal.sampling_frequency) for signal in file.signals]
         wanted = chosen_channels(path, names, rates, spec)
         each = [file.signals[i] for i in wanted]
@@ -52,14 +52,3 @@ def _check_length(content: bytes, width: int) -> None:
     size = width * sum(int(fields[8 * i : 8 * i + 8]) for i in range(signals))
     if records < 0 or head + records * size > len(content):
         raise ValueError(f"the header says {records:,} records of {size:,} bytes, the file has {len(content):,} bytes")
-
-
-def _told_apart(names: list[str]) -> list[str]:
-    """Names, each once."""
-    out: list[str] = []
-    for name in names:
-        count = 2
-        while name in out:
-            name, count = f"{name.removesuffix(f' {count - 1}')} {count}", count + 1
-        out.append(name)
-    return out

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.apart import arrays_apart
 from headstart.data.arrays import together
 from headstart.data.extras import check_size, library, whole
 from headstart.data.layout import LayoutSpec
@@ -21,8 +22,19 @@ MOST_SETS, MOST_SET_CELLS, DEEPEST_GROUP = 10_000, 1_000_000, 8
 
 def read_hdf5(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     """The data sets of a file as the arrays of an .npz file; `group/name` is one in a group."""
-    named = members_of(path, "a file of HDF5")
+    library("h5py", path, "a file of HDF5")
+    named = arrays_apart("headstart.data.hdf5:sets_of", path, "file of HDF5")
     return together(named.arrays_for(spec), path, spec, named.notes)
+
+
+def sets_of(path: Path) -> Named:
+    """The data sets of a file. Raises: BadInput as `members_of`."""
+    return members_of(path, "a file of HDF5")
+
+
+def turned_sets_of(path: Path) -> Named:
+    """The variables of a file of MATLAB 7.3. Raises: BadInput as `members_of`."""
+    return members_of(path, "a file of MATLAB 7.3", turned=True)
 
 
 def members_of(path: Path, what: str, turned: bool = False) -> Named:

@@ -10,9 +10,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from headstart.data.apart import arrays_apart
 from headstart.data.arrays import together
-from headstart.data.extras import check_size, whole
-from headstart.data.hdf5 import members_of
+from headstart.data.extras import check_size, library, whole
 from headstart.data.layout import LayoutSpec
 from headstart.data.named import Named, ragged
 from headstart.data.table import Table
@@ -31,19 +31,26 @@ def read_mat(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     with path.open("rb") as file:
         head = file.read(516)
     if HDF5 in (head[:8], head[512:]) or head.startswith(b"MATLAB 7.3"):
-        named = members_of(path, "a file of MATLAB 7.3", turned=True)
+        library("h5py", path, "a file of MATLAB 7.3")
+        named = arrays_apart("headstart.data.hdf5:turned_sets_of", path, "file of MATLAB 7.3")
     else:
-        from scipy.io import loadmat
-
-        with whole(path, "file of MATLAB"):
-            with path.open("rb") as file:
-                check_size(path, sum(_unpacked(file)), "its variables")
-            variables = loadmat(path)
-        named = Named(path)
-        for name, value in variables.items():
-            if not name.startswith("__"):
-                _add(named, name, value, 0)
+        with whole(path, "file of MATLAB"), path.open("rb") as file:
+            check_size(path, sum(_unpacked(file)), "its variables")
+        named = arrays_apart("headstart.data.matlab:variables_of", path, "file of MATLAB")
     return together(named.arrays_for(spec), path, spec, named.notes)
+
+
+def variables_of(path: Path) -> Named:
+    """The variables of a file of version 4 to 7. Raises: BadInput where it is damaged."""
+    from scipy.io import loadmat
+
+    with whole(path, "file of MATLAB"):
+        variables = loadmat(path)
+    named = Named(path)
+    for name, value in variables.items():
+        if not name.startswith("__"):
+            _add(named, name, value, 0)
+    return named
 
 
 def _unpacked(file: IO[bytes]) -> Iterator[int]:

@@ -116,3 +116,14 @@ def check_samples(path: Path, samples: float, channels: int) -> None:
             f"{path}: has {samples:,.0f} samples of {channels:,} channels, at most {MOST_SAMPLES:,} samples and "
             f"{MOST_VALUES:,} values are read; cut it into parts"
         )
+
+
+def told_apart(names: list[str]) -> list[str]:
+    """Names, each once."""
+    out: list[str] = []
+    for name in names:
+        count = 2
+        while name in out:
+            name, count = f"{name.removesuffix(f' {count - 1}')} {count}", count + 1
+        out.append(name)
+    return out

@@ -10,7 +10,7 @@ import numpy as np
 
 from headstart.data.extras import library, whole
 from headstart.data.layout import LayoutSpec
-from headstart.data.recordings import Recording, check_samples, chosen_channels, recording_table
+from headstart.data.recordings import Recording, check_samples, chosen_channels, recording_table, told_apart
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
 from headstart.store.plain import leads_out
@@ -38,18 +38,18 @@ def wfdb_recording(path: Path, spec: LayoutSpec) -> Recording:
         for file in {file for part in heads for file in part.file_name or ()}:
             _there(path, file)
         first = next((part for part in heads if part.sig_len != 0), heads[0])  # a layout has no samples
-        names = list(first.sig_name or ())
+        names = told_apart([label or f"signal {i}" for i, label in enumerate(first.sig_name or (), 1)])
         rate = float(head.fs)
         wanted = chosen_channels(path, names, [rate] * len(names), spec)
         if head.sig_len is not None:
             check_samples(path, head.sig_len, len(names))
     with whole(path.with_suffix(".dat"), "file of samples"):
-        record = wfdb.rdrecord(name, channel_names=[names[i] for i in wanted])
+        record = wfdb.rdrecord(name, channels=wanted)
         samples = np.asarray(record.p_signal, dtype=np.float32)
         check_samples(path, *samples.shape)
         finer = [n for part in heads for n, k in zip(part.sig_name, part.samps_per_frame or (), strict=False) if k > 1]
         notes = [f"{n!r} has several samples a frame, whose mean is read" for n in dict.fromkeys(finer)][:5]
-    return Recording(samples, rate, tuple(record.sig_name), tuple(notes))
+    return Recording(samples, rate, tuple(names[i] for i in wanted), tuple(notes))
 
 
 def _segment(wfdb: Any, path: Path, name: str) -> Any:
