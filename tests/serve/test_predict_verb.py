@@ -119,7 +119,7 @@ def test_labels_that_the_fit_did_not_see_are_counted_and_said(fitted: Case, caps
     new.write_text(table(r0_kind="[red]x", r1_kind="=1+1", r2_kind="", seed=1))
     code, out, err = run(capsys, model, new)
     assert (code, len(rows(out))) == (0, 24)
-    assert "2 rows have labels that the fit did not see ('=1+1', '[red]x'); they are not scored" in err
+    assert "2 rows have labels that the fit did not see ('=1+1', '[red]x'), and are not scored" in err
     assert "on the 21 rows with a label: accuracy" in err
 
 
@@ -287,7 +287,7 @@ def test_a_file_of_several_blocks_is_answered_as_one(
         remarks.append(err.replace(f"{len(remarks)}{name}", name))
     assert remarks[0] == remarks[1]
     assert "1 sequence ends in missing values" in remarks[0]
-    assert "1 rows have labels that the fit did not see ('odd')" in remarks[0]
+    assert "1 row has a label that the fit did not see ('odd')" in remarks[0]
     whole, parts = (read_sequences(tmp_path / f"{i}{name}", LayoutSpec(target="prediction")) for i in range(2))
     assert (whole.ids, whole.labels) == (parts.ids, parts.labels)
     np.testing.assert_allclose(whole.values, parts.values, atol=1e-6)

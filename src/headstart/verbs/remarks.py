@@ -15,7 +15,7 @@ from headstart.data.profile import Drift
 from headstart.sequence import IGNORE
 from headstart.serve.config import NETWORK
 from headstart.serve.model import Served
-from headstart.text import first_few
+from headstart.text import counted, first_few, many
 
 _COUNT = re.compile(r"^[\d,]+ |(?<=^in )[\d,]+ (?=rows)")
 """The number with which a note of reading begins."""
@@ -86,11 +86,12 @@ class Remarks:
         """The score on the rows that have a label; labels that the fit did not see are left out."""
         if self._unseen:
             names = first_few([repr(label) for label in sorted(self._unseen)])
-            yield f"{self._unseen.total():,} rows have labels that the fit did not see ({names}); they are not scored"
+            rows = counted(self._unseen.total(), "row has a label", "rows have labels")
+            yield f"{rows} that the fit did not see ({names}), and {'is' if rows.startswith('1 ') else 'are'} not scored"
         target = np.concatenate([np.zeros(0), *self._targets][len(self._targets) > 0 :])
         if len(target):
             classes = len(self.served.config.preparation.classes)
             scores = scores_of(target, np.concatenate(self._answers), classes)
             known = {name: score for name, score in scores.items() if name in words.METRIC_NAMES}
             text = ", ".join(f"{words.metric(name)} {score:.4g}" for name, score in known.items())
-            yield f"on the {len(target):,} rows with a label: {text}"
+            yield f"on the {many(len(target), 'row')} with a label: {text}"
