@@ -86,8 +86,9 @@ class Remarks:
         """The score on the rows that have a label; labels that the fit did not see are left out."""
         if self._unseen:
             names = first_few([repr(label) for label in sorted(self._unseen)])
-            rows = counted(self._unseen.total(), "row has a label", "rows have labels")
-            yield f"{rows} that the fit did not see ({names}), and {'is' if rows.startswith('1 ') else 'are'} not scored"
+            count = self._unseen.total()
+            rows, verb = counted(count, "row has a label", "rows have labels"), "is" if count == 1 else "are"
+            yield f"{rows} that the fit did not see ({names}), and {verb} not scored"
         target = np.concatenate([np.zeros(0), *self._targets][len(self._targets) > 0 :])
         if len(target):
             classes = len(self.served.config.preparation.classes)
