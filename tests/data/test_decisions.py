@@ -77,6 +77,8 @@ def test_the_table_is_shown_and_given_to_programs(tmp_path: Path) -> None:
     assert (columns["piece"]["role"], columns["piece"]["option"]) == ("id", "--id")
     assert columns["piece"]["why"] in shown
     assert document["facts"]["rows"] == 12
+    assert all(note in shown for note in document["notes"])
+    assert len(document["notes"]) == 2
 
 
 def test_both_commands_of_a_question_end_well_as_they_stand(tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ def test_both_commands_of_a_question_end_well_as_they_stand(tmp_path: Path) -> N
     write(tmp_path / "my file.csv", "\n".join(["label,class,t0,t1,t2", *rows]))
     asked = command("show", "my file.csv", "--na", "?", cwd=tmp_path)
     assert asked.returncode == 2
-    ways = [line.removeprefix("headstart:   ") for line in asked.stderr.splitlines() if "headstart show" in line]
+    ways = [line.strip() for line in asked.stderr.splitlines() if line.startswith("  headstart show")]
     assert ways[0] == "headstart show 'my file.csv' --na '?' --target label"
     import shlex
 

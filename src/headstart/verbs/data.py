@@ -63,7 +63,12 @@ def show_file(path: str, flags: LayoutOptions, settings: Sequence[str], json: bo
     if not json:
         return print_card(card, sequences.layout.shape, decisions)
     columns = [{**asdict(decision), "option": decision.option} for decision in decisions]
-    document: dict[str, Any] = {"head": dict(card.head), "shape": sequences.layout.shape, "columns": columns}
+    document: dict[str, Any] = {
+        "head": {name: text for name, text in card.head if name != "note"},
+        "notes": [text for name, text in card.head if name == "note"],
+        "shape": sequences.layout.shape,
+        "columns": columns,
+    }
     document |= {"findings": list(card.findings), "facts": card.facts}
     sys.stdout.write(dumps(document, indent=2) + "\n")
 

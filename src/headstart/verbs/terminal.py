@@ -149,7 +149,8 @@ def print_error(error: Exception) -> int | None:
         return 2
     if (message := _message(error)) is None:
         return None
-    sys.stderr.write("".join(f"headstart: {escaped(line)}\n" for line in message.splitlines() or [""]))
+    for line in message.splitlines() or [""]:  # a command to paste stands alone
+        sys.stderr.write(f"{'' if line.startswith('  headstart ') else 'headstart: '}{escaped(line)}\n")
     return 1 if disk_full(error) else int(getattr(error, "exit_code", 2))
 
 
