@@ -257,3 +257,10 @@ def test_units_in_values_are_read_alike_where_a_model_is_served(tmp_path: Path) 
     layout = read(path).layout.fixed()
     new = write(tmp_path / "new.csv", text("id,label,t0,t1,t2", row(1, 2), row(2, 4)))
     assert read(new, **dict(layout)).values[:, 0].tolist() == [2, 2, 3, 4, 3, 4]
+
+
+def test_a_header_above_nothing_but_text_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", text(NAMES, *ROWS[:4]))
+    assert len(read(path)) == 4
+    alone = write(tmp_path / "g.csv", text(NAMES, NAMES, NAMES))
+    assert why(alone).startswith("g.csv: ")

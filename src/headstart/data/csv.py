@@ -423,6 +423,8 @@ def _any_table(lines: Iterator[str], form: CsvForm, types: list[Type], mistakes:
     if waiting:
         gather()
     mistakes.check()
+    if not begins:
+        raise BadInput(f"{form.source}: has a header and no row; give rows")
     comments += records.comments
     counts = {"repeated header": again, "comment": comments, "closing line": len(last)}
     form.notes += [f"{counted(n, f'{what} was', f'{what}s were')} passed over" for what, n in counts.items() if n]
