@@ -10,7 +10,7 @@ import pytest
 from support.made_tables import read, why, write
 
 from headstart.data import LayoutSpec, data_card, read_sequences
-from headstart.data.doubts import sentinels
+from headstart.data.findings.marks import sentinels
 from headstart.data.sequences import shared_with_neighbours
 from headstart.errors import BadInput
 from headstart.spec import read as read_spec
@@ -61,8 +61,9 @@ def test_sentinels_are_said_in_channels_and_in_the_target(tmp_path: Path, mark: 
     values[3, 4] = values[5, 1] = target[2] = mark
     name = f"{mark:g}"
     text = said(table(tmp_path / "f.csv", target.tolist(), values), target="label")
-    assert f"channel 't' holds {name} (2 values), far from all others" in text
-    assert f"the target {name} (1 row), far from all others" in text
+    assert f"channel 't' holds {name} in 2 of 24 sequences, 2 times ({tmp_path}/f.csv:5 column 't4'), far" in text
+    assert f"the target is {name} in 1 row ({tmp_path}/f.csv:4 column 'label'), far" in text
+    assert f"--na {name} reads it so" in text
     assert "far from" not in said(table(tmp_path / "f.csv", target.tolist(), values), target="label", na=(name,))
 
 

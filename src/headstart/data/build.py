@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from headstart.data.doubts import lost_labels
-from headstart.data.labels import by_id, check_numbers, class_names, position_labels, target_kind, words_of
+from headstart.data.labels import (
+    by_id,
+    check_numbers,
+    class_names,
+    lost_labels,
+    position_labels,
+    target_kind,
+    words_of,
+)
 from headstart.data.layout import ROLES, Layout, LayoutSpec
-from headstart.data.letters import coded, letters_of, text_kind
+from headstart.data.letters import coded, letters_of, one_strand, text_kind
 from headstart.data.order import FEW_VALUES, Ordered, clock_name
+from headstart.data.padding import filled
 from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, texts_of
 from headstart.data.text import is_number
@@ -19,6 +28,13 @@ from headstart.data.times import times_of
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, many
 from headstart.ways import option
+
+_SUBJECT = re.compile(
+    r"(?i)(?<![a-z])(subj|patient|person|participant|user|animal|rat|mouse|donor|speaker|volunteer|wearer|child|driver|"
+    r"rider|worker|individual|specimen|machine|engine|device|operator|recording|session)"
+)
+"""Words in names of columns that say whose a sequence is."""
+_NUMBERED = re.compile(r"[A-Za-z]{1,12}[ _-]?\d{1,6}")
 
 
 @dataclass
@@ -63,9 +79,10 @@ def build(
         parts.labels = position_labels(labels, columns.get("target"), table.places, parts.offsets, places, mistakes)
         mistakes.check()
     if not texts:
+        parts = _without_padding(parts, layout.spec.padding, notes)
         parts = _cut_ends(parts, layout, table, notes, mistakes)
     words = parts.labels or words_of(labels, columns.get("target"), parts.rows, "labels")
-    names = class_names(words, cells)
+    names = class_names(words, cells, fold=layout.spec.label_case == "fold")
     kind = layout.spec.target_kind if layout.spec.target_kind != "auto" else target_kind(names)
     if layout.spec.target_kind == "auto" and not layout.spec.per_position:
         check_numbers(names, columns.get("target"), places)
@@ -75,6 +92,7 @@ def build(
         layout,
         target_kind=kind if any(name is not None for name in names) else "none",
         double=values.dtype == np.float64,
+        subjects=_subjects(table, layout, parts.rows),
     )
     whole = Sequences(
         values,
@@ -131,6 +149,21 @@ def _check_unused(table: Table, layout: Layout, labelled: bool) -> None:
             f"{column.name!r} in {ids.column.words[row]!r}, so that it is no label of a whole sequence; "
             f"{', '.join(ways)}"
         )
+
+
+def _subjects(table: Table, layout: Layout, rows: np.ndarray) -> tuple[tuple[str, int], ...]:
+    """Columns that are not used and look like the subject of a sequence, with how many different ones there are: by a
+    word of the name, or texts with numbers (S01, S02), each of several sequences."""
+    out = []
+    for column in (table.columns[name] for name in layout.unused if not layout.spec.optional):
+        if column.type not in ("text", "number") or not (column.type == "text" or column.whole):
+            continue
+        words = [(word or "").strip() for word in (column.words[row] for row in rows.tolist())]
+        kinds = len(set(words))
+        named = bool(_SUBJECT.search(column.name))
+        if (named or all(map(_NUMBERED.fullmatch, words))) and kinds > 2 and 2 * kinds <= len(words) and all(words):
+            out.append((column.name, kinds))
+    return tuple(out)
 
 
 def _each(words: Words, what: str, column: str | None, places: Places, mistakes: Mistakes) -> tuple[str, ...] | None:
@@ -190,6 +223,8 @@ def _written(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
         words = column.words
         kind = layout.spec.kind if layout.spec.kind in ("text", "dna", "protein") else text_kind(words)
         flat, offsets = letters_of(words, kind, table.places, column.name, mistakes, notes)
+        if layout.spec.strand == "one" and kind == "dna":
+            flat = one_strand(flat, offsets)
         return (Parts(flat, offsets, np.arange(table.rows), (column.name,)), replace(layout, kind=kind))
     if layout.shape == "long":
         order, offsets, rows = in_sequences(table, layout, cells, mistakes, notes)
@@ -282,11 +317,26 @@ def _cut_ends(parts: Parts, layout: Layout, table: Table, notes: list[str], mist
         f"{counted(shorter, 'sequence ends', 'sequences end')} in missing values, which are cut off "
         f"({option('ends', 'missing')} keeps them)"
     )
-    position = np.arange(len(there))
-    keep = position <= np.repeat(last, ends - starts)
-    offsets = np.concatenate([[0], np.cumsum(last + 1 - starts)]).astype(np.int64)
+    return _cut(parts, starts, last + 1)
+
+
+def _cut(parts: Parts, starts: np.ndarray, ends: np.ndarray) -> Parts:
+    """Of each sequence the positions from its start on, up to its end."""
+    position, lengths = np.arange(len(parts.values)), np.diff(parts.offsets)
+    keep = (position >= np.repeat(starts, lengths)) & (position < np.repeat(ends, lengths))
+    offsets = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64)
     labels = None if parts.labels is None else [parts.labels[i] for i in np.flatnonzero(keep).tolist()]
     return replace(parts, values=parts.values[keep], offsets=offsets, labels=labels)
+
+
+def _without_padding(parts: Parts, padding: str, notes: list[str]) -> Parts:
+    """Sequences without what filled them up."""
+    if not padding or not len(parts.values):
+        return parts
+    cut = filled(parts.values, parts.offsets, padding)
+    notes.append(f"padding was cut off {many(int((cut > 0).sum()), 'sequence')} ({option('padding', '')} keeps it)")
+    starts, ends = parts.offsets[:-1], parts.offsets[1:]
+    return _cut(parts, starts + cut, ends) if padding == "front" else _cut(parts, starts, ends - cut)
 
 
 def in_sequences(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -38,13 +38,31 @@ def check_one_group(source: str, name: str, groups: Sequence[str]) -> None:
         raise BadInput(f"{question}; name a column that tells sequences apart with {option('id')}")
 
 
-def class_names(words: Words, cells: Cells) -> Words:
-    """Labels as they are given back: without blanks at their ends, 1.0 as 1, None where there is none."""
+def class_names(words: Words, cells: Cells, *, fold: bool = False) -> Words:
+    """Labels as they are given back: without blanks at their ends, 1.0 as 1, None where there is none; fold: those that
+    differ in case or blanks alone as one."""
     if cells.decimal != ".":
         words = [
             word.replace(cells.decimal, ".") if word and is_number(word, cells.decimal) else word for word in words
         ]
-    return [None if cells.missing(word) else class_name(word or "") for word in words]
+    names = [None if cells.missing(word) else class_name(word or "") for word in words]
+    return [None if name is None else folded(name) for name in names] if fold else names
+
+
+def folded(name: str) -> str:
+    """The name of a class in small letters, with a blank between its words: what alike names have in common."""
+    return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", name).casefold()
+
+
+def lost_labels(words: Words, na: Collection[str]) -> list[str]:
+    """What is said of classes that are named nan and so are no labels, unless `na` has them."""
+    nans = [word.strip() for word in words if word and word.strip().lower() == "nan" and word.strip() not in na]
+    if not nans:
+        return []
+    return [
+        f"the label {nans[0]!r} of {many(len(nans), 'row')} is taken for a missing one; where it is a class, give it "
+        "another name"
+    ]
 
 
 def class_name(text: str) -> str:

@@ -106,6 +106,14 @@ class LayoutSpec(Spec):
     label_from: str | None = neutral(None)
     """Where the label stands in the names of the files of a folder: `{speaker}_{label}_{take}.wav`, where braces name
     parts."""
+    padding: Literal["", "zeros", "last", "front"] = neutral("")
+    """What fills sequences up to one length, and is cut off: `zeros` at the end, the `last` value over and over, or
+    zeros at the `front`; `""`: nothing does."""
+    label_case: Literal["", "fold"] = neutral("")
+    """`fold`: classes whose names differ in case, blanks, - and _ alone are one, written in small letters."""
+    strand: Literal["", "one"] = neutral("")
+    """`one`: of DNA and its reverse complement the one that comes first in the order of the letters is read, so that
+    both strands are the same sequence."""
     double: bool = neutral(False)
     """Numbers stay in double precision until they are standardised, as they do by themselves where single precision
     would lose them: a small signal on a large offset."""
@@ -152,7 +160,8 @@ class Layout:
 
     `written` says how the file is written (`comma-separated with a header`). `kind`, `symbols` and `target_kind` are
     known once the values are read, and so is `double`: whether numbers are in double precision. `by_format`: the format
-    itself says the shape. `rate`: samples per second of recordings of one channel.
+    itself says the shape. `rate`: samples per second of recordings of one channel. `subjects`: columns that look like
+    the subject of a row and are not used, with how many different ones they name.
     """
 
     source: str
@@ -178,6 +187,7 @@ class Layout:
     target_kind: Literal["class", "number", "none"] = "none"
     double: bool = False
     thousands: str = ""
+    subjects: tuple[tuple[str, int], ...] = ()
 
     @property
     def said(self) -> str:

@@ -21,6 +21,8 @@ from headstart.ways import option
 ALPHABETS = {"protein": "ABCDEFGHIKLMNOPQRSTUVWXYZ", "dna": "ACGTRYSWKMBDHVN"}
 """Letters in the order of their ids: the 20 amino acids with B, O, U, X and Z (25); the bases with IUPAC's 11 letters
 for several (15)."""
+_COMPLEMENT = np.array(["ACGTRYSWKMBDHVN".index(letter) for letter in "TGCAYRSWMKVHDBN"], dtype=np.uint8)
+"""Ids of the complements of bases: R (A or G) pairs with Y (C or T), K with M, B with V, D with H."""
 HEADER_WORDS = 6
 """Words of a FASTA header that are columns; most have one to three."""
 MOST_SYMBOLS = 65_536
@@ -115,6 +117,21 @@ def letters_of(
         notes.append(f"U is read as T in {many(uracil, 'sequence')}")
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint8), offsets
+
+
+def other_strand(ids: np.ndarray) -> np.ndarray:
+    """The reverse complement (L,) of ids of bases (L,)."""
+    return np.asarray(_COMPLEMENT[ids[::-1]])
+
+
+def one_strand(ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Ids of DNA (S,), of each sequence those of the strand that comes first in the order of the letters."""
+    out = ids.copy()
+    for begin, end in itertools.pairwise(offsets.tolist()):
+        other = other_strand(ids[begin:end])
+        if other.tobytes() < ids[begin:end].tobytes():
+            out[begin:end] = other
+    return out
 
 
 def coded(

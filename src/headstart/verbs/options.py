@@ -231,6 +231,15 @@ class LayoutOptions:
             "--label-from", metavar="PATTERN", help="The label in names of files: '{who}_{label}_{take}.wav'."
         ),
     ] = None
+    padding: Annotated[
+        str | None, typer.Option("--padding", metavar="WHAT", help="Cut off: zeros, last (value repeated) or front.")
+    ] = None
+    label_case: Annotated[
+        str | None, typer.Option("--label-case", metavar="WHAT", help="fold: classes whatever their case and blanks.")
+    ] = None
+    strand: Annotated[
+        str | None, typer.Option("--strand", metavar="WHAT", help="one: DNA and its reverse complement are one.")
+    ] = None
     sheet: Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="The sheet of a workbook.")] = None
 
 

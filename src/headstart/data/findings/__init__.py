@@ -1,0 +1,38 @@
+"""What may be wrong with data that could be read: a table of findings, one function each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from headstart.data.findings import channels, labels, rows
+from headstart.data.findings.finding import Finding
+from headstart.data.sequences import Sequences
+
+FINDINGS: dict[str, Callable[[Sequences, dict[str, Any]], Iterator[Finding]]] = {
+    "layout": rows.layout_doubts,
+    "class or number": labels.class_or_number,
+    "copies": rows.copies,
+    "class sizes": labels.class_sizes,
+    "lengths": rows.lengths,
+    "padding": channels.padding,
+    "missing channels": channels.missing_channels,
+    "constant channels": channels.constant_channels,
+    "lost steps": channels.lost_steps,
+    "missing words": labels.missing_words,
+    "alike names": labels.alike_names,
+    "odd targets": labels.odd_targets,
+    "missing marks": channels.missing_marks,
+    "saturation": channels.saturation,
+    "dead rows": channels.dead_rows,
+    "neighbours": rows.neighbours,
+    "both strands": rows.both_strands,
+    "subjects": rows.subjects,
+    "repeated ids": rows.repeated_ids,
+}
+"""In the order in which a card names them. Each takes the sequences and the facts of their card."""
+
+
+def findings_of(s: Sequences, facts: dict[str, Any]) -> list[Finding]:
+    """All findings; `facts` are the counts of the card."""
+    return [finding for find in FINDINGS.values() for finding in find(s, facts)]

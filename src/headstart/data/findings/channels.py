@@ -1,0 +1,203 @@
+"""What may be wrong with the values of channels: filling, marks of missing values, sensors that are clipped or dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from headstart.data.findings.finding import Finding, cell, share_words, short, some
+from headstart.data.findings.marks import sentinels
+from headstart.data.padding import filled
+from headstart.data.sequences import Sequences
+from headstart.data.text import number_name
+from headstart.text import counted, many
+from headstart.ways import option
+
+TAIL = 3
+"""Equal values at the end of a sequence that may be filling."""
+SAME_INSIDE = {"zeros": 0.05, "front": 0.05, "last": 0.2}
+"""Share of neighbours inside of sequences that are as equal as in the filling; from it on such runs are how the data
+are: the silence of a recording, the margin of an image."""
+CLIPPED, CLIPPED_RUN, LEAST_LEVELS = 0.01, 3, 30
+"""Share of a channel's values that are clipped, equal ones in a row of each, and levels of a channel that can be."""
+NEAR_END, BESIDE_END = 0.02, 3
+"""Share of a channel's range beside its end, and by how many times the end itself must be more frequent than that."""
+STILL_POSITIONS, LIVELY = 8, 0.8
+"""Positions of a sequence in which a dead channel does not change, and share of positions at which it
+changes elsewhere."""
+LOOKED_VALUES = 10_000
+"""Values of a channel whose levels are counted."""
+MOST_NAMED = 6
+"""Channels that a command names."""
+
+
+def padding(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Most sequences end in the same value over and over, or begin with zeros, as those do that were filled up."""
+    if s.kind != "numbers" or facts["lengths"]["max"] < TAIL:
+        return
+    values = s.values if s.observed is None else np.where(s.observed, s.values, np.float32(np.nan))
+    same = np.asarray((values[1:] == values[:-1]).all(1))
+    same[s.offsets[1:-1] - 1] = False
+    zero = ~values.any(1)
+    front = filled(values, s.offsets, "front")
+    for way in ("last", "front"):
+        if way == "last":
+            tails = filled(values, s.offsets, "last") + 1
+            tails[tails >= s.lengths] = 0  # one that never changes is no tail
+            rows = tails >= TAIL
+            way = "zeros" if not values[(s.offsets[1:] - 1)[rows]].any() else "last"
+        else:
+            tails, rows = front, (front >= TAIL) & (front < s.lengths - 1)
+        if 2 * rows.sum() <= len(s) or (way == "zeros" and 2 * (front >= TAIL).sum() > len(s)):
+            continue
+        pairs = same if way == "last" else same & zero[1:]
+        inside = len(pairs) - int(np.maximum(tails - 1, 0).sum())
+        if int(pairs.sum()) - int(np.maximum(tails - 1, 0).sum()) > SAME_INSIDE[way] * inside:
+            continue
+        row, what = int(rows.argmax()), "equal values" if way == "last" else "zeros"
+        verb = "begin with" if way == "front" else "end in"
+        yield Finding.located(
+            f"{int(rows.sum()):,} of {len(s):,} sequences {verb} {TAIL} or more {what}",
+            f"{s.places.of(row)}: {tails[row]:,}",
+            f"; where they are padding, {option('padding', way)} cuts it off",
+        )
+        return
+
+
+def missing_channels(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Channels without any value."""
+    gone = [f for f, channel in enumerate(facts["channels"]) if channel["min"] is None]
+    if gone:
+        verb = counted(len(gone), "channel is", "channels are")
+        yield Finding(f"{verb} missing everywhere ({some([s.channels[f] for f in gone])}){_without(s, gone)}")
+
+
+def constant_channels(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Channels with one value, and those that do not change within any sequence."""
+    channels = facts["channels"]
+    still = [f for f, c in enumerate(channels) if c["min"] is not None and c["min"] == c["max"]]
+    flat = [c["name"] for f, c in enumerate(channels) if c["constant within"] and f not in still]
+    if still:
+        verb = counted(len(still), "channel is", "channels are")
+        yield Finding(f"{verb} constant ({some([s.channels[f] for f in still])}){_without(s, still)}")
+    if flat:
+        yield Finding(
+            f"{counted(len(flat), 'channel does', 'channels do')} not change within any sequence ({some(flat)}); "
+            f"where it is the label, name it with {option('target')}"
+        )
+    if facts["constant positions"] and not still:
+        yield Finding(f"at {many(facts['constant positions'], 'position')} every sequence has the same value")
+
+
+def _without(s: Sequences, channels: list[int]) -> str:
+    """The option that leaves channels out, where the others are columns that a command can name."""
+    rest = [channel for f, channel in enumerate(s.layout.channels) if f not in channels]
+    names = [channel.pattern or channel.columns[0] for channel in rest if channel.pattern or len(channel.columns) == 1]
+    if len(s.layout.channels) != len(s.channels) or not 0 < len(names) == len(rest) <= MOST_NAMED:
+        return ""
+    return f"; {option('values', *names)} {'leaves it out' if len(channels) == 1 else 'leaves them out'}"
+
+
+def lost_steps(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Channels whose changes single precision hardly holds."""
+    for channel in facts["channels"]:
+        if channel["lost steps"]:
+            step, reach = channel["lost steps"]
+            yield Finding(
+                f"channel {short(channel['name'])!r} changes by about {step:.2g} from position to position, while its "
+                f"values lie {reach:.2g} apart, so that models in single precision hardly see the changes; where they "
+                "matter, subtract its own level from each sequence"
+            )
+
+
+def missing_marks(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """Numbers that stand for a missing value: -9999, and whatever is repeated far outside."""
+    for f, name in enumerate(s.channels if s.kind == "numbers" else ()):
+        x = s.values[:, f]
+        there = x if s.observed is None else x[s.observed[:, f]]
+        for value, count in sentinels(there).items():
+            where = np.flatnonzero(x == value)
+            rows = len(np.unique(np.searchsorted(s.offsets, where, side="right")))
+            text = number_name(float(f"{value:.7g}"))
+            yield Finding.located(
+                f"channel {short(name)!r} holds {text} in {rows:,} of {many(len(s), 'sequence')}, {count:,} times",
+                cell(s, int(where[0]), f),
+                f", far from all others, as programs write what is missing: {option('na', text)} reads it so",
+            )
+
+
+def saturation(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Channels that stand at their largest or smallest value in runs, as a sensor does beyond its range.
+
+    The end is more frequent than the values beside it. A smallest value of 0 is none: it is the floor of powers,
+    counts and rectified signals; nor is the smallest where no value is above 0, which is the floor of decibels.
+    """
+    for f, channel in enumerate(facts["channels"]):
+        low, high = channel["min"], channel["max"]
+        if low is None or low == high:
+            continue
+        ends = [("largest", high)] + [("smallest", low)] * (low < 0 < high)
+        for what, value in ends:
+            length, location = _clipped(s, f, value, high - low)
+            if length:
+                text = number_name(float(f"{value:.7g}"))
+                yield Finding.located(
+                    f"channel {short(s.channels[f])!r} stands at its {what} value {text} in runs of {CLIPPED_RUN} or "
+                    f"more, {share_words(length / len(s.values))} of its values",
+                    location,
+                    f", as a sensor does that is clipped; {option('na', text)} reads these as missing",
+                )
+
+
+def _clipped(s: Sequences, f: int, value: float, reach: float) -> tuple[int, str]:
+    """How many values of a channel are clipped at an end of it, and where the first are; 0 where none are."""
+    x = s.values[:, f]
+    at = x == value if s.observed is None else (x == value) & s.observed[:, f]
+    count = int(at.sum())
+    if count < CLIPPED * len(x):
+        return 0, ""
+    joined = at[1:] & at[:-1]
+    joined[s.offsets[1:-1] - 1] = False
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], joined, [False]])))
+    begins, lengths = edges[::2], edges[1::2] - edges[::2] + 1
+    runs = lengths >= CLIPPED_RUN
+    inside = int(lengths[runs].sum())
+    if inside < CLIPPED * len(x) or 2 * inside < count:
+        return 0, ""
+    off = np.abs(x - value) / reach
+    off = off if s.observed is None else off[s.observed[:, f]]
+    beside = int((off < NEAR_END).sum()) - count
+    reached = (off < 5 * NEAR_END).sum() > count
+    if count < BESIDE_END * beside or not reached or len(np.unique(x[:LOOKED_VALUES])) < LEAST_LEVELS:
+        return 0, ""
+    return inside, cell(s, int(begins[runs.argmax()]), f)
+
+
+def dead_rows(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Channels that do not change in some sequences, while they seldom stay the same from position to position in the
+    others."""
+    if s.kind != "numbers" or len(s) < 2 or facts["lengths"]["max"] < STILL_POSITIONS:
+        return
+    starts = s.offsets[:-1]
+    for f, channel in enumerate(facts["channels"]):
+        if channel["min"] == channel["max"] or channel["constant within"]:
+            continue
+        x = s.values[:, f]
+        moves = np.concatenate([[False], x[1:] != x[:-1]])
+        moves[starts] = False
+        count = np.add.reduceat(moves.astype(np.int64), starts)
+        there = s.lengths if s.observed is None else np.add.reduceat(s.observed[:, f].astype(np.int64), starts)
+        dead = (count == 0) & (there == s.lengths) & (s.lengths >= STILL_POSITIONS)
+        live = ~dead & (s.lengths >= STILL_POSITIONS)
+        if not dead.any() or not live.any() or count[live].sum() < LIVELY * (s.lengths[live] - 1).sum():
+            continue
+        if len(np.unique(x[np.repeat(live, s.lengths)][:LOOKED_VALUES])) < LEAST_LEVELS:
+            continue
+        row = int(dead.argmax())
+        yield Finding.located(
+            f"channel {short(channel['name'])!r} does not change in {int(dead.sum()):,} of {len(s):,} sequences",
+            f"{s.places.of(row)}: {number_name(float(f'{x[starts[row]]:.7g}'))} throughout",
+            ", as a dead sensor does; leave these rows out where it is one",
+        )

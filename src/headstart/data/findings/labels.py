@@ -1,0 +1,139 @@
+"""What may be wrong with labels: names of classes, and targets that are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from headstart.data.findings.finding import Finding, short, some
+from headstart.data.findings.marks import sentinels
+from headstart.data.labels import folded
+from headstart.data.sequences import Sequences, target_doubt
+from headstart.data.text import number_name
+from headstart.text import counted, first_few, many
+from headstart.ways import option
+
+SMALL_CLASS = 5
+"""Rows below which a class can hardly be split into train, validation and test."""
+# fmt: off
+MISSING = frozenset((
+    "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "none", "null", "nil", "nul", "missing", "unknown", "undefined",
+    "unlabeled", "unlabelled", "?", "-", "--", ".", "...",
+))
+# fmt: on
+"""Words, in small letters, that people write where there is no label."""
+FAR_RANGES = 10
+"""Ranges of all other targets by which some lie apart."""
+FEW_FAR, FAR_SHARE = 3, 0.01
+"""Targets that may lie apart from the others: so many, or this share."""
+
+
+def class_or_number(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """A target that may be names of classes or numbers."""
+    if doubt := target_doubt(s):
+        yield Finding(doubt)
+
+
+def class_sizes(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """One class alone, classes of few rows, and classes of very different size."""
+    counts = facts["target"].get("classes", {})
+    if len(counts) < 2:
+        for name in counts:
+            yield Finding(f"every label is {name!r}; a classifier needs two classes or more")
+        return
+    alone = [name for name, count in counts.items() if count == 1]
+    few = [name for name, count in counts.items() if 1 < count < SMALL_CLASS]
+    if alone:
+        yield Finding(
+            f"{counted(len(alone), 'class has', 'classes have')} one member ({some(alone)}), which cannot be both "
+            "learned and tested; give more, or join it with another"
+        )
+    if few:
+        members = f"fewer than {SMALL_CLASS} members ({some(few)})"
+        yield Finding(f"{counted(len(few), 'class has', 'classes have')} {members}")
+    if max(counts.values()) > 10 * min(counts.values()) and not alone:
+        yield Finding(
+            "the largest class has more than 10 times the rows of the smallest; read balanced accuracy and "
+            "macro-F1 beside accuracy"
+        )
+
+
+def missing_words(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Classes whose names are words for a missing label."""
+    counts = facts["target"].get("classes", {})
+    words = [name for name in counts if name.lower() in MISSING]
+    if words:
+        rows = first_few([f"{short(name)!r} ({counts[name]:,})" for name in words])
+        yield Finding.everywhere(
+            f"{'the class' if len(words) == 1 else 'the classes'} {rows} may be the absence of a label; where that is "
+            f"so, give {option('na', *words[:5])}"
+        )
+
+
+def alike_names(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Names of classes that differ in case or blanks alone."""
+    counts = facts["target"].get("classes", {})
+    alike: dict[str, list[str]] = {}
+    for name in counts:
+        alike.setdefault(folded(name), []).append(name)
+    for names in [names for names in alike.values() if len(names) > 1][:5]:
+        texts = " and ".join(f"{short(name)!r} ({counts[name]:,})" for name in names[:4])
+        yield Finding.everywhere(
+            f"the classes {texts} differ in case or blanks alone; where they are one, give "
+            f"{option('label_case', 'fold')}"
+        )
+
+
+def odd_targets(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """Targets that are numbers: all the same, marks of missing ones, a few far from all others."""
+    if s.target != "number":
+        return
+    numbers = s.numbers()
+    x = numbers[np.isfinite(numbers)]
+    if not len(x):
+        return
+    if x.min() == x.max():
+        yield Finding.everywhere(f"every target is {number_name(float(x[0]))}, so that there is nothing to learn")
+        return
+    marks = sentinels(x)
+    for value, count in marks.items():
+        text = number_name(float(f"{value:.7g}"))
+        yield Finding.located(
+            f"the target is {text} in {many(count, 'row')}",
+            _row(s, numbers, value),
+            f", far from all others, as programs write what is missing: {option('na', text)} reads it so",
+        )
+    x = np.sort(x[~np.isin(x, list(marks))])
+    for ends, rest in _far(x):
+        text = number_name(float(ends[-1]))
+        lies = f"the target {text} lies" if len(ends) == 1 else f"{len(ends):,} targets, such as {text}, lie"
+        span = f"{number_name(float(rest.min()))} to {number_name(float(rest.max()))}"
+        yield Finding.located(
+            f"{lies} far from all others",
+            f"{_row(s, numbers, float(ends[-1]))}; the others are {span}",
+            "; correct it where it is a mistake, or read it as missing with "
+            f"{option('na', *(number_name(float(value)) for value in ends[-FEW_FAR:]))}",
+        )
+
+
+def _far(x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(those, the others) of sorted numbers of which a few at an end lie far from the others; the farthest is last."""
+    most = max(FEW_FAR, int(FAR_SHARE * len(x)))
+    for y in (-x[::-1], x):
+        sign = 1 if y is x else -1
+        for count in range(most, 0, -1):
+            ends, rest = y[len(y) - count :], y[: len(y) - count]
+            reach = np.ptp(rest) if len(rest) > FAR_RANGES else 0
+            if reach > 0 and ends[0] - rest[-1] > FAR_RANGES * reach:
+                yield np.unique(sign * ends)[::sign], sign * rest
+                break
+
+
+def _row(s: Sequences, numbers: np.ndarray, value: float) -> str:
+    """Where a target stands first."""
+    i = int(np.flatnonzero(numbers == value)[0])
+    if s.per_position:
+        i = int(np.searchsorted(s.offsets, i, side="right")) - 1
+    return s.places.cell(i, s.layout.target) if s.layout.target else s.places.of(i)

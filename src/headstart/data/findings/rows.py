@@ -1,0 +1,129 @@
+"""What may be wrong with rows beside each other: copies, both strands, rows that continue each other, ids, lengths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from headstart.data.findings.finding import Finding, places, short
+from headstart.data.letters import other_strand
+from headstart.data.sequences import Sequences, shared_with_neighbours
+from headstart.data.splits import about_neighbours
+from headstart.text import counted, many
+from headstart.ways import option
+
+FAR_TIMES = 10
+"""Times the median length from which on a sequence is far longer than the rest."""
+STRANDS = 10_000
+"""Sequences whose other strand is looked for."""
+
+
+def layout_doubts(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """What the table itself lets doubt."""
+    for doubt in s.layout.doubts:
+        yield Finding(doubt)
+
+
+def copies(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Sequences that stand there twice, with one label or two, in one group or two."""
+    counts = facts["copies"]
+    if not counts["rows"]:
+        return
+    first = s.copies()
+    row = int(np.flatnonzero(first != np.arange(len(s)))[0])
+    yield Finding(
+        f"{counted(counts['rows'], 'sequence is', 'sequences are')} an exact copy of an earlier one "
+        f"({places(s, [int(first[row]), row])}); copies must not stand in train and test"
+    )
+    if counts["with other labels"]:
+        row, before = clashes(first, s.labels)[0]
+        yield Finding(
+            f"{counted(counts['with other labels'], 'sequence has', 'sequences have')} copies with another label "
+            f"({s.labels[before]!r} in {s.places.of(before)}, {s.labels[row]!r} in {s.places.of(row)})"
+        )
+    if counts["in two groups"]:
+        row, before = clashes(first, s.groups)[0]
+        yield Finding(
+            f"{counted(counts['in two groups'], 'sequence stands', 'sequences stand')} in two groups, so that groups "
+            f"leak ({places(s, [before, row])})"
+        )
+
+
+def clashes(first: np.ndarray, names: Sequence[str | None] | None) -> list[tuple[int, int]]:
+    """(a row, an earlier one) of equal sequences with different names, the first of each set of copies."""
+    known: dict[int, int] = {}
+    out: dict[int, tuple[int, int]] = {}
+    for row, (copy, name) in enumerate(zip(first.tolist(), names or [None] * len(first), strict=True)):
+        if name is not None and names is not None and names[before := known.setdefault(copy, row)] != name:
+            out.setdefault(copy, (row, before))
+    return list(out.values())
+
+
+def lengths(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Sequences that are far longer than the others, and those of one position."""
+    sizes = s.lengths
+    far = int((sizes > FAR_TIMES * max(facts["lengths"]["median"], 1)).sum())
+    if far:
+        longest = int(sizes.argmax())
+        yield Finding(
+            f"{counted(far, 'sequence is', 'sequences are')} more than {FAR_TIMES} times as long as the median, the "
+            f"longest with {many(int(sizes[longest]), 'position')} ({s.places.of(longest)})"
+        )
+    alone = np.flatnonzero(sizes == 1).tolist()
+    if alone:
+        verb = counted(len(alone), "sequence has", "sequences have")
+        yield Finding(f"{verb} one position ({places(s, alone[:2])})")
+
+
+def both_strands(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """DNA of which a sequence is the reverse complement of another: the same molecule twice."""
+    if s.kind != "dna":
+        return
+    rows = [s.values[begin:end] for begin, end in pairwise(s.offsets.tolist())]
+    known: dict[bytes, int] = {}
+    for row, values in enumerate(rows):
+        known.setdefault(values.tobytes(), row)
+    looked = rows[:STRANDS]
+    pairs = [(row, known.get(other_strand(values).tobytes(), row)) for row, values in enumerate(looked)]
+    pairs = [(row, other) for row, other in pairs if not np.array_equal(looked[row], rows[other])]
+    if pairs:
+        of = f"{len(looked):,} sequences" if len(looked) == len(s) else f"the first {len(looked):,} sequences"
+        yield Finding.located(
+            f"{len(pairs):,} of {of} are the reverse complement of another",
+            places(s, pairs[0]),
+            f", so that test may hold the other strand of train; {option('strand', 'one')} reads both strands alike",
+        )
+
+
+def neighbours(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """Rows that continue each other, as windows of one recording that overlap."""
+    for text in about_neighbours(shared_with_neighbours(s)):
+        yield Finding.everywhere(text)
+
+
+def subjects(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """Columns that look like the subject of a row and are not used."""
+    if s.groups is not None:
+        return
+    for name, kinds in s.layout.subjects[:2]:
+        yield Finding.everywhere(
+            f"column {short(name)!r} ({kinds:,} different in {many(len(s), 'sequence')}) is not used and may say whose "
+            f"a sequence is, so that one subject may stand in train and test; {option('group', name)} keeps each in "
+            "one split"
+        )
+
+
+def repeated_ids(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Ids of several rows."""
+    if facts["repeated ids"] and s.ids is not None:
+        name, count = Counter(s.ids).most_common(1)[0]
+        rows = [row for row, other in enumerate(s.ids) if other == name][:2]
+        way = f"; where rows of one id belong together, give {option('group', s.layout.id)}" if s.layout.id else ""
+        yield Finding(
+            f"{counted(facts['repeated ids'], 'id stands', 'ids stand')} in several rows, {name!r} in "
+            f"{count:,} ({places(s, rows)}){way if s.groups is None else ''}"
+        )
