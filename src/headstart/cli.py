@@ -177,7 +177,9 @@ def fit(
     out: Annotated[str, typer.Option("-o", "--out", metavar="FOLDER", help="Where the model goes.")] = "model",
     layout: opt.LayoutOptions,
     options: opt.FitOptions,
-    show_examples: Annotated[bool, typer.Option("--show-examples", help="Show sequences on the page.")] = False,
+    show_examples: Annotated[
+        bool, typer.Option("--show-examples/--no-examples", help="Draw sequences on the page.")
+    ] = True,
     export: Annotated[
         str | None, typer.Option("--export", metavar="sklearn", help="Also FOLDER/model.skops, for scikit-learn.")
     ] = None,

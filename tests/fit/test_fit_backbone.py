@@ -278,6 +278,6 @@ def test_half_of_the_time_at_most_is_the_frozen_arms_and_the_second_arm_has_what
 
 
 def test_names_of_its_arms_are_taken_and_its_place_decides_no_plan() -> None:
-    with pytest.raises(BadInput, match="plugin: a fit has an arm 'backbone' of its own"):
+    with pytest.raises(BadInput, match="plugin: a fit has a model 'backbone' of its own"):
         check_names(FitSettings(models=("backbone",)))
     assert FitSettings(backbone="a").document() == FitSettings(backbone="b").document()

@@ -225,7 +225,7 @@ def test_the_command_serves_it_and_predicts_with_it(
     more = ("finetune.budget.steps=3", "finetune.optim.lr=1e-2", "-o", "model", "--serve", "ensemble")
     code, out, err = ran("fit", "train.csv", *settings, *more)
     assert code == 0, err
-    assert "ensemble (served)" in out
+    assert "ensemble (predicts)" in out
     config = json.loads(Path("model/config.json").read_text())
     assert (config["serve"], config["ensemble"][0]) == ("ensemble", "network")
     assert set(config["held_out"]) == {"network", "kernels", "summary", "majority", "ensemble"}

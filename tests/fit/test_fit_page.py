@@ -18,7 +18,7 @@ from headstart.baselines.measures import reliability
 from headstart.fit.evidence import single
 from headstart.fit.outcome import Answers, Outcome
 from headstart.fit.page import write_page
-from headstart.fit.wording import own_score
+from headstart.fit.wording import in_short, own_score
 from headstart.report.figures.predictions import FEW_CLASSES, confusion_of
 from headstart.report.figures.reconstruction import read_predictions
 from headstart.report.page import Anchors, page_table
@@ -124,10 +124,13 @@ def test_the_page_is_whole_and_loads_and_runs_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_answer_comes_before_anything_else_and_the_table_next(name: str) -> None:
-    text = page(name)
-    assert text.index(an_outcome(name).answer) < text.index("<h2")
-    assert titles(text)[0] == "The models"
+def test_the_answer_comes_first_where_nothing_is_drawn_and_tables_and_caveats_stand_below_a_fold(name: str) -> None:
+    text, item = page(name), an_outcome(name)
+    fold = text.index('<details class="fold">')
+    brief = in_short(item) or item.answer
+    assert text.index(brief.replace(" %", "\u00a0%")) < fold < text.index("The models</h2>")
+    assert titles(text)[0] == ("The models" if name == "untested" else "The answer")
+    assert text.index("What to keep in mind") > fold
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -139,7 +142,7 @@ def test_every_model_stands_in_the_table_with_its_scores(name: str) -> None:
     for line, candidate in zip(lines, item.candidates, strict=True):
         row, plain = candidate.row, " ".join(re.sub("<[^>]*>", "", f"<tr {line}").split())
         assert plain.startswith(candidate.name)
-        assert ("(served)" in plain) == (candidate.name == item.serves)
+        assert ("(predicts)" in plain) == (candidate.name == item.serves)
         assert words.plus_minus(row.val) in plain
         assert row.test is None or words.plus_minus(row.test) in plain
         assert row.difference is None or words.difference(row.difference) in plain
@@ -148,6 +151,7 @@ def test_every_model_stands_in_the_table_with_its_scores(name: str) -> None:
 
 def table_lines(text: str) -> list[str]:
     """The lines of the first table."""
+    text = text[text.index("The models</h2>") :]
     return text[text.index("<tbody") : text.index("</tbody>")].split("<tr ")[1:]
 
 
@@ -162,7 +166,7 @@ def test_each_measure_of_the_table_is_explained_beneath_it() -> None:
 def test_what_was_asked_for_is_told_apart_from_what_is_best() -> None:
     other = write_page(replace(lean(an_outcome("classes")), serves="scratch"))
     lines = table_lines(other)
-    assert "scratch (served)" in lines[0]
+    assert "scratch (predicts)" in lines[0]
     assert "best" not in lines[0].split(">")[0]
     assert "best" in lines[1].split(">")[0]
     assert "The model that is served was asked for." in other
@@ -289,7 +293,7 @@ def test_without_a_test_split_the_page_says_so_and_shows_what_it_has() -> None:
 
 def test_without_self_pretraining_nothing_is_said_of_it() -> None:
     assert "What self-pretraining learnt to fill in" not in titles(page("classic"))
-    assert "--show-examples" not in text_of("classic")
+    assert "--no-examples" not in text_of("classic")
     assert "How the networks learnt" not in titles(page("classic"))
 
 
@@ -327,7 +331,7 @@ def test_foreign_names_are_never_markup() -> None:
 
 def test_the_score_of_filling_in_is_told_and_how_to_see_it() -> None:
     assert "explains 0.850 of the variance of the hidden values" in text_of("classes")
-    assert "give --show-examples" in text_of("classes")
+    assert "without that option hidden stretches stand here" in text_of("classes")
     item = an_outcome("classes")
     tokens = {name: [{**r, "val": {"accuracy": 0.25}} for r in lines] for name, lines in item.records.items()}
     assert "names 25 % of the hidden symbols right" in write_page(replace(item, records=tokens, occlusion=None))
@@ -339,7 +343,7 @@ def test_data_come_into_the_page_only_as_examples_that_were_given() -> None:
     assert len(whole.sources) == len(without.sources) + 2
     assert "It holds no sequence, id or file name" in without.said
     assert "It holds no sequence" not in whole.said
-    assert "--show-examples" not in whole.said
+    assert "hidden stretches stand here" not in whole.said
     assert "Validation curves that pretraining never trained on" in whole.said
 
 

@@ -128,7 +128,7 @@ REFUSED = [
     (
         "waves.csv",
         ["--backbone", "bolt", "--serve", "backbone"],
-        "serve: 'backbone' is no arm of bolt; it has 'embedding'",
+        "serve: 'backbone' is no model of bolt; it has 'embedding'",
     ),
     ("waves.csv", ["--backbone", "broken"], "no tensor 'shared.weight', which config.json asks for"),
     ("waves.csv", ["--backbone", "MOMENT-1-small"], "`headstart prepare MOMENT-1-small` download it"),
@@ -163,5 +163,5 @@ def test_it_is_left_out_where_its_features_take_more_than_half_of_the_time() -> 
         check_served(FitSettings(backbone="bolt", time=100.0, serve="embedding"), known)
     text = slow.texts("embedding", 2, classes=True, fits=False)[1]
     assert text.endswith("is left out: to compute them takes some 51 s, more than half of the time")
-    with pytest.raises(BadInput, match="a fit has an arm 'embedding' of its own"):
+    with pytest.raises(BadInput, match="a fit has a model 'embedding' of its own"):
         check_names(FitSettings(models=("embedding",)))

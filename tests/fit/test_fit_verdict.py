@@ -202,7 +202,7 @@ def test_running_again_is_advised_only_where_it_helps() -> None:
         notes(EMPTY, model, 2, labels, None, (), **more) for more in ({}, {"spare": 5.0}, {"little": True})
     )
     assert plain.startswith("The time was over before")
-    assert plain.endswith("Run the command again to finish them.")
+    assert plain.endswith("To finish them, give the same command again.")
     assert spare.startswith("The part of the time that is for training (comparing and writing have theirs) was over")
     assert "again" not in little
     assert "give more --time" in little

@@ -70,7 +70,7 @@ def test_a_regressor_says_what_it_is_in_its_own_words() -> None:
     assert "- sequence-regression\n" in text
     assert "SequenceRegressor" in text
     assert "predict_proba" not in text
-    assert "| arm | chosen | val R² | test R² |" in text
+    assert "| model | chosen | val R² | test R² |" in text
     assert "Classes, in the order" not in text
 
 

@@ -29,6 +29,7 @@ from headstart.spec import read
 from headstart.ways import in_python
 
 if TYPE_CHECKING:
+    from headstart.fit.leaderboard import Leaderboard
     from headstart.fit.outcome import Outcome
     from headstart.serve.config import ModelConfig
     from headstart.serve.model import Served
@@ -67,6 +68,14 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """
         check_is_fitted(self)
         return self.served_.embed(self._read(X))
+
+    def leaderboard(self) -> Leaderboard:
+        """The models that were compared, the best on validation first: model, validation, test, seconds.
+
+        Raises: NotFittedError before a fit, and of a model that was loaded.
+        """
+        check_is_fitted(self, "outcome_")
+        return self.outcome_.leaderboard()
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write the model as a folder that `from_pretrained` and `headstart predict` read; with its card after a fit.
@@ -264,11 +273,11 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     store: folder in which trained networks and a copy of the data stay, so that a fit that was cut short goes on; None:
         a folder that is deleted in the end.
     plugins: files or modules of your own; each whole model that they register is fitted too (`serve` may name it).
-    backbone: a checkpoint by its folder, or by its name (in HEADSTART_WEIGHTS, ./weights or the hub's cache): one arm
+    backbone: a checkpoint by its folder, or by its name (in HEADSTART_WEIGHTS, ./weights or the hub's cache): one model
         more has its layers, frozen, and a second one trains norms and input layer too. A fitted model needs it no
         longer.
     start: another model, by the folder that `save_pretrained` or `headstart fit` wrote, or a stage of `store` by its
-        id: one arm more begins with its weights, with a new input layer where the sequences have other channels.
+        id: one model more begins with its weights, with a new input layer where the sequences have other channels.
 
     After a fit: classes_; outcome_, all that was compared; served_, the models; n_features_in_ where X has columns.
     """

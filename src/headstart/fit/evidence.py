@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 def drawings(outcome: Outcome) -> Iterator[Drawing]:
     """The figures of the page, but for what was filled in."""
-    tested = outcome.test.labelled
-    if outcome.labels and len(tested.target):
+    answers, split = outcome.held_out
+    if outcome.labels and split == "test":
         yield _reliability(outcome)
-    elif len(tested.target):
+    elif not outcome.labels and len(answers.target):
         text = (
-            "Left: each point is a test sequence, its true number across and the prediction upwards; on the dotted "
+            f"Left: each point is a {split} sequence, its true number across and the prediction upwards; on the dotted "
             "line it is right. Right: how many errors there are of each size; above 0 the prediction is too high."
         )
         yield Drawing(
-            "errors", "Right and wrong on test", text, partial(errors_figure, tested.target, tested.predicted)
+            "errors", f"Right and wrong on {split}", text, partial(errors_figure, answers.target, answers.predicted)
         )
     if outcome.occlusion is not None:
         yield _occlusion(outcome.occlusion, bool(outcome.labels))

@@ -13,10 +13,14 @@ from headstart.baselines.measures import fit_temperature, scores_of, softmax
 from headstart.core import Results, Row, Store
 from headstart.data import Card
 from headstart.fit.arms import without_gradients
+from headstart.fit.leaderboard import Leaderboard, leaderboard_of
 from headstart.sequence import IGNORE
 from headstart.serve.model import Served, in_own_unit
 from headstart.statistics import Estimate, estimate
 from headstart.tasks.own import OwnFacts
+
+MOST_LINES = 12
+"""Models that the repr of an outcome lists."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class FitCandidate:
         return dict(zip(self.members, best.members, strict=True)) if self.members else {self.name: best}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """A fit, whole.
 
@@ -131,6 +135,25 @@ class Outcome:
     def metric(self) -> str:
         """The score of the study."""
         return self.results.table[0].metric
+
+    @property
+    def held_out(self) -> tuple[Answers, str]:
+        """Answers of the model that serves to labelled sequences of a split, and its name: `test`, or where nothing was
+        held out for a test, `validation`, which chose the model."""
+        tested = self.test.labelled
+        if len(tested.target):
+            return tested, "test"
+        return self.candidate(self.serves).best().val.labelled, "validation"
+
+    def __repr__(self) -> str:
+        board = self.leaderboard()
+        more = "\n... (more: leaderboard())" if len(board) > MOST_LINES else ""
+        lines = str(Leaderboard(board[:MOST_LINES], self.metric))
+        return f"Outcome of a fit: {self.title}\n{self.answer}\n{lines}{more}"
+
+    def leaderboard(self) -> Leaderboard:
+        """The models as a short table, the best on validation first."""
+        return leaderboard_of(self.results, self.serves)
 
     def candidate(self, name: str) -> FitCandidate:
         """The line of this name."""

@@ -1,6 +1,6 @@
 """The page of a fit: a study's page with sections of its own; one self-contained file that loads nothing, runs nothing.
 
-It holds no sequence, id or name of a file, unless examples are given.
+It holds no id or name of a file, and no sequence unless recordings or examples are given.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from headstart import words
+from headstart.data import crosses_splits
 from headstart.fit import wording
 from headstart.fit.evidence import drawings, filled_in
 from headstart.fit.outcome import Outcome
+from headstart.fit.recordings import Shown
 from headstart.report.figures.predictions import confusion_of
 from headstart.report.page import Anchors, fill_template, page_table
 from headstart.report.tables.report_table import text_table
@@ -21,25 +23,35 @@ from headstart.report.tables.report_table import text_table
 TEMPLATE = Path(__file__).with_name("fit.html")
 
 
-def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = None) -> str:
+def write_page(
+    outcome: Outcome, examples: Mapping[str, np.ndarray] | None = None, recordings: Shown | None = None
+) -> str:
     """The page as HTML; every foreign text is escaped by the template.
 
     examples: predictions of a masked stage on validation (see `reconstruction.read_predictions`), shown beside what was
-    filled in; the one way in which data come into the page.
+    filled in. recordings: of each class, and the surest mistakes. Data come into the page by these two alone.
     """
     results, anchors = outcome.results, Anchors(outcome.results, stages=False)
-    tested = outcome.test.labelled
+    tested, split = outcome.held_out
     classed = outcome.labels and len(tested.target)
-    matrix = confusion_of(tested.target, tested.predicted.argmax(1), outcome.labels) if classed else None
+    matrix = confusion_of(tested.target, tested.predicted.argmax(1), outcome.labels, split) if classed else None
     tables = [text_table(heads, rows) for heads, rows in outcome.card.tables]
     seeds = [("seeds", words.listed([str(seed) for seed in outcome.seeds]))] if outcome.seeds else []
     filled = filled_in(outcome, examples) if examples is not None else None
+    figures = [(item.name, shown) for item in drawings(outcome) if (shown := item.on_page()) is not None]
     context = {
         "title": outcome.title,
         "answer": outcome.answer,
         "lead": anchors.row(outcome.candidate(outcome.serves).row.key),
         "caveats": wording.caveats(outcome),
-        "figures": [figure for drawing in drawings(outcome) if (figure := drawing.on_page()) is not None],
+        "recordings": recordings,
+        "brief": wording.in_short(outcome),
+        "gravest": [note for note in outcome.notes if crosses_splits(note)],
+        "split": split,
+        "numbers": not outcome.labels,
+        "states": wording.STATES,
+        "errors": [figure for name, figure in figures if name == "errors"],
+        "figures": [figure for name, figure in figures if name != "errors"],
         "undrawn": (),
         "version": outcome.versions.get("headstart", ""),
         "outcome": outcome,

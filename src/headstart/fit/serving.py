@@ -15,10 +15,12 @@ from headstart.data import Preparation, Profile
 from headstart.fit.budget import REPORT
 from headstart.fit.choose import Chosen
 from headstart.fit.ensemble import pair_of
-from headstart.fit.outcome import FitCandidate, Outcome, TrainedModel, model_of, weights_of
+from headstart.fit.outcome import Answers, FitCandidate, Outcome, TrainedModel, model_of, weights_of
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit
+from headstart.fit.recordings import Shown, shown_recordings
 from headstart.fit.wording import answer, notes, title
+from headstart.sequence import Examples
 from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig
 from headstart.serve.model import Served, of_examples
 
@@ -36,14 +38,10 @@ def serve(
     failures: stages that failed. interrupted: in the least time, from what is finished; the notes say what was left
     out.
     """
-    results, best, serves, folds = chosen.results, chosen.best, chosen.serves, len(fit.splits)
+    results, best, serves = chosen.results, chosen.best, chosen.serves
     served = served_model(fit, chosen)
     model, labels = serves.best(), fit.facts.labels
-    split, answers = fit.task.test, model.test
-    if not len(answers.target):
-        split, answers = fit.task.val, model.val
-        if folds > 1:  # a run's own fold, which is a further repetition from so many seeds on
-            split = fit.spec.model_copy(update={"folds": folds, "fold": model.seed}).opened(fit.data).val
+    split, answers = held_out_rows(fit, model)
     stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
     looked_at = 0 if interrupted else affordable(served)
     seconds = max((np.inf if fit.left is None else fit.left) - REPORT, 0.0)
@@ -85,6 +83,22 @@ def serve(
         seeds=tuple(sorted({cell.seed for cell in planned.study.cells})),
         again=chosen.again is not None,
     )
+
+
+def held_out_rows(fit: Fit, model: TrainedModel) -> tuple[Examples, Answers]:
+    """The test split and what a model answered to it; without one, validation as that model had it."""
+    if len(model.test.target):
+        return fit.task.test, model.test
+    folds = len(fit.splits)
+    if folds > 1:  # a run's own fold, which is a further repetition from so many seeds on
+        return fit.spec.model_copy(update={"folds": folds, "fold": model.seed}).opened(fit.data).val, model.val
+    return fit.task.val, model.val
+
+
+def recordings(fit: Fit, chosen: Chosen, outcome: Outcome) -> Shown:
+    """What the page draws of the data."""
+    rows = held_out_rows(fit, chosen.serves.best())
+    return shown_recordings(outcome, fit.task, fit.facts, fit.source.sequences, *rows)
 
 
 def served_model(fit: Fit, chosen: Chosen) -> Served:

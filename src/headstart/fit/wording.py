@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,12 @@ from headstart.fit.arms import arms, base_name
 from headstart.fit.choice import ALIKE, lead, on_common_runs
 from headstart.fit.outcome import FitCandidate, Outcome
 from headstart.fit.settings import FitSettings
-from headstart.report.tables.report_table import ReportTable
+from headstart.report.tables.report_table import ReportTable, TableCell, TableLine
 from headstart.report.tables.scores import make_table
 from headstart.statistics import LEVEL, detectable, mean, t_quantile
 from headstart.tasks.own import OwnFacts
 from headstart.text import first_few, sentence
+from headstart.ways import again, argument
 
 NORMAL = 1.96
 """Standard errors that a 95 % interval reaches to each side."""
@@ -40,6 +43,12 @@ EXPLAINED = {
     "mae": "MAE: the mean distance from the true number, in the target's unit.",
     "rmse": "RMSE: the same with large errors weighing more (the root of the mean squared error).",
 }
+_ARMS = re.compile(r"(?<!['\w])arm(s?)(?!\w|'(?!s\b))")
+_POWER = re.compile(r" Detectable: .*? %\.")
+HEADS = {"arm": "model"}
+"""Heads of a study's table, as a fit has them."""
+STATES = {"absent": "not trained", "partial": "some runs"}
+"""States of a study's rows, in words that stand by themselves."""
 HIDDEN = ("layout", "note")
 """Lines of a data card that may name a file."""
 
@@ -112,7 +121,7 @@ def _helped(candidates: Mapping[str, FitCandidate], arm: str, subject: str, run:
         return
     drawn = draw_error(pretrained, scratch)
     power = detectable(gap)
-    seeds = words.many(gap.n, run) + ("" if power is None else f", detectable {words.score(power)}")
+    seeds = words.many(gap.n, run) + ("" if power is None else f", which would show {words.score(power)} or more")
     beside = f", and a standard error of {words.score(drawn)} from the draw of the test sequences" if drawn else ""
     if gap.clear and (drawn is None or abs(gap.mean) > NORMAL * drawn):
         verb = "helped" if gap.mean > 0 else "hurt"
@@ -163,9 +172,12 @@ def notes(
         verb, end = "was" if left == 1 else "were", "The fit was interrupted" if interrupted else "The time was over"
         if spare >= 1 and not interrupted:
             end = "The part of the time that is for training (comparing and writing have theirs) was over"
-        way = "Run the command again to finish them."
+        way = f"To finish them, {again()}."
         if little:
-            way = "Their networks take too few steps to learn: give more --time; to finish these would not help."
+            way = (
+                f"Their networks take too few steps to learn: give more {argument('time')}; to finish these would not "
+                "help."
+            )
         texts.append(
             f"{end} before {words.many(left, 'stage')} {verb} done, so that some models have fewer "
             f"{results.run_noun}s than others, and the choice may change. {way}"
@@ -186,7 +198,12 @@ def notes(
     elif train is not None:
         texts += _rare(np.bincount(train[train >= 0].astype(np.int64), minlength=len(labels)), labels)
     # A split that holds sequences of an earlier one makes every score too good.
-    return [*texts, *sorted(map(str, results.caveats), key=lambda text: not crosses_splits(text))]
+    return [*texts, *map(plainly, sorted(map(str, results.caveats), key=lambda text: not crosses_splits(text)))]
+
+
+def plainly(text: str) -> str:
+    """A sentence on a study, with `models` for its arms; what stands between quotation marks is a name, and stays."""
+    return _ARMS.sub(lambda match: f"model{match[1]}", text)
 
 
 def _rare(counts: np.ndarray, labels: tuple[str, ...]) -> Iterator[str]:
@@ -206,7 +223,53 @@ def models_table(outcome: Outcome) -> ReportTable:
         f"test {words.metric(name)}": {c.name: c.more[name] for c in outcome.candidates if name in c.more}
         for name in measures_of(outcome)[1:]
     }
-    return make_table(outcome.results, measures, {outcome.serves: "served"})
+    return in_plain_words(make_table(outcome.results, measures, {outcome.serves: "predicts"}))
+
+
+def in_plain_words(table: ReportTable) -> ReportTable:
+    """The table of a study as somebody reads it who compares models and knows no studies."""
+    keys = list(table.lines[0].cells) if table.lines else []
+    keep = [i for i, key in enumerate(keys) if key != "detectable"]
+    lines = tuple(replace(line, cells={keys[i]: _plain_cell(line, keys[i]) for i in keep}) for line in table.lines)
+    heads = tuple(HEADS.get(table.heads[i], table.heads[i]) for i in keep)
+    note = plainly(_POWER.sub("", table.note)).replace("parents included", "self-pretraining included")
+    return replace(table, heads=heads, numeric=tuple(table.numeric[i] for i in keep), lines=lines, note=note)
+
+
+def _plain_cell(line: TableLine, key: str) -> TableCell:
+    """A cell of a line, its status in plain words."""
+    cell = line.cells[key]
+    if key != "arm" or line.status not in STATES:
+        return cell
+    return replace(cell, text=cell.text.replace(f"({line.status}", f"({STATES[line.status]}", 1))
+
+
+def in_short(outcome: Outcome) -> str:
+    """The answer in one sentence: how often the model that predicts is right on what it never saw, and how sure that
+    is; empty where nothing was held out."""
+    answers, split = outcome.held_out
+    count, model = len(answers.target), outcome.candidate(outcome.serves)
+    if not count:
+        return ""
+    which = "that it never saw" if split == "test" else "by which it was chosen"
+    sequences = f"{words.many(count, f'{split} sequence')} {which}"
+    if not outcome.labels:
+        errors = np.abs(answers.predicted - answers.target)
+        usual = float(np.abs(answers.target - np.median(answers.target)).mean())
+        return (
+            f"{model.name} ({model.text}) is off by {words.score(float(errors.mean()))} on average on {sequences}; "
+            f"always to say their middle number would be off by {words.score(usual)}."
+        )
+    from scipy.stats import binomtest
+
+    right = int((answers.predicted.argmax(1) == answers.target).sum())
+    ends = binomtest(right, count).proportion_ci(LEVEL, method="wilson")
+    share, common = words.percent(right / count), int(np.bincount(answers.target.astype(np.int64)).max())
+    return (
+        f"{model.name} ({model.text}) names the right class of {right:,} of {sequences}: {share} "
+        f"(95 % interval {words.percent(ends.low)} to {words.percent(ends.high)}); always to say the commonest class "
+        f"would be right of {common:,}."
+    )
 
 
 def measures_of(outcome: Outcome) -> list[str]:

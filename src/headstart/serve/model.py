@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headstart.core import Network, Predictor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Served:
     """The models of one fit, and what stands between them and a person's data.
 
@@ -30,6 +30,12 @@ class Served:
     config: ModelConfig
     network: Network | None
     classics: Mapping[str, Fitted]
+
+    def __repr__(self) -> str:
+        known = self.config.preparation
+        what = f"one of {len(known.classes)} classes" if known.classes else "a number"
+        models = ", ".join(self.choices)
+        return f"Served({self.config.serve} gives {what} for sequences of {known.sound}; models: {models})"
 
     @property
     def choices(self) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ class Display:
             self.table = self.partial() or self.table
             if self.table is not None and self.live is None and not self.shown:
                 self.shown = True
-                self.console.print(Text("results so far (partial):"))
+                self.console.print(Text("results so far:"))
                 self.console.print(self.table)
         if self.live is None and now >= self.line_at:
             self.line_at = now + PLAIN_EVERY

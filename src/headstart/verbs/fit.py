@@ -89,7 +89,7 @@ def fit_file(
     from headstart.fit.choose import choose, compare
     from headstart.fit.page import write_page
     from headstart.fit.prepared import prepare
-    from headstart.fit.serving import serve
+    from headstart.fit.serving import recordings, serve
     from headstart.serve.folder import save_model
 
     keep_freed_memory()
@@ -128,8 +128,9 @@ def fit_file(
         chosen = compare(fit, planned.study)
     outcome = serve(fit, planned, chosen, failures, interrupted=interruption is not None)
     examples = perform.examples(fit, chosen) if show_examples else None
+    drawn = recordings(fit, chosen, outcome) if show_examples else None
     study = perform.study_file(fit, planned, chosen)
-    texts = {PAGE_FILE: write_page(outcome, examples), MODEL_CARD: model_card(outcome), STUDY_FILE: study}
+    texts = {PAGE_FILE: write_page(outcome, examples, drawn), MODEL_CARD: model_card(outcome), STUDY_FILE: study}
     save_model(outcome.served, folder, {name: text.encode() for name, text in texts.items()})
     _print_outcome(outcome, folder)
     if export is not None:
@@ -177,6 +178,7 @@ def _train(fit: Fit, planned: Planned, first: First, hear: Listener, slots: int,
     """Train with a progress display."""
     from headstart.fit import perform
     from headstart.fit.choose import results_of
+    from headstart.fit.wording import in_plain_words
     from headstart.report.tables.report_table import to_rich
     from headstart.report.tables.scores import make_table
     from headstart.study.language.costs import speed_here
@@ -186,7 +188,7 @@ def _train(fit: Fit, planned: Planned, first: First, hear: Listener, slots: int,
     study = planned.study
 
     def table() -> Any:
-        return to_rich(make_table(results_of(fit, study)))
+        return to_rich(in_plain_words(make_table(results_of(fit, study))))
 
     with watch(study, fit.store, survey(study), slots, speed_here(), table) as display:
 
@@ -247,13 +249,13 @@ def _print_plan(fit: Fit, planned: Planned, slots: int) -> None:
 
 
 def _print_outcome(outcome: Outcome, folder: Path) -> None:
-    from headstart.fit.wording import models_table, plugin_options
+    from headstart.fit.wording import plugin_options
     from headstart.report.tables.report_table import to_rich
 
     screen = console()
     screen.print()
     screen.print(Text(outcome.answer, style="bold"))
-    screen.print(to_rich(replace(models_table(outcome), title="")))
+    screen.print(to_rich(outcome.leaderboard().table()))
     for note in outcome.notes[:SHOWN_NOTES]:
         screen.print(hanging(note, "- "))
     if len(outcome.notes) > SHOWN_NOTES:

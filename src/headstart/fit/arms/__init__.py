@@ -69,7 +69,7 @@ def check_names(settings: FitSettings) -> None:
     table = arms().values()
     for kind in settings.models:
         if kind in ("auto", NETWORK, ENSEMBLE, *(name for arm in table for name in arm.names)):
-            raise BadInput(f"plugin: a fit has an arm {kind!r} of its own; register the model under another name")
+            raise BadInput(f"plugin: a fit has a model {kind!r} of its own; register the model under another name")
     for arm in table:
         arm.check(settings)
     servable = [
@@ -92,7 +92,7 @@ def check_served(settings: FitSettings, known: Known) -> None:
     if not asked.wanted(known, settings):
         others = [arm.names[0] for arm in arms().values() if arm.option == asked.option and arm.wanted(known, settings)]
         source = getattr(settings, asked.option)
-        raise BadInput(f"serve: {settings.serve!r} is no arm of {source}; it has {others[0]!r}")
+        raise BadInput(f"serve: {settings.serve!r} is no model of {source}; it has {others[0]!r}")
     if not asked.network and asked.lacks(Offer(known, settings)):
         raise BadInput(
             f"serve: there is no time for {settings.serve!r}; give more {argument('time')}, or a smaller model"

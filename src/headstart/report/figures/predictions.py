@@ -50,8 +50,8 @@ class Confusion:
     tables: tuple[ReportTable, ...] = ()
 
 
-def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, ...]) -> Confusion:
-    """Of true and predicted classes (n,), n at least 1."""
+def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, ...], split: str = "test") -> Confusion:
+    """Of true and predicted classes (n,), n at least 1. split: what they are of, in words."""
     counts = confusion(target, predicted, len(labels))
     right, shares = np.diagonal(counts), counts / np.maximum(counts.sum(1), 1)[:, None]
     names = [short(name) for name in labels]
@@ -61,14 +61,14 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
     )
     if len(labels) > FEW_CLASSES:
         text = (
-            f"There are {len(labels)} classes, too many for a matrix: the commonest mistakes on test, each with its "
+            f"There are {len(labels)} classes, too many for a matrix: the commonest mistakes on {split}, each with its "
             "share of the sequences of the true class."
         )
         each = [
             [name, f"{counts[i].sum()}", *(f"{of} ({share})" for of, share in (recall[i], precision[i]))]
             for i, name in enumerate(names)
         ]
-        classes = text_table(("class", "test sequences", "recall", "precision"), each, "Each class by itself")
+        classes = text_table(("class", f"{split} sequences", "recall", "precision"), each, "Each class by itself")
         return Confusion(text, tables=(_mistakes(counts, shares, names), classes))
     longest = max(map(len, labels))
     lettered = longest > (BRIEF_LETTERS if len(labels) > NAMED_CLASSES else NAME_LETTERS)
@@ -82,8 +82,8 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
         for i, name in enumerate(names)
     )
     text = (
-        "Each row is a true class and counts its test sequences by the class that the model predicted, with the share "
-        f"of the row below each count.{' Columns have the letters of the rows.' if lettered else ''} Correct "
+        f"Each row is a true class and counts its {split} sequences by the class that the model predicted, with the "
+        f"share of the row below each count.{' Columns have the letters of the rows.' if lettered else ''} Correct "
         "predictions are on the diagonal. Recall: the share of a class's sequences that were predicted correctly. "
         "Precision, in the last row: the share of the sequences predicted as a class that belong to it."
     )
