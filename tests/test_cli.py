@@ -201,7 +201,7 @@ OPTIONS = {
     "--figure-width --mixer --scale --pivot --track",
     "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out --pivot --pool",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "
-    "--test-share --no-group --show-examples --no-examples --dry-run --workers --threads --device --store --backbone --weights",
+    "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights",
     "compare": "--store --data --scale --plugin",
     "predict": f"{LAYOUT} -o --out --use",
     "export": "--onnx --use",

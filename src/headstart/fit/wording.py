@@ -268,7 +268,7 @@ def in_short(outcome: Outcome) -> str:
     return (
         f"{model.name} ({model.text}) names the right class of {right:,} of {sequences}: {share} "
         f"(95 % interval {words.percent(ends.low)} to {words.percent(ends.high)}); always to say the commonest class "
-        f"would be right of {common:,}."
+        f"would be right on {common:,}."
     )
 
 
