@@ -399,7 +399,7 @@ def test_balanced_classes_are_chosen_and_said_by_balanced_accuracy(tmp_path, cap
     assert "class-weighted accuracy" in page
     assert "Validation curves that pretraining never trained on" in page
     assert "without that option hidden stretches" not in page
-    for text in (out, re.sub("<style>.*?</style>|base64,[^\"]*", "", page, flags=re.DOTALL)):
+    for text in (out, re.sub('<style>.*?</style>|base64,[^"]*', "", page, flags=re.DOTALL)):
         assert not re.findall(r"\b(?:arms?|absent|detectable|partial)\b", text), "words of studies"
 
 
