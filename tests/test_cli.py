@@ -193,7 +193,8 @@ def test_the_verbs_are_those_that_were_decided() -> None:
 
 LAYOUT = (
     "--target --id --time-column --group --values --layout --kind --target-kind --na --delimiter --decimal --quote "
-    "--encoding --skip --units-row --comment --thousands --time-format --label-from --sheet"
+    "--encoding --skip --units-row --comment --thousands --time-format --label-from --padding --label-case "
+    "--strand --window --step --window-label --rate --time-unit --sheet"
 )
 OPTIONS = {
     "demo": "--store --workers --threads --json",
@@ -203,7 +204,7 @@ OPTIONS = {
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights",
     "compare": "--store --data --scale --plugin",
-    "predict": f"{LAYOUT} -o --out --use",
+    "predict": f"{LAYOUT} -o --out --spans --use",
     "export": "--onnx --use",
     "ls": "--store --data --json",
     "show": f"{LAYOUT} --json --store --data",

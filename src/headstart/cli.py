@@ -137,6 +137,9 @@ def predict(
         str | None,
         typer.Option("--explain", metavar="FILE", help="Where the model looks in each sequence: a table, and a page."),
     ] = None,
+    spans: Annotated[bool, typer.Option("--spans", help="Join windows of one class: recording, start, end, class.")] = (
+        False
+    ),
     use: opt.UseOption = None,
     plugin: opt.PluginOption = None,
     layout: opt.LayoutOptions,
@@ -144,7 +147,7 @@ def predict(
     """Predict the sequences of a file with a fitted model. Ids and order are those of the file."""
     from headstart.verbs.predict import predict_file
 
-    predict_file(model, file, out, use, layout, settings or [], plugin or [], confidence, explain)
+    predict_file(model, file, out, use, layout, settings or [], plugin or [], confidence, explain, spans)
 
 
 @command(app)

@@ -80,13 +80,13 @@ def test_recordings_of_other_rates_and_channels_are_refused_or_brought_to_one(tm
     write(_there(tmp_path / "a" / "1.wav"), wav(np.arange(80)))
     write(tmp_path / "a" / "2.wav", wav(np.arange(80), rate=16000))
     assert why(tmp_path).endswith(
-        "2.wav: has 16000 samples per second, the first file has 8000; set rate=8000 to have "
+        "2.wav: has 16000 samples per second, the first file has 8000; set --rate 8000 to have "
         "every recording resampled and its channels mixed"
     )
     assert read(tmp_path, rate=8000).lengths.tolist() == [80, 40]
     write(tmp_path / "a" / "2.wav", wav(np.arange(80), channels=2))
     assert why(tmp_path).endswith(
-        "2.wav: has 2 channels, the first file has 1; set rate=8000 or the like to have channels mixed"
+        "2.wav: has 2 channels, the first file has 1; set --rate 8000 or the like to have channels mixed"
     )
     assert read(tmp_path, rate=8000).lengths.tolist() == [80, 40]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from headstart.data.clock import ask_unit
 from headstart.data.labels import (
     by_id,
     check_numbers,
@@ -21,10 +22,12 @@ from headstart.data.layout import ROLES, Layout, LayoutSpec
 from headstart.data.letters import coded, letters_of, one_strand, text_kind
 from headstart.data.order import FEW_VALUES, Ordered, clock_name
 from headstart.data.padding import filled
+from headstart.data.parts import Parts, in_time, label_changes, unit_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, texts_of
 from headstart.data.text import is_number
 from headstart.data.times import times_of
+from headstart.data.windows import cut_windows
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, many
 from headstart.ways import option
@@ -35,21 +38,6 @@ _SUBJECT = re.compile(
 )
 """Words in names of columns that say whose a sequence is."""
 _NUMBERED = re.compile(r"[A-Za-z]{1,12}[ _-]?\d{1,6}")
-
-
-@dataclass
-class Parts:
-    """Sequences on the way: `values` (S, F) with NaN where missing, or ids (S,); `rows` are the table's rows that stand
-    for each sequence (in a long table its first in the file, `begins` its first in time, and `steps` its usual step of
-    time). `labels` (S,) are those of positions, where each has its own."""
-
-    values: np.ndarray
-    offsets: np.ndarray
-    rows: np.ndarray
-    channels: tuple[str, ...]
-    labels: Words | None = None
-    begins: np.ndarray | None = None
-    steps: np.ndarray | None = None
 
 
 def build(
@@ -63,6 +51,9 @@ def build(
         words = table.columns[layout.id].words
         labels, groups = by_id(labels, words, layout.id, "labels"), by_id(groups, words, layout.id, "groups")
         _check_unused(table, layout, labels is not None)
+    spec = layout.spec
+    if spec.window is not None and labels is None and label_changes(table, layout):
+        layout = replace(layout, spec=spec.model_copy(update={"per_position": True}))
     cells = Cells(table.places, frozenset(layout.spec.na), "." if layout.decimal == "auto" else layout.decimal)
     notes = [*table.notes, *layout.reasons]
     _check_kind(table, layout)
@@ -78,6 +69,8 @@ def build(
     if layout.spec.per_position:
         parts.labels = position_labels(labels, columns.get("target"), table.places, parts.offsets, places, mistakes)
         mistakes.check()
+    if parts.times is not None:
+        parts = in_time(parts, table, layout, notes)
     if not texts:
         parts = _without_padding(parts, layout.spec.padding, notes)
         parts = _cut_ends(parts, layout, table, notes, mistakes)
@@ -104,7 +97,7 @@ def build(
         notes=(),
         channels=parts.channels,
         times=None if layout.time is None else _times(table, layout, mistakes)[begins],
-        steps=parts.steps,
+        steps=table.steps if parts.steps is None else parts.steps,
         ids=_each(words_of(ids, columns.get("id"), parts.rows, "ids"), "id", layout.id, places, mistakes),
         groups=_each(
             words_of(groups, columns.get("group"), parts.rows, "groups"), "group", layout.group, places, mistakes
@@ -117,7 +110,16 @@ def build(
     mistakes.check()
     if layout.shape != "text" and layout.kind == "numbers":
         whole = as_tokens(whole, notes)
-    return replace(whole, notes=tuple(notes))
+    whole = replace(whole, notes=tuple(notes))
+    if spec.window is None:
+        return whole
+    unit = table.unit if layout.time is None else unit_of(table, layout)
+    seconds = None if whole.steps is None or unit is None else whole.steps * unit
+    if seconds is None and spec.rate is not None:
+        seconds = np.full(len(whole), 1 / spec.rate)
+    elif seconds is None and whole.steps is not None and isinstance(spec.window, str) and layout.time is not None:
+        raise ask_unit(table.places.source, layout.time, np.asarray(table.times))
+    return cut_windows(whole, spec, seconds)
 
 
 def _check_unused(table: Table, layout: Layout, labelled: bool) -> None:
@@ -239,7 +241,8 @@ def _written(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
     ids, symbols = coded(tokens, layout.spec.symbols, places, column.name, mistakes)
     long = layout.shape == "long"
     begins, steps = (order[offsets[:-1]], _steps(table, layout, order, offsets, mistakes)) if long else (None, None)
-    parts = Parts(ids, offsets, rows, (column.name,), begins=begins, steps=steps)
+    times = _times(table, layout, mistakes)[order] if long and layout.time else None
+    parts = Parts(ids, offsets, rows, (column.name,), begins=begins, steps=steps, times=times)
     return parts, replace(layout, kind="tokens", symbols=symbols)
 
 
@@ -262,7 +265,8 @@ def _numbers(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
         order, offsets, rows = in_sequences(table, layout, cells, mistakes, notes)
         flat = np.stack([cells.numbers(table.columns[channel.columns[0]])[order] for channel in layout.channels], 1)
         steps = _steps(table, layout, order, offsets, mistakes)
-        return Parts(flat, offsets, rows, channels, begins=order[offsets[:-1]], steps=steps)
+        times = _times(table, layout, mistakes)[order] if layout.time else None
+        return Parts(flat, offsets, rows, channels, begins=order[offsets[:-1]], steps=steps, times=times)
     return _lists(table, layout, cells, mistakes, notes)
 
 

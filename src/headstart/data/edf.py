@@ -8,7 +8,7 @@ import numpy as np
 
 from headstart.data.extras import library, whole
 from headstart.data.layout import LayoutSpec
-from headstart.data.recordings import Recording, check_samples, chosen_channels, recording_table, told_apart
+from headstart.data.recordings import Recording, brought, check_samples, chosen_channels, recording_table, told_apart
 from headstart.data.table import Table
 from headstart.errors import Mistakes
 from headstart.text import many
@@ -16,7 +16,7 @@ from headstart.text import many
 
 def read_edf(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     """The channels of one file. Raises: BadInput where their rates differ, or the file is damaged or cut short."""
-    return recording_table(path, edf_recording(path, spec), "a recording")
+    return recording_table(path, brought(path, edf_recording(path, spec), spec), "a recording")
 
 
 def edf_recording(path: Path, spec: LayoutSpec) -> Recording:

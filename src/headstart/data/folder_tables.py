@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.layout import LayoutSpec, matching
+from headstart.data.clock import ask_unit, check_one_rate, equal_steps, on_clock, seconds_in
+from headstart.data.layout import LayoutSpec, by_role, matching
 from headstart.data.order import Ordered, clock_name, counter_name
 from headstart.data.readers import format_by, reader_of
 from headstart.data.rows import list_column
-from headstart.data.table import Cells, Column, Table, arrow_texts
+from headstart.data.table import Cells, Column, Table, arrow_lists, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.store.plain import leads_out
 from headstart.text import first_few
@@ -24,6 +25,7 @@ MOST_CELLS = 2**29
 """Cells of all tables."""
 NEAR_STEPS = 0.05
 """Share by which the steps of time of two recordings of one rate may differ."""
+NO_TIMES = np.zeros(0)
 
 
 def is_recording_table(name: str) -> bool:
@@ -80,6 +82,9 @@ def recordings_table(
     texts: dict[str, list[str | None]] = {}
     channels: list[str] = []
     steps: list[float] = []
+    evens: list[float] = []
+    labels: dict[str, list[np.ndarray]] = {}
+    unit: float | None = None
     notes: list[str] = []
     time, cells = None, 0
     for number, table in enumerate(tables):
@@ -93,11 +98,28 @@ def recordings_table(
                 f"{names[number]}: has no column {first_few(list(map(repr, lost)), 3)}, which {names[0]} has; give all "
                 f"recordings the same columns, or name with {option('values')} those that all have"
             )
-        order, step = _order(table, time)
+        order, times = _order(table, time)
+        step = float(np.median(np.diff(times))) if len(times) > 1 else float("nan")
+        unit = seconds_in(table.columns[time], times, spec) if time is not None and number == 0 else unit
         read = Cells(table.places, frozenset(spec.na), "." if table.decimal == "auto" else table.decimal)
         rows.append({channel: read.numbers(table.columns[channel])[order] for channel in channels})
         read.report(mistakes, notes)
+        at = np.arange(len(order))
+        if spec.rate is not None and time is not None:
+            if unit is None:
+                raise ask_unit(table.places.source, time, times)
+            stacked = np.stack(list(rows[-1].values()), 1)
+            ends = np.array([0, len(order)])
+            grid, _, at = on_clock(table.places.source, stacked, ends, times * unit, spec.rate)
+            rows[-1] = dict(zip(rows[-1], grid.T, strict=True))
+            step = 1 / (spec.rate * unit)
         steps.append(step)
+        evens.append(float(equal_steps(times, np.array([0, len(times)]), np.array([step]))[0]) if len(times) else 0.0)
+        for column in table.columns.values() if spec.window is not None else ():
+            named = column.name == spec.target if spec.target else by_role("target", [column.name])
+            if column.name not in (*channels, time) and (named or (not spec.target and column.type == "text")):
+                words = np.array([word or "" for word in column.words], dtype=object)[order][at]
+                labels.setdefault(column.name, []).append(words)
         for column in table.columns.values():
             words = {word for word in column.words if word} if column.type == "text" else set()
             if len(words) == 1 and column.name not in channels:
@@ -112,7 +134,15 @@ def recordings_table(
         whole.columns[channel] = list_column(channel, [row[channel] for row in rows], places)
     for name, constant in texts.items():
         whole.columns[name] = Column(name, "text", arrow_texts(constant))
+    for name, each in labels.items():
+        if len(each) == len(rows) and (name not in texts or any(len(set(words)) > 1 for words in each)):
+            ends = np.concatenate([[0], np.cumsum([len(words) for words in each])])
+            flat = [word for words in each for word in words.tolist()]
+            whole.columns[name] = Column(name, "list", arrow_lists(flat, ends))
     known = np.array([step for step in steps if np.isfinite(step) and step > 0])
+    whole.steps, whole.unit = (np.array(steps), unit) if len(known) == len(steps) else (None, None)
+    if time is not None and spec.rate is None and not spec.optional:
+        check_one_rate(places.source, names, np.array(steps), np.array(evens), (time, unit))
     if len(known) and known.max() > (1 + NEAR_STEPS) * known.min():
         whole.notes.append(
             f"recordings have different steps of {time!r} ({known.min():.4g} to {known.max():.4g}): only the "
@@ -179,10 +209,10 @@ def _channels(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:
     return out
 
 
-def _order(table: Table, time: str | None) -> tuple[np.ndarray, float]:
-    """(the rows in the order of time, the usual step of it)."""
+def _order(table: Table, time: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """(the rows in the order of time, the times in this order; none of these without a clock)."""
     if time is None:
-        return np.arange(table.rows), float("nan")
+        return np.arange(table.rows), NO_TIMES
     values = Ordered(table.columns[time], "," if table.decimal == "," else ".").values
     if values is None:
         raise BadInput(
@@ -190,4 +220,4 @@ def _order(table: Table, time: str | None) -> tuple[np.ndarray, float]:
             "they come"
         )
     order = np.argsort(values, kind="stable")
-    return order, float(np.median(np.diff(values[order]))) if len(values) > 1 else float("nan")
+    return order, values[order]

@@ -18,7 +18,7 @@ from headstart.data.folder_tables import folder_of_tables, is_recording_table
 from headstart.data.layout import LayoutSpec
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
-from headstart.data.sounds import at_rate, decoder_of, read_sound
+from headstart.data.sounds import at_rate, decoder_of, read_sound, sound_rate
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places, one_line
 from headstart.text import counted, many
@@ -117,7 +117,7 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
     lists: list[np.ndarray | None] = []
     texts: list[str | None] = []
     there: list[str] = []
-    reader, total = _Reader(spec), 0
+    reader, total = _Reader(sound_rate(str(path), spec) if kind == "recordings" else None), 0
     for name, content in members(path, lambda name: name in names and _kind(name) == kind, mistakes):
         file = str(path / name)
         if kind == "texts":
@@ -144,6 +144,8 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         else list_column("values", _same_channels(lists, table), table.places)
     )
     table.rate = reader.rate if all(item is None or item.shape[1] == 1 for item in lists) else None
+    if reader.rate is not None:
+        table.steps, table.unit = np.full(len(there), 1 / reader.rate), 1.0
     table.notes += reader.notes(kind)
     return table, there
 
@@ -239,8 +241,8 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
 class _Reader:
     """Reads images and recordings, and keeps what is to be said of all of them."""
 
-    def __init__(self, spec: LayoutSpec) -> None:
-        self.rate, self.wanted = spec.rate, spec.rate
+    def __init__(self, rate: int | None) -> None:
+        self.rate, self.wanted = rate, rate
         self.rates: Counter[int] = Counter()
         self.sizes: Counter[tuple[int, int]] = Counter()
         self.clear = self.deep = 0

@@ -263,7 +263,7 @@ def _name_roles(view: View, shape: TableShape) -> None:
     if shape == "long":
         _name_long(view)
     if "target" not in view.roles:
-        names = [name for name in view.targets() if shape != "long" or view.one_each(name)]
+        names = [name for name in view.targets() if shape != "long" or view.one_label(name)]
         columns = view.table.columns
         check_one_target(view.source, {name: columns[name].words for name in names if plain(name) in PLAIN_TARGET})
         view.take("target", names or (_of_fasta(view) if fasta else _target(view, shape)))
@@ -354,7 +354,7 @@ def _target(view: View, shape: TableShape) -> list[str]:
         longest = max(view.texts(free), key=lambda column: column.mean_length, default=None)
         texts = [column for column in texts if column is not longest]
     if shape == "long":
-        texts = [column for column in texts if view.one_each(column.name)]
+        texts = [column for column in texts if view.one_label(column.name)]
     groups = view.named("group")
     texts = [column for column in texts if column.name not in groups] or texts
     if len(texts) == 1:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from headstart.data.readers import READERS
+from headstart.data.spans import WindowLength
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, neutral
 from headstart.text import first_few, listed
@@ -87,8 +88,8 @@ class LayoutSpec(Spec):
     """Arrays are (n, F, L), not (n, L, F)."""
     ends: Literal["cut", "missing"] = "cut"
     """Whether missing values at the end of a sequence are cut off or stay as missing positions."""
-    rate: int | None = Field(default=None, ge=1_000, le=192_000)
-    """Samples per second that every recording is brought to, its channels mixed into one."""
+    rate: int | float | None = Field(default=None, gt=0, le=192_000)
+    """Positions per second that every recording is brought to; channels of sound are mixed into one."""
     columns: int | None = neutral(None, ge=1)
     """Cells of a row of the file that the layout was made of, where it has no header."""
     skip: int | None = neutral(None, ge=0)
@@ -114,6 +115,15 @@ class LayoutSpec(Spec):
     strand: Literal["", "one"] = neutral("")
     """`one`: of DNA and its reverse complement the one that comes first in the order of the letters is read, so that
     both strands are the same sequence."""
+    window: WindowLength = neutral(None)
+    """Length of the windows that recordings are cut into: in positions (500), or in time (`5s`)."""
+    step: WindowLength = neutral(None)
+    """From the begin of a window to that of the next, as `window`; else windows do not overlap."""
+    window_label: Literal["majority", "end", "drop"] = neutral("majority")
+    """The label of a window in which it changes: the most frequent one (of numbers the mean), that of its last
+    position, or none: the window is left out."""
+    time_unit: Literal["ns", "us", "ms", "s", "min", "h"] | None = neutral(None)
+    """What numbers in the column of the times count; else told by its name."""
     double: bool = neutral(False)
     """Numbers stay in double precision until they are standardised, as they do by themselves where single precision
     would lose them: a small signal on a large offset."""
@@ -181,7 +191,7 @@ class Layout:
     decimal: Literal["auto", ".", ","] = "auto"
     by_format: bool = False
     columns: int | None = None
-    rate: int | None = None
+    rate: int | float | None = None
     kind: SequenceKind = "numbers"
     symbols: tuple[str, ...] = ()
     target_kind: Literal["class", "number", "none"] = "none"

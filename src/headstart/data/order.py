@@ -33,18 +33,18 @@ COUNTERS = frozenset(("id", "ids", "no", "nr", "num", "number", "idx", "index", 
     "track", "instance", "rep", "repetition", "recording", "record", "session", "run", "window", "episode", "unit",
     "case", "sample", "subject", "patient", "participant", "user", "person", "series"))
 # fmt: on
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _NUMBER = re.compile(r"\d+")
 
 
 def clock_name(name: str) -> bool:
     """Whether a word of the name is one that clocks have: `time (s)`, `elapsed_ms`, `Run 1: Time`."""
-    return any(word.lower() in CLOCKS for word in _WORDS.findall(name))
+    return any(word.lower() in CLOCKS for word in WORDS.findall(name))
 
 
 def counter_name(name: str) -> bool:
     """Whether a word of the name is one that ids and counters have: `bout_no`, `segmentId`."""
-    return any(word.lower() in COUNTERS for word in _WORDS.findall(name))
+    return any(word.lower() in COUNTERS for word in WORDS.findall(name))
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Ordered:
     @property
     def identifies(self) -> bool:
         """Whether it gives every row a whole number of its own under the name of an id: patient_id, sampleNo."""
-        words = _WORDS.findall(self.name)
+        words = WORDS.findall(self.name)
         named = bool(words) and words[-1].lower() in ("id", "no", "nr")
         return named and self.whole and 1 < self.kinds == len(self.codes)
 
@@ -251,8 +251,9 @@ class Evidence:
         """Why the rows are no sequences, and the ways out."""
         return (
             f"{self.says}, as a clock does, and no column says which rows are one sequence, so that each row would be "
-            f"one; cut recordings into windows, number them in a column, and name it with {option('id')}, or, where "
-            f"each row is an example of its own, name its columns with {option('values')}"
+            f"one; cut recordings into windows with {option('window', '5s')} or {option('window', '100')}, or number "
+            f"the pieces in a column, and name it with {option('id')}, or, where each row is an example of its own, "
+            f"name its columns with {option('values')}"
         )
 
 

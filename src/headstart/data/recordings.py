@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from headstart.data.clock import on_clock
 from headstart.data.layout import LayoutSpec, check_names, matching
 from headstart.data.readers import recorder_of
 from headstart.data.rows import list_column
@@ -31,10 +32,22 @@ class Recording:
     notes: tuple[str, ...] = ()
 
 
+def brought(path: Path, recording: Recording, spec: LayoutSpec) -> Recording:
+    """The recording at the rate that was set, if one was."""
+    if spec.rate is None or spec.rate == recording.rate:
+        return recording
+    count = len(recording.samples)
+    times = np.arange(count) / recording.rate
+    samples = on_clock(str(path), recording.samples, np.array([0, count]), times, spec.rate)[0].astype(np.float32)
+    note = f"{recording.rate:g} samples per second, brought to {spec.rate:g}"
+    return Recording(samples, float(spec.rate), recording.channels, (*recording.notes, note))
+
+
 def recording_table(path: Path, recording: Recording, written: str) -> Table:
     """A table of one row, whose cells are the channels."""
     places = Places(str(path), names=[str(path)])
     table = Table({}, 1, places, f"{written}, {recording.rate:g} samples per second", shape="list")
+    table.steps, table.unit = np.array([1 / recording.rate]), 1.0
     table.notes += recording.notes
     for f, name in enumerate(check_names(recording.channels, str(path))):
         table.columns[name] = list_column(name, [recording.samples[:, f]], places)
@@ -54,7 +67,7 @@ def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tup
         file = path / name
         if file.is_symlink() and leads_out(file, [path]):
             raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
-        recording = recorder_of(file.suffix.lower().removeprefix("."))(file, spec)
+        recording = brought(file, recorder_of(file.suffix.lower().removeprefix("."))(file, spec), spec)
         first = first or recording
         if recording.channels != first.channels:
             raise BadInput(
@@ -63,8 +76,8 @@ def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tup
             )
         if recording.rate != first.rate:
             raise BadInput(
-                f"{file}: has {recording.rate:g} samples per second, the first file has {first.rate:g}; fit recordings "
-                "of one rate"
+                f"{file}: has {recording.rate:g} samples per second, the first file has {first.rate:g}; "
+                f"{option('rate', f'{min(recording.rate, first.rate):g}')} brings all to one"
             )
         rows.append(recording)
         values += recording.samples.size
@@ -75,6 +88,7 @@ def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tup
     table = Table({}, len(rows), places, f"a folder of recordings, {first.rate:g} samples per second", shape="list")
     for f, channel in enumerate(check_names(first.channels, str(path))):
         table.columns[channel] = list_column(channel, [row.samples[:, f] for row in rows], places)
+    table.steps, table.unit = np.full(len(rows), 1 / first.rate), 1.0
     table.notes += dict.fromkeys(note for row in rows for note in row.notes)
     return table, list(names)
 

@@ -16,6 +16,7 @@ import numpy as np
 from headstart.data.labels import by_id, in_order, may_be_either
 from headstart.data.layout import SOUNDS, Layout, SequenceKind
 from headstart.data.letters import coded, input_width, spoken
+from headstart.data.spans import Windows
 from headstart.data.table import LARGEST_VALUE, other_way
 from headstart.data.text import is_number, number_name
 from headstart.errors import BadInput, Mistakes, Places
@@ -50,7 +51,7 @@ class Sequences:
         texts, or None. channels: F names. places: where each row stands, for messages.
     notes: what was done on reading that a person may want to know. times: (n,) float64 of sequences (of a
         long table of their first positions), or None. steps: (n,) the usual step of time within each (NaN of a single
-        position), or None.
+        position), or None. windows: of what recordings these are pieces, None where they are whole.
     """
 
     values: np.ndarray
@@ -65,6 +66,7 @@ class Sequences:
     notes: tuple[str, ...] = ()
     times: np.ndarray | None = None
     steps: np.ndarray | None = None
+    windows: Windows | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -123,7 +125,6 @@ class Sequences:
 
     def numbers(self) -> np.ndarray:
         """(n,) float64 of each row's target ((S,) of each position's), NaN without one.
-
         Raises: BadInput where a label is not a number.
         """
         out, mistakes = np.full(len(self.labels), np.nan), Mistakes()
@@ -164,10 +165,10 @@ class Sequences:
 
     def in_order(self, values: Any, name: str) -> Any:
         """Labels of a long table, which have ids, in the order of its sequences; of other sequences as they are.
-
         Raises: BadInput, by `name`, where there are no ids, or some of them are lost.
         """
-        return values if self.layout.shape != "long" else by_id(values, self.ids or (), self.layout.id, name)
+        ids = tuple(dict.fromkeys(self.windows.names)) if self.windows else self.ids or ()
+        return values if self.layout.shape != "long" else by_id(values, ids, self.layout.id, name)
 
     def take(self, rows: np.ndarray) -> Sequences:
         """These rows, in this order."""
@@ -187,13 +188,13 @@ class Sequences:
             times=None if self.times is None else self.times[rows],
             steps=None if self.steps is None else self.steps[rows],
             labels=tuple(self.labels[i] for i in chosen.target.tolist()),
+            windows=None if self.windows is None else self.windows.take(rows),
             ids=None if self.ids is None else tuple(self.ids[i] for i in picked),
             groups=None if self.groups is None else tuple(self.groups[i] for i in picked),
         )
 
     def followed_by(self, other: Sequences) -> Sequences:
         """These rows, then those of another file. Only the first ones keep their places and times.
-
         Raises: BadInput with the other file's place for a class that these rows lack.
         """
         if self.target == "class":
@@ -209,6 +210,7 @@ class Sequences:
             ids=None,
             groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
             steps=None,
+            windows=None,
         )
 
     def cut(self, longest: int) -> Sequences:

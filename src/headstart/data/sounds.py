@@ -17,6 +17,7 @@ from headstart.data.layout import LayoutSpec
 from headstart.data.rows import list_column
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes, Places, one_line
+from headstart.ways import option
 
 Sound = tuple[int, np.ndarray]
 """(samples per second, (L, channels) float64 in units of 16-bit levels, -32768 to 32767)."""
@@ -87,6 +88,16 @@ def at_rate(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     return np.asarray(resample_poly(mono, wanted // common, rate // common))
 
 
+def sound_rate(source: str, spec: LayoutSpec) -> int | None:
+    """The rate that sound is brought to. Raises: BadInput for one that sound does not have."""
+    if spec.rate is None or (RATES[0] <= spec.rate and float(spec.rate).is_integer()):
+        return None if spec.rate is None else int(spec.rate)
+    raise BadInput(
+        f"{source}: rate: sound is brought to {RATES[0]:,} samples per second or more, a whole number, not to "
+        f"{spec.rate:g}; give one such as {option('rate', '8000')}"
+    )
+
+
 def to_levels(samples: np.ndarray) -> np.ndarray:
     """Levels rounded and kept within 16 bits, (L,) int16."""
     return np.asarray(np.clip(np.rint(samples), -(2**15), 2**15 - 1).astype(np.int16))
@@ -129,11 +140,13 @@ def read_recording(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     mistakes.check()
     assert sound is not None, "whatever is wrong is a mistake"
     rate, samples = sound
-    if spec.rate is not None:
-        samples = at_rate(samples, rate, spec.rate)[:, None]
+    wanted = sound_rate(str(path), spec)
+    if wanted is not None:
+        samples = at_rate(samples, rate, wanted)[:, None]
     column = list_column("values", [np.asarray(samples / 2.0**15, dtype=np.float32)], Places(str(path)))
     table = Table({"values": column}, 1, Places(str(path), names=[str(path)]), "a recording", shape="list")
-    table.rate = (spec.rate or rate) if samples.shape[1] == 1 else None
-    resampled = f", resampled to {spec.rate:,}" if spec.rate not in (None, rate) else ""
+    table.rate = (wanted or rate) if samples.shape[1] == 1 else None
+    table.steps, table.unit = np.array([1 / (wanted or rate)]), 1.0
+    resampled = f", resampled to {wanted:,}" if wanted not in (None, rate) else ""
     table.notes.append(f"{rate:,} samples per second{resampled}")
     return table

@@ -15,6 +15,7 @@ from headstart.atomic import stamps
 from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.arrays import array_table, list_table, unmasked
 from headstart.data.build import build
+from headstart.data.clock import with_recordings
 from headstart.data.explain import explained
 from headstart.data.folder_tables import is_one_recording, one_recording, recordings_table, tables_in_memory
 from headstart.data.infer import infer
@@ -93,6 +94,7 @@ def explained_sequences(path: Path, layout: LayoutSpec) -> tuple[Sequences, tupl
     mistakes = Mistakes()
     table = turned(_file(path, layout, mistakes), layout, mistakes)
     mistakes.check()
+    layout = with_recordings(table, layout)
     decided = replace(infer(table, layout), thousands=table.thousands)
     decisions = explained(table, decided)
     return build(table, decided, mistakes), decisions
@@ -105,6 +107,7 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
         table = _file(Path(source), spec, mistakes) if in_file else _memory(source, spec, name)
         table = turned(table, spec, mistakes)
         mistakes.check()
+        spec = with_recordings(table, spec)
         layout = replace(infer(table, spec, labels is not None), thousands=table.thousands)
         return build(table, layout, mistakes, labels, ids, groups)
 
@@ -188,7 +191,8 @@ def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK_BYTES) -> Iterat
     Raises: BadInput as `read_sequences`, when it comes to what is wrong.
     """
     count, latest, notes = 0, None, []  # type: tuple[int, Sequences | None, list[str]]
-    if path.is_file() and path.stat().st_size > size and spec.values and spec.shape in ("wide", "text", "list"):
+    blocks = spec.window is None and spec.values and spec.shape in ("wide", "text", "list")
+    if blocks and path.is_file() and path.stat().st_size > size:
         tables = block_reader_of(format_of(path) if spec.format == "auto" else spec.format)
         for table in tables(path, spec, size) if tables else (None,):
             if table is None or is_one_recording(path, table, spec):

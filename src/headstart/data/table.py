@@ -160,7 +160,8 @@ class Table:
     `roles` are columns whose meaning the format itself says (a label of a .ts file; "" for none), `shape` is one that
     it says. `notes` say what was done on reading that a person may want to know. `rate`: samples per second of
     recordings of one channel. `thousands`: the mark between thousands, which is no longer in the cells.
-    `times`: (n,) of the rows, once they are read.
+    `times`: (n,) of the rows, once they are read. `steps`: (n,) from a position to the next one in each row's sequence,
+    in units of `unit` seconds (None where that is not known).
     """
 
     columns: dict[str, Column]
@@ -172,9 +173,11 @@ class Table:
     shape: TableShape | None = None
     roles: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    rate: int | None = None
+    rate: int | float | None = None
     thousands: str = ""
     times: np.ndarray | None = None
+    steps: np.ndarray | None = None
+    unit: float | None = None
 
     def column(self, name: str, setting: str) -> Column:
         """The column of this name. Raises: BadInput naming the setting, and the nearest name or what is not read."""

@@ -75,7 +75,9 @@ class View:
 
     def named(self, role: str) -> list[str]:
         """Free columns whose names are those of a role, the likelier first."""
-        return by_role(role, [column.name for column in self.free() if column.type not in ("list", "other")])
+        each = role == "target" and self.spec.window is not None  # lists of labels, one for each position
+        free = [c for c in self.free() if c.type not in ("list", "other") or (each and c.has_words)]
+        return by_role(role, [column.name for column in free])
 
     def targets(self) -> list[str]:
         """Free columns whose names are those of targets, without an axis y: one beside x and z, or beside x and a
@@ -148,6 +150,10 @@ class View:
         ids = self.table.columns[of or str(self.roles["id"])].words
         words = self.table.columns[name].words
         return all(known.setdefault(key, word) == word for key, word in zip(ids, words, strict=True) if word)
+
+    def one_label(self, name: str) -> bool:
+        """Whether a column may be the label of a long table: of its sequences, or of windows of them."""
+        return self.spec.window is not None or self.one_each(name)
 
     def repeating(self) -> list[str]:
         """Columns that may be the id of a long table: by name, and with at most half as many values as rows."""

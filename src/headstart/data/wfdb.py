@@ -10,7 +10,7 @@ import numpy as np
 
 from headstart.data.extras import library, whole
 from headstart.data.layout import LayoutSpec
-from headstart.data.recordings import Recording, check_samples, chosen_channels, recording_table, told_apart
+from headstart.data.recordings import Recording, brought, check_samples, chosen_channels, recording_table, told_apart
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
 from headstart.store.plain import leads_out
@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[\w.+-]+")
 
 def read_wfdb(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     """The channels of one record. Raises: BadInput where one of its files is absent, damaged or in another folder."""
-    return recording_table(path, wfdb_recording(path, spec), "a record")
+    return recording_table(path, brought(path, wfdb_recording(path, spec), spec), "a record")
 
 
 def wfdb_recording(path: Path, spec: LayoutSpec) -> Recording:

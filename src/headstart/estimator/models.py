@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -48,6 +48,8 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     serve: str = "auto"
     kind: str = "auto"
     channels_first: bool = False
+    window: int | str | None = None
+    step: int | str | None = None
     layout: Mapping[str, Any] | None = None
     validation_fraction: float = 0.2
     test_fraction: float = 0.0
@@ -67,7 +69,12 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         Raises: BadInput where the fit has no network, or for other data than the fit had.
         """
         check_is_fitted(self)
-        return self.served_.embed(self._read(X))
+        return self._of_recordings(self._read(X), self.served_.embed)
+
+    def _of_recordings(self, sequences: Sequences, ask: Callable[[Sequences], np.ndarray]) -> np.ndarray:
+        """What is answered to each sequence of X; of recordings that are cut into windows the mean of theirs."""
+        answers = ask(sequences)
+        return answers if sequences.windows is None else sequences.windows.mean(answers)
 
     def leaderboard(self) -> Leaderboard:
         """The models that were compared, the best on validation first: model, validation, test, seconds.
@@ -221,6 +228,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         options: dict[str, Any] = {**(self.layout or {}), "target_kind": target}
         options |= {"kind": self.kind} if self.kind != "auto" else {}
         options |= {"channels_first": True} if self.channels_first else {}
+        options |= {name: span for name in ("window", "step") if (span := getattr(self, name)) is not None}
         return read(LayoutSpec, options, name="layout")
 
     def _remember(self, inputs: reading.InputData) -> None:
@@ -263,6 +271,8 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         `ensemble` (the average of the best network and the best of the others).
     kind: `numbers`, `text`, `dna`, `protein`, `tokens`; `auto` takes numbers for numbers, however few values they have.
     channels_first: arrays are (n, F, L), and sequences (F, L).
+    window, step: each sequence of X is a recording, which is cut into windows of this length, one every `step`
+        positions (or in time, such as `5s`, where X has one); a recording's answer is the mean of its windows'.
     layout: how a table is read, where its columns do not say it: a dict such as {'id': 'recording', 'time': 't',
         'group': 'subject', 'values': ['x', 'y']}, with the fields that the guide on data lists.
     validation_fraction: share of the rows on which is chosen, each class in proportion, the rows of a group together.
@@ -310,7 +320,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         """(n, K) probabilities, calibrated on validation; columns in the order of `classes_`."""
         check_is_fitted(self)
         order = np.argsort(reading.labels_of(self.served_.config))
-        return self.served_.predict(self._read(X))[:, order]
+        return self._of_recordings(self._read(X), self.served_.predict)[:, order]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; of a table with a row per position y has its labels by id, as in a fit."""
@@ -339,7 +349,7 @@ class SequenceRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc
     def predict(self, X: Any) -> np.ndarray:
         """(n,) the number of each sequence, in the unit of y."""
         check_is_fitted(self)
-        return self.served_.predict(self._read(X))
+        return self._of_recordings(self._read(X), self.served_.predict)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R²; of a table with a row per position y has its numbers by id, as in a fit."""

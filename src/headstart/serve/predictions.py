@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from headstart.guard import guarded
 
 ROW, PREDICTION, SHARE_PREFIX = "row", "prediction", "p_"
 """Names of columns: of the number of a row where it has no id, of the answer, and what stands before a class."""
+SPAN_OF, SPAN_START, SPAN_END, SPAN_SHARE = "recording", "start", "end", "p"
+"""Columns of windows and spans: of what recording, from where to where, and the mean probability of a span's class."""
 INSIDE, LOW, HIGH = "in_", "low", "high"
 """The same of sets of classes and of intervals."""
 FILE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -36,13 +38,14 @@ class Predictions:
 
     key: name of the first column, of the ids or `row`; keys: the ids, or numbers from 1. predicted: names of classes,
     or numbers in the target's own unit. shares: (n,) probabilities by the name of their column, and what a set or
-    an interval holds.
+    an interval holds. within: (n,) of windows, where each begins and ends in its recording, by the name of the column.
     """
 
     key: str
     keys: Sequence[str | int]
     predicted: Sequence[str] | np.ndarray
     shares: Mapping[str, np.ndarray]
+    within: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -50,13 +53,14 @@ class Predictions:
     @property
     def heads(self) -> tuple[str, ...]:
         """Names of all columns."""
-        return (self.key, PREDICTION, *self.shares)
+        return (self.key, *self.within, PREDICTION, *self.shares)
 
-    def rows(self) -> Iterator[tuple[str | int, str | float, list[float]]]:
-        """(id, prediction, probabilities) of each sequence."""
+    def rows(self) -> Iterator[tuple[str | int, list[float], str | float, list[float]]]:
+        """(id, begin and end of a window, prediction, probabilities) of each sequence."""
         shares = np.stack(list(self.shares.values()), axis=1).tolist() if self.shares else [[]] * len(self)
         answers = self.predicted.tolist() if isinstance(self.predicted, np.ndarray) else self.predicted
-        yield from zip(self.keys, answers, shares, strict=True)
+        within = np.stack(list(self.within.values()), axis=1).tolist() if self.within else [[]] * len(self)
+        yield from zip(self.keys, within, answers, shares, strict=True)
 
 
 def predictions_of(
@@ -75,6 +79,10 @@ def predictions_of(
         shares |= {f"{INSIDE}{name}": inside[:, k].astype(np.float64) for k, name in enumerate(names)}
     elif reach is not None:
         shares = {LOW: answers - reach, HIGH: answers + reach}
+    if s.windows is not None:
+        names = [_writable(name) for name in s.windows.names]
+        within = {SPAN_START: s.windows.starts, SPAN_END: s.windows.ends}
+        return Predictions(SPAN_OF, names, predicted, shares, within)
     if s.ids is None:
         return Predictions(ROW, range(before + 1, before + len(s) + 1), predicted, shares)
     key = _writable(s.layout.id or "id")
@@ -85,6 +93,27 @@ def predictions_of(
         predicted,
         shares,
     )
+
+
+def joined(s: Sequences, answers: np.ndarray, classes: tuple[str, ...]) -> Predictions:
+    """Windows that follow each other and are answered alike, as one span each, from the first begin to the last end; of
+    two that overlap and are answered differently each has half of what they share. The probability is the mean of
+    those of its windows. Raises: BadInput where these are no windows, or the answers no classes."""
+    if s.windows is None or not classes:
+        why = "the model predicts numbers" if s.windows is not None else "the sequences are no windows of recordings"
+        raise BadInput(f"--spans: joins windows of one class, and {why}; leave --spans out")
+    windows, best = s.windows, answers.argmax(axis=1)
+    starts, ends = windows.starts.copy(), windows.ends.copy()
+    follows = (np.diff(windows.numbers) == 0) & (starts[1:] <= ends[:-1] + 1e-9)
+    middle = (starts[1:] + ends[:-1]) / 2
+    starts[1:], ends[:-1] = np.where(follows, middle, starts[1:]), np.where(follows, middle, ends[:-1])
+    first = np.flatnonzero(np.concatenate([[True], ~follows | (np.diff(best) != 0)]))
+    last = np.append(first[1:], len(best)) - 1
+    share = np.add.reduceat(answers[np.arange(len(best)), best].astype(np.float64), first) / (last - first + 1)
+    names = [_writable(windows.names[row]) for row in first.tolist()]
+    predicted = [_writable(classes[k]) for k in best[first].tolist()]
+    within = {SPAN_START: starts[first], SPAN_END: ends[last]}
+    return Predictions(SPAN_OF, names, predicted, {SPAN_SHARE: share}, within)
 
 
 def _writable(text: str) -> str:
@@ -101,8 +130,8 @@ def to_csv(predictions: Predictions, mark: str = ",", header: bool = True) -> st
     writer = csv.writer(out, delimiter=mark, lineterminator="\n")
     if header:
         writer.writerow([guarded(head) for head in predictions.heads])
-    for key, answer, shares in predictions.rows():
-        writer.writerow([_cell(key), _cell(answer), *(format(share, digits) for share in shares)])
+    for key, within, answer, shares in predictions.rows():
+        writer.writerow([_cell(key), *map(_cell, within), _cell(answer), *(format(share, digits) for share in shares)])
     return out.getvalue()
 
 
@@ -116,8 +145,8 @@ def to_json_lines(predictions: Predictions) -> str:
     """One JSON object per line; a number that JSON does not have is null."""
     lines = []
     for row in predictions.rows():
-        key, answer, shares = row
-        values = [key, answer, *shares]
+        key, within, answer, shares = row
+        values = [key, *within, answer, *shares]
         plain = [None if isinstance(x, float) and not math.isfinite(x) else x for x in values]
         lines.append(json.dumps(dict(zip(predictions.heads, plain, strict=True)), ensure_ascii=False, allow_nan=False))
     return "".join(f"{line}\n" for line in lines)
@@ -152,6 +181,7 @@ class OutputFormat:
 
         columns: dict[str, Any] = {
             predictions.key: list(predictions.keys),
+            **predictions.within,
             PREDICTION: predictions.predicted,
             **predictions.shares,
         }

@@ -29,6 +29,8 @@ def layout_of(flags: LayoutOptions, settings: Sequence[str] = ()) -> LayoutSpec:
     from headstart.spec import read
 
     options = {name: value for name, value in vars(flags).items() if value is not None}
+    if isinstance(options.get("rate"), float) and options["rate"].is_integer():
+        options["rate"] = int(options["rate"])
     fields = dict(options)
     for word in settings:
         name, value = parse_override(word)

@@ -72,7 +72,7 @@ def _page(predictions: Predictions, explained: occlusion.Explained, name: str, c
     drops = explained.drop[:SHOWN_SEQUENCES]
     largest = float(np.nanmax(np.abs(drops))) or 1.0
     rows = []
-    for i, (key, answer, _) in zip(range(len(drops)), predictions.rows(), strict=False):
+    for i, (key, _, answer, _) in zip(range(len(drops)), predictions.rows(), strict=False):
         places = [
             f"{a} to {b}" if b > a else f"{a}" for a, b in zip(explained.first[i], explained.last[i], strict=True)
         ]

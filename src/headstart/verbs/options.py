@@ -240,6 +240,24 @@ class LayoutOptions:
     strand: Annotated[
         str | None, typer.Option("--strand", metavar="WHAT", help="one: DNA and its reverse complement are one.")
     ] = None
+    window: Annotated[
+        str | None,
+        typer.Option("--window", metavar="LENGTH", help="Cut recordings into windows: 500 positions, or 5s, 200ms."),
+    ] = None
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="LENGTH", help="From a window to the next (default: its length).")
+    ] = None
+    window_label: Annotated[
+        str | None,
+        typer.Option("--window-label", metavar="RULE", help="Where it changes: majority, end, or drop the window."),
+    ] = None
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", metavar="HZ", help="Positions per second that every recording is brought to."),
+    ] = None
+    time_unit: Annotated[
+        str | None, typer.Option("--time-unit", metavar="UNIT", help="Of times as numbers: ns, us, ms, s, min or h.")
+    ] = None
     sheet: Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="The sheet of a workbook.")] = None
 
 

@@ -39,19 +39,21 @@ def predict_file(
     plugins: Sequence[str] = (),
     confidence: float | None = None,
     explain: str | None = None,
+    spans: bool = False,
 ) -> None:
     """Predict every sequence of a file, which is read as the fitted one was; flags and settings win over that.
 
     Predictions go to `out`, or as CSV to standard output; what a person should know goes to standard error: how many
     sequences were cut, gaps that the fit did not know, and the score where the file has labels. explain: the table of
-    where the model looks in each sequence, beside which its page stands; the file is then read at once.
+    where the model looks in each sequence, beside which its page stands; the file is then read at once. spans: windows
+    that are answered alike are joined.
     Raises: BadInput for whatever is wrong with the folder, the file or `out`.
     """
     from headstart.data import read_blocks
     from headstart.data.sources import BLOCK_BYTES
     from headstart.data.text import printable
     from headstart.serve.folder import load_model
-    from headstart.serve.predictions import OutputFormat, check_path, predictions_of, writing_predictions
+    from headstart.serve.predictions import OutputFormat, check_path, joined, predictions_of, writing_predictions
     from headstart.verbs.remarks import Remarks
 
     target = None if out is None else Path(out)
@@ -66,6 +68,8 @@ def predict_file(
         writable_file("--explain", str(table))
         if target is not None and target.absolute() == table.absolute():
             raise BadInput(f"--explain: {table} is the file of -o, too; name another for the explanations")
+    if spans and confidence is not None:
+        raise BadInput("--spans: has one class a span, --confidence a set a window; leave one of both out")
     load_plugins(plugins)
     served = load_model(folder, use, others=False)
     name = served.chosen(use)
@@ -87,7 +91,8 @@ def predict_file(
             _check_roles(sequences, options)
             answers = served.predict(sequences, name)
             classes = served.config.preparation.classes
-            output.add(predictions_of(sequences, answers, classes, reach, output.rows))
+            rows = joined(sequences, answers, classes) if spans else None
+            output.add(rows or predictions_of(sequences, answers, classes, reach, output.rows))
             remarks.add(sequences, answers)
             if table is not None:
                 from headstart.verbs.explain import write_explanations
