@@ -108,6 +108,23 @@ def test_of_letters_the_first_sixty_are_shown(tmp_path: Path) -> None:
     assert (first.text.endswith(" …"), first.end, first.strips) == (True, "80 letters", ())
 
 
+def test_letters_of_several_bytes_are_counted_as_letters(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = [
+        f"{''.join(rng.choice(list('日本語のé'), 70))} {'gut' if i % 2 else 'arg'},{'xy'[i % 2]}" for i in range(60)
+    ]
+    first = shown(tmp_path, ["text,label", *rows], ("x", "y"), kind="text").groups[0].recordings[0]
+    assert first.end == "74 letters"
+    assert len(first.text.removesuffix(" …")) == 60
+    assert "\ufffd" not in first.text
+
+
+def test_a_channel_that_is_missing_throughout_is_drawn_empty(tmp_path: Path) -> None:
+    rows = [f"r{i},{j},{i + j},,{'ab'[i % 2]}" for i in range(30) for j in range(5)]
+    drawn = shown(tmp_path, ["id,time,x,y,c", *rows], ("a", "b"), id="id", time="time", target="c", values=("x", "y"))
+    assert [bool(strip.path) for strip in drawn.groups[0].recordings[0].strips] == [True, False]
+
+
 def test_of_many_classes_the_commonest_stand_open_and_the_others_in_a_fold(tmp_path: Path) -> None:
     names = tuple(f"k{i:02}" for i in range(50))
     drawn = shown(tmp_path, wide([name for i, name in enumerate(names) for _ in range(10 if i else 30)]), names)

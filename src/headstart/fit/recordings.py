@@ -31,6 +31,8 @@ SHOWN_CHANNELS = 3
 """Channels that are drawn, the first ones."""
 FIRST_LETTERS, SHOWN_TOKENS = 60, 20
 """Letters of a text that are shown, and tokens."""
+READ_SYMBOLS = 20_000
+"""Bytes of a text that are read to count its letters."""
 BUCKETS = 110
 """Stretches of a recording of which the lowest and the highest value are drawn."""
 IMAGE_SIDE = 64
@@ -174,10 +176,9 @@ class _Pen:
     def of(cls, task: Task, facts: OwnFacts, source: Sequences, rows: Sequence[tuple[Examples, int]]) -> _Pen:
         low = high = np.zeros(0)
         if task.text is None and rows:
-            ends = [(np.nanmin(x, 0), np.nanmax(x, 0)) for x in (_values(facts, *row) for row in rows) if len(x)]
-            with np.errstate(all="ignore"):
-                low = np.nanmin([a for a, _ in ends], axis=0)
-                high = np.nanmax([b for _, b in ends], axis=0)
+            every = [x for x in (_values(facts, *row) for row in rows) if len(x)]
+            low = np.fmin.reduce([np.fmin.reduce(x) for x in every])  # NaN of a channel that is missing throughout
+            high = np.fmax.reduce([np.fmax.reduce(x) for x in every])
         step, unit = _clock(source)
         return cls(task, facts, low, high, step, unit, _image_size(source))
 
@@ -187,11 +188,7 @@ class _Pen:
         if not (true or self.facts.labels or x.target is None or x.per_position):
             true = words.plain(float(f"{self._number(x, row):.4g}"))
         if self.task.text is not None:
-            most = SHOWN_TOKENS if self.facts.kind == "tokens" else FIRST_LETTERS
-            text = self.task.text(np.asarray(x.values[begin : min(end, begin + most + 1)]))
-            text = text if self.facts.kind == "tokens" else text[:FIRST_LETTERS]
-            more = " …" if end - begin > most else ""
-            return DrawnRecording((), text + more, f"{end - begin:,} {self._sound()}", true, predicted, sure)
+            return self._spoken(np.asarray(x.values[begin:end]), true, predicted, sure)
         values = _values(self.facts, x, row)
         if self.size is not None and len(values) == self.size[0] * self.size[1]:
             levels = (values - self.low) / np.where(self.high > self.low, self.high - self.low, 1)
@@ -200,8 +197,20 @@ class _Pen:
             Strip(name, path_of(values[:, f], self.low[f], self.high[f]), _brief(self.low[f]), _brief(self.high[f]))
             for f, name in enumerate(self.names())
         )
-        last = (end - begin - 1) * self.step
+        last = max(end - begin - 1, 0) * self.step
         return DrawnRecording(strips, "", f"{_brief(last)} {self.unit}".strip(), true, predicted, sure)
+
+    def _spoken(self, symbols: np.ndarray, true: str, predicted: str, sure: str) -> DrawnRecording:
+        """The first letters or tokens of a sequence, and how many it has; of a long text so many bytes are read."""
+        assert self.task.text is not None
+        tokens = self.facts.kind == "tokens"
+        read = symbols[: SHOWN_TOKENS if tokens else READ_SYMBOLS]
+        text = self.task.text(read)
+        count = len(text) if not tokens and len(read) == len(symbols) else len(symbols)
+        shown = text if tokens else text[:FIRST_LETTERS]
+        more = " …" if len(read) < len(symbols) or len(shown) < len(text) else ""
+        unit = "tokens" if tokens else "letters" if len(read) == len(symbols) else "bytes"
+        return DrawnRecording((), shown + more, f"{count:,} {unit}", true, predicted, sure)
 
     def names(self) -> list[str]:
         """Of the channels that are drawn."""
@@ -226,9 +235,6 @@ class _Pen:
         if classes > OPEN_CLASSES + FOLDED_CLASSES:
             texts.append(f"Of {classes:,} classes the {OPEN_CLASSES + FOLDED_CLASSES} commonest are shown.")
         return " ".join(texts)
-
-    def _sound(self) -> str:
-        return {"text": "letters", "tokens": "tokens"}.get(self.facts.kind, "letters")
 
     def _number(self, x: Examples, row: int) -> float:
         """The target of a row, in its own unit."""
