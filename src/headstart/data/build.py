@@ -338,7 +338,7 @@ def _without_padding(parts: Parts, padding: str, notes: list[str]) -> Parts:
     if not padding or not len(parts.values):
         return parts
     cut = filled(parts.values, parts.offsets, padding)
-    notes.append(f"padding was cut off {many(int((cut > 0).sum()), 'sequence')} ({option('padding', '')} keeps it)")
+    notes.append(f"padding was cut off {many(int((cut > 0).sum()), 'sequence')}")
     starts, ends = parts.offsets[:-1], parts.offsets[1:]
     return _cut(parts, starts + cut, ends) if padding == "front" else _cut(parts, starts, ends - cut)
 

@@ -38,9 +38,11 @@ def padding(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     if s.kind != "numbers" or facts["lengths"]["max"] < TAIL:
         return
     values = s.values if s.observed is None else np.where(s.observed, s.values, np.float32(np.nan))
-    same = np.asarray((values[1:] == values[:-1]).all(1))
+    if not _may_be_padded(values, s.offsets):
+        return
+    same = np.array((values[1:] == values[:-1]).all(1), dtype=bool)
     same[s.offsets[1:-1] - 1] = False
-    zero = ~values.any(1)
+    zero: np.ndarray = np.array((values == 0).all(1), dtype=bool)
     front = filled(values, s.offsets, "front")
     for way in ("last", "front"):
         if way == "last":
@@ -64,6 +66,15 @@ def padding(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
             f"; where they are padding, {option('padding', way)} cuts it off",
         )
         return
+
+
+def _may_be_padded(values: np.ndarray, offsets: np.ndarray) -> bool:
+    """Whether half of the sequences end or begin alike, which is looked at first since most data do not."""
+    long = np.diff(offsets) >= TAIL
+    starts, ends = offsets[:-1][long], offsets[1:][long]
+    last = np.all([(values[ends - 1] == values[ends - 1 - step]).all(1) for step in range(1, TAIL)], axis=0)
+    first = np.all([(values[starts + step] == 0).all(1) for step in range(TAIL)], axis=0)
+    return bool(2 * max(last.sum(), first.sum()) > len(long))
 
 
 def missing_channels(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
