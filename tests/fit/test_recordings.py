@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from support.made_outcomes import NASTY, outcome
 
+from headstart import SequenceClassifier
+from headstart.cli import app
 from headstart.data import read_sequences
 from headstart.fit.outcome import Answers
 from headstart.fit.page import write_page
@@ -202,3 +205,15 @@ def test_sentences_on_a_study_say_models_and_names_stay_as_they_are() -> None:
     item = outcome()
     best = item.candidate(item.winner)
     assert not UNUSUAL.search(answer(item.candidates, best, best, ("scratch", "self_pretrained")))
+
+
+@pytest.mark.parametrize("guide", ["your-own-data", "ecg", "dna", "sound", "instruments"])
+def test_the_guides_of_a_fit_have_no_word_of_studies(guide: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "guide" / f"{guide}.md").read_text("utf-8")
+    assert not UNUSUAL.findall(text)
+
+
+def test_the_help_of_fit_and_of_the_estimators_has_no_word_of_studies() -> None:
+    command = typer.main.get_command(app).commands["fit"]  # type: ignore[attr-defined]
+    texts = [str(option.help) for option in command.params if option.param_type_name == "option"]
+    assert not UNUSUAL.findall(" ".join([str(command.help), *texts, str(SequenceClassifier.__doc__)]))

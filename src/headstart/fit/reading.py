@@ -111,7 +111,7 @@ class Backbone:
 
         positions: that a network reads of the longest. vocabulary: of the sequences, where they hold symbols.
         """
-        way = "leave it out, or compare arms of your own by `headstart run`"
+        way = "leave it out, or compare models of your own by `headstart run`"
         if self.kind == "text":
             raise BadInput(
                 f"backbone: {self.name!r} would read a text byte by byte through new vectors, and know none of the "

@@ -310,11 +310,11 @@ class ArmOptions:
     """Checkpoints and models that a fit takes further arms from: fields of `FitSettings` too."""
 
     backbone: Annotated[
-        str | None, typer.Option("--backbone", metavar="MODEL", help="Add an arm: frozen layers of a checkpoint.")
+        str | None, typer.Option("--backbone", metavar="MODEL", help="Add a model: frozen layers of a checkpoint.")
     ] = None
     start: Annotated[
         str | None,
-        typer.Option("--start", metavar="MODEL", help="Add an arm: from the weights of a model folder, or a stage."),
+        typer.Option("--start", metavar="MODEL", help="Add a model: from the weights of a model folder, or a stage."),
     ] = None
 
 
