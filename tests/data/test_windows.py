@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.io import wavfile
 from support.made_tables import why, write
 
 from headstart.data.layout import LayoutSpec
@@ -83,6 +84,23 @@ def test_no_recording_is_in_two_splits(tmp_path: Path) -> None:
     assert "12 groups, each in one split" in " ".join(task.notes)
 
 
+def test_overlapping_windows_of_noise_score_at_chance_unless_recordings_are_split_apart(tmp_path: Path) -> None:
+    frame = table(40, 60)
+    frame["x"] = RNG.normal(size=len(frame))
+    frame["label"] = np.repeat(RNG.permutation(list("ab" * 20)), 60)
+    frame.to_csv(tmp_path / "noise.csv", index=False)
+    shares = {}
+    for by_group in (True, False):
+        layout = LayoutSpec(window=20, step=2)
+        task = OwnSpec(file=str(tmp_path / "noise.csv"), layout=layout, by_group=by_group).opened(tmp_path)
+        train, test = (split.values.reshape(-1, 20) for split in (task.train, task.test))
+        # Neighbours share all but two values, so that the nearest shifted window tells the recording.
+        near = (train[None, :, 2:] - test[:, None, :-2]).__pow__(2).sum(-1).argmin(1)
+        shares[by_group] = float((task.train.target[near] == task.test.target).mean())
+    assert abs(shares[True] - 0.5) < 0.2
+    assert shares[False] > 0.8
+
+
 def test_a_window_in_time_needs_a_clock_and_the_message_says_which_option_gives_one(tmp_path: Path) -> None:
     rows = [f"r{r},{i % 7},a" for r in range(4) for i in range(30)]
     path = write(tmp_path / "plain.csv", "\n".join(["recording,x,label", *rows]))
@@ -126,9 +144,21 @@ def test_the_files_of_a_folder_are_recordings_with_a_label_each_or_in_each_row(t
         write(folder / f"r{r}.csv", "\n".join(["time,x", *lines]))
     s = cut(tmp_path / "rows", window="400ms")
     assert (s.labels, len(set(s.groups))) == (("a", "b", "a") * 4, 4)
+    single = read_sequences(tmp_path / "rows" / "r0.csv", s.layout.fixed())
+    assert (len(single), single.windows.seconds) == (3, True)
     s = cut(tmp_path / "each", window="400ms", step=10)
     assert (len(s), s.classes) == (20, ("a", "b"))
     assert np.allclose(s.windows.starts[:5], np.arange(5) * 0.2)
+
+
+def test_sound_is_cut_by_its_rate(tmp_path: Path) -> None:
+    for r in range(4):
+        (tmp_path / "ab"[r % 2]).mkdir(exist_ok=True)
+        wavfile.write(tmp_path / "ab"[r % 2] / f"{r}.wav", 8000, RNG.integers(-99, 99, 2000).astype(np.int16))
+    s = cut(tmp_path, window="100ms", step="50ms")
+    assert (len(s), set(s.lengths.tolist()), s.classes, len(set(s.groups))) == (16, {800}, ("a", "b"), 4)
+    assert np.allclose(s.windows.starts[:4], [0, 0.05, 0.1, 0.15])
+    assert len(read_sequences(tmp_path / "a" / "0.wav", s.layout.fixed())) == 4
 
 
 def test_arrays_are_cut_with_one_label_each() -> None:

@@ -148,6 +148,21 @@ def test_a_guide_gets_from_what_people_have_to_predictions(
 
 
 @pytest.mark.slow
+def test_the_guide_to_windows_gets_from_long_recordings_to_spans(tmp_path: Path) -> None:
+    _, card, fitted, _, _ = walk("windows.md", tmp_path)
+    assert "24 recordings are cut into 936 windows of 2s (40 positions) every 1s" in " ".join(card.stdout.split())
+    assert "model" in fitted.stdout
+    lines = (tmp_path / "windows.csv").read_text().splitlines()
+    assert lines[0] == "recording,start,end,prediction,p_run,p_sit,p_walk"
+    assert [line.split(",")[1:3] for line in lines[1:3]] == [["0", "2"], ["1", "3"]]
+    assert len(lines) == 40
+    spans = [line.split(",") for line in (tmp_path / "spans.csv").read_text().splitlines()]
+    assert spans[0] == ["recording", "start", "end", "prediction", "p"]
+    assert [row[1] for row in spans[2:]] == [row[2] for row in spans[1:-1]], "spans follow each other"
+    assert 3 < len(spans) < 15
+
+
+@pytest.mark.slow
 def test_the_guide_to_backbones_gets_from_a_folder_of_weights_to_its_table(tmp_path: Path) -> None:
     saved(tmp_path / "weights" / "gpt2", {**GPT2, "n_embd": 16, "n_layer": 3, "n_positions": 100})
     ready, shown, dry, ran = walk("backbones.md", tmp_path)

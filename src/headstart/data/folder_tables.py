@@ -140,6 +140,7 @@ def recordings_table(
             flat = [word for words in each for word in words.tolist()]
             whole.columns[name] = Column(name, "list", arrow_lists(flat, ends))
     known = np.array([step for step in steps if np.isfinite(step) and step > 0])
+    whole.clock = time
     whole.steps, whole.unit = (np.array(steps), unit) if len(known) == len(steps) else (None, None)
     if time is not None and spec.rate is None and not spec.optional:
         check_one_rate(places.source, names, np.array(steps), np.array(evens), (time, unit))

@@ -15,7 +15,7 @@ import numpy as np
 from headstart.data.archives import listed, members, reading
 from headstart.data.file_labels import PERSON, holds_labels, labelled_by_name, labelled_by_table, labels_tables
 from headstart.data.folder_tables import folder_of_tables, is_recording_table
-from headstart.data.layout import LayoutSpec
+from headstart.data.layout import LayoutSpec, by_role
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sound_rate
@@ -91,7 +91,9 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     )
     if other:
         table.notes.append(f"{counted(other, 'file of another kind is', 'files of other kinds are')} not read")
-    if not spec.optional and "target" not in table.roles and "folder" not in table.columns and used is None:
+    inside = spec.target in table.columns or (spec.window is not None and by_role("target", table.columns))
+    labelled = inside or "target" in table.roles or "folder" in table.columns or used is not None
+    if not (spec.optional or labelled):
         example = option("label_from", "{label}_{take}" + os.path.splitext(there[0])[1])
         table.notes.append(
             "no label is known: labels are names of folders, a table beside the files (labels.csv, with a column of "

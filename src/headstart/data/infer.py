@@ -68,6 +68,7 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         by_format=table.shape is not None,
         columns=len(table.columns) if table.header is False else None,
         rate=table.rate,
+        clock=table.clock,
         target=view.roles["target"],
         id=view.roles["id"],
         time=view.roles["time"],

@@ -197,6 +197,8 @@ class Layout:
     target_kind: Literal["class", "number", "none"] = "none"
     double: bool = False
     thousands: str = ""
+    clock: str | None = None
+    """The column of the times in each of several tables, which is looked for anew in others."""
     subjects: tuple[tuple[str, int], ...] = ()
 
     @property
@@ -237,7 +239,7 @@ class Layout:
                 "values": values,
                 "target": self.target or "",
                 "id": self.id or "",
-                "time": (self.time or "") if self.shape == "long" else "",
+                "time": (self.time or "") if self.shape == "long" else None if self.clock else "",
                 "group": self.group or "",
                 "kind": self.kind,
                 "symbols": self.symbols,

@@ -161,7 +161,7 @@ class Table:
     it says. `notes` say what was done on reading that a person may want to know. `rate`: samples per second of
     recordings of one channel. `thousands`: the mark between thousands, which is no longer in the cells.
     `times`: (n,) of the rows, once they are read. `steps`: (n,) from a position to the next one in each row's sequence,
-    in units of `unit` seconds (None where that is not known).
+    in units of `unit` seconds (None where that is not known). `clock`: the column of the times in files of a folder.
     """
 
     columns: dict[str, Column]
@@ -178,6 +178,7 @@ class Table:
     times: np.ndarray | None = None
     steps: np.ndarray | None = None
     unit: float | None = None
+    clock: str | None = None
 
     def column(self, name: str, setting: str) -> Column:
         """The column of this name. Raises: BadInput naming the setting, and the nearest name or what is not read."""
