@@ -296,6 +296,8 @@ def test_a_repeated_end_within_the_reach_of_the_others_is_no_mark() -> None:
     assert not sentinels(np.concatenate([values, 4 * [19.9]]))
     assert sentinels(np.concatenate([values, 4 * [25.0]])) == {25.0: 4}
     assert not sentinels(np.concatenate([values, 2 * [25.0]]))
+    assert sentinels(np.concatenate([100 * values, 4 * [-300.0]])) == {-300.0: 4}
+    assert not sentinels(np.concatenate([100 * values - 1, 4 * [-300.0]]))
 
 
 def test_padding_is_cut_to_the_same_sequences_that_were_filled(tmp_path: Path) -> None:

@@ -9,12 +9,15 @@ LIMITS = frozenset((32_767.0, 32_768.0, 65_535.0, 2_147_483_647.0, 2_147_483_648
 REPEATED, DIFFERENT = 3, 20
 """Times that a number stands which no program is known to write, and different others beside it."""
 
+ALONE_TIMES = 4
+"""Times its distance to the others that these may span where it is the only number below 0."""
+
 
 def sentinels(values: np.ndarray) -> dict[float, int]:
     """Values at an end of all that look like marks of missing ones, and how often each is there.
 
     They lie further from the others than half of these span and are known marks (999, -9999, -32768 ...), or further
-    than all that these span and are repeated.
+    than all that these span (a quarter of it, where no other is below 0) and are repeated.
     """
     out: dict[float, int] = {}
     x = values
@@ -38,7 +41,8 @@ def _is_sentinel(x: np.ndarray, value: float) -> bool:
     apart, reach = float(np.abs(rest - value).min()), float(np.ptp(rest))
     if known:
         return 0 < reach < 2 * apart
-    return 0 < reach < apart and len(np.unique(rest[:10_000])) >= DIFFERENT
+    alone = value < 0 <= float(rest.min())
+    return 0 < reach < apart * (ALONE_TIMES if alone else 1) and len(np.unique(rest[:10_000])) >= DIFFERENT
 
 
 def _is_mark(value: float) -> bool:
