@@ -47,7 +47,7 @@ def padded(way: str) -> np.ndarray:
         if way == "front":
             row[: 4 + i % 7] = 0
         else:
-            row[20 - i % 7 :] = 0 if way == "zeros" else row[19 - i % 7]
+            row[20 - i % 7 :] = {"zeros": 0, "-5": -5}.get(way, row[19 - i % 7])
     return values
 
 
@@ -116,6 +116,12 @@ CASES = [
         lambda p: table(p, padded("last")),
         "40 of 40 sequences end in 3 or more equal values ({}:2: 5)",
         {"padding": "last"},
+    ),
+    Case(
+        "padding",
+        lambda p: table(p, padded("-5")),
+        "40 of 40 sequences end in 3 or more equal values ({}:2: 4)",
+        {"na": ("-5",)},
     ),
     Case(
         "padding",

@@ -63,9 +63,15 @@ def padding(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
         yield Finding.located(
             f"{int(rows.sum()):,} of {len(s):,} sequences {verb} {TAIL} or more {what}",
             f"{s.places.of(row)}: {tails[row]:,}",
-            f"; where they are padding, {option('padding', way)} cuts it off",
+            f"; where they are padding, {_without_padding(values[(s.offsets[1:] - 1)[rows]], way)} cuts it off",
         )
         return
+
+
+def _without_padding(ends: np.ndarray, way: str) -> str:
+    """The option that cuts padding off: where all sequences end (n, F) in one number, that is no value."""
+    alike = way == "last" and len(ends) > 1 and (ends == ends[0, 0]).all()
+    return option("na", number_name(float(f"{ends[0, 0]:.7g}"))) if alike else option("padding", way)
 
 
 def _may_be_padded(values: np.ndarray, offsets: np.ndarray) -> bool:
