@@ -121,3 +121,33 @@ def test_nanoseconds_are_told_apart_exactly(tmp_path: Path) -> None:
     sequences = read(path, **dict(LayoutSpec(id="recording", time="time", target="state", values=("x", "y"))))
     assert sequences.steps is not None
     assert np.array_equal(sequences.steps, [1, 1])
+
+
+def two_columns(day: Callable[[int], str]) -> str:
+    """Two recordings of twelve positions, one on each of twelve days."""
+    return table(lambda i: f"{day(i)},{8 + i % 3:02}:30", "Date,Time")
+
+
+def test_a_day_that_may_be_the_month_is_asked_about_beside_a_column_of_times_too(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", two_columns(lambda i: f"{i + 1:02}/01/2024"))
+    assert "'01/01/2024' may begin with the day or with the month" in why(path)
+    days, months = (read(path, time_format=form) for form in ("%d/%m/%Y", "%m/%d/%Y"))
+    for sequences in (days, months):
+        assert sequences.values[:12, 0].tolist() == [*range(12)]
+        assert "the times are those of 'Date' and 'Time' together" in sequences.notes
+    assert days.layout.beside == "Date"
+    shuffled = write(tmp_path / "g.csv", two_columns(lambda i: f"{i % 12 + 1:02}/{12 - i:02}/2024"))
+    assert read(shuffled, time_format="%m/%d/%Y").values[:12, 0].tolist() == [*range(12)]
+    assert read(shuffled, time_format="%d/%m/%Y").values[:12, 0].tolist() == [*range(11, -1, -1)]
+
+
+def test_hours_and_minutes_beside_a_date_or_after_one_are_no_minutes_and_seconds(tmp_path: Path) -> None:
+    for names, mark in (("Date,Time", ","), ("time", " ")):
+        text = table(lambda i, mark=mark: f"{at(i, 3600):%d.%m.%Y}{mark}{at(i, 3600):%H:%M}", names)  # type: ignore[misc]
+        sequences = read(write(tmp_path / "f.csv", text))
+        assert set(np.asarray(sequences.steps).tolist()) == {3600.0}
+        assert (sequences.layout.unused, [note for note in sequences.notes if "unequal" in note]) == ((), [])
+    assert (
+        "in the order of 'Time' and 'Date'"
+        in read(write(tmp_path / "g.csv", two_columns(lambda i: f"2024-01-{i + 1:02}"))).layout.said
+    )

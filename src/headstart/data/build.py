@@ -446,9 +446,10 @@ def _check_times(
         notes.append(f"rows were put in the order of {layout.time!r}")
     within = steps[same & (steps > 0)]
     if len(within) and within.max() > 1.01 * within.min():
-        notes.append(
-            f"steps of {layout.time!r} are unequal ({within.min():.4g} to {within.max():.4g}); only the order is used"
-        )
+        column = table.columns[str(layout.time)]
+        dated = layout.spec.time_unit is None and (column.type == "time" or np.isnan(column.floats).all())
+        ends = " to ".join(f"{x:,.0f}" if x >= 1000 else f"{x:.4g}" for x in (within.min(), within.max()))
+        notes.append(f"steps of {layout.time!r} are unequal ({ends}{' s' if dated else ''}); only the order is used")
 
 
 def _one_each(

@@ -38,6 +38,10 @@ def explained(table: Table, layout: Layout) -> tuple[Decision, ...]:
             out.append(_of_run(runs[name], layout.spec))
         elif name not in inner:
             role = "values" if name in values else roles.get(name, "")
+            if name == layout.beside:
+                facts = f"{view.facts(column, ids)}, read together with {layout.time!r}"
+                out.append(Decision("time", name, facts, "content"))
+                continue
             out.append(_of_column(view, column, ids, role, made.get(role)))
     return tuple(out)
 

@@ -26,6 +26,7 @@ from headstart.data.layout import (
 from headstart.data.order import ROWS_EACH, Ordered, clock_name, counter_name, evidence
 from headstart.data.table import Column, Table, arrow_texts, unread
 from headstart.data.text import is_number, looks_like_list
+from headstart.data.times import beside
 from headstart.data.view import View
 from headstart.errors import BadInput
 from headstart.ways import asked, option, settings
@@ -53,6 +54,9 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         raise BadInput(f"{view.source}: values: {problem}")
     channels = set_channels(view.source, spec.values, names, taken, shape) if spec.values else _channels(view, shape)
     used = {name for channel in channels for name in channel.columns} | set(view.roles.values())
+    time = view.roles["time"] if shape == "long" else None
+    neighbour = None if time is None else beside(table, time, used, spec.time_format)
+    used.add(neighbour)
     return Layout(
         view.source,
         shape,
@@ -72,6 +76,7 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         target=view.roles["target"],
         id=view.roles["id"],
         time=view.roles["time"],
+        beside=neighbour,
         group=view.roles["group"],
     )
 

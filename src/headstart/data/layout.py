@@ -169,9 +169,10 @@ class Layout:
     `doubts` are sentences on what may be otherwise.
 
     `written` says how the file is written (`comma-separated with a header`). `kind`, `symbols` and `target_kind` are
-    known once the values are read, and so is `double`: whether numbers are in double precision. `by_format`: the format
-    itself says the shape. `rate`: samples per second of recordings of one channel. `subjects`: columns that look like
-    the subject of a row and are not used, with how many different ones they name.
+    known once the values are read, and so is `double`: whether numbers are in double precision. `by_format`: the
+    format itself says the shape. `beside`: of a table with dates and times of day in two columns, the one that is
+    not `time`. `rate`: samples per second of recordings of one channel. `subjects`: columns that look like the
+    subject of a row and are not used, with how many different ones they name.
     """
 
     source: str
@@ -181,6 +182,7 @@ class Layout:
     target: str | None = None
     id: str | None = None
     time: str | None = None
+    beside: str | None = None
     group: str | None = None
     unused: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
@@ -258,7 +260,8 @@ class Layout:
     def _shape(self) -> str:
         count, first = len(self.channels), self.channels[0]
         if self.shape == "long":
-            order = f"in the order of {self.time!r}" if self.time else "in the order of the rows"
+            both = f"{self.time!r} and {self.beside!r}" if self.beside else repr(self.time)
+            order = f"in the order of {both}" if self.time else "in the order of the rows"
             return f"a row per position, {order}, in {_named('channel', [c.name for c in self.channels])}"
         if self.by_format and count == 1:
             return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -37,14 +37,15 @@ def iso_seconds(words: Words) -> np.ndarray:
     return out
 
 
-def _seconds(word: str) -> float:
-    """Seconds of 10:00:05.5, 00:30.0 or 1:05 PM; NaN where a cell is none."""
+def _seconds(word: str, of_day: bool = False) -> float:
+    """Seconds of 10:00:05.5, 00:30.0 or 1:05 PM; NaN where a cell is none. of_day: 10:30 are hours and minutes."""
     match = _TIME_OF_DAY.fullmatch(word.strip())
     if not match:
         return float("nan")
     hours, minutes, seconds, half = match.groups()
-    if half:  # 1:05 PM has no seconds
-        hours, minutes, seconds = (hours, minutes, seconds) if hours else (minutes, seconds, "0")
+    if hours is None and (half or (of_day and seconds.isdecimal())):  # 1:05 PM has no seconds
+        hours, minutes, seconds = minutes, seconds, "0"
+    if half:
         hours = str(int(hours) % 12 + 12 * (half in "Pp"))
     return 3600 * int(hours or 0) + 60 * float(minutes) + float(seconds.replace(",", "."))
 
@@ -74,7 +75,7 @@ def date_seconds(words: Words, day_first: bool | None = None) -> np.ndarray:
             date = datetime(year if year > 99 else 2000 + year, month, day, tzinfo=UTC)
         except ValueError:
             continue
-        out[row] = date.timestamp() + (_seconds(match[5]) if match[5] else 0)
+        out[row] = date.timestamp() + (_seconds(match[5], of_day=True) if match[5] else 0)
     return out
 
 
@@ -115,19 +116,20 @@ def times_of(
     text = "is neither a number nor a date or time (2024-05-01 12:30:00, 12:30:00.5)"
     if layout.spec.time_format is not None:
         times = _as_set(words, layout.spec.time_format)
+        if layout.beside is not None:
+            times = _together(table, layout, column, codes, notes)
         text = f"is not written as {layout.spec.time_format!r} says"
     elif column.numbers is not None or 2 * sum(is_number(word or "", decimal) for word in first) > len(first):
         times = _counted(column, decimal)
+    elif layout.beside is not None:
+        times = _together(table, layout, column, codes, notes)
     elif np.isfinite(iso_seconds(first)).all():
-        times = _with_day(table, layout, column, iso_seconds(words), notes)
+        times = iso_seconds(words)
     elif np.isfinite(date_seconds(first)).any():
-        times = _with_day(table, layout, column, _dates(table, column, codes), notes)
+        times = _dates(table, column, codes)
     else:
         times = day_seconds(words)
-        if (days := _beside(table, layout, column, dates=True)) is not None:
-            times = times + days[1]
-            notes.append(f"the times are those of {days[0]!r} and {column.name!r} together")
-        elif codes is not None:
+        if codes is not None:
             times = _beyond_midnight(times, words, codes, column.name, notes)
     for row in np.flatnonzero(~np.isfinite(times)).tolist():
         mistakes.add(
@@ -190,32 +192,52 @@ def _dates(table: Table, column: Column, codes: np.ndarray | None) -> np.ndarray
     )
 
 
-def _with_day(table: Table, layout: Layout, column: Column, dates: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Dates, with the times of day of another column where they have none of their own."""
-    whole = dates[np.isfinite(dates)] - dates[np.isfinite(dates)][:1]
-    if (whole % DAY_LENGTH).any():
-        return dates
-    times = _beside(table, layout, column, dates=False)
-    if times is None:
-        return dates
-    notes.append(f"the times are those of {column.name!r} and {times[0]!r} together")
-    return np.asarray(dates + times[1])
+def _together(table: Table, layout: Layout, column: Column, codes: np.ndarray | None, notes: list[str]) -> np.ndarray:
+    """(n,) seconds of a column of dates and one of times of day, whichever of them is that of the times."""
+    other = table.columns[str(layout.beside)]
+    days, hours = (column, other) if _days(column, layout.spec.time_format) is not None else (other, column)
+    notes.append(f"the times are those of {days.name!r} and {hours.name!r} together")
+    if layout.spec.time_format is not None:
+        dates = _as_set(days.words, layout.spec.time_format)
+    else:
+        dates = iso_seconds(days.words)
+        dates = dates if np.isfinite(dates).any() else _dates(table, days, codes)
+    return np.asarray(dates + _hours(hours.words))
 
 
-def _beside(table: Table, layout: Layout, column: Column, dates: bool) -> tuple[str, np.ndarray] | None:
-    """(name, (n,) seconds) of the one other column without a use that holds dates alone, or times of day."""
-    used = {layout.target, layout.id, layout.group, column.name}
+def beside(table: Table, time: str, used: Container[str | None], time_format: str | None) -> str | None:
+    """The one column without a use that holds the dates of times of day, or the times of day of dates alone."""
+    column = table.columns[time]
+    if column.type not in ("text", "time"):
+        return None
+    dates = _days(column, time_format) is None
+    if dates and not np.isfinite(day_seconds(_first(column.words))).all():
+        return None
     result = []
     for other in table.columns.values():
-        if other.name in used or other.type not in ("text", "time") or not dated(other.words):
+        if other.name == time or other.name in used or other.type not in ("text", "time"):
             continue
-        forms = (iso_seconds, date_seconds) if dates else (day_seconds,)
-        for read in forms:
-            values = read(other.words)
-            if np.isfinite(values).all() and not (dates and ((values - values[0]) % DAY_LENGTH).any()):
-                result.append((other.name, values))
-                break
+        if _days(other, time_format) is not None if dates else np.isfinite(_hours(other.words)).all():
+            result.append(other.name)
     return result[0] if len(result) == 1 else None
+
+
+def _days(column: Column, time_format: str | None) -> np.ndarray | None:
+    """(n,) seconds of dates without a time of day; None where a cell is none."""
+    first = _first(column.words)
+    forms = (iso_seconds, date_seconds) if time_format is None else (lambda words: _as_set(words, time_format),)
+    for read in forms:
+        if not first or not np.isfinite(read(first)).all():
+            continue
+        values = read(column.words)
+        if np.isfinite(values).all() and not ((values - values[0]) % DAY_LENGTH).any():
+            return values
+    return None
+
+
+def _hours(words: Words) -> np.ndarray:
+    """(n,) seconds of times of day beside a date, 10:30 as hours and minutes; NaN where a cell is none."""
+    return np.array([_seconds(word or "", of_day=True) for word in words])
 
 
 def _beyond_midnight(times: np.ndarray, words: Words, codes: np.ndarray, name: str, notes: list[str]) -> np.ndarray:
