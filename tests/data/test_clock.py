@@ -89,6 +89,7 @@ def test_another_rate_is_noticed_and_brought_to_the_one_of_the_fit() -> None:
     new = at(100, name="new")
     drift.add(read_sequences(new, fixed))
     assert "the step of time" in drift.sentence()
+    assert "--rate brings recordings to the rate of the fit" in drift.sentence()
     again = Profile.of(fit).drift()
     again.add(read_sequences(new, fixed.model_copy(update={"rate": 50})))
     assert "the step of time" not in again.sentence()

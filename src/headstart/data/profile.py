@@ -7,6 +7,7 @@ import numpy as np
 from headstart.data.sequences import TIME_STEP, Sequences, features_of
 from headstart.spec import Spec
 from headstart.text import first_few
+from headstart.ways import option
 
 FEWEST = 5
 """Sequences of which a shift of their mean says something."""
@@ -80,4 +81,6 @@ class Drift:
         if not odd:
             return ""
         text = "these sequences look unlike those of the fit, so that predictions may be wrong: "
-        return f"{text}{first_few(odd, 3, '; ')}"
+        clock = any(item.startswith(TIME_STEP) for item in odd)
+        way = f"; {option('rate')} brings recordings to the rate of the fit" if clock else ""
+        return f"{text}{first_few(odd, 3, '; ')}{way}"

@@ -64,6 +64,7 @@ def _table(predictions: Predictions, explained: occlusion.Explained) -> Predicti
         [predictions.keys[i] for i in row.tolist()],
         answers[row] if isinstance(answers, np.ndarray) else [answers[i] for i in row.tolist()],
         {name: column[row, window].astype(np.float64) for name, column in columns.items()},
+        {name: column[row] for name, column in predictions.within.items()},
     )
 
 
