@@ -95,3 +95,10 @@ def test_another_rate_is_noticed_and_brought_to_the_one_of_the_fit() -> None:
     assert "the step of time" not in again.sentence()
     brought = on(pd.concat([at(50), at(100, name="r1")]), rate=50).layout.fixed()
     assert read_sequences(new, brought).lengths.tolist() == [100]
+
+
+def test_a_rate_without_a_clock_is_refused(tmp_path: Path) -> None:
+    at(50).assign(x=np.sin(np.arange(100.0))).drop(columns="time_s").to_csv(tmp_path / "all.csv", index=False)
+    text = why(tmp_path / "all.csv", shape="long", id="recording", rate=25)
+    assert "rate: nothing says the times of positions" in text
+    assert "--time-column" in text

@@ -112,6 +112,11 @@ def build(
         whole = as_tokens(whole, notes)
     whole = replace(whole, notes=tuple(notes))
     if spec.window is None:
+        if spec.rate is not None and not spec.optional and layout.time is None and table.steps is None:
+            raise BadInput(
+                f"{table.places.source}: rate: nothing says the times of positions, so that they cannot be brought to "
+                f"{spec.rate:g} a second; name the column of the times with {option('time')}, or leave rate out"
+            )
         return whole
     unit = table.unit if layout.time is None else unit_of(table, layout)
     seconds = None if whole.steps is None or unit is None else whole.steps * unit
