@@ -450,7 +450,7 @@ def _check_times(
     if (np.diff(order)[same] < 0).any():
         notes.append(f"rows were put in the order of {layout.time!r}")
     within = steps[same & (steps > 0)]
-    if len(within) and within.max() > 1.01 * within.min():
+    if layout.spec.rate is None and len(within) and within.max() > 1.01 * within.min():
         column = table.columns[str(layout.time)]
         dated = layout.spec.time_unit is None and (column.type == "time" or np.isnan(column.floats).all())
         ends = " to ".join(f"{x:,.0f}" if x >= 1000 else f"{x:.4g}" for x in (within.min(), within.max()))
