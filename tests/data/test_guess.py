@@ -202,7 +202,7 @@ def test_dates_order_a_long_table_and_unequal_steps_are_said(tmp_path):
     rows = [f"v{i},{date},{k + 0.5},{'ab'[i % 2]}" for i in range(4) for k, date in enumerate(dates)]
     result = read(write(tmp_path / "f.csv", "visit,date,hr,label\n" + "\n".join(rows)))
     assert result.values[:3, 0].tolist() == [1.5, 2.5, 0.5]
-    assert result.notes[1] == "steps of 'date' are unequal (4.32e+04 to 1.296e+05); only the order is used"
+    assert result.notes[1] == "steps of 'date' are unequal (43,200 to 129,600 s); only the order is used"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from headstart.data.exports import (
     is_footer,
     passed_over,
     surroundings,
+    without_labels,
 )
 from headstart.data.layout import LayoutSpec, check_names, numbered
 from headstart.data.numerals import (
@@ -38,15 +39,7 @@ from headstart.data.numerals import (
 from headstart.data.rows import list_column
 from headstart.data.sizes import check_columns
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
-from headstart.data.text import (
-    DELIMITERS,
-    cut,
-    find_delimiter,
-    has_header,
-    is_number,
-    text_lines,
-    words_above,
-)
+from headstart.data.text import DELIMITERS, cut, find_delimiter, has_header, is_number, text_lines, words_above
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, first_few, many
 from headstart.ways import option
@@ -172,7 +165,7 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
         raise BadInput(f"{path}: has a header and no row; give rows, or set header=false where the row is data")
     form.top = int(form.header and not around.names) + around.below
     if spec.units_row is None:
-        _check_words(sample, rows, form, spec)
+        _check_words(sample, without_labels(rows) if form.header else rows, form, spec)
     if form.header:
         ragged = not rows[0][-1].strip() or any(len(row) != len(rows[0]) for row in rows)
         form.extra = empty_ends(rows[0], rows[1:]) if ragged else 0

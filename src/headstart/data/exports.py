@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headstart.data.layout import LayoutSpec, is_role
+from headstart.data.layout import TARGET, LayoutSpec, is_role, plain
 from headstart.data.text import SAME_SHARE, cut, find_delimiter, to_float
 from headstart.errors import BadInput
 from headstart.text import counted, first_few
-from headstart.ways import option
+from headstart.ways import asked, option
 
 COMMENTS = ("#", "%", "//")
 """How lines begin that are no rows, where they have another number of cells than the rows."""
@@ -23,6 +23,8 @@ LINES_ABOVE, ROWS_BELOW, LINES_LAST = 200, 200, 50
 counted, from the last part of the sample."""
 FEW_COLUMNS = 3
 """Columns up to which a line above the header may have as many cells as it has."""
+LABELLED_COLUMNS, FEW_LABELS = 6, 20
+"""Columns from which on words for each of them may be labels, and kinds of labels that there may be."""
 _SEPARATOR = re.compile(r"^\ufeff?\"?sep=(.)\"?;*,*\s*$", re.IGNORECASE)
 _NUMBER = re.compile("^[+-]?(?:\\d[\\d.,'\u00a0\u2009\u202f\u2019 ]*|[.,]\\d+)(?:[eE][+-]?\\d+)?$")
 # fmt: off
@@ -233,6 +235,14 @@ def _below(
     if data is None or data - begin < 2:
         return
     words = [i for i in range(begin, data) if _reach(rows[i])]
+    sideways = [i for i in words[1:] if is_class_row(rows[i], rows[words[0]], numbers)]
+    if sideways and spec.shape == "auto" and plain(rows[sideways[0]][0]) not in TARGET:
+        some = first_few([repr(cell.strip()) for cell in dict.fromkeys(rows[sideways[0]][1:])], 3)
+        question = f"{source}:{sideways[0] + 1}: holds words ({some}) that may be labels of the columns, or units"
+        raise BadInput(asked(question, {"shape": "columns"}, {"units_row": str(sideways[0] - begin)}))
+    words = [i for i in words if i not in sideways]
+    if len(words) < 2:
+        return
     units = 0
     while units < len(words) - 1 and _is_units(rows[words[-1 - units]], rows[words[-2 - units]], numbers):
         units += 1
@@ -291,6 +301,26 @@ def _is_units(row: Sequence[str], above: Sequence[str], numbers: Sequence[int]) 
     typed = bool(there) and all(cell.lower() in _TYPES or is_unit(cell) for cell in there)
     flags = not there and all(cell.lower() in _TYPES for cell in rest)
     return (named or not there) and (alike or flags or (named and typed and len(set(there)) < len(there)))
+
+
+def is_class_row(row: Sequence[str], header: Sequence[str], numbers: Sequence[int]) -> bool:
+    """Whether a row holds words for columns of numbers that come again as labels do, and are neither units nor types,
+    so that each column may be a recording of that label. numbers: columns whose cells are numbers elsewhere."""
+    cells = [cell.strip() for cell in row[1:]]
+    kinds = set(cells)
+    few = len(cells) >= LABELLED_COLUMNS and 1 < len(kinds) <= min(FEW_LABELS, len(cells) // 2)
+    if not few or "" in kinds or len(row) != len(header) or not _may_be_header(header, len(row)):
+        return False
+    if any(map(like_number, kinds)) or all(is_unit(cell) or cell.lower() in _TYPES for cell in kinds):
+        return False
+    return set(range(1, min(len(row), ROWS_BELOW))) <= set(numbers)
+
+
+def without_labels(rows: Sequence[list[str]]) -> list[list[str]]:
+    """Rows without those of labels near the header, which a table on its side has."""
+    numbers = range(1, len(rows[0]))
+    above = [i for i, row in enumerate(rows[1:LINES_ABOVE], 1) if is_class_row(row, rows[0], numbers)]
+    return [row for i, row in enumerate(rows) if i not in above]
 
 
 def _may_be_header(row: Sequence[str], width: int) -> bool:

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from headstart.data.exports import is_class_row
 from headstart.data.file_labels import labelled_by_name
-from headstart.data.layout import LayoutSpec
+from headstart.data.layout import TARGET, LayoutSpec, plain
 from headstart.data.order import Ordered, clock_name
 from headstart.data.rows import list_column
 from headstart.data.table import Cells, Column, Table, arrow_texts
+from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.ways import option
 
 SIDE = "columns"
 """The shape of such a table."""
+SEARCHED_ROWS = 100_000
+"""Rows among which some of labels are looked for."""
 
 
-def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> Table:
-    """A table of a row for each recording, where `spec` says that recordings stand in columns; else the same one.
+def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, LayoutSpec]:
+    """A table of a row for each recording, and its layout, where recordings stand in columns, as `spec` says or a row
+    of labels does; else both as they are.
 
-    The ids are the names of the columns, and parts of these names are labels as those of names of files are. Rows are
-    in the order of the time, which is no recording. Raises: BadInput where fewer than two columns hold numbers.
+    The ids are the names of the columns, and parts of these names are labels as those of names of files are; so are
+    rows of words. Rows are in the order of the time, which is no recording, nor is a first column that counts on.
+    Raises: BadInput where fewer than two columns hold numbers.
     """
+    rows_of_labels = _label_rows(table, spec)
+    if rows_of_labels and spec.shape == "auto":
+        spec = spec.model_copy(update={"shape": SIDE})
     if spec.shape != SIDE:
-        return table
+        return table, spec
+    upright = table
+    if rows_of_labels:
+        table = _without(table, rows_of_labels)
     places = table.places
-    clocks = [Ordered(column) for column in table.columns.values() if column.type in ("number", "text", "time")]
-    clocks = [clock for clock in clocks if clock.never_falls and clock_name(clock.name)]
+    columns = [Ordered(column) for column in table.columns.values() if column.type in ("number", "text", "time")]
+    clocks = [clock for clock in columns if clock.never_falls and clock_name(clock.name)]
+    clocks += [clock for clock in columns[:1] if clock.never_falls and clock.even and clock.column.type == "number"]
     time = spec.time if spec.time in table.columns else next((clock.name for clock in clocks), None)
     order = np.arange(table.rows)
     if time and (values := Ordered(table.columns[time]).values) is not None:
@@ -49,4 +64,43 @@ def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     whole.columns["column"] = Column("column", "text", arrow_texts(names))
     whole.roles["id"] = "column"
     labelled_by_name(whole, names, spec)
-    return whole
+    first = next(iter(upright.columns.values()))
+    for row in rows_of_labels:
+        label = (first.words[row] or "").strip()
+        name = label if label and label not in whole.columns else f"row {row + 1}"
+        whole.columns[name] = Column(name, "text", arrow_texts([upright.columns[name].words[row] for name in names]))
+    return whole, spec
+
+
+def _label_rows(table: Table, spec: LayoutSpec) -> list[int]:
+    """Rows that hold a word for each column of numbers, as labels of recordings in columns; where no shape was set,
+    those that can be nothing else."""
+    names = list(table.columns)
+    numbers = [name for name in names[1:] if table.columns[name].type in ("number", "empty")]
+    other = spec.shape != SIDE and (spec.shape != "auto" or spec.id or spec.group or spec.values)
+    if other or table.shape is not None or table.rows > SEARCHED_ROWS or len(numbers) < 2 or not table.header:
+        return []
+    first = table.columns[names[0]].words
+    out = []
+    for row in range(table.rows):
+        named = plain(first[row] or "") in TARGET
+        if is_number(table.columns[numbers[0]].words[row] or "", "," if table.decimal == "," else ".") and not named:
+            continue
+        cells = [first[row] or "", *(table.columns[name].words[row] or "" for name in numbers)]
+        if spec.shape == SIDE:
+            label = named or not any(is_number(cell) or not cell.strip() for cell in cells[1:])
+        else:
+            label = len(cells) == len(names) and is_class_row(cells, names, range(1, len(cells)))
+        if label:
+            out.append(row)
+    return out if len(out) < table.rows - 1 else []
+
+
+def _without(table: Table, rows: list[int]) -> Table:
+    """The table without these rows."""
+    there = np.setdiff1d(np.arange(table.rows), rows)
+    columns = {name: replace(column, data=column.data.take(there)) for name, column in table.columns.items()}
+    for column in columns.values():
+        if column.type == "text" and all(is_number(word or "") for word in column.words):
+            column.type = "number"
+    return replace(table, columns=columns, rows=len(there), places=table.places.take(there))

@@ -92,7 +92,7 @@ def _read_once(path: Path, spec: LayoutSpec) -> Sequences:
 def explained_sequences(path: Path, layout: LayoutSpec) -> tuple[Sequences, tuple[Decision, ...]]:
     """The sequences of a file or folder, and what each of its columns is taken for. Raises: BadInput."""
     mistakes = Mistakes()
-    table = turned(_file(path, layout, mistakes), layout, mistakes)
+    table, layout = turned(_file(path, layout, mistakes), layout, mistakes)
     mistakes.check()
     layout = with_recordings(table, layout)
     decided = replace(infer(table, layout), thousands=table.thousands)
@@ -105,7 +105,7 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
     in_file = isinstance(source, (str, os.PathLike))
     with in_python(not in_file):
         table = _file(Path(source), spec, mistakes) if in_file else _memory(source, spec, name)
-        table = turned(table, spec, mistakes)
+        table, spec = turned(table, spec, mistakes)
         mistakes.check()
         spec = with_recordings(table, spec)
         layout = replace(infer(table, spec, labels is not None), thousands=table.thousands)
