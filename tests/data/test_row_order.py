@@ -292,3 +292,13 @@ def test_a_first_column_of_sorted_classes_is_the_target_and_no_id(tmp_path: Path
     features = {"species": np.repeat([1, 2, 3], 28), "sepal": noise[:, 0], "petal": noise[:, 1]}
     assert why(features).startswith("X: 'species' stands in 3 runs of equal values, so that")
     assert (read(features, target="species").classes, len(read(features, id="species"))) == (("1", "2", "3"), 3)
+
+
+def test_long_rows_of_one_class_that_stand_together_now_and_then_are_examples_unless_their_values_go_on() -> None:
+    label = np.repeat(["a", "b", "a", "b", "a"], [12, 9, 14, 10, 15])
+    rows = np.cumsum(numbers(60, 80), axis=1)
+    names = [f"v{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(80)]
+    assert read({"label": label, **dict(zip(names, rows.T, strict=True))}, target="label").lengths.tolist() == [80] * 60
+    samples = np.cumsum(numbers(60, 80), axis=0)
+    message = why({"label": label, **dict(zip(names, samples.T, strict=True))}, target="label")
+    assert message.startswith("X: 'label' stands in 5 runs of equal values that come again, as samples of a long")

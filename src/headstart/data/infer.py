@@ -23,7 +23,7 @@ from headstart.data.layout import (
     run_of,
     set_channels,
 )
-from headstart.data.order import ROWS_EACH, Ordered, clock_name, counter_name, evidence
+from headstart.data.order import ROWS_EACH, Evidence, Ordered, clock_name, counter_name, evidence, goes_on
 from headstart.data.table import Column, Table, arrow_texts, unread
 from headstart.data.text import is_number, looks_like_list
 from headstart.data.times import beside
@@ -197,6 +197,11 @@ def _ordered(view: View, shape: TableShape) -> TableShape:
     elif run and unique:
         return shape
     result = evidence(view.ordered(columns), labels, known, run)
+    if len(result.ways) == 1:
+        again = next(label for label in labels if label.comes_again)
+        numbers = [column for column in view.free() if column.type == "number" and column.name != again.name]
+        if len(numbers) > POSITION_COLUMNS and not goes_on(view.ordered(numbers), again):
+            result = Evidence()
     if result.id is not None and set_id in (None, result.id) and ("id" not in view.roles or set_id):
         for role, name, why in (("id", result.id, result.why_id), ("time", result.time, result.why_time)):
             if role not in view.roles and name is not None:

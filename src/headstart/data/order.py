@@ -342,6 +342,28 @@ def _rows(clocks: Sequence[Ordered], columns: Sequence[Ordered], labels: Sequenc
     return Evidence()
 
 
+def goes_on(columns: Sequence[Ordered], label: Ordered) -> bool:
+    """Whether the values of a row go on in the next one of its run of equal labels, as samples of a recording do.
+
+    They do where neighbouring rows differ by less than half of what rows of that label differ by that do not follow
+    each other, in the median of the columns. Rows that are examples of their own may stand in any order.
+    """
+    order = np.argsort(label.codes, kind="stable")
+    within = np.flatnonzero(np.diff(label.codes[order]) == 0)
+    next_to = within[order[within + 1] == order[within] + 1]
+    shuffled = np.random.default_rng(0).permutation(order)
+    far = np.flatnonzero(label.codes[shuffled[:-1]] == label.codes[shuffled[1:]])
+    if not len(next_to) or not len(far):
+        return True
+    shares = []
+    for column in columns:
+        if column.values is not None and np.ptp(column.values) > 0:
+            near = np.abs(column.values[order[next_to]] - column.values[order[next_to + 1]]).mean()
+            other = np.abs(column.values[shuffled[far]] - column.values[shuffled[far + 1]]).mean()
+            shares.append(near / other if other else 1.0)
+    return not shares or float(np.median(shares)) < 0.5
+
+
 def _doubt(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Ordered]) -> Evidence:
     """What hints at rows that are samples, in shuffled rows or without a clock, and the ways to read them."""
     for column in ids:
