@@ -241,6 +241,42 @@ def test_a_unit_in_each_cell_of_a_column_of_numbers_is_left_out_and_said(unit: s
     assert f"the unit {unit.strip()!r} is left out of the numbers of 'dose'" in sequences.notes
 
 
+@pytest.mark.parametrize(
+    ("mark", "form"),
+    [(",", "${}"), (",", "{} €"), (",", "US$ {}"), (",", "{} USD"), (";", "{} €"), (";", "{} N"), (";", "€ {}")],
+)
+@pytest.mark.parametrize("thousands", [False, True])
+def test_numbers_with_a_currency_or_a_unit_are_numbers(mark: str, form: str, thousands: bool, tmp_path: Path) -> None:
+    values = [1000 + 7 * i + i / 100 for i in range(24)]
+
+    def cell(value: float) -> str:
+        word = f"{value:,.2f}" if thousands else f"{value:.2f}"
+        word = word.translate(str.maketrans(".,", ",.")) if mark == ";" else word
+        return f'"{form.format(word)}"'
+
+    rows = [mark.join([str(i // 6), str(i % 6), cell(value), "ab"[i // 12]]) for i, value in enumerate(values)]
+    sequences = read(write(tmp_path / "f.csv", text(mark.join(["run", "t", "amount", "grade"]), *rows)))
+    assert sequences.kind == "numbers"
+    np.testing.assert_allclose(sequences.values[:, 0], values, rtol=1e-6)
+    assert any("is left out of the numbers of 'amount'" in note for note in sequences.notes)
+
+
+@pytest.mark.parametrize("form", ["~{:.2f}", "{:.2f}±0.05", "0x{:04X}", "{}/80", "{:.1f} to 9", "v{:.2f}"])
+def test_cells_that_nearly_all_differ_and_hold_digits_are_no_symbols_unless_it_is_said(
+    form: str, tmp_path: Path
+) -> None:
+    values = [form.format(1000 + 7 * i) for i in range(24)]
+    rows = [f"{i // 6},{i % 6},{word},{'ab'[i // 12]}" for i, word in enumerate(values)]
+    path = write(tmp_path / "f.csv", text("run,t,amount,grade", *rows))
+    assert "--kind tokens where each is a symbol" in why(path)
+    assert read(path, kind="tokens").kind == "tokens"
+
+
+def test_symbols_with_digits_that_come_again_are_symbols(tmp_path: Path) -> None:
+    rows = [f"{i // 6},{i % 6},item{i % 7},{'ab'[i // 12]}" for i in range(24)]
+    assert read(write(tmp_path / "f.csv", text("run,t,amount,grade", *rows))).kind == "tokens"
+
+
 def test_few_numbers_with_a_unit_are_classes_and_ids_stay_texts(tmp_path: Path) -> None:
     rows = [f"{1000 + i}A,{5 + 5 * (i % 2)} mg,{row.split(',', 2)[2]}" for i, row in enumerate(ROWS)]
     sequences = read(write(tmp_path / "f.csv", text(NAMES, *rows)))

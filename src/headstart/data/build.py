@@ -19,7 +19,7 @@ from headstart.data.labels import (
     words_of,
 )
 from headstart.data.layout import ROLES, Layout, LayoutSpec
-from headstart.data.letters import coded, letters_of, one_strand, text_kind
+from headstart.data.letters import check_symbols, coded, letters_of, one_strand, text_kind
 from headstart.data.order import FEW_VALUES, Ordered, clock_name
 from headstart.data.padding import filled
 from headstart.data.parts import Parts, in_time, label_changes, unit_of
@@ -243,6 +243,8 @@ def _written(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
         rows, tokens = np.arange(table.rows), texts_of(values)
         places = table.places.take(np.repeat(rows, np.diff(offsets)))
         _refuse_empty(np.diff(offsets), table.places, column.name, mistakes)
+    if layout.spec.kind == "auto" and not layout.spec.symbols:
+        check_symbols(tokens, table.places.source, column.name)
     ids, symbols = coded(tokens, layout.spec.symbols, places, column.name, mistakes)
     long = layout.shape == "long"
     begins, steps = (order[offsets[:-1]], _steps(table, layout, order, offsets, mistakes)) if long else (None, None)

@@ -480,11 +480,7 @@ def column_types(form: CsvForm, body: Sequence[Sequence[str]]) -> list[Type]:
         cells = [cell for row in body if i < len(row) and (cell := row[i].strip()) and cell.lower() != "nan"]
         numbers = sum(is_number(cell, form.decimal) for cell in cells)
         out[name] = "empty" if not cells else "number" if 2 * numbers >= len(cells) else "text"
-        if (
-            out[name] == "text"
-            and cells[0][0] in "+-.0123456789"
-            and (unit := unit_of(cells, form.decimal, form.fixed))
-        ):
+        if out[name] == "text" and (unit := unit_of(cells, form.decimal, form.fixed, form.thousands)):
             out[name], form.units[name] = "number", unit
     labels = set() if form.header else {form.names[0], form.names[-1]}  # stand at an end, where no header names them
     for run in numbered(form.names).values():

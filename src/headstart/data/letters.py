@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from headstart.data.layout import LayoutSpec
 from headstart.data.table import Column, Table, Words, arrow_texts
 from headstart.data.text import text_lines, text_of
 from headstart.errors import BadInput, Mistakes, Places
-from headstart.text import many
+from headstart.text import first_few, many
 from headstart.ways import option
 
 ALPHABETS = {"protein": "ABCDEFGHIKLMNOPQRSTUVWXYZ", "dna": "ACGTRYSWKMBDHVN"}
@@ -26,6 +27,10 @@ _COMPLEMENT = np.array(["ACGTRYSWKMBDHVN".index(letter) for letter in "TGCAYRSWM
 HEADER_WORDS = 6
 """Words of a FASTA header that are columns; most have one to three."""
 MOST_SYMBOLS = 65_536
+FEW_SYMBOLS, MOST_ALONE = 20, 0.8
+"""Symbols that are never taken for numbers; share of different cells from which on they are."""
+_MARKED_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[\d.,+<>=~≈≤≥±/*$€£¥%\s-]+")
+"""Numbers with marks that no number has: ~5, 5±0.1, 120/80, 0x1F."""
 _BASES = "ACGTUNacgtun"
 _AMINO = f"{ALPHABETS['protein']}J*"
 """Letters that proteins are told by: with J (leucine or isoleucine), which has no id and is refused by its place."""
@@ -132,6 +137,22 @@ def one_strand(ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         if other.tobytes() < ids[begin:end].tobytes():
             out[begin:end] = other
     return out
+
+
+def check_symbols(words: Sequence[str | None], source: str, column: str) -> None:
+    """Look at words that are taken for symbols by their being no numbers. Raises: BadInput where they may be numbers:
+    they hold digits, and nearly each is another one, or they are digits with marks, such as ~5 or 120/80."""
+    cells = [word.strip() for word in words if word and word.strip()]
+    kinds = dict.fromkeys(cells)
+    if len(kinds) <= FEW_SYMBOLS or 2 * sum(any(map(str.isdigit, kind)) for kind in kinds) <= len(kinds):
+        return
+    if len(kinds) > MOST_ALONE * len(cells) or all(map(_MARKED_NUMBER.fullmatch, kinds)):
+        some = first_few([repr(kind[:40]) for kind in kinds], 2)
+        raise BadInput(
+            f"{source}: column {column!r} would be symbols, {len(kinds):,} different ones in {len(cells):,} cells "
+            f"({some}), which are no numbers as they are written; write them as numbers, name other columns with "
+            f"{option('values')}, or give {option('kind', 'tokens')} where each is a symbol"
+        )
 
 
 def coded(

@@ -12,7 +12,7 @@ import numpy as np
 
 from headstart.data.exports import is_unit
 from headstart.data.layout import numbered
-from headstart.data.table import Column, Table, numbers_of
+from headstart.data.table import USUAL_GAPS, Column, Table, numbers_of
 from headstart.data.text import COMMA, POINTED, THOUSANDS, is_number
 from headstart.errors import BadInput
 from headstart.ways import option
@@ -26,8 +26,12 @@ _SPACED = re.compile("^[+-]?[1-9]\\d{0,2}(?:[ '\u00a0\u2009\u202f\u2019]\\d{3})+
 _MAYBE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
 _POINT = r"^\s*[+-]?[1-9]\d{0,2}\.\d{3}\s*$"
 _SMALL, _LARGE = r"^\s*[+-]?\d{1,3}\s*$", r"^\s*[+-]?\d{4,}\s*$"
-_WITH_UNIT = re.compile(r"([+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?)(\s*)([^\W\d_][^\d\s]{0,9}|[%°µ‰][^\d\s]{0,9})")
+_CURRENCY = r"(?:(?:US|R|A|C|S|NZ|HK)?\$|[€£¥₹₽₩₺₪₫฿₴]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|zł|kr\.?)"
+_DIGITS = "(?:\\d(?:[\\d.,'\u00a0\u2009\u202f\u2019 ]*[\\d.,])?|[.,]\\d+)(?:[eE][+-]?\\d+)?"
+_WITH_UNIT = re.compile(rf"([+-]?{_DIGITS})(\s*)({_CURRENCY}|[^\W\d_][^\d\s]{{0,9}}|[%°µ‰][^\d\s]{{0,9}})")
 """A number and the unit behind it."""
+_PRICED = re.compile(rf"([+-]?)({_CURRENCY})\s*([+-]?{_DIGITS})")
+"""A number behind its currency."""
 MANY_VALUES = 12
 """Different whole numbers from which on those with a unit are no names of classes, such as doses."""
 DECIMAL = r"^\s*[+-]?(?:0\d*\.\d+|\d*\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d*|\.\d+|\d+\.|\d+\.\d*[eE][+-]?\d+)\s*$"
@@ -47,6 +51,7 @@ def find_marks(
         [cell.strip() for cell in column if cell.strip()]
         for column in itertools.zip_longest(*rows[1:200], fillvalue="")
     ]
+    columns = [_bare(cells) for cells in columns]
     if between is None:
         between = _between(columns, source, known)
     if between:
@@ -108,18 +113,41 @@ def ungroup(column: Column, mark: str, table: Table) -> None:
         )
 
 
-def unit_of(cells: Sequence[str], decimal: str, fixed: bool = False) -> str:
-    """The unit behind every one of these numbers, as in 47.04 mg, where they are measured beyond doubt: one has
-    decimals, or there are many with a blank before the unit. "" where there is none.
+def _parts(cell: str) -> tuple[str, str, str] | None:
+    """(number, what stands between, unit or currency) of a cell; None where it is not both."""
+    if match := _PRICED.fullmatch(cell):
+        return match[1] + match[3], "", match[2]
+    match = _WITH_UNIT.fullmatch(cell)
+    return (match[1], match[2], match[3]) if match else None
 
-    fixed: another file told that they are numbers.
+
+def _bare(cells: list[str]) -> list[str]:
+    """Numbers without the unit or currency that all of them have; others as they are."""
+    if not cells or is_number(cells[0]) or is_number(cells[0], ","):
+        return cells
+    parts = [_parts(cell) for cell in cells if cell.lower() not in USUAL_GAPS]
+    numbers = [part[0] for part in parts if part]
+    alike = len({part[2] for part in parts if part}) == 1 and len(numbers) == len(parts)
+    return numbers if alike else cells
+
+
+def unit_of(cells: Sequence[str], decimal: str, fixed: bool = False, between: str = "") -> str:
+    """The unit behind every one of these numbers, as in 47.04 mg, or the currency beside it, where they are measured
+    beyond doubt: one has decimals, or there are many with a blank before the unit. "" where there is none.
+
+    fixed: another file told that they are numbers. between: the mark between thousands.
     """
-    matches = [_WITH_UNIT.fullmatch(cell) for cell in cells]
-    units = {match[3] for match in matches if match}
-    if None in matches or len(units) != 1 or not is_unit(unit := units.pop()):
+    if not any(map(str.isdigit, cells[0])) and cells[0].lower() not in USUAL_GAPS:
         return ""
-    numbers = {match[1] for match in matches if match}
-    many = len(numbers) > MANY_VALUES and (all(match[2] for match in matches if match) or not unit.isalpha())
+    parts = [_parts(cell) for cell in cells if cell.lower() not in USUAL_GAPS]
+    units = {part[2] for part in parts if part}
+    if None in parts or len(units) != 1:
+        return ""
+    unit = units.pop()
+    if not (re.fullmatch(_CURRENCY, unit) or is_unit(unit)):
+        return ""
+    numbers = {ungrouped(part[0], between) if between else part[0] for part in parts if part}
+    many = len(numbers) > MANY_VALUES and (all(part[1] for part in parts if part) or not unit.isalpha())
     measured = fixed or many or any(decimal in number for number in numbers)
     return unit if measured and all(is_number(number, decimal) for number in numbers) else ""
 
@@ -128,8 +156,9 @@ def take_unit(column: Column, unit: str) -> None:
     """Take the unit off the numbers of a column; a cell with another one stays as it is."""
     import pyarrow.compute as pc
 
-    number = r"^(\s*[+-]?[0-9.,][0-9.,eE+-]*)"
-    column.data = pc.replace_substring_regex(column.data, rf"{number}\s*{re.escape(unit)}\s*$", r"\1")
+    number, unit = f"([+-]?{_DIGITS})", re.escape(unit)
+    for pattern, rest in ((rf"^\s*{number}\s*{unit}\s*$", r"\1"), (rf"^\s*([+-]?){unit}\s*{number}\s*$", r"\1\2")):
+        column.data = pc.replace_substring_regex(column.data, pattern, rest)
     for name in ("words", "numbers", "floats"):
         column.__dict__.pop(name, None)
 
