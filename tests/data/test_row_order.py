@@ -302,3 +302,38 @@ def test_long_rows_of_one_class_that_stand_together_now_and_then_are_examples_un
     samples = np.cumsum(numbers(60, 80), axis=0)
     message = why({"label": label, **dict(zip(names, samples.T, strict=True))}, target="label")
     assert message.startswith("X: 'label' stands in 5 runs of equal values that come again, as samples of a long")
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_what_is_left_of_a_life_is_no_id_and_is_asked_about(index: bool) -> None:
+    lengths = [20 + 3 * (i % 7) for i in range(30)]
+    count = sum(lengths)
+    columns: Columns = {"": np.arange(count)} if index else {}
+    columns |= {
+        "unit": np.repeat(np.arange(30) + 1, lengths),
+        "cycle": np.concatenate([np.arange(length) + 1 for length in lengths]),
+        "s1": numbers(count, 2)[:, 0],
+        "s2": numbers(count, 2)[:, 1],
+        "RUL": np.concatenate([np.arange(length)[::-1] for length in lengths]),
+    }
+    message = why(columns)
+    assert message.startswith("X: 'RUL' counts down in each value of 'unit', as the rest of a life does")
+    known: dict[str, Any] = {"shape": "long", "id": "unit", "time": "cycle", "values": ("s1", "s2")}
+    assert "'window_label': 'end'" in message
+    windows = read(columns, target="RUL", target_kind="number", window=10, window_label="end", **known)
+    assert windows.target == "number"
+    assert len(read(columns, target="", **known)) == 30
+
+
+@pytest.mark.parametrize("form", ["{0}-{1:02}", "{0}/{1:02}", "{1:02}/{0}", "{1}/{0}"])
+def test_a_month_is_a_time_and_never_a_value(form: str) -> None:
+    months = [form.format(2022 + i // 12, i % 12 + 1) for i in range(15)]
+    columns = {
+        "customer": np.repeat(np.arange(8) + 10_000, 15),
+        "month": months * 8,
+        "spend": numbers(120, 1)[:, 0],
+        "churned": np.repeat(["N", "Y"] * 4, 15),
+    }
+    sequences = read(columns)
+    assert (sequences.layout.time, sequences.layout.id, sequences.channels) == ("month", "customer", ("spend",))
+    assert not any("unequal" in note for note in sequences.notes)

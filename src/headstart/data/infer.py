@@ -26,7 +26,7 @@ from headstart.data.layout import (
 from headstart.data.order import ROWS_EACH, Evidence, Ordered, clock_name, counter_name, evidence, goes_on
 from headstart.data.table import Column, Table, arrow_texts, unread
 from headstart.data.text import is_number, looks_like_list
-from headstart.data.times import beside
+from headstart.data.times import beside, dated
 from headstart.data.view import View
 from headstart.errors import BadInput
 from headstart.ways import asked, option, settings
@@ -292,8 +292,30 @@ def _name_roles(view: View, shape: TableShape) -> None:
         view.take("group", [name for name in names if shape != "long" or view.one_each(name)])
     if shape == "long" and not view.spec.values:
         _put_aside(view, view.free(), Ordered(view.table.columns[str(view.roles["id"])]))
+        if "target" not in view.roles:
+            _ask_life(view)
     for role in ROLES:
         view.roles.setdefault(role, None)
+
+
+def _ask_life(view: View) -> None:
+    """Raises: BadInput where a column counts down in each sequence to its end, and may be what is to be learnt: as a
+    channel it would tell where the end is."""
+    ids, free = view.roles["id"], view.ordered(view.free())
+    life = next((column.name for column in free if column.counts_down), None)
+    rest = [c.name for c in free if c.name != life and c.column.type == "number"]
+    if life is None or not rest or view.one_each(life):
+        return
+    length = str(max(2, min(30, view.table.rows // view.count(str(ids)) // 2)))
+    roles = {"shape": "long", "id": str(ids)} | ({"time": view.roles["time"]} if view.roles.get("time") else {})
+    raise BadInput(
+        asked(
+            f"{view.source}: {life!r} counts down in each value of {ids!r}, as the rest of a life does, so that it may "
+            "be the target at the end of each window, or serve nothing",
+            roles | {"target": life, "target_kind": "number", "window": length, "window_label": "end", "values": rest},
+            roles | {"values": rest, "target": ""},
+        )
+    )
 
 
 def _name_long(view: View) -> None:
@@ -342,7 +364,7 @@ def _put_aside(view: View, columns: list[Column], ids: Ordered | None = None) ->
     for column in view.ordered([column for column in columns if column.name in free]):
         rows = len(column.codes) if ids is None else ids.kinds
         shared = column.rows_each >= ROWS_EACH if ids is None else column.one_within(ids.codes)
-        if ids is not None and clock_name(column.name) and column.rises_within(ids.codes):
+        if ids is not None and (column.counts_rows or (clock_name(column.name) and column.rises_within(ids.codes))):
             view.aside.append(column.name)
         elif (
             ids is None and plain(column.name) in STAMPS and column.column.type == "number" and "time" not in view.roles
@@ -405,7 +427,11 @@ def _index(view: View) -> list[str]:
 
 def _channels(view: View, shape: TableShape) -> tuple[Channel, ...]:
     """The columns that look like the sequence. Raises: BadInput where none does."""
-    free = [column for column in view.free() if column.type not in ("other", "time")]
+    free = [
+        column
+        for column in view.free()
+        if column.type not in ("other", "time") and not (column.type == "text" and dated(column.words))
+    ]
     if shape == "wide":
         return _wide(view, free)
     if shape == "text":

@@ -166,6 +166,15 @@ class Ordered:
         equal = clock_name(self.name) and 4 * falls <= len(steps) and _even(steps[steps >= 0])
         return falls if equal or (20 * rises >= 19 * len(steps) and len(steps) >= 5 * ENOUGH_ROWS) else 0
 
+    @property
+    def counts_down(self) -> bool:
+        """Whether it falls by equal steps and begins anew, as what is left of a life does, and no id."""
+        if self.values is None or len(self.values) < ENOUGH_ROWS:
+            return False
+        steps = np.diff(self.values)
+        falls = steps[steps < 0]
+        return 2 * len(falls) > len(steps) and _even(-falls)
+
     def counts(self, named: bool) -> str:
         """In what way it counts like a clock, in words; "" where it does not. `named`: it has the name of one."""
         if self.never_falls:
@@ -268,6 +277,7 @@ def evidence(columns: Sequence[Ordered], labels: Sequence[Ordered], known: Seque
     clocks = [column for column in rest if column.name not in known and column.values is not None]
     clocks.sort(key=lambda clock: not clock_name(clock.name))
     ids = [column for column in columns if column.whole and (not clock_name(column.name) or counter_name(column.name))]
+    ids = [column for column in ids if not column.counts_down]
     ids = [column for column in ids if column.name not in names or not by_role("target", [column.name])]
     inner = [clock for clock in clocks if not run or clock_name(clock.name)]
     result = _long(ids, inner, labels, run) or _rows(clocks, rest, labels, run)

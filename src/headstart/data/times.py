@@ -19,11 +19,17 @@ DAY_LENGTH, HOUR_LENGTH = 86_400, 3_600
 EXACT = 2**53
 """Whole numbers from which on not each has a float of its own: nanoseconds since 1970 lie beyond."""
 _TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:[.,]\d+)?)(?:\s*([AaPp])\.?[Mm]\.?)?")
+_MONTH = re.compile(r"(\d{4})[-/](0?[1-9]|1[0-2])|(0?[1-9]|1[0-2])/((?:19|20)\d\d)")
+MONTH_LENGTH = 365.2425 / 12 * DAY_LENGTH
+"""Seconds of a month on the average, so that months count evenly."""
 _DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})[./-](\d{1,4})(?:[ T,]+(\S.*))?")
 
 
 def iso_seconds(words: Words) -> np.ndarray:
-    """(n,) seconds of dates (2024-05-01 12:30:00), since the first of them; NaN where a cell is none."""
+    """(n,) seconds of dates (2024-05-01 12:30:00), or of months (2024-05), since the first of them; NaN where a cell
+    is none."""
+    if _MONTH.fullmatch(next((word.strip() for word in words if word and word.strip()), "")):
+        return _month_seconds(words)
     first: datetime | None = None
     out = np.full(len(words), np.nan)
     for row, word in enumerate(words):
@@ -35,6 +41,15 @@ def iso_seconds(words: Words) -> np.ndarray:
         first = first or date
         out[row] = (date - first).total_seconds()
     return out
+
+
+def _month_seconds(words: Words) -> np.ndarray:
+    """(n,) seconds of months, all of one length, since the first of them; NaN where a cell is none."""
+    out = np.full(len(words), np.nan)
+    for row, word in enumerate(words):
+        if match := _MONTH.fullmatch((word or "").strip()):
+            out[row] = 12 * int(match[1] or match[4]) + int(match[2] or match[3])
+    return (out - out[np.isfinite(out)][0]) * MONTH_LENGTH
 
 
 def _seconds(word: str, of_day: bool = False) -> float:
