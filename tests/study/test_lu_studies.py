@@ -51,8 +51,7 @@ def test_tables_share_the_runs_that_they_print_twice(
     assert "xor" in shared
     for column in shared:
         mine, theirs = runs(here, arm, column), runs(there, same, column)
-        assert mine & theirs in (mine, theirs)  # one of them may have a second rate
-        assert mine and theirs
+        assert set() != mine & theirs in (mine, theirs)  # one of them may have a second rate
 
 
 @pytest.mark.parametrize("scale", ["tiny", "small"])
