@@ -377,3 +377,16 @@ def test_what_is_not_plain_is_left_to_the_reader_that_knows_lines(tmp_path, monk
 
 def test_a_name_of_a_column_that_is_not_of_the_encoding_is_a_sentence(tmp_path):
     assert "is not utf-8" in why(write(tmp_path / "f.csv", b"T\x80\r\x01"))
+
+
+def test_a_mark_that_ends_each_line_separates_nothing(tmp_path):
+    rows = [f"{i // 20},{'Walking' if i < 40 else 'Sitting'},{4910596 + 50 * i},{i / 8},-{i}.5" for i in range(80)]
+    plainly, closed = (
+        write(tmp_path / f"{i}.txt", f"{end}\n".join(rows) + f"{end}\n") for i, end in enumerate(["", ";"])
+    )
+    expected, result = (read(path, id="1", target="2", time="3", shape="long") for path in (plainly, closed))
+    assert "comma-separated without a header" in result.layout.written
+    assert np.array_equal(result.values, expected.values)
+    assert "the mark ';' at the end of lines is passed over" in result.notes
+    decimals = write(tmp_path / "d.txt", "".join(f"{i};{i},5;{i},25;\n" for i in range(12)))
+    assert "semicolon-separated" in read(decimals).layout.written

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import csv
 import itertools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,10 +26,10 @@ from headstart.data.exports import (
 )
 from headstart.data.layout import LayoutSpec, check_names, numbered
 from headstart.data.numerals import (
-    DECIMAL,
-    NUMBER_MARKS,
     check_thousands,
     find_marks,
+    has_decimals,
+    marked,
     take_unit,
     ungroup,
     ungrouped,
@@ -39,7 +38,18 @@ from headstart.data.numerals import (
 from headstart.data.rows import list_column
 from headstart.data.sizes import check_columns
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
-from headstart.data.text import DELIMITERS, cut, find_delimiter, has_header, is_number, text_lines, words_above
+from headstart.data.text import (
+    DELIMITERS,
+    closing_mark,
+    cut,
+    find_delimiter,
+    has_header,
+    is_number,
+    text_lines,
+    unclosed,
+    words_above,
+    words_alone,
+)
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, first_few, many
 from headstart.ways import option
@@ -58,7 +68,7 @@ PARSED_BYTES, LARGE_BYTES = 2**20, 2**23
 
 @dataclass
 class CsvForm:
-    """How a file is written, as set or recognised: `mark` separates cells, `names` are of its columns."""
+    """How a file is written, as set or recognised: `mark` separates cells, `closing` ends lines, `names` of columns."""
 
     source: str
     mark: str
@@ -73,6 +83,7 @@ class CsvForm:
     extra: int = 0
     """Columns at the end that are passed over: they have neither names nor cells."""
     comment: str = ""
+    closing: str = ""
     thousands: str = ""
     units: dict[str, str] = field(default_factory=dict)
     """Units that stand in the cells of columns of numbers."""
@@ -145,18 +156,22 @@ def read_lines(
 
 def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list[str], CsvForm, list[list[str]]]:
     """(first lines, how the file is written, some rows). Raises: BadInput where it is empty, or has no row."""
-    sample = _sample(lines)
+    sample, closing = _sample(lines), ""
+    if spec.delimiter in (None, ",") and (closing := closing_mark(sample)):
+        sample = list(unclosed(sample, closing))
     if [line[:1] for line in sample[:3:2]] == ["@", "+"] and sample[1].strip().isalpha():
         raise BadInput(f"{path}: is FASTQ; give it the ending .fastq, or set format=fastq")
     around = Surroundings() if _plainly(sample, path.name, spec) else surroundings(sample, path.name, str(path), spec)
     form = _form(path, spec, sample[around.begin :], around)
+    form.closing, passed = closing, f"the mark {closing!r} at the end of lines is passed over"
+    form.notes += [passed] if closing else []
     rows = _parsed(sample, form)
     rows = [around.names, *rows] if around.names else rows
     if not rows:
         raise BadInput(f"{path}: is empty; give a file with rows")
     check_columns(path, len(rows[0]))
     rows[1 : 1 + around.below] = []
-    if spec.shape != "list" and (_marked(rows) or spec.decimal == "," or spec.thousands):
+    if spec.shape != "list" and (marked(rows) or spec.decimal == "," or spec.thousands):
         form.decimal, form.thousands = find_marks(rows, str(path), spec.decimal, spec.thousands)
         rows = [[ungrouped(cell, form.thousands) for cell in row] for row in rows] if form.thousands else rows
     known = True if around.names else spec.header
@@ -210,14 +225,10 @@ def typed(table: Table, types: list[Type], spec: LayoutSpec, form: CsvForm) -> T
             ungroup(column, form.thousands, table)
     plainly = [column for column in table.columns.values() if column.type == "number"]
     if spec.decimal == "auto" and not (
-        table.decimal != "," and any(_any(DECIMAL, texts_of(column.data[:SINGLE_CELLS])) for column in plainly)
+        table.decimal != "," and any(has_decimals(texts_of(column.data[:SINGLE_CELLS])) for column in plainly)
     ):
         check_thousands(table, form.thousands, spec.thousands)
     return table
-
-
-def _any(pattern: str, words: list[str | None]) -> bool:
-    return any(re.match(pattern, word) for word in words if word)
 
 
 def _plainly(sample: Sequence[str], name: str, spec: LayoutSpec) -> bool:
@@ -228,11 +239,6 @@ def _plainly(sample: Sequence[str], name: str, spec: LayoutSpec) -> bool:
     rows = cut(sample[:2], mark, spec.quote) if mark.strip() else []
     whole = len(rows) == 2 and len(rows[0]) == len(rows[1]) > 1 and all(rows[0]) and not rows[0][0].startswith(COMMENTS)
     return whole and 2 * sum(map(is_number, rows[1])) > len(rows[1])
-
-
-def _marked(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a cell holds what may stand before decimals or between thousands, besides points."""
-    return any(NUMBER_MARKS.search(cell) for row in rows[1:200] for cell in row)
 
 
 def _form(path: Path, spec: LayoutSpec, sample: Sequence[str], around: Surroundings) -> CsvForm:
@@ -285,8 +291,8 @@ class CsvRecords:
     def __init__(self, lines: Iterator[str], form: CsvForm) -> None:
         self.form, self.blank, self.comments, self.line = form, 0, 0, 1
         lines = itertools.islice(lines, form.begin, None)
-        if form.mark == " ":
-            lines = (" ".join(line.split()) + "\n" for line in lines)
+        if form.mark == " " or form.closing:
+            lines = unclosed(lines, form.closing) if form.closing else (" ".join(x.split()) + "\n" for x in lines)
         rules: dict[str, Any] = {"delimiter": form.mark or "\x1f", "strict": True}
         rules |= {"quotechar": form.quote} if form.quote and form.mark != " " else {"quoting": csv.QUOTE_NONE}
         self._reader = csv.reader(lines, **rules)
@@ -331,7 +337,7 @@ def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, th
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
-    if form.mark == " " or not form.mark.isascii() or codecs.lookup(spec.encoding).name != "utf-8":
+    if form.mark == " " or form.closing or not form.mark.isascii() or codecs.lookup(spec.encoding).name != "utf-8":
         return None
     at = end_of_line(content, form.begin + form.top) if first == 1 else 0
     count = content.count(b"\n", at) + (not content.endswith(b"\n"))
@@ -482,7 +488,8 @@ def column_types(form: CsvForm, body: Sequence[Sequence[str]]) -> list[Type]:
         out[name] = "empty" if not cells else "number" if 2 * numbers >= len(cells) else "text"
         if out[name] == "text" and (unit := unit_of(cells, form.decimal, form.fixed, form.thousands)):
             out[name], form.units[name] = "number", unit
-    labels = set() if form.header else {form.names[0], form.names[-1]}  # stand at an end, where no header names them
+    ends = (0, len(out) - 1)  # where labels stand, if no header names them
+    labels = {name for i, name in enumerate(out) if not form.header and (i in ends or words_alone(body, i))}
     for run in numbered(form.names).values():
         if len(run) > 3 and sum(out[name] == "text" for name in run) < len(run) / 4:
             out |= {name: "number" for name in run if out[name] == "text" and name not in labels}

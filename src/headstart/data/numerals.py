@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -260,3 +260,13 @@ def _matches(column: Column, pattern: str) -> np.ndarray:
     import pyarrow.compute as pc
 
     return numbers_of(pc.match_substring_regex(column.data, pattern).fill_null(False)).astype(bool)
+
+
+def marked(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a cell holds what may stand before decimals or between thousands, besides points."""
+    return any(NUMBER_MARKS.search(cell) for row in rows[1:200] for cell in row)
+
+
+def has_decimals(words: Iterable[str | None]) -> bool:
+    """Whether a cell is a number with a point."""
+    return any(re.match(DECIMAL, word) for word in words if word)

@@ -38,6 +38,8 @@ BINARY = {
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAME_SHARE = 0.8
 """Share of rows that a mark cuts alike, or of cells that are numbers."""
+CLOSED_SHARE = 0.9
+"""Share of lines that end in the same mark, where it is none between cells."""
 COMMA = re.compile(r"^[+-]?\d+,\d+(?:[eE][+-]?\d+)?$")
 """A number with a decimal comma, or of thousands."""
 POINTED = re.compile(r"^[+-]?[1-9]\d{0,2}\.\d{3}$")
@@ -295,6 +297,24 @@ def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
     return ending if known and lines and ending in lines[0] else ""
 
 
+def closing_mark(lines: Sequence[str]) -> str:
+    """What ends nearly all lines, stands nowhere else in them, and separates nothing, as in `a,1,2;`; "" where nothing
+    does."""
+    there = [line.strip() for line in lines if line.strip()]
+    for mark in ";|":
+        closed = [line[:-1] for line in there if line.endswith(mark) and line.count(mark) == 1]
+        commas = Counter(line.count(",") for line in closed)
+        count, often = commas.most_common(1)[0] if commas else (0, 0)
+        if count > 1 and min(len(closed), often) >= CLOSED_SHARE * len(there):
+            return mark
+    return ""
+
+
+def unclosed(lines: Iterable[str], mark: str) -> Iterator[str]:
+    """Lines without this mark at their ends."""
+    return (line.rstrip().removesuffix(mark) + "\n" for line in lines)
+
+
 def _numbers(rows: Sequence[Sequence[str]], mark: str) -> float:
     """The share of cells, the first of each row apart, that are numbers (with decimal commas too) or missing."""
     cells = [cell.strip() for row in rows[1:] for cell in row[1:]]
@@ -395,6 +415,12 @@ def words_above(
             again = {row[i] for row in seen[k + 1 :] for i in columns if i < len(row)}.union(missing)
             last, words = (last, words) if again.intersection(there) else (k, there)
     return last, words
+
+
+def words_alone(rows: Sequence[Sequence[str]], column: int) -> bool:
+    """Whether the cells of a column are words of several kinds that come again, and no numbers, as labels are."""
+    cells = [cell for row in rows if column < len(row) and (cell := row[column].strip())]
+    return 1 < len(set(cells)) <= len(cells) // 2 and not any(map(is_number, set(cells)))
 
 
 def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
