@@ -337,3 +337,19 @@ def test_a_month_is_a_time_and_never_a_value(form: str) -> None:
     sequences = read(columns)
     assert (sequences.layout.time, sequences.layout.id, sequences.channels) == ("month", "customer", ("spend",))
     assert not any("unequal" in note for note in sequences.notes)
+
+
+@pytest.mark.parametrize("name", ["batch", "material"])
+def test_a_text_before_the_sequence_and_a_number_behind_it_are_group_and_target_or_asked_about(name: str) -> None:
+    columns: Columns = {"id": np.arange(40), name: np.repeat(["B0", "B1", "B2", "B3"], 10)}
+    columns |= {f"t{i}": column for i, column in enumerate(numbers(40, 6).T)}
+    columns["yield"] = np.arange(40) * 1.37 % 7
+    if name == "batch":
+        sequences = read(columns)
+        assert (sequences.layout.target, sequences.layout.group) == ("yield", "batch")
+        return
+    message = why(columns)
+    assert "either may be the target" in message
+    assert "layout={'target': 'material'}" in message
+    assert read(columns, target="yield").target == "number"
+    assert read(columns, target="material").classes == ("B0", "B1", "B2", "B3")

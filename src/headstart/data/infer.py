@@ -390,6 +390,11 @@ def _target(view: View, shape: TableShape) -> list[str]:
         texts = [column for column in texts if view.one_label(column.name)]
     groups = view.named("group")
     texts = [column for column in texts if column.name not in groups] or texts
+    if len(texts) == 1 and shape == "wide" and (last := _behind(view, free, texts[0])):
+        if texts[0].name in groups:
+            return [last]
+        question = f"{view.source}: {texts[0].name!r} and {last!r} stand before and behind the sequence"
+        raise BadInput(asked(f"{question}, and either may be the target", {"target": texts[0].name}, {"target": last}))
     if len(texts) == 1:
         return [texts[0].name]
     if shape != "wide" or len(free) < 3 or view.spec.values:
@@ -399,6 +404,18 @@ def _target(view: View, shape: TableShape) -> list[str]:
     run = {name for _, names in view.longest(free) for name in names}
     beside = [column for column in free if column.type == "number" and column.name not in run] if run else []
     return [beside[0].name] if len(beside) == 1 and view.few_whole(beside[0]) else []
+
+
+def _behind(view: View, free: list[Column], text: Column) -> str:
+    """The number that stands alone behind a run of numbered columns, as a result does, where the text stands before
+    the run; else ""."""
+    names = list(view.table.columns)
+    run = {name for _, run in view.longest(free) for name in run}
+    last = view.table.columns[names[-1]]
+    if not run or last not in free or last.type != "number" or view.spec.values or view.table.header is False:
+        return ""
+    plainly = not (last.name in run or clock_name(last.name) or counter_name(last.name))
+    return last.name if plainly and names.index(text.name) < min(map(names.index, run)) else ""
 
 
 def _of_fasta(view: View) -> list[str]:

@@ -298,7 +298,8 @@ IDS = ("id", "ids", "uid", "uuid", "key", "sampleid", "seriesid", "sequenceid", 
 TIME = ("time", "timestamp", "datetime", "date", "t", "step", "timestep", "position", "pos", "index", "frame",
     "tick", "seconds", "second", "sec", "ms", "minute", "hour", "day", "order")
 GROUP_NAMES = ("group", "groups", "subject", "patient", "participant", "person", "speaker", "user", "animal", "donor",
-    "subjectid", "patientid", "participantid", "personid", "speakerid", "userid", "animalid", "groupid", "donorid")
+    "subjectid", "patientid", "participantid", "personid", "speakerid", "userid", "animalid", "groupid", "donorid",
+    "batch", "batchid", "lot", "lotid", "plate", "plateid", "site", "siteid")
 TEXTS = ("text", "sequence", "seq", "review", "sentence", "content", "document", "comment", "message", "body", "dna",
     "protein", "primary")
 # fmt: on
