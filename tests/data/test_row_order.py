@@ -353,3 +353,18 @@ def test_a_text_before_the_sequence_and_a_number_behind_it_are_group_and_target_
     assert "layout={'target': 'material'}" in message
     assert read(columns, target="yield").target == "number"
     assert read(columns, target="material").classes == ("B0", "B1", "B2", "B3")
+
+
+@pytest.mark.parametrize("name", ["sample", "scan", "k"])
+@pytest.mark.parametrize("step", [1, 3])
+def test_what_numbers_the_rows_of_each_piece_in_shuffled_rows_is_the_clock(name: str, step: int) -> None:
+    order = np.random.default_rng(0)
+    columns = {
+        "trial": np.repeat(np.arange(12), 20),
+        name: np.concatenate([step * order.permutation(20) for _ in range(12)]),
+        "emg": numbers(240, 1)[:, 0],
+        "gesture": np.repeat(["fist", "open"] * 6, 20),
+    }
+    sequences = read(columns)
+    assert (sequences.layout.time, sequences.channels) == (name, ("emg",))
+    assert f"rows were put in the order of {name!r}" in sequences.notes

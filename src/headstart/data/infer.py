@@ -338,7 +338,7 @@ def _name_long(view: View) -> None:
     if "time" not in view.roles:
         names = view.named("time") + [column.name for column in view.free() if column.type == "time"]
         clocks = [] if names else _clocks(view)
-        why = f"{clocks[0]!r} never falls within a value of {view.roles['id']!r}" if clocks else ""
+        why = f"{clocks[0]!r} counts on within each value of {view.roles['id']!r}" if clocks else ""
         view.take("time", names or clocks, why)
 
 
@@ -348,13 +348,14 @@ def _pairs(view: View, name: str, other: str) -> int:
 
 
 def _clocks(view: View) -> list[str]:
-    """Free columns that count on within the rows of each id, those with names of clocks first."""
+    """Free columns that count on within the rows of each id, those with names of clocks first; else those that number
+    rows in another order."""
     ids = Ordered(view.table.columns[str(view.roles["id"])])
-    known = {name for role in ("target", "id", "group") for name in by_role(role, list(view.table.columns))}
+    known = {name for role in ("target", "group") for name in by_role(role, list(view.table.columns))}
     free = [column for column in view.ordered(view.free()) if column.name not in known]
-    return [
-        column.name for column in sorted(free, key=lambda c: not clock_name(c.name)) if column.rises_within(ids.codes)
-    ]
+    free.sort(key=lambda column: not clock_name(column.name))
+    clocks = [column.name for column in free if column.rises_within(ids.codes)]
+    return clocks or [column.name for column in free if column.counts_within(ids.codes)]
 
 
 def _put_aside(view: View, columns: list[Column], ids: Ordered | None = None) -> None:

@@ -205,6 +205,14 @@ class Ordered:
         steps = np.diff(self.values[order])[np.diff(codes[order]) == 0]
         return len(steps) >= ENOUGH_ROWS - 1 and bool((steps > 0).all()) and _even(steps)
 
+    def counts_within(self, codes: np.ndarray) -> bool:
+        """Whether rows in any order are numbered within each code: whole numbers, each once, all in one step."""
+        if self.values is None or not self.whole or self.column.type != "number":
+            return False
+        order = np.lexsort((self.values, codes))
+        steps = np.diff(self.values[order])[np.diff(codes[order]) == 0]
+        return len(steps) >= ENOUGH_ROWS - 1 and bool((steps == steps[0]).all()) and bool(steps[0] > 0)
+
     def falls_within(self, codes: np.ndarray) -> bool:
         """Whether it falls somewhere within the rows of one code."""
         if self.values is None:
