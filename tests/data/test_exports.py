@@ -300,3 +300,22 @@ def test_a_header_above_nothing_but_text_is_refused(tmp_path: Path) -> None:
     assert len(read(path)) == 4
     alone = write(tmp_path / "g.csv", text(NAMES, NAMES, NAMES))
     assert why(alone).startswith("g.csv: ")
+
+
+@pytest.mark.parametrize("ends", [["Mean", "Std"], ["Total:"], ["Std. Dev."]])
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_rows_that_sum_up_those_above_are_passed_over_and_said(
+    ends: list[str], ids: bool, whole: bool, tmp_path: Path
+) -> None:
+    rows = [f"{'s' * ids}{i},{row.split(',', 1)[1]}" for i, row in enumerate(ROWS)]
+    sums = [f"{word},{'b' * whole},{','.join(['0.5'] * 6)}" for word in ends]
+    sequences = read(write(tmp_path / "f.csv", text(NAMES, *rows, *sums)))
+    plainly(sequences)
+    assert any("up those above" in note and repr(ends[0].strip()) in note for note in sequences.notes)
+
+
+def test_classes_that_are_named_as_sums_are_rows(tmp_path: Path) -> None:
+    rows = [f"{('mean', 'max')[i % 2]},{row.split(',', 2)[2]}" for i, row in enumerate(ROWS)]
+    names = f"label,{NAMES.split(',', 2)[2]}"
+    assert len(read(write(tmp_path / "f.csv", text(names, *rows)))) == 12

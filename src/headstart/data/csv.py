@@ -23,6 +23,7 @@ from headstart.data.exports import (
     passed_over,
     surroundings,
     without_labels,
+    without_summaries,
 )
 from headstart.data.layout import LayoutSpec, check_names, numbered
 from headstart.data.numerals import (
@@ -217,7 +218,10 @@ def typed(table: Table, types: list[Type], spec: LayoutSpec, form: CsvForm) -> T
     Raises: BadInput where points may stand between thousands.
     """
     for column, kind in zip(table.columns.values(), types, strict=True):
-        column.type = kind if kind != "empty" else _later_type(column, spec, form)
+        column.type = kind
+    without_summaries(table)
+    for column in table.columns.values():
+        column.type = column.type if column.type != "empty" else _later_type(column, spec, form)
         if column.name in form.units:
             take_unit(column, form.units[column.name])
             table.notes.append(f"the unit {form.units[column.name]!r} is left out of the numbers of {column.name!r}")
