@@ -12,6 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headstart.runner.events import Failed
+from headstart.verbs.fit import causes
+
 WORDS = [
     "fit",
     "train.csv",
@@ -151,3 +154,9 @@ def test_ctrl_c_after_a_first_usable_model_leaves_a_folder_that_serves(tmp_path:
     assert len(answers) == 61
     right = sum(line.split(",")[1] == "ab"[i % 2] for i, line in enumerate(answers[1:]))
     assert right > 45
+
+
+def test_why_stages_failed_is_said_once_for_each_cause() -> None:
+    failures = [Failed(str(i), "finetune", "ValueError: 0 features\nmore") for i in range(3)]
+    failures += [Failed("3", "finetune", "the disk is full"), Failed("4", "finetune", "its parent failed", tried=False)]
+    assert causes(failures) == ["3 stages failed: ValueError: 0 features", "1 stage failed: the disk is full"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -132,12 +133,20 @@ def fit_file(
     study = perform.study_file(fit, planned, chosen)
     texts = {PAGE_FILE: write_page(outcome, examples, drawn), MODEL_CARD: model_card(outcome), STUDY_FILE: study}
     save_model(outcome.served, folder, {name: text.encode() for name, text in texts.items()})
+    for text in causes(failures):
+        screen.print(Text(text))
     _print_outcome(outcome, folder)
     if export is not None:
         export_estimator(folder, folder / EXPORTED_FILE)
     if interruption is not None:
         raise interruption
     return 1 if perform.broken_of(failures) else 0
+
+
+def causes(failures: Sequence[Failed]) -> list[str]:
+    """Why stages failed: each cause once, with how many failed of it."""
+    counts = Counter(event.message.partition("\n")[0] for event in failures if event.tried)
+    return [f"{words.many(count, 'stage')} failed: {cause}" for cause, count in counts.items()]
 
 
 @contextmanager
