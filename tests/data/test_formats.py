@@ -134,6 +134,24 @@ def test_vectors_of_matlab_that_are_named_are_the_channels_of_one_recording(tmp_
     assert (len(sequences), sequences.channels, sequences.lengths.tolist()) == (1, ("ecg", "resp"), [50])
 
 
+def test_trials_of_channels_by_positions_are_read_and_what_is_not_is_named_with_what_to_save(tmp_path: Path) -> None:
+    from scipy.io import savemat
+
+    trials = [np.stack([row, -row]) for row in RAGGED]
+    savemat(tmp_path / "f.mat", {"trials": cells(trials), "labels": np.arange(12) % 2})
+    for first in (False, True):
+        sequences = read(tmp_path / "f.mat", channels_first=first)
+        assert sequences.lengths.tolist() == [len(row) for row in RAGGED]
+        np.testing.assert_array_equal(sequences.values[:5], trials[0].T)
+    assert "cells of 'trials' are channels by positions" in notes(tmp_path / "f.mat")
+    savemat(
+        tmp_path / "g.mat", {"trials": cells([np.zeros((2, 5)), np.zeros((3, 6))] * 6), "labels": np.arange(12) % 2}
+    )
+    message = why(tmp_path / "g.mat")
+    assert "not read: 'trials' (objects)" in message
+    assert "read from a cell of numeric matrices" in message
+
+
 def test_what_is_no_array_of_numbers_is_named_and_left(tmp_path: Path) -> None:
     from scipy.io import savemat
 

@@ -42,7 +42,7 @@ def arrays_apart(task: str, path: Path, what: str) -> Named:
         if done.returncode or not result.exists():
             raise damaged
         named = Named(path)
-        names, named.left = json.loads(result.read_text())
+        names, named.left, named.sideways = json.loads(result.read_text())
         for number, name in enumerate(names):
             named.arrays[name] = np.load(Path(folder, f"{number}.npy"), allow_pickle=False)
         return named
@@ -59,7 +59,7 @@ def _main(task: str, path: str, folder: str) -> int:
         return REFUSED
     for number, array in enumerate(named.arrays.values()):
         np.save(Path(folder, f"{number}.npy"), array, allow_pickle=False)
-    result.write_text(json.dumps([list(named.arrays), named.left]))
+    result.write_text(json.dumps([list(named.arrays), named.left, named.sideways]))
     return 0
 
 

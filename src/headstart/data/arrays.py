@@ -124,9 +124,12 @@ def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes:
     values = list(spec.values) or [name for name in tables if _last(name) in ARRAY_NAMES["values"]][:1]
     values = values or [name for name in tables if arrays[name].ndim > 1 or len(rest) == 1]
     if not values:
+        unread = "".join(f"; {note}" for note in notes)
+        ways = f"name it with {option('values')}, or, where vectors are the channels of one recording, name these"
+        if notes:
+            ways += "; sequences of unequal lengths are read from a cell of numeric matrices (L, F) of one F"
         raise BadInput(
-            f"{path}: none of the arrays {_shapes(arrays, arrays)} is known to hold sequences (n, L); name it with "
-            f"{option('values')}, or, where vectors are the channels of one recording, name these"
+            f"{path}: none of the arrays {_shapes(arrays, arrays)} is known to hold sequences (n, L){unread}; {ways}"
         )
     if spec.values and not roles and all(arrays[name].ndim == 1 and arrays[name].size for name in values):
         return _one_recording(arrays, values, path, notes)

@@ -76,7 +76,10 @@ def _add(h5py: Any, file: Any, named: Named, name: str, data: Any, turned: bool)
     elif data.shape is None or not data.size or "MATLAB_empty" in data.attrs:
         return
     elif h5py.check_ref_dtype(data.dtype) is not None:
-        named.add(name, ragged(_cells(file, named, name, data), named.path, name) if turned else None)
+        if turned:
+            named.add_cells(name, _cells(file, named, name, data))
+        else:
+            named.add(name, None)
     elif h5py.check_string_dtype(data.dtype) is not None:
         _check(named, name, data)
         named.add(name, np.array([_text(item) for item in data[()].reshape(-1)]).reshape(data.shape))

@@ -14,7 +14,7 @@ from headstart.data.apart import arrays_apart
 from headstart.data.arrays import together
 from headstart.data.extras import check_size, library, whole
 from headstart.data.layout import LayoutSpec
-from headstart.data.named import Named, ragged
+from headstart.data.named import Named
 from headstart.data.table import Table
 from headstart.errors import Mistakes
 
@@ -37,6 +37,8 @@ def read_mat(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
         with whole(path, "file of MATLAB"), path.open("rb") as file:
             check_size(path, sum(_unpacked(file)), "its variables")
         named = arrays_apart("headstart.data.matlab:variables_of", path, "file of MATLAB")
+    if named.sideways and spec.channels_first:  # these are turned already
+        spec = spec.model_copy(update={"channels_first": False})
     return together(named.arrays_for(spec), path, spec, named.notes)
 
 
@@ -86,7 +88,7 @@ def _add(named: Named, name: str, value: Any, depth: int) -> None:
             cells = value[field].reshape(-1)
             _add(named, f"{name}.{field}", cells[0] if len(cells) == 1 else value[field], depth + 1)
     elif value.dtype.kind == "O":
-        named.add(name, ragged([_cell(cell) for cell in value.reshape(-1, order="F")], named.path, name))
+        named.add_cells(name, [_cell(cell) for cell in value.reshape(-1, order="F")])
     else:
         named.add(name, value)
 

@@ -20,6 +20,7 @@ class Named:
         self.path = path
         self.arrays: dict[str, np.ndarray] = {}
         self.left: dict[str, str] = {}
+        self.sideways: list[str] = []
 
     def add(self, name: str, array: np.ndarray | None) -> None:
         """Take an array of numbers or texts; a row or a column is a vector (n,)."""
@@ -42,7 +43,18 @@ class Named:
     def notes(self) -> list[str]:
         """What is said of members that are left."""
         some = first_few([f"{name!r} ({what})" for name, what in self.left.items()], 5)
-        return [f"not read: {some}"] if self.left else []
+        turned = first_few([repr(name) for name in self.sideways], 5)
+        out = [f"cells of {turned} are channels by positions, as their second sizes alone differ"]
+        return out * bool(self.sideways) + [f"not read: {some}"] * bool(self.left)
+
+    def add_cells(self, name: str, cells: Sequence[np.ndarray | str | None]) -> None:
+        """Take cells of texts, of numbers or of sequences; matrices whose second sizes alone differ are (F, L)."""
+        there = [cell for cell in cells if isinstance(cell, np.ndarray) and cell.ndim == 2]
+        sizes = [{cell.shape[k] for cell in there} for k in (0, 1)]
+        if len(there) == len(cells) and len(sizes[0]) == 1 < min(len(sizes[1]), *sizes[0]):
+            self.sideways.append(name)
+            cells = [cell.T for cell in there]
+        self.add(name, ragged(cells, self.path, name))
 
     def arrays_for(self, spec: LayoutSpec) -> dict[str, np.ndarray]:
         """The arrays. Raises: BadInput where there is none, or where one that the layout names is left out."""

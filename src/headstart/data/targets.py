@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import numpy as np
+
 from headstart.data.layout import TARGET, by_role, plain
-from headstart.data.order import clock_name
+from headstart.data.order import FEW_VALUES, clock_name
 from headstart.data.sequences import Sequences, check_ids, check_target_kind
 from headstart.errors import BadInput
 from headstart.text import first_few
@@ -36,12 +38,25 @@ def check_targets(s: Sequences, name: str) -> None:
     check_target_kind(s)
     if s.target == "none" or not s.labelled.any():
         unused = [column for column in s.layout.unused if column and not clock_name(column)]
+        constant = _constant(s)
+        unused = [*constant, *unused][: max(len(constant), MOST_ASKED)] if constant else unused
         if s.layout.target is None and 0 < len(unused) <= MOST_ASKED:
             raise BadInput(asked(f"{name}: has no target to learn", *({"target": column} for column in unused)))
         there = f" (columns that are not used: {first_few(unused)})" if unused else ""
         raise BadInput(f"{name}: has no target to learn; name its column with {option('target')}{there}")
     if s.target == "class" and len(s.classes) == 1:
         raise BadInput(f"{name}: every label is {s.classes[0]!r}; give two classes or more")
+
+
+def _constant(s: Sequences) -> list[str]:
+    """Channels of a long table with one value in each sequence, and few of them, as a label has."""
+    if s.layout.shape != "long" or s.values.dtype.kind != "f" or s.values.ndim != 2:
+        return []
+    first = s.values[s.offsets[:-1]]
+    same = (s.values == np.repeat(first, s.lengths, axis=0)).all(0)
+    kinds = [len(np.unique(first[:, k])) for k in range(first.shape[1])]
+    there = zip(s.layout.channels, same.tolist(), kinds, strict=True)
+    return [channel.name for channel, one, kind in there if one and 1 < kind <= FEW_VALUES][:MOST_ASKED]
 
 
 def _several_targets(s: Sequences) -> str:
