@@ -136,6 +136,15 @@ def test_numbers_of_persons_and_times_of_rows_are_never_values() -> None:
     assert (layout.time, layout.channels[0].columns) == ("time", ("mean", "std"))
 
 
+def test_without_a_target_a_channel_of_one_value_in_each_sequence_is_offered(tmp_path: Path) -> None:
+    rows = [f"r{i},{t},{numbers(12, 8)[i, t]},{i % 2}" for i in range(12) for t in range(8)]
+    path = write(tmp_path / "f.csv", "\n".join(["id,t,eda,stress", *rows]))
+    with pytest.raises(BadInput, match="has no target to learn") as caught:
+        check_targets(read(path), "f.csv")
+    assert str(caught.value).split("\n")[1:] == ["  headstart fit FILE --target stress"]
+    check_targets(read(path, target="stress"), "f.csv")
+
+
 def test_without_a_target_columns_that_nothing_uses_are_offered(tmp_path: Path) -> None:
     rows = [f"r{i},{20 + i % 9},{i % 7},{x[0]},{x[1]},{x[2]}" for i, x in enumerate(numbers(24, 3))]
     path = write(tmp_path / "f.csv", "\n".join(["id,age,dose (mg),t0,t1,t2", *rows]))

@@ -368,3 +368,17 @@ def test_what_numbers_the_rows_of_each_piece_in_shuffled_rows_is_the_clock(name:
     sequences = read(columns)
     assert (sequences.layout.time, sequences.channels) == (name, ("emg",))
     assert f"rows were put in the order of {name!r}" in sequences.notes
+
+
+def test_a_column_of_runs_beside_a_clock_that_begins_anew_is_named_as_the_id() -> None:
+    rows = np.arange(24 * 30)
+    columns = {
+        "logger": [f"L{row // 30}" for row in rows],
+        "time": rows % 15,
+        "temp": numbers(len(rows), 1)[:, 0],
+        "door": ["open" if row // 30 % 2 else "shut" for row in rows],
+    }
+    assert "give layout={'id': 'logger'} where its rows of one value are one sequence; or cut recordings" in why(
+        columns
+    )
+    assert len(read(columns, id="logger", time="")) == 24

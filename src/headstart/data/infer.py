@@ -307,7 +307,8 @@ def _ask_life(view: View) -> None:
     if life is None or not rest or view.one_each(life):
         return
     length = str(max(2, min(30, view.table.rows // view.count(str(ids)) // 2)))
-    roles = {"shape": "long", "id": str(ids)} | ({"time": view.roles["time"]} if view.roles.get("time") else {})
+    time = view.roles.get("time")
+    roles: dict[str, str] = {"shape": "long", "id": str(ids)} | ({"time": time} if time else {})
     raise BadInput(
         asked(
             f"{view.source}: {life!r} counts down in each value of {ids!r}, as the rest of a life does, so that it may "

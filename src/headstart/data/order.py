@@ -251,6 +251,7 @@ class Evidence:
     rows; or `clock`, which makes each row a sample of a recording without an id, in the words of `says`.
 
     `certain`: beyond doubt. `ways`: settings of which each makes one of two readings that are about equally likely.
+    `pieces`: a column that may be the id.
     """
 
     id: str | None = None
@@ -262,15 +263,19 @@ class Evidence:
     says: str = ""
     certain: bool = True
     ways: tuple[dict[str, str], ...] = ()
+    pieces: str | None = None
 
     @property
     def refusal(self) -> str:
         """Why the rows are no sequences, and the ways out."""
+        pieces = ""
+        if self.pieces:
+            pieces = f"give {option('id', self.pieces)} where its rows of one value are one sequence; or "
         return (
             f"{self.says}, as a clock does, and no column says which rows are one sequence, so that each row would be "
-            f"one; cut recordings into windows with {option('window', '5s')} or {option('window', '100')}, or number "
-            f"the pieces in a column, and name it with {option('id')}, or, where each row is an example of its own, "
-            f"name its columns with {option('values')}"
+            f"one; {pieces}cut recordings into windows with {option('window', '5s')} or {option('window', '100')}, or "
+            f"number the pieces in a column, and name it with {option('id')}, or, where each row is an example of its "
+            f"own, name its columns with {option('values')}"
         )
 
 
@@ -356,8 +361,19 @@ def _rows(clocks: Sequence[Ordered], columns: Sequence[Ordered], labels: Sequenc
                 continue
         else:
             certain = named or clock.even or blocks or not labels
-        return Evidence(clock=clock.name, says=says, certain=certain)
+        return Evidence(clock=clock.name, says=says, certain=certain, pieces=_pieces(clock, [*columns, *labels]))
     return Evidence()
+
+
+def _pieces(clock: Ordered, columns: Sequence[Ordered]) -> str | None:
+    """The column of the most values that stand in runs of their own, no more than the clock begins anew, as ids of
+    recordings do: beyond what classes have, or with another column that is one in each of them."""
+    ids = [c for c in columns if c is not clock and c.whole and c.once and 1 < c.kinds <= clock.begins_anew + 1]
+    ids = [c for c in ids if c.rows_each >= ROWS_EACH]
+    fits = [
+        c for c in ids if c.kinds > FEW_VALUES or any(1 < o.kinds < c.kinds and o.one_within(c.codes) for o in columns)
+    ]
+    return max(fits, key=lambda column: column.kinds).name if fits else None
 
 
 def goes_on(columns: Sequence[Ordered], label: Ordered) -> bool:

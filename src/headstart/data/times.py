@@ -49,7 +49,7 @@ def _month_seconds(words: Words) -> np.ndarray:
     for row, word in enumerate(words):
         if match := _MONTH.fullmatch((word or "").strip()):
             out[row] = 12 * int(match[1] or match[4]) + int(match[2] or match[3])
-    return (out - out[np.isfinite(out)][0]) * MONTH_LENGTH
+    return np.asarray((out - out[np.isfinite(out)][0]) * MONTH_LENGTH)
 
 
 def _seconds(word: str, of_day: bool = False) -> float:
