@@ -103,6 +103,10 @@ def test_the_part_of_names_that_repeats_is_the_label_and_two_such_parts_are_aske
     result = read(folder(tmp_path / "a", *(f"p{i % 4}_{['low', 'high'][i // 4 % 2]}_{i:02}.csv" for i in range(16))))
     assert (result.classes, result.layout.group) == (("high", "low"), "subject")
     assert any("labels are part 2 of the names, such as 'p0_high_04.csv'" in note for note in result.notes)
+    speakers = read(
+        folder(tmp_path / "s", *(f"mia{i % 4}_{['low', 'high'][i // 4 % 2]}_{i:02}.csv" for i in range(16)))
+    )
+    assert (speakers.classes, speakers.layout.group) == (("high", "low"), "subject")
     both = folder(tmp_path / "b", *(f"{'ab'[i % 2]}_{['day', 'night'][i // 2 % 2]}_{i}.csv" for i in range(8)))
     question, first, _ = why(both).split("\n")
     assert question.endswith("as part 1 ('a', 'b') or part 2 ('day', 'night'); give one of these:")

@@ -382,3 +382,21 @@ def test_a_column_of_runs_beside_a_clock_that_begins_anew_is_named_as_the_id() -
         columns
     )
     assert len(read(columns, id="logger", time="")) == 24
+
+
+def test_a_label_that_changes_within_a_sequence_is_asked_about_with_windows_and_these_work() -> None:
+    columns = {
+        "subject": np.repeat(np.arange(6), 80),
+        "t": np.tile(np.arange(80) / 50, 6),
+        "ax": numbers(480, 1)[:, 0],
+        "ay": numbers(480, 1, seed=1)[:, 0],
+        "label": np.tile(np.repeat(["sit", "run"], 40), 6).tolist(),
+    }
+    message = why(columns)
+    assert "cut recordings into windows with a label each (layout={'window': 40})" in message
+    assert len(read(columns, window=40)) == 12
+
+
+def test_a_table_of_one_column_is_said_as_one() -> None:
+    columns = {"id": np.arange(12), "share": numbers(12, 1)[:, 0], "label": list("ab" * 6)}
+    assert "in the column 'share';" in read(columns, values=("share",)).layout.said

@@ -97,7 +97,7 @@ def test_targets_that_do_not_fit_are_named(tmp_path, labels, message):
 
 def test_a_target_that_changes_within_a_sequence_is_asked_about(tmp_path):
     path = write(tmp_path / "f.csv", long_table())
-    assert "a sequence has one target: correct it, or name another --target, or set per_position=true" in why(
+    assert "a sequence has one target: correct it, or name another --target, or cut sequences into windows" in why(
         path, target="y", time="time"
     )
 

@@ -144,7 +144,9 @@ def _check_unused(table: Table, layout: Layout, labelled: bool) -> None:
         row = column.changes_within(ids.codes) if few else None
         if row is None or not (unlabelled or len(layout.channels) == 1):
             continue
+        length = max(2, min(100, int(np.bincount(ids.codes).min()) // 2))
         ways = [
+            f"cut recordings into windows with a label each ({option('window', str(length))})",
             f"name with {option('id')} pieces of one label each",
             f"or with {option('target')} another column ('' for none)",
         ]
@@ -470,7 +472,7 @@ def _one_each(
     mistakes: Mistakes,
 ) -> Column:
     """The column with each sequence's one label (or group) in its first row."""
-    each = ", or set per_position=true (in a study; `fit` learns one target per sequence)" if role == "target" else ""
+    each = f", or cut sequences into windows of a label each ({option('window')})" if role == "target" else ""
     words = table.columns[name].words
     first: dict[int, int] = {}
     for row, word in enumerate(words):

@@ -169,6 +169,8 @@ def _guessed(table: Table, files: Sequence[str]) -> bool:
     ]
     if not few:
         return False
+    if not persons and few[0] > 0 and _is_numbered(parts[0]):  # anna1_yes_3: what comes first holds several takes
+        persons = [0]
     patterns = []
     for label in few:
         names = {label: "label"} | ({persons[0]: "subject"} if persons else {})
@@ -189,6 +191,13 @@ def _guessed(table: Table, files: Sequence[str]) -> bool:
         f"({option('label_from', patterns[0])} says it; another pattern names another part)"
     )
     return True
+
+
+def _is_numbered(cells: Sequence[str]) -> bool:
+    """Whether a part of names is one word with several numbers, each of them in several names."""
+    kinds = len(set(cells))
+    alike = len({re.sub(r"\d+$", "", cell) for cell in cells}) == 1 and cells[0][:1].isalpha()
+    return alike and kinds > 2 and 2 * kinds <= len(cells)
 
 
 def _is_label(cells: Sequence[str]) -> bool:

@@ -143,8 +143,7 @@ def words_of(values: Any, column: Column | None, rows: np.ndarray, what: str) ->
         if column is not None and column.type == "list":
             raise BadInput(
                 f"{what}: column {column.name!r} holds a list for each sequence; give one value for each, a column for "
-                "each of several targets, or set per_position=true where every position has a target (in a study; "
-                "`fit` learns one target per sequence)"
+                "each of several targets, or, in a study, set per_position=true where every position has a target"
             )
         return [None if column is None else column.words[i] for i in rows.tolist()]
     if hasattr(values, "to_list"):

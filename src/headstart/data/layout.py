@@ -270,6 +270,7 @@ class Layout:
         if self.shape == "list":
             return f"a row per sequence, whole in {_named('column', [c.columns[0] for c in self.channels])}"
         columns = f"{len(first.columns)} columns {first.columns[0]!r} to {first.columns[-1]!r}"
+        columns = columns if len(first.columns) > 1 else f"column {first.columns[0]!r}"
         if count > 1:
             names = first_few([repr(channel.name) for channel in self.channels], 6)
             return f"a row per sequence, in {count} channels ({names}) of {columns}"

@@ -152,7 +152,11 @@ def cell_of(value: Any, location: str, mistakes: Mistakes) -> Any:
         return value
     array = array_of(value)
     if array is None:
-        mistakes.add(location, NO_LIST)
+        keys = value[0] if value and isinstance(value[0], dict) else ()
+        lists = ", ".join(f'"{key}": [...]' for key in [*keys][:3])
+        mistakes.add(
+            location, f"holds objects; write a list for each of their keys instead ({lists})" if keys else NO_LIST
+        )
     return array
 
 

@@ -56,7 +56,7 @@ def _constant(s: Sequences) -> list[str]:
     same = (s.values == np.repeat(first, s.lengths, axis=0)).all(0)
     kinds = [len(np.unique(first[:, k])) for k in range(first.shape[1])]
     there = zip(s.layout.channels, same.tolist(), kinds, strict=True)
-    return [channel.name for channel, one, kind in there if one and 1 < kind <= FEW_VALUES][:MOST_ASKED]
+    return [channel.name for channel, fixed, kind in there if fixed and 1 < kind <= FEW_VALUES][:MOST_ASKED]
 
 
 def _several_targets(s: Sequences) -> str:
