@@ -52,3 +52,16 @@ def test_units_and_types_for_every_column_are_no_classes(words: tuple[str, str],
     result = read(write(tmp_path / "f.csv", "\n".join([header, units, *rows])))
     assert len(result) == 10
     assert "line 2 was passed over as units or types" in result.notes[0]
+
+
+def test_an_axis_without_a_row_of_classes_is_asked_about_and_both_ways_work(tmp_path: Path) -> None:
+    header, _, *rows = lines()
+    path = write(tmp_path / "f.csv", "\n".join([header, *rows]))
+    message = why(path)
+    assert "'wavelength' never falls from row to row, so that recordings may stand in columns, or in rows" in message
+    assert (len(read(path, shape="columns")), len(read(path, shape="wide"))) == (8, 10)
+    labelled = [
+        "wavelength,label," + header.partition(",")[2],
+        *(f"{400 + i},{'ab'[i % 2]},{row.partition(',')[2]}" for i, row in enumerate(rows)),
+    ]
+    assert len(read(write(tmp_path / "g.csv", "\n".join(labelled)))) == 10

@@ -23,7 +23,7 @@ from headstart.data.layout import (
     run_of,
     set_channels,
 )
-from headstart.data.order import ROWS_EACH, Evidence, Ordered, clock_name, counter_name, evidence, goes_on
+from headstart.data.order import ROWS_EACH, Evidence, Ordered, axis_name, clock_name, counter_name, evidence, goes_on
 from headstart.data.table import Column, Table, arrow_texts, unread
 from headstart.data.text import is_number, looks_like_list
 from headstart.data.times import beside, dated
@@ -227,7 +227,7 @@ def _ordered(view: View, shape: TableShape) -> TableShape:
             f"example of its own, give {settings(result.ways[0])}"
         )
     elif result.says and not result.certain:
-        if run and not labels and clock_name(result.clock or ""):
+        if run and not labels and (clock_name(result.clock or "") or axis_name(result.clock or "")):
             question = f"{view.source}: {result.says}, so that recordings may stand in columns, or in rows"
             raise BadInput(asked(question, {"shape": "columns"}, {"shape": "wide"}))
         view.doubts.append(

@@ -32,6 +32,8 @@ CLOCKS = frozenset(("time", "times", "timestamp", "timestamps", "datetime", "dat
 COUNTERS = frozenset(("id", "ids", "no", "nr", "num", "number", "idx", "index", "counter", "segment", "trial", "bout",
     "track", "instance", "rep", "repetition", "recording", "record", "session", "run", "window", "episode", "unit",
     "case", "sample", "subject", "patient", "participant", "user", "person", "series"))
+AXES = frozenset(("wavelength", "wavelengths", "lambda", "wavenumber", "wavenumbers", "nm", "frequency", "freq", "hz",
+    "khz", "mz", "angle", "theta", "energy", "ev", "depth", "distance", "position", "shift", "potential", "voltage"))
 # fmt: on
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _NUMBER = re.compile(r"\d+")
@@ -40,6 +42,11 @@ _NUMBER = re.compile(r"\d+")
 def clock_name(name: str) -> bool:
     """Whether a word of the name is one that clocks have: `time (s)`, `elapsed_ms`, `Run 1: Time`."""
     return any(word.lower() in CLOCKS for word in WORDS.findall(name))
+
+
+def axis_name(name: str) -> bool:
+    """Whether a word of the name is one that an axis of recordings beside each other has: `wavelength`, `Freq (Hz)`."""
+    return any(word.lower() in AXES for word in WORDS.findall(name))
 
 
 def counter_name(name: str) -> bool:
@@ -343,7 +350,7 @@ def _rows(clocks: Sequence[Ordered], columns: Sequence[Ordered], labels: Sequenc
     blocks = any(label.rows_each >= ROWS_ALONE for label in labels)
     named_rows = any(c.column.type == "text" and c.values is None and c.kinds == len(c.codes) for c in columns)
     for clock in clocks:
-        named = clock_name(clock.name)
+        named = clock_name(clock.name) or (run and not labels and axis_name(clock.name) and clock.never_falls)
         if len(clock.codes) < ENOUGH_ROWS or (named_rows and not named):
             continue
         if clock.counts_rows and not named and not blocks:
