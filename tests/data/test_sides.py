@@ -40,16 +40,16 @@ def test_words_below_the_header_that_are_no_units_are_asked_about_and_both_ways_
     message = why(path)
     assert "f.csv:2: holds words ('fault', 'ok') that may be labels of the columns, or units" in message
     assert "--layout columns" in message
-    assert "--units-row 1" in message
+    assert "--layout wide --units-row 1" in message
     assert read(path, shape="columns").layout.target == "state"
-    assert len(read(path, units_row=1)) == 10
+    assert len(read(path, shape="wide", units_row=1)) == 10
 
 
 @pytest.mark.parametrize("words", [("mV", "V"), ("float", "int")])
 def test_units_and_types_for_every_column_are_no_classes(words: tuple[str, str], tmp_path: Path) -> None:
     header, _, *rows = lines()
     units = ",".join(["nm" if words[0] == "mV" else "float", *words * 4])
-    result = read(write(tmp_path / "f.csv", "\n".join([header, units, *rows])))
+    result = read(write(tmp_path / "f.csv", "\n".join([header, units, *rows])), shape="wide")
     assert len(result) == 10
     assert "line 2 was passed over as units or types" in result.notes[0]
 

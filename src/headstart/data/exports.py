@@ -282,7 +282,7 @@ def _below(
     if sideways and spec.shape == "auto" and plain(rows[sideways[0]][0]) not in TARGET:
         some = first_few([repr(cell.strip()) for cell in dict.fromkeys(rows[sideways[0]][1:])], 3)
         question = f"{source}:{sideways[0] + 1}: holds words ({some}) that may be labels of the columns, or units"
-        raise BadInput(asked(question, {"shape": "columns"}, {"units_row": str(sideways[0] - begin)}))
+        raise BadInput(asked(question, {"shape": "columns"}, {"shape": "wide", "units_row": str(sideways[0] - begin)}))
     words = [i for i in words if i not in sideways]
     if len(words) < 2:
         return
