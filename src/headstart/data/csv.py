@@ -23,7 +23,6 @@ from headstart.data.exports import (
     passed_over,
     surroundings,
     without_labels,
-    without_summaries,
 )
 from headstart.data.layout import LayoutSpec, check_names, numbered
 from headstart.data.numerals import (
@@ -38,7 +37,7 @@ from headstart.data.numerals import (
 )
 from headstart.data.rows import list_column
 from headstart.data.sizes import check_columns
-from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
+from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of, without_summaries
 from headstart.data.text import (
     DELIMITERS,
     closing_mark,
@@ -344,14 +343,15 @@ def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, th
     if form.mark == " " or form.closing or not form.mark.isascii() or codecs.lookup(spec.encoding).name != "utf-8":
         return None
     at = end_of_line(content, form.begin + form.top) if first == 1 else 0
+    top = content[end_of_line(content, form.begin) : at]
     count = content.count(b"\n", at) + (not content.endswith(b"\n"))
     quoted = bool(form.quote) and form.quote.encode() in content
-    marked = (first > 1 or at > 0) and content.startswith(
-        codecs.BOM_UTF8, at
-    )  # which Arrow takes for the beginning of a file
+    # What Arrow takes for the beginning of a file.
+    marked = (first > 1 or at > 0) and content.startswith(codecs.BOM_UTF8, at)
     if (
         quoted
         or marked
+        or not all(map(bytes.strip, top.splitlines()))  # an empty line is no header
         or content.count(b"\r") != content.count(b"\r\n")
         or passed_over(content, at, form.mark, form.first, form.comment, len(form.names))
     ):
