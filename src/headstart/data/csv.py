@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,10 +27,11 @@ from headstart.data.exports import (
 )
 from headstart.data.layout import LayoutSpec, check_names, numbered
 from headstart.data.numerals import (
+    DECIMAL,
+    NUMBER_MARKS,
     check_thousands,
     find_marks,
-    has_decimals,
-    marked,
+    later_type,
     take_unit,
     ungroup,
     ungrouped,
@@ -161,7 +163,8 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
         sample = list(unclosed(sample, closing))
     if [line[:1] for line in sample[:3:2]] == ["@", "+"] and sample[1].strip().isalpha():
         raise BadInput(f"{path}: is FASTQ; give it the ending .fastq, or set format=fastq")
-    around = Surroundings() if _plainly(sample, path.name, spec) else surroundings(sample, path.name, str(path), spec)
+    plainly = _plainly(sample, path.name, spec)
+    around = Surroundings() if plainly else surroundings(sample, path.name, str(path), spec)
     form = _form(path, spec, sample[around.begin :], around)
     form.closing, passed = closing, f"the mark {closing!r} at the end of lines is passed over"
     form.notes += [passed] if closing else []
@@ -171,7 +174,8 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
         raise BadInput(f"{path}: is empty; give a file with rows")
     check_columns(path, len(rows[0]))
     rows[1 : 1 + around.below] = []
-    if spec.shape != "list" and (marked(rows) or spec.decimal == "," or spec.thousands):
+    marked = any(NUMBER_MARKS.search(cell) for row in rows[1:200] for cell in row)
+    if spec.shape != "list" and (marked or spec.decimal == "," or spec.thousands):
         form.decimal, form.thousands = find_marks(rows, str(path), spec.decimal, spec.thousands)
         rows = [[ungrouped(cell, form.thousands) for cell in row] for row in rows] if form.thousands else rows
     known = True if around.names else spec.header
@@ -180,7 +184,7 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
         raise BadInput(f"{path}: has a header and no row; give rows, or set header=false where the row is data")
     form.top = int(form.header and not around.names) + around.below
     if spec.units_row is None:
-        _check_words(sample, without_labels(rows) if form.header else rows, form, spec)
+        _check_words(sample, without_labels(rows) if form.header and not plainly else rows, form, spec)
     if form.header:
         ragged = not rows[0][-1].strip() or any(len(row) != len(rows[0]) for row in rows)
         form.extra = empty_ends(rows[0], rows[1:]) if ragged else 0
@@ -220,7 +224,7 @@ def typed(table: Table, types: list[Type], spec: LayoutSpec, form: CsvForm) -> T
         column.type = kind
     without_summaries(table)
     for column in table.columns.values():
-        column.type = column.type if column.type != "empty" else _later_type(column, spec, form)
+        column.type = column.type if column.type != "empty" else later_type(column, spec.na, form.source, form.decimal)
         if column.name in form.units:
             take_unit(column, form.units[column.name])
             table.notes.append(f"the unit {form.units[column.name]!r} is left out of the numbers of {column.name!r}")
@@ -228,7 +232,8 @@ def typed(table: Table, types: list[Type], spec: LayoutSpec, form: CsvForm) -> T
             ungroup(column, form.thousands, table)
     plainly = [column for column in table.columns.values() if column.type == "number"]
     if spec.decimal == "auto" and not (
-        table.decimal != "," and any(has_decimals(texts_of(column.data[:SINGLE_CELLS])) for column in plainly)
+        table.decimal != ","
+        and any(re.match(DECIMAL, word) for column in plainly for word in texts_of(column.data[:SINGLE_CELLS]) if word)
     ):
         check_thousands(table, form.thousands, spec.thousands)
     return table
@@ -446,14 +451,6 @@ def _table(columns: Any, form: CsvForm, lines: np.ndarray, blank: int = 0) -> Ta
         thousands=form.thousands,
         notes=[*form.notes, *empty],
     )
-
-
-def _later_type(column: Column, spec: LayoutSpec, form: CsvForm) -> Type:
-    """The type of a column that was empty in the sample and may have cells later on."""
-    cells = Cells(Places(form.source), frozenset(spec.na), form.decimal)
-    there = [word or "" for word in column.words if not cells.missing(word)]
-    numbers = sum(is_number(word, form.decimal) for word in there)
-    return "empty" if not there else "number" if 2 * numbers >= len(there) else "text"
 
 
 def _uneven_table(lines: Iterator[str], form: CsvForm, spec: LayoutSpec, mistakes: Mistakes) -> Table:

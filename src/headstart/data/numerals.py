@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
 from headstart.data.exports import is_unit
 from headstart.data.layout import numbered
-from headstart.data.table import USUAL_GAPS, Column, Table, numbers_of
+from headstart.data.table import USUAL_GAPS, Cells, Column, Table, Type, numbers_of
 from headstart.data.text import COMMA, POINTED, THOUSANDS, is_number
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Places
 from headstart.ways import option
 
 _BLANKS, _APOSTROPHES = " \u00a0\u2009\u202f", "'\u2019"
@@ -262,11 +262,9 @@ def _matches(column: Column, pattern: str) -> np.ndarray:
     return numbers_of(pc.match_substring_regex(column.data, pattern).fill_null(False)).astype(bool)
 
 
-def marked(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a cell holds what may stand before decimals or between thousands, besides points."""
-    return any(NUMBER_MARKS.search(cell) for row in rows[1:200] for cell in row)
-
-
-def has_decimals(words: Iterable[str | None]) -> bool:
-    """Whether a cell is a number with a point."""
-    return any(re.match(DECIMAL, word) for word in words if word)
+def later_type(column: Column, na: Sequence[str], source: str, decimal: Literal[".", ","]) -> Type:
+    """The type of a column that was empty in the sample and may have cells later on."""
+    cells = Cells(Places(source), frozenset(na), decimal)
+    there = [word or "" for word in column.words if not cells.missing(word)]
+    numbers = sum(is_number(word, decimal) for word in there)
+    return "empty" if not there else "number" if 2 * numbers >= len(there) else "text"
