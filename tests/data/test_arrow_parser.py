@@ -230,7 +230,8 @@ def test_any_file_is_read_by_arrow_as_it_is_row_by_row(
     event(f"{'sequences' if len(read) > 2 else 'a message'} by {'Arrow' if count else 'rows'}")
 
 
-def test_an_empty_line_above_a_header_of_numbers_is_no_header(tmp_path: Path) -> None:
+@pytest.mark.parametrize("empty", ["", "\ufeff", ",,,", "\r"])
+def test_an_empty_line_above_a_header_of_numbers_is_no_header(empty: str, tmp_path: Path) -> None:
     rows = "\n".join(f"a,{i},{i}.5,{i + 1}" for i in range(8))
-    read, _ = check_alike(written(tmp_path, f"\nid,1,2,3\n{rows}\n"), LayoutSpec(header=True))
+    read, _ = check_alike(written(tmp_path, f"{empty}\nid,1,2,3\n{rows}\n"), LayoutSpec(header=True))
     assert "'id', 'a'" not in read[0]

@@ -356,7 +356,7 @@ def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, th
     if (
         quoted
         or marked
-        or not all(map(bytes.strip, top.splitlines()))  # an empty line is no header
+        or not all(line.strip(codecs.BOM_UTF8 + f" \t{form.mark}".encode()) for line in top.splitlines())
         or content.count(b"\r") != content.count(b"\r\n")
         or passed_over(content, at, form.mark, form.first, form.comment, len(form.names))
     ):
