@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.clock import ask_unit
+from headstart.data.clock import ask_unit, step_words
 from headstart.data.labels import (
     by_id,
     check_numbers,
@@ -457,7 +457,7 @@ def _check_times(
     if layout.spec.rate is None and len(within) and within.max() > 1.01 * within.min():
         column = table.columns[str(layout.time)]
         dated = layout.spec.time_unit is None and (column.type == "time" or np.isnan(column.floats).all())
-        ends = " to ".join(f"{x:,.0f}" if x >= 1000 else f"{x:.4g}" for x in (within.min(), within.max()))
+        ends = " to ".join(map(step_words, (within.min(), within.max())))
         notes.append(f"steps of {layout.time!r} are unequal ({ends}{' s' if dated else ''}); only the order is used")
 
 

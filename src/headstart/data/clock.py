@@ -43,10 +43,15 @@ def seconds_in(column: Column, times: np.ndarray, spec: LayoutSpec) -> float | N
     return 1.0 if (there != there.round()).any() else None
 
 
+def step_words(step: float) -> str:
+    """A step of a clock in digits: 0.02, 3,600."""
+    return f"{step:,.0f}" if step >= 1000 else f"{step:.4g}"
+
+
 def ask_unit(source: str, column: str, times: np.ndarray) -> BadInput:
     """What asks in which unit whole numbers count."""
     steps = np.diff(np.unique(times[:10_000]))
-    step = f" (its steps are {float(np.median(steps)):.4g})" if len(steps) else ""
+    step = f" (its steps are {step_words(float(np.median(steps)))})" if len(steps) else ""
     ways = [{"time_unit": unit} for unit in ("ms", "s")]
     return BadInput(asked(f"{source}: {column!r} may be in milliseconds or in seconds{step}", *ways))
 
@@ -131,7 +136,7 @@ def check_one_rate(
     middle = (steps[least] * steps[most]) ** 0.5
     counts = [int((steps[known] < middle).sum()), int((steps[known] >= middle).sum())]
     texts = [
-        f"{steps[i]:.4g} in {many(n, 'recording')} (such as {names[i]!r})"
+        f"{step_words(float(steps[i]))} in {many(n, 'recording')} (such as {names[i]!r})"
         for i, n in zip((least, most), counts, strict=True)
     ]
     rate = option("rate", f"{1 / (steps[least] * unit):.6g}") if unit is not None else option("rate")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.clock import ask_unit, check_one_rate, equal_steps, on_clock, seconds_in
+from headstart.data.clock import ask_unit, check_one_rate, equal_steps, on_clock, seconds_in, step_words
 from headstart.data.layout import LayoutSpec, by_role, matching
 from headstart.data.order import Ordered, clock_name, counter_name
 from headstart.data.readers import format_by, reader_of
@@ -145,10 +145,8 @@ def recordings_table(
     if time is not None and spec.rate is None and not spec.optional:
         check_one_rate(places.source, names, np.array(steps), np.array(evens), (time, unit))
     if len(known) and known.max() > (1 + NEAR_STEPS) * known.min():
-        whole.notes.append(
-            f"recordings have different steps of {time!r} ({known.min():.4g} to {known.max():.4g}): only the "
-            "order is used"
-        )
+        ends = " to ".join(map(step_words, (known.min(), known.max())))
+        whole.notes.append(f"recordings have different steps of {time!r} ({ends}): only the order is used")
     return whole
 
 
