@@ -400,3 +400,16 @@ def test_a_label_that_changes_within_a_sequence_is_asked_about_with_windows_and_
 def test_a_table_of_one_column_is_said_as_one() -> None:
     columns = {"id": np.arange(12), "share": numbers(12, 1)[:, 0], "label": list("ab" * 6)}
     assert "in the column 'share';" in read(columns, values=("share",)).layout.said
+
+
+@pytest.mark.parametrize("names", [("engine", "flight"), ("unit", "cycle"), ("a", "b")])
+def test_what_counts_the_rows_of_each_block_is_its_clock_and_no_id(names: tuple[str, str]) -> None:
+    lengths = [26 + i % 3 for i in range(12)]
+    columns = {
+        names[0]: np.repeat(np.arange(12), lengths),
+        names[1]: np.concatenate([np.arange(length) for length in lengths]),
+        "temp": numbers(sum(lengths), 1)[:, 0],
+        "load": numbers(sum(lengths), 2)[:, 1],
+    }
+    layout = read(columns).layout
+    assert (layout.id, layout.time) == names

@@ -315,6 +315,9 @@ def _long(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Or
         alike = [label for label in others if label.one_within(codes)]
         if others and not alike:
             continue
+        blocks = [] if column.once else [other for other in ids if other.once and other.column.type == "number"]
+        if any(column.rises_within(o.codes) and all(x.one_within(o.codes) for x in alike) for o in blocks):
+            continue  # it counts the rows of each block
         within = [clock for clock in clocks if clock is not column and clock.rises_within(codes)]
         anew = [clock for clock in within if not clock.never_falls or 2 * len(clock.spread) < rows]
         coarser = any(1 < label.kinds < kinds for label in alike)
