@@ -145,8 +145,8 @@ def recordings_table(
     if time is not None and spec.rate is None and not spec.optional:
         check_one_rate(places.source, names, np.array(steps), np.array(evens), (time, unit))
     if len(known) and known.max() > (1 + NEAR_STEPS) * known.min():
-        ends = " to ".join(map(step_words, (known.min(), known.max())))
-        whole.notes.append(f"recordings have different steps of {time!r} ({ends}): only the order is used")
+        span = " to ".join(map(step_words, (known.min(), known.max())))
+        whole.notes.append(f"recordings have different steps of {time!r} ({span}): only the order is used")
     return whole
 
 
