@@ -107,7 +107,7 @@ def test_errors_are_those_of_all_folds_of_one_split_or_of_a_large_test() -> None
 class NoNames:
     """One sequence without an id."""
 
-    ids = None
+    ids = windows = None
 
     def __len__(self) -> int:
         return 1

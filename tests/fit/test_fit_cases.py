@@ -407,7 +407,9 @@ def test_numbers_as_targets_get_their_own_measures(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(60, label=lambda i: i + 0.5)))
     assert fit(tmp_path, "train.csv", "--target", "label", "--serve", "network") == 0
     out = capsys.readouterr().out
-    assert all(name in out for name in ("test R²", "MAE", "RMSE", "squared error"))
+    assert all(name in out for name in ("validation R²", "test R²", "squared error"))
+    page = (tmp_path / "model" / "report.html").read_text()
+    assert all(name in page for name in ("MAE", "RMSE", "squared error"))
 
 
 def test_numbers_have_no_classes_to_be_balanced(tmp_path, capsys) -> None:

@@ -122,7 +122,7 @@ def test_names_and_settings_of_such_an_arm_are_checked(folder: Path) -> None:
         check_names(FitSettings(models=(kind,), overrides=("arms.scratch.model.width=4",)))
     with pytest.raises(BadInput, match="serve: no 'my_con'; did you mean 'my_conv'"):
         check_names(FitSettings(models=(kind,), serve="my_con"))
-    with pytest.raises(BadInput, match="plugin: a fit has an arm 'scratch' of its own"):
+    with pytest.raises(BadInput, match="plugin: a fit has a model 'scratch' of its own"):
         check_names(FitSettings(models=("scratch",)))
 
 

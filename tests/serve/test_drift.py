@@ -74,7 +74,7 @@ def test_another_sampling_rate_is_said_where_a_clock_tells_it(count: int) -> Non
 
 
 def test_steps_are_medians_within_each_sequence_whatever_its_order() -> None:
-    table = {"id": list("aabbbcbb"), "time": [5.0, 2.0, 0.0, 1.0, 3.0, 7.0, 9.0, 4.0], "x": np.arange(8.0)}
+    table = {"id": list("aabbbcbb"), "time": [5.0, 2.0, 0.0, 1.0, 3.0, 7.0, 9.0, 4.0], "x": np.arange(8.0) ** 2}
     s = read_sequences(table, LayoutSpec(shape="long"))
     np.testing.assert_array_equal(s.steps, [3.0, 1.0, np.nan])
     np.testing.assert_array_equal(s.take(np.array([2, 0])).steps, [np.nan, 3.0])

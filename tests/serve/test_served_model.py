@@ -197,10 +197,8 @@ def test_tokens_mean_what_they_meant_in_the_fit_and_others_are_refused() -> None
     strange = read_sequences([np.array([3, 5, 8]), np.array([3, 4, 3])], LayoutSpec(kind="tokens"))
     with pytest.raises(BadInput) as caught:
         served.predict(strange)
-    assert str(caught.value).splitlines() == [
-        "X, row 1: the token '8' was not met in the fit; correct it, or leave the row out",
-        "X, row 2: the token '4' was not met in the fit; correct it, or leave the row out",
-    ]
+    words = "X, row 1: the token '8' was not met in the fit; correct it, or leave the row out (1 more like it)"
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize("patch", [1, 4])

@@ -261,12 +261,22 @@ def test_a_recurrent_mixer_equals_its_equations_stepped_one_position_at_a_time(
     check_against(build(kind, fields, 8, causal), both_ways(LAYERS[kind]), lengths, seed=len(lengths), width=8)
 
 
-@pytest.mark.parametrize("kind", ["delta_net", "gated_linear_attention", "retnet", "rwkv6"])
-def test_chunks_of_any_number_of_positions_give_the_same_numbers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("delta_net", "DELTA_CHUNK"),
+        ("gated_linear_attention", "KEYED_CHUNK"),
+        ("retnet", "RETNET_CHUNK"),
+        ("rwkv6", "KEYED_CHUNK"),
+    ],
+)
+def test_chunks_of_any_number_of_positions_give_the_same_numbers(
+    kind: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module, x = build(kind, {}, 8, True), torch.randn(2, 37, 8, dtype=torch.float64)
     expected = both_ways(LAYERS[kind])(module, x, [37, 37])
     for chunk in (1, 4, 16):
-        monkeypatch.setattr(f"{type(module.layers[0]).__module__}.CHUNK", chunk)
+        monkeypatch.setattr(f"{type(module.layers[0]).__module__}.{name}", chunk)
         close(module(x, None), expected, 1e-10)
 
 
