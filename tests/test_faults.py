@@ -294,7 +294,7 @@ def test_a_full_disk_loses_nothing_and_the_next_run_ends_with_equal_bits(
 def test_ctrl_c_in_the_terminal_saves_and_leaves_no_worker(tmp_path: Path) -> None:
     with driver(tmp_path, workers=2) as process:
         for line in process.stdout:
-            if line.startswith("Progress"):
+            if line.startswith("StageProgress"):
                 break
         workers = _children(process.pid)
         for pid in [process.pid, *workers]:

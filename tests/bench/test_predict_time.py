@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from pathlib import Path
 
@@ -51,6 +52,7 @@ def test_a_run_that_fails_is_no_figure_and_one_that_succeeds_has_all_three(tmp_p
     took = predict_time.headstart(tmp_path, "--version")
     assert took.processor > 0
     assert took.wall > 0
-    assert 1 < took.memory < 1_000
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # a child counts from its fork, as large as we are
+    assert 1 < took.memory < max(1_000, 1.1 * own)
     with pytest.raises(RuntimeError, match="no such folder"):
         predict_time.headstart(tmp_path, "predict", "nowhere", "no.csv")

@@ -160,7 +160,7 @@ def test_ctrl_c_saves_what_runs_on_the_nodes_and_the_store_goes_on_at_home(
     asked: list[bool] = []
 
     def watch(event: dict[str, Any], driver: subprocess.Popen[str]) -> None:
-        if not asked and event["kind"] == "Progress" and event["step"] > 5:
+        if not asked and event["kind"] == "StageProgress" and event["step"] > 5:
             asked.append(True)
             driver.send_signal(signal.SIGINT)
 

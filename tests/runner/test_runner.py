@@ -327,7 +327,7 @@ def test_the_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SPIN, str(Path(__file__).parents[1]), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None
-        assert [driver.stdout.readline() for _ in range(2)] == ["Started\n", "Progress\n"]
+        assert [driver.stdout.readline() for _ in range(2)] == ["Started\n", "StageProgress\n"]
         time.sleep(0.5)  # it says no more: it spins in step 5
         driver.send_signal(signal.SIGINT)
         time.sleep(0.5)
