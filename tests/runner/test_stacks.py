@@ -317,13 +317,13 @@ import sys
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
 from test_stacks import run, sweep
 from headstart.store import Store
-from headstart.runner.events import Progress
+from headstart.runner.events import StageProgress
 from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
 from pathlib import Path
 runtime = Runtime(data=Path("none"), device="cpu", save_every=0.0, stack=4)
 for event in perform(sweep(), Store(sys.argv[3]), runtime):
-    if isinstance(event, Progress):
+    if isinstance(event, StageProgress):
         print(event.step, flush=True)
 """
 
