@@ -108,8 +108,7 @@ def needed(door: str) -> dict[str, int]:
         for node in ast.walk(ast.parse(files[door].read_text("utf-8")))
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES"
     )
-    prefix = f"{door}." if door == "data" else ""
-    waiting, seen = [f"{prefix}{home}" for home in ast.literal_eval(table).values()], set[str]()
+    waiting, seen = list(ast.literal_eval(table).values()), set[str]()
     while waiting:
         if (name := waiting.pop()) in seen or name not in files:
             continue

@@ -45,7 +45,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def python() -> str:
     """The signatures and docstrings of everything that `headstart` itself exports."""
-    homes = {name: headstart._HOMES.get(name, "headstart.errors") for name in headstart.__all__}
+    homes = {name: f"headstart.{headstart._HOMES.get(name, 'errors')}" for name in headstart.__all__}
     parts = ["# Python", "Everything that is imported from `headstart` itself; what changes stands in the changelog."]
     parts += [f"::: {home}.{name}" for name, home in sorted(homes.items())]
     parts.append("The classes that specs of your own are derived from, besides `TaskSpec`:")

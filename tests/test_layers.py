@@ -12,6 +12,7 @@ ROOT, TESTS = Path(headstart.__file__).parent, Path(__file__).parent
 LAYERS: dict[str, int] = {
     "documents": 0,
     "errors": 0,
+    "late": 0,
     "atomic": 0,
     "statistics": 0,
     "words": 0,

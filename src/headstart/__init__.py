@@ -12,9 +12,10 @@ if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] in ("headstart", "-m
     # `python -m headstart` puts the working directory, which may be anybody's, first: a json.py in it would be run.
     sys.path.append(sys.path.pop(0))
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput
+from headstart.late import late_names
 
 if TYPE_CHECKING:
     from headstart.api import Study, load, run
@@ -49,35 +50,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "run": "headstart.api",
-    "load": "headstart.api",
-    "train": "headstart.training.library",
-    "pretrain": "headstart.training.library",
-    "evaluate": "headstart.training.library",
-    "Study": "headstart.api",
-    "register_mixer": "headstart.plugins",
-    "register_model": "headstart.plugins",
-    "register_objective": "headstart.plugins",
-    "register_task": "headstart.plugins",
-    "Examples": "headstart.sequence",
-    "Task": "headstart.tasks.task",
-    "TaskSpec": "headstart.tasks.task",
-    "make_task": "headstart.tasks.build",
-    "Results": "headstart.study.results.results",
-    "SequenceClassifier": "headstart.estimator",
-    "SequenceRegressor": "headstart.estimator",
+    "run": "api",
+    "load": "api",
+    "train": "training.library",
+    "pretrain": "training.library",
+    "evaluate": "training.library",
+    "Study": "api",
+    "register_mixer": "plugins",
+    "register_model": "plugins",
+    "register_objective": "plugins",
+    "register_task": "plugins",
+    "Examples": "sequence",
+    "Task": "tasks.task",
+    "TaskSpec": "tasks.task",
+    "make_task": "tasks.build",
+    "Results": "study.results.results",
+    "SequenceClassifier": "estimator",
+    "SequenceRegressor": "estimator",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import late: `headstart --help` must not wait for torch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'headstart' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    """Names that are imported late are there, too: for completion in a notebook."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = late_names(__name__, _HOMES)

@@ -5,8 +5,9 @@ A name is imported from its home when it is first asked for, so that what needs 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headstart.late import late_names
 
 if TYPE_CHECKING:
     from headstart.checkpoints.folder import Folder
@@ -83,14 +84,4 @@ _HOMES = {
     "step_times": "study.language.estimate",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """The name from its home."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'headstart.core' has no attribute {name!r}")
-    return getattr(import_module(f"headstart.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    """Names that are imported late are there, too."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = late_names(__name__, _HOMES)

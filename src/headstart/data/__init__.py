@@ -6,8 +6,9 @@ its readers.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headstart.late import late_names
 
 if TYPE_CHECKING:
     from headstart.data.card import Card, data_card
@@ -40,31 +41,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Card": "card",
-    "LayoutSpec": "layout",
-    "Preparation": "preparation",
-    "Profile": "profile",
-    "SOUNDS": "layout",
-    "Sequences": "sequences",
-    "check_targets": "targets",
-    "crosses_splits": "splits",
-    "data_card": "card",
-    "explained_sequences": "sources",
-    "keep_sequences": "keeping",
-    "label_names": "memory",
-    "read_blocks": "sources",
-    "read_sequences": "sources",
-    "sequences_of": "memory",
+    "Card": "data.card",
+    "LayoutSpec": "data.layout",
+    "Preparation": "data.preparation",
+    "Profile": "data.profile",
+    "SOUNDS": "data.layout",
+    "Sequences": "data.sequences",
+    "check_targets": "data.targets",
+    "crosses_splits": "data.splits",
+    "data_card": "data.card",
+    "explained_sequences": "data.sources",
+    "keep_sequences": "data.keeping",
+    "label_names": "data.memory",
+    "read_blocks": "data.sources",
+    "read_sequences": "data.sources",
+    "sequences_of": "data.memory",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """The name from its home."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'headstart.data' has no attribute {name!r}")
-    return getattr(import_module(f"headstart.data.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    """Names that are imported late are there, too."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = late_names(__name__, _HOMES)
