@@ -1,5 +1,6 @@
 """The guides' files and commands, word for word, in an empty folder."""
 
+import importlib.util
 import json
 import os
 import re
@@ -8,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.checkpoints import GPT2, saved
 from support.command import command
+from support.made_files import signals, workbook
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```", re.M | re.S)
@@ -145,6 +148,34 @@ def test_a_guide_gets_from_what_people_have_to_predictions(
     lines = (tmp_path / "new.csv").read_text().splitlines()
     assert lines[0].startswith(head)
     assert len(lines) == (10 if guide == "sound.md" else 21)
+
+
+@pytest.mark.slow
+def test_each_form_of_a_file_is_read_by_the_command_beside_its_picture(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for i in range(8):
+        signals(tmp_path / "nights" / ["well", "ill"][i % 2] / f"n{i}.edf", rng.normal(0, 1, (400, 2)))
+    rows = [["id", "state", "t0", "t1", "t2"]]
+    rows += [[f"r{i}", ["sound", "worn"][i % 2], *rng.normal(0, 1, 3).round(3).tolist()] for i in range(20)]
+    workbook(tmp_path / "log.xlsx", {"About": [["a pump"]], "Export": rows})
+    made, *shown = walk("which-form.md", tmp_path)
+    assert made.returncode == 0
+    for done in shown:
+        assert "2 classes" in done.stdout, done.args
+        assert "all of them labelled" in done.stdout, done.args
+
+
+def test_the_pictures_of_the_forms_are_as_their_program_draws_them() -> None:
+    spec = importlib.util.spec_from_file_location("forms", DOCS / "forms.py")
+    assert spec is not None
+    assert spec.loader is not None
+    forms = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(forms)
+    page = (GUIDES / "which-form.md").read_text("utf-8")
+    for name in forms.FORMS:
+        stored = (DOCS / "images" / "forms" / f"{name}.svg").read_text("utf-8")
+        assert stored == forms.picture(name), "run `python docs/forms.py`"
+        assert f"(../images/forms/{name}.svg)" in page
 
 
 @pytest.mark.slow

@@ -493,5 +493,6 @@ def _nothing(view: View, shape: str) -> BadInput:
     way = f"where cells are separated by another mark, give {option('delimiter')}; else name" if lone else "name"
     return BadInput(
         f"{view.source}: no column looks like a sequence ({shape}; columns: {view.names}); {way} "
-        f"the columns with {option('values')}, and their {option('shape')} (wide, text, list, long or columns)"
+        f"the columns with {option('values')}, and their {option('shape')} (wide, text, list, long or columns; "
+        "docs/guide/which-form.md has a picture of each)"
     )
