@@ -91,3 +91,28 @@ def test_more_channels_than_positions_are_said(data: Any) -> None:
     assert "layout={'channels_first': True}" in note
     assert not read_sequences(data, LayoutSpec(channels_first=True)).notes
     assert not read_sequences([x.T for x in data]).notes
+
+
+def test_labels_of_a_dict_of_frames_follow_its_keys() -> None:
+    frames = {
+        name: pd.DataFrame(values.T, columns=list("xyz")) for name, values in zip(LABELS.index, ARRAY, strict=True)
+    }
+    for labels in (dict(LABELS[::-1]), LABELS[::-1], list(LABELS), LABELS.reset_index(drop=True)):
+        result = read_sequences(frames, labels=labels, groups=dict(LABELS[::-1].str.upper()))
+        assert (result.ids, list(result.labels)) == (tuple(LABELS.index), list(LABELS))
+        assert result.groups == tuple(LABELS.str.upper())
+        assert list(result.in_order(labels, "y")) == list(LABELS)
+    assert "labels: has no entry for 1 of the 8 ids in 'id', such as 's3'" in why(
+        frames, labels=dict(LABELS.drop("s3"))
+    )
+    assert "sequences without ids cannot be found by its keys; give a list" in why(
+        list(frames.values()), labels=dict(LABELS)
+    )
+
+
+def test_labels_of_a_frame_of_rows_whose_index_stands_in_another_order_are_refused() -> None:
+    table = pd.DataFrame(ARRAY[:, 0], index=LABELS.index)
+    assert list(read_sequences(table, labels=LABELS).labels) == list(LABELS)
+    assert "labels: its index is that of the table in another order" in why(table, labels=LABELS[::-1])
+    assert list(read_sequences(table, labels=LABELS[::-1].to_list()).labels) == list(LABELS[::-1])
+    assert list(read_sequences(table, labels=LABELS.reset_index(drop=True)).labels) == list(LABELS)

@@ -179,6 +179,22 @@ def test_the_pictures_of_the_forms_are_as_their_program_draws_them() -> None:
 
 
 @pytest.mark.slow
+def test_the_guide_to_pandas_fits_each_form_of_frames(tmp_path: Path) -> None:
+    (done,) = walk("pandas.md", tmp_path)
+    *fitted, new = done.stdout.splitlines()
+    assert [line.split("  ")[0].strip() for line in fitted] == [
+        "wide",
+        "long",
+        "MultiIndex",
+        "nested series",
+        "list of frames",
+        "dict of frames",
+    ]
+    assert all(float(re.search(r" (\d\.\d\d) ", line)[1]) > 0.9 for line in fitted)  # type: ignore[index]
+    assert new == "['fast']"
+
+
+@pytest.mark.slow
 def test_the_guide_to_windows_gets_from_long_recordings_to_spans(tmp_path: Path) -> None:
     _, card, fitted, _, _ = walk("windows.md", tmp_path)
     assert "24 recordings are cut into 936 windows of 2s (40 positions) every 1s" in " ".join(card.stdout.split())

@@ -13,6 +13,7 @@ from headstart.data.labels import (
     by_id,
     check_numbers,
     class_names,
+    keyed,
     lost_labels,
     position_labels,
     target_kind,
@@ -47,9 +48,14 @@ def build(
 
     Raises: BadInput with up to 20 mistakes, each with its place.
     """
-    if layout.shape == "long" and layout.id is not None:
+    long = layout.shape == "long"
+    if layout.id is not None:
         words = table.columns[layout.id].words
-        labels, groups = by_id(labels, words, layout.id, "labels"), by_id(groups, words, layout.id, "groups")
+        labels, groups = (
+            by_id(values, words, layout.id, what) if long or keyed(values, words, layout.by_format) else values
+            for values, what in ((labels, "labels"), (groups, "groups"))
+        )
+    if long and layout.id is not None:
         _check_unused(table, layout, labels is not None)
     spec = layout.spec
     if spec.window is not None and labels is None and label_changes(table, layout):

@@ -157,6 +157,8 @@ def words_of(values: Any, column: Column | None, rows: np.ndarray, what: str) ->
         if values.ndim != 1:
             raise BadInput(f"{what}: has shape {values.shape}; give one for each sequence")
         values = values.tolist()
+    if isinstance(values, Mapping):
+        raise BadInput(f"{what}: are a dict, and sequences without ids cannot be found by its keys; give a list")
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
         kind = type(values).__name__
         raise BadInput(f"{what}: is of type {kind}; give a list or an array with one for each sequence")
@@ -173,8 +175,30 @@ def words_of(values: Any, column: Column | None, rows: np.ndarray, what: str) ->
     return result.words
 
 
+def keyed(values: Any, ids: Words, named: bool) -> bool:
+    """Whether labels or groups of a row per sequence are told by its ids: those of a mapping are; so are those of a
+    series whose index holds one of the ids, where these are names of frames or files (`named`), and no cells."""
+    index = getattr(values, "index", None)
+    if isinstance(values, Mapping) or not named or index is None or callable(index):
+        return isinstance(values, Mapping)
+    return not {str(key) for key in index}.isdisjoint(word or "" for word in ids)
+
+
+def check_order(source: Any, values: Any, what: str) -> None:
+    """Raises: BadInput where a series of pandas has the index of a frame of a row per sequence in another order: rows
+    have their labels by place, so that most would have another row's."""
+    first, second = getattr(source, "index", None), getattr(values, "index", None)
+    if callable(first) or not hasattr(first, "equals") or callable(second) or not hasattr(second, "equals"):
+        return
+    if len(first) == len(second) and not first.equals(second) and set(first) == set(second):
+        raise BadInput(
+            f"{what}: its index is that of the table in another order; give {what}.loc[table.index], or "
+            f"{what}.to_list() where its order is that of the rows"
+        )
+
+
 def by_id(values: Any, ids: Sequence[str | None], column: str | None, what: str) -> Any:
-    """Labels or groups of a long table, in the order in which its ids (of each row) first come.
+    """Labels or groups of a table, in the order in which its ids (of each row) first come.
 
     They are a mapping of ids, or a series of pandas whose index holds the ids; None stays. Raises: BadInput for
     anything else, whose order may be another one than that of the table, and for ids without a value.

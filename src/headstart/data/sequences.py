@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headstart.data.labels import by_id, in_order, may_be_either
+from headstart.data.labels import by_id, in_order, keyed, may_be_either
 from headstart.data.layout import SOUNDS, Layout, SequenceKind
 from headstart.data.letters import coded, input_width, spoken
 from headstart.data.spans import Windows
@@ -164,11 +164,11 @@ class Sequences:
         return other_way(int(self.lengths.max()), len(self.channels))
 
     def in_order(self, values: Any, name: str) -> Any:
-        """Labels of a long table, which have ids, in the order of its sequences; of other sequences as they are.
-        Raises: BadInput, by `name`, where there are no ids, or some of them are lost.
-        """
+        """Labels by id in the order of the sequences; others of a row per sequence as they are. Raises: BadInput, by
+        `name`, where there are no ids, or some of them are lost."""
         ids = tuple(dict.fromkeys(self.windows.names)) if self.windows else self.ids or ()
-        return values if self.layout.shape != "long" else by_id(values, ids, self.layout.id, name)
+        matched = self.layout.shape == "long" or keyed(values, ids, self.layout.by_format)
+        return by_id(values, ids, self.layout.id, name) if matched else values
 
     def take(self, rows: np.ndarray) -> Sequences:
         """These rows, in this order."""

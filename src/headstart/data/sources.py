@@ -19,6 +19,7 @@ from headstart.data.clock import with_recordings
 from headstart.data.explain import explained
 from headstart.data.folder_tables import is_one_recording, one_recording, recordings_table, tables_in_memory
 from headstart.data.infer import infer
+from headstart.data.labels import check_order
 from headstart.data.layout import Decision, LayoutSpec
 from headstart.data.readers import block_reader_of, format_by, reader_of
 from headstart.data.rows import frame, table_of
@@ -109,6 +110,8 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
         mistakes.check()
         spec = with_recordings(table, spec)
         layout = replace(infer(table, spec, labels is not None), thousands=table.thousands)
+        for values, what in ((labels, "labels"), (groups, "groups")) if layout.shape != "long" else ():
+            check_order(source, values, what)
         return build(table, layout, mistakes, labels, ids, groups)
 
 

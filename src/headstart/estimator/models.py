@@ -179,12 +179,10 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return sequences
 
     def _in_order(self, X: Any, y: Any) -> Any:
-        """y in the order of the answers: of a table with a row per position that in which its ids first come."""
+        """y in the order of the answers: where it is told by ids, that in which these first come."""
         check_is_fitted(self)
-        layout = self.served_.config.layout
-        if layout.shape != "long" or y is None:
-            return y
-        return self._read(X).in_order(y, "y")
+        by_id = self.served_.config.layout.shape == "long" or isinstance(X, Mapping) or isinstance(y, Mapping)
+        return self._read(X).in_order(y, "y") if by_id and y is not None else y
 
     def _inputs(self, X: Any, name: str = "X") -> reading.InputData:
         return reading.as_inputs(X, name, self._layout("class").channels_first)
@@ -257,9 +255,9 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     X: an array (n, L) or (n, L, F), a list of n sequences of any lengths, (L,) or (L, F) each, a list of texts or of
     lists of tokens, or a table of pandas, polars or Arrow, read as `headstart show` reads a file. NaN is a missing
     value; at the end of a sequence it is cut off. y: n classes, of texts, whole numbers or booleans; of a table with a
-    row per position a series of pandas whose index holds the ids, or a dict of them, and predictions are in the order
-    in which its ids first come. A fit on an array (n, L) predicts arrays of the same L, and lists of sequences of any
-    length.
+    row per position, and of a dict of frames, a series of pandas whose index holds the ids, or a dict of them, and
+    predictions are in the order in which its ids first come. A fit on an array (n, L) predicts arrays of the same L,
+    and lists of sequences of any length.
 
     time: seconds, or a text such as `5m`, that a fit may take, for which training is shortened to what this machine
         does in it; None: all of the default training, the same on every machine.
