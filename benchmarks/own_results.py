@@ -26,9 +26,9 @@ from typing import Any
 from harness import NONE, PAGES, RESULTS, Set, all_sets, days_of, filled, once, parser_of, plain_name, sets_of
 from scipy.stats import t as t_distribution
 
-from headstart.fit.outcome import FitCandidate, Outcome
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
+from headstart.fitted.outcome import FitCandidate, Outcome
 from headstart.report.figures.style import MARKERS, canvas, legend_of, png
 from headstart.report.tables.report_table import ReportTable, text_table, to_markdown
 from headstart.runner.machine import machine, version

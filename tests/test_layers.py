@@ -45,6 +45,7 @@ LAYERS: dict[str, int] = {
     "report": 7,
     "tracking": 7,
     "bench": 7,
+    "fitted": 7,
     "fit": 7,
     "api": 8,
     "__main__": 8,

@@ -9,8 +9,8 @@ import pytest
 from support.command import command
 
 from headstart.errors import BadInput
-from headstart.fit.outcome import Answers, FitCandidate, TrainedModel
 from headstart.fit.serving import held_out
+from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
 from headstart.serve.config import HeldOut
 from headstart.serve.predictions import predictions_of, to_csv
 

@@ -22,13 +22,13 @@ from headstart.baselines.summary import SummarySpec
 from headstart.cli import main
 from headstart.data import read_sequences
 from headstart.fit import choose as choose_module
-from headstart.fit.card import model_card
-from headstart.fit.evidence import drawings
-from headstart.fit.outcome import FitCandidate, Outcome
 from headstart.fit.perform import fit_sequences
 from headstart.fit.prepared import Fit
 from headstart.fit.settings import FitSettings
-from headstart.fit.wording import own_score
+from headstart.fitted.card import model_card
+from headstart.fitted.evidence import drawings
+from headstart.fitted.outcome import FitCandidate, Outcome
+from headstart.fitted.wording import own_score
 from headstart.runner.events import Event, StageProgress
 from headstart.runner.machine import torch_settings
 from headstart.sequence import Examples, Signature

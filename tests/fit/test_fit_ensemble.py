@@ -15,13 +15,14 @@ from headstart.baselines.measures import fit_temperature, softmax
 from headstart.cli import main
 from headstart.data import read_sequences
 from headstart.errors import BadInput
-from headstart.fit.card import model_card
+from headstart.fit.arms import without_gradients
 from headstart.fit.choice import serving, winner
 from headstart.fit.ensemble import with_ensemble
-from headstart.fit.outcome import Answers, FitCandidate, TrainedModel
-from headstart.fit.page import write_page
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
+from headstart.fitted.card import model_card
+from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
+from headstart.fitted.page import write_page
 from headstart.serve.folder import load_model, save_model
 from headstart.store import Store
 from headstart.study.results.results import Results
@@ -41,9 +42,8 @@ def candidate(name: str, *shares: list[float], expected: int | None = None, test
         models.append(TrainedModel(seed, f"{name}{seed}", val, tested, (val.scores["accuracy"], 0.0)))
     scores = {model.seed: model.worth[0] for model in models}
     line = row(name, "accuracy", scores, scores)
-    return FitCandidate(
-        line if expected is None else replace(line, expected=expected), "in words", models=tuple(models)
-    )
+    line = line if expected is None else replace(line, expected=expected)
+    return FitCandidate(line, "in words", models=tuple(models), is_network=name not in without_gradients())
 
 
 def compared(*candidates: FitCandidate, asked: bool = False) -> tuple[Results, list[FitCandidate]]:

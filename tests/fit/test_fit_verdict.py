@@ -7,11 +7,13 @@ import pytest
 from support.made_outcomes import row
 
 from headstart.errors import BadInput
-from headstart.fit.choice import lead, serving, winner
-from headstart.fit.outcome import Answers, FitCandidate, TrainedModel
+from headstart.fit.arms import without_gradients
+from headstart.fit.choice import serving, winner
 from headstart.fit.perform import fit_sequences
+from headstart.fit.serving import helped
 from headstart.fit.settings import FitSettings
-from headstart.fit.wording import answer, models_table, notes
+from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
+from headstart.fitted.wording import answer, models_table, notes
 from headstart.report.tables.scores import note
 from headstart.statistics import paired_difference
 from headstart.study.results.results import Caveat, Results
@@ -19,6 +21,8 @@ from headstart.study.results.rows import best_rows
 from headstart.words import covered
 
 EMPTY = Results("fit", "", (), (), None, (), ())
+AGAINST = replace(EMPTY, against="scratch")
+IN_FOLDS = replace(EMPTY, folds=2)
 
 
 def answers(right: float, count: int) -> Answers:
@@ -33,7 +37,12 @@ def candidate(name: str, val: list[float], test: list[float], n_test: int = 50) 
         TrainedModel(seed, f"{name}{seed}", answers(v, 9), answers(t, n_test), (v, 0.0))
         for seed, (v, t) in enumerate(zip(val, test, strict=True))
     )
-    return FitCandidate(row(name, "accuracy", dict(enumerate(val)), dict(enumerate(test))), "in words", models=models)
+    return FitCandidate(
+        row(name, "accuracy", dict(enumerate(val)), dict(enumerate(test))),
+        "in words",
+        models=models,
+        is_network=name not in without_gradients(),
+    )
 
 
 def against(candidates: tuple[FitCandidate, ...]) -> list[FitCandidate]:
@@ -52,7 +61,7 @@ def conclusion(*candidates: FitCandidate, serve: str = "auto", planned: tuple[st
     compared = against(candidates)
     best = winner(compared)
     serves, _ = serving(serve, best, compared)
-    return answer(compared, best, serves, planned)
+    return answer(AGAINST, compared, best, serves, *helped(planned, compared))
 
 
 def test_a_model_without_gradients_that_wins_is_named_first() -> None:
@@ -65,16 +74,16 @@ def test_a_model_without_gradients_that_wins_is_named_first() -> None:
 
 def test_models_of_unequal_numbers_of_folds_are_compared_on_those_of_both() -> None:
     network, kernels = candidate("scratch", [0.8, 0.9], [0.5, 0.5]), candidate("kernels", [0.9, 1.0, 0.5], [0.8] * 3)
-    text = answer(against((network, kernels)), kernels, kernels, (), folds=2)
+    text = answer(IN_FOLDS, against((network, kernels)), kernels, kernels, {})
     assert text.startswith(
         "The model kernels (in words) beats the networks: accuracy 0.800 ± 0.153 on validation (test 0.800 ± 0.000); on the 2 folds "
         "that both have, it has 0.950 and scratch 0.850. It is what predict serves."
     )
     first = replace(candidate("scratch", [0.8], [0.5]), row=replace(candidate("scratch", [0.8], [0.5]).row, expected=5))
-    text = answer(against((first, kernels)), kernels, kernels, (), folds=2)
+    text = answer(IN_FOLDS, against((first, kernels)), kernels, kernels, {})
     assert "on the 1 fold that both have, it has 0.900 and scratch 0.800" in text
     same = candidate("scratch", [0.9, 1.0], [0.5, 0.5])
-    assert "is as good as the best network" in answer(against((same, kernels)), kernels, kernels, (), folds=2)
+    assert "is as good as the best network" in answer(IN_FOLDS, against((same, kernels)), kernels, kernels, {})
 
 
 def test_the_best_of_a_table_and_its_intervals_count_no_fold_twice() -> None:
@@ -107,8 +116,8 @@ def test_a_network_has_to_lead_clearly() -> None:
         "the lead of the network scratch on validation is not clear: +0.017 ["
     )
     error = np.std([-0.1, 0.05, 0.1], ddof=1) / 3**0.5
-    assert lead(near, kernels).sem == pytest.approx(error)
-    assert lead(near, kernels).low == pytest.approx(0.05 / 3 - 4.303 * error, abs=1e-4)
+    assert near.lead(kernels).sem == pytest.approx(error)
+    assert near.lead(kernels).low == pytest.approx(0.05 / 3 - 4.303 * error, abs=1e-4)
     far = candidate("scratch", [0.84, 0.86, 0.85], [0.9] * 3)
     assert winner([far, kernels]).name == "scratch", "+0.050 [0.025, 0.075]"
     # Kernels that draw nothing are one run for all seeds.
@@ -241,9 +250,8 @@ def test_runs_on_folds_are_called_folds_and_their_intervals_stand_beneath_the_ta
     assert "Over folds" not in note(replace(results, folds=1))
     assert "over n seeds" in note(replace(results, folds=1))
     best = winner([first, second])
-    spoken = answer(
-        against((first, candidate("self_pretrained", [0.7] * 5, [0.7] * 5))), best, best, ("self_pretrained",), 5
-    )
+    pair = against((first, candidate("self_pretrained", [0.7] * 5, [0.7] * 5)))
+    spoken = answer(replace(AGAINST, folds=5), pair, best, best, *helped(("self_pretrained",), pair))
     assert "(5 folds, and a standard error" in spoken
 
 

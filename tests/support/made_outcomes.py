@@ -12,7 +12,7 @@ from headstart.analysis.occlusion import Occlusion
 from headstart.baselines.measures import scores_of, softmax
 from headstart.data import LayoutSpec, Preparation, Sequences, data_card, read_sequences
 from headstart.fit.arms import without_gradients
-from headstart.fit.outcome import Answers, FitCandidate, Outcome, TrainedModel
+from headstart.fitted.outcome import Answers, FitCandidate, Outcome, TrainedModel
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import ClassifySpec, RegressSpec
@@ -116,7 +116,7 @@ def compared(
         if test and name == "self_pretrained":
             line = replace(line, difference=paired_difference(line.by_seed(), rows[0].by_seed()))
         rows.append(line)
-        candidates.append(FitCandidate(line, _text(name), _more(labels, line.test)))
+        candidates.append(FitCandidate(line, _text(name), _more(labels, line.test), is_network=name in NETWORKS))
     arms = tuple(line.arm for line in rows)
     return Results("fit", "T", arms, ("data",), "scratch", (LR,), tuple(rows)), tuple(candidates)
 

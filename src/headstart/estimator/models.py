@@ -29,8 +29,8 @@ from headstart.spec import read
 from headstart.ways import in_python
 
 if TYPE_CHECKING:
-    from headstart.fit.leaderboard import Leaderboard
-    from headstart.fit.outcome import Outcome
+    from headstart.fitted.leaderboard import Leaderboard
+    from headstart.fitted.outcome import Outcome
     from headstart.serve.config import ModelConfig
     from headstart.serve.model import Served
 
@@ -159,7 +159,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _card(self) -> Mapping[str, bytes]:
         if not hasattr(self, "outcome_"):
             return {}
-        from headstart.fit.card import model_card
+        from headstart.fitted.card import model_card
 
         return {"README.md": model_card(self.outcome_).encode()}
 

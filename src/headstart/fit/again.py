@@ -13,7 +13,7 @@ from typing import Any
 
 from headstart.core import FinishedStage, Plan, PlannedStage, Store
 from headstart.fit.budget import LONG_SECONDS
-from headstart.fit.outcome import FitCandidate
+from headstart.fitted.outcome import FitCandidate
 from headstart.text import listed
 
 SERVED = "served"

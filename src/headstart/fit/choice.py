@@ -6,12 +6,8 @@ from collections.abc import Sequence
 
 from headstart.errors import BadInput
 from headstart.fit.arms import ranks
-from headstart.fit.outcome import FitCandidate
-from headstart.statistics import Difference, difference, unpaired_difference
+from headstart.fitted.outcome import ALIKE, FitCandidate
 from headstart.ways import again, argument
-
-ALIKE = 1e-6
-"""Scores that differ by no more, as a share of them, are equal."""
 
 
 def winner(candidates: Sequence[FitCandidate]) -> FitCandidate:
@@ -26,21 +22,9 @@ def winner(candidates: Sequence[FitCandidate]) -> FitCandidate:
     if not (simple and others):
         return best_of(candidates)
     first, other = best_of(simple), best_of(others)
-    gap = lead(other, first)
+    gap = other.lead(first)
     ahead = gap.mean > ALIKE * abs(first.worth) and (gap.low is None or gap.low > 0)
     return other if ahead else first
-
-
-def lead(first: FitCandidate, other: FitCandidate) -> Difference:
-    """What the first is ahead by on validation, with its interval over seeds or folds (none for one)."""
-    own, others = on_common_runs(first, other)
-    if 1 in (len(own), len(others)):  # a model that draws nothing is one for all seeds
-        number = max(len(own), len(others))
-        own, others = (side * number if len(side) == 1 else side for side in (own, others))
-    compare = difference if len(own) == len(others) else unpaired_difference
-    gap = compare(dict(enumerate(own)), dict(enumerate(others)))
-    assert gap is not None, "both have runs"
-    return gap
 
 
 def best_of(candidates: Sequence[FitCandidate]) -> FitCandidate:
@@ -53,21 +37,11 @@ def best_of(candidates: Sequence[FitCandidate]) -> FitCandidate:
     order = sorted(candidates, key=lambda item: (bool(item.members), simplest.get(item.name, len(simplest))))
     best = order[0]
     for other in order[1:]:
-        own, others = on_common_runs(best, other)
+        own, others = best.on_common_runs(other)
         ahead = sum(others) / len(others) - (mean := sum(own) / len(own))
         if ahead > ALIKE * abs(mean):
             best = other
     return best
-
-
-def on_common_runs(first: FitCandidate, other: FitCandidate) -> tuple[list[float], list[float]]:
-    """What validation compares of two: of each seed that both have, in the same order, else all that there is."""
-    # A model that draws nothing, on rows that all runs share, is one for all seeds.
-    several = first.row.expected > 1 and other.row.expected > 1
-    values = [{model.seed: model.worth[0] for model in item.models} for item in (first, other)]
-    seeds = [seed for seed in values[0] if seed in values[1]] if several else []
-    own, others = ([side[seed] for seed in seeds] if seeds else list(side.values()) for side in values)
-    return own, others
 
 
 def serving(

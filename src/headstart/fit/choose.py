@@ -11,10 +11,11 @@ from headstart.core import Event, Plan, Results, Runtime, perform, results_on_ta
 from headstart.fit.again import Again, planned_again
 from headstart.fit.arms import arms, constant_names
 from headstart.fit.budget import LONG_SECONDS
+from headstart.fit.candidates import candidates_of
 from headstart.fit.choice import serving, winner
 from headstart.fit.ensemble import with_ensemble
-from headstart.fit.outcome import FitCandidate, candidates_of
 from headstart.fit.prepared import Fit
+from headstart.fitted.outcome import FitCandidate
 from headstart.serve.config import ENSEMBLE
 
 Listener = Callable[[str | Event], None]

@@ -16,8 +16,9 @@ import numpy as np
 from headstart.core import Results
 from headstart.errors import BadInput
 from headstart.fit.arms import constant_names
+from headstart.fit.candidates import test_means, worth_of
 from headstart.fit.choice import winner
-from headstart.fit.outcome import Answers, FitCandidate, TrainedModel, test_means, worth_of
+from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
 from headstart.serve.config import ENSEMBLE
 from headstart.ways import again, argument
 

@@ -20,12 +20,12 @@ from headstart.fit.again import reserved
 from headstart.fit.arms import arms
 from headstart.fit.budget import AFTER
 from headstart.fit.choose import Chosen, Listener, choose, unheard
-from headstart.fit.outcome import Outcome
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit, prepare
 from headstart.fit.serving import serve
 from headstart.fit.settings import FitPlan, FitSettings
 from headstart.fit.source import read_source
+from headstart.fitted.outcome import Outcome
 from headstart.serve.config import ENSEMBLE, NETWORK
 from headstart.text import listed
 

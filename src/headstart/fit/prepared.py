@@ -21,7 +21,7 @@ from headstart.fit.known import Known
 from headstart.fit.reading import Backbone, SeriesModel, asked_backbone, find_start
 from headstart.fit.settings import FILES, FitPlan, FitSettings
 from headstart.fit.source import FitSource, in_folds
-from headstart.fit.wording import split_in_words
+from headstart.fitted.wording import split_in_words
 from headstart.limits import check_memory
 from headstart.sequence import IGNORE
 from headstart.spec import read
@@ -129,7 +129,13 @@ def _known(
         weights=weights,
         data=data,
         places=source.places,
-        split=split_in_words(task, settings, splits=len(splits), grouped=grouped),
+        split=split_in_words(
+            task,
+            by_time=settings.split == "time",
+            grouped=grouped,
+            folds=len(splits),
+            files=[name for name in ("val", "test") if getattr(settings, name) is not None],
+        ),
         backbone=backbone if isinstance(backbone, Backbone) else None,
         series=backbone if isinstance(backbone, SeriesModel) else None,
         start=None if settings.start is None else find_start(settings.start, store, data),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,14 +12,16 @@ from headstart.analysis.occlusion import affordable, looked
 from headstart.baselines.measures import softmax
 from headstart.core import Failed, FinishedStage, Runtime, plugins_of
 from headstart.data import Preparation, Profile
+from headstart.fit.arms import arms
 from headstart.fit.budget import REPORT
+from headstart.fit.candidates import model_of, weights_of
 from headstart.fit.choose import Chosen
 from headstart.fit.ensemble import pair_of
-from headstart.fit.outcome import Answers, FitCandidate, Outcome, TrainedModel, model_of, weights_of
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit
-from headstart.fit.recordings import Shown, shown_recordings
-from headstart.fit.wording import answer, notes, title
+from headstart.fitted.outcome import Answers, FitCandidate, Outcome, TrainedModel
+from headstart.fitted.recordings import Shown, shown_recordings
+from headstart.fitted.wording import answer, notes, title
 from headstart.sequence import Examples
 from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig
 from headstart.serve.model import Served, of_examples
@@ -70,7 +72,7 @@ def serve(
         test=model.test,
         uncalibrated=softmax(model.raw) if model.raw is not None and labels and len(model.raw) else None,
         results=results,
-        answer=answer(chosen.candidates, best, serves, planned.plan.study["arms"], results.folds),
+        answer=answer(results, chosen.candidates, best, serves, *helped(planned.plan.study["arms"], chosen.candidates)),
         plan=planned.plan.texts,
         notes=tuple(remarks),
         sizes={name: fit.task.split(name).units for name in ("train", "val", "test")}
@@ -83,6 +85,16 @@ def serve(
         seeds=tuple(sorted({cell.seed for cell in planned.study.cells})),
         again=chosen.again is not None,
     )
+
+
+def helped(planned: Collection[str], candidates: Sequence[FitCandidate]) -> tuple[dict[str, str], list[str]]:
+    """(name of a network -> what may have helped it, in words; what is said of those that were not planned)."""
+    helps, untried, trained = dict[str, str](), list[str](), {candidate.name for candidate in candidates}
+    for arm in arms().values():
+        asked = {name: words for name, words in arm.helps.items() if name in (planned if arm.missed else trained)}
+        helps |= asked
+        untried += [arm.missed] if arm.missed and not asked else []
+    return helps, untried
 
 
 def held_out_rows(fit: Fit, model: TrainedModel) -> tuple[Examples, Answers]:

@@ -33,10 +33,10 @@ from headstart.verbs.terminal import console, hanging, writable_folder
 if TYPE_CHECKING:
     from headstart.data import Card
     from headstart.fit.choose import Listener
-    from headstart.fit.outcome import Outcome
     from headstart.fit.perform import First
     from headstart.fit.plan import Planned
     from headstart.fit.prepared import Fit
+    from headstart.fitted.outcome import Outcome
 
 CONFIG = "config.json"
 SHOWN_NOTES = 6
@@ -86,11 +86,11 @@ def fit_file(
     if options.time is None and choose_device(device) != "cpu":
         wanted = replace(wanted, time=None)
     from headstart.fit import perform
-    from headstart.fit.card import model_card
     from headstart.fit.choose import choose, compare
-    from headstart.fit.page import write_page
     from headstart.fit.prepared import prepare
     from headstart.fit.serving import recordings, serve
+    from headstart.fitted.card import model_card
+    from headstart.fitted.page import write_page
     from headstart.serve.folder import save_model
 
     keep_freed_memory()
@@ -187,7 +187,7 @@ def _train(fit: Fit, planned: Planned, first: First, hear: Listener, slots: int,
     """Train with a progress display."""
     from headstart.fit import perform
     from headstart.fit.choose import results_of
-    from headstart.fit.wording import in_plain_words
+    from headstart.fitted.wording import in_plain_words
     from headstart.report.tables.report_table import to_rich
     from headstart.report.tables.scores import make_table
     from headstart.study.language.costs import speed_here
@@ -258,7 +258,7 @@ def _print_plan(fit: Fit, planned: Planned, slots: int) -> None:
 
 
 def _print_outcome(outcome: Outcome, folder: Path) -> None:
-    from headstart.fit.wording import plugin_options
+    from headstart.fitted.wording import plugin_options
     from headstart.report.tables.report_table import to_rich
 
     screen = console()

@@ -16,9 +16,9 @@ from support.made_outcomes import NASTY, outcome
 from headstart import SequenceClassifier
 from headstart.cli import app
 from headstart.data import read_sequences
-from headstart.fit.outcome import Answers
-from headstart.fit.page import write_page
-from headstart.fit.recordings import (
+from headstart.fitted.outcome import Answers
+from headstart.fitted.page import write_page
+from headstart.fitted.recordings import (
     BUCKETS,
     FOLDED_CLASSES,
     OPEN_CLASSES,
@@ -28,7 +28,7 @@ from headstart.fit.recordings import (
     shown_recordings,
     worst_rows,
 )
-from headstart.fit.wording import answer, plainly
+from headstart.fitted.wording import answer, plainly
 from headstart.sequence import IGNORE
 from headstart.tasks.own import OwnSpec
 
@@ -204,7 +204,9 @@ def test_sentences_on_a_study_say_models_and_names_stay_as_they_are() -> None:
     assert plainly("column 'arm' is not used, 'left arm' neither") == "column 'arm' is not used, 'left arm' neither"
     item = outcome()
     best = item.candidate(item.winner)
-    assert not UNUSUAL.search(answer(item.candidates, best, best, ("scratch", "self_pretrained")))
+    assert not UNUSUAL.search(
+        answer(item.results, item.candidates, best, best, {"self_pretrained": "self-pretraining"})
+    )
 
 
 @pytest.mark.parametrize("guide", ["your-own-data", "ecg", "dna", "sound", "instruments"])

@@ -12,10 +12,10 @@ import numpy as np
 
 from headstart import words
 from headstart.data import crosses_splits
-from headstart.fit import wording
-from headstart.fit.evidence import drawings, filled_in
-from headstart.fit.outcome import Outcome
-from headstart.fit.recordings import Shown
+from headstart.fitted import wording
+from headstart.fitted.evidence import drawings, filled_in
+from headstart.fitted.outcome import Outcome
+from headstart.fitted.recordings import Shown
 from headstart.report.figures.predictions import confusion_of
 from headstart.report.page import Anchors, fill_template, page_table
 from headstart.report.tables.report_table import text_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,7 @@ import numpy as np
 from headstart import words
 from headstart.core import Results, Task, plugins_of
 from headstart.data import crosses_splits
-from headstart.fit.arms import arms, base_name
-from headstart.fit.choice import ALIKE, lead, on_common_runs
-from headstart.fit.outcome import FitCandidate, Outcome
-from headstart.fit.settings import FitSettings
+from headstart.fitted.outcome import ALIKE, FitCandidate, Outcome
 from headstart.report.tables.report_table import ReportTable, TableCell, TableLine
 from headstart.report.tables.scores import make_table
 from headstart.statistics import LEVEL, detectable, mean, t_quantile
@@ -54,25 +51,23 @@ HIDDEN = ("layout", "note")
 
 
 def answer(
+    results: Results,
     candidates: Sequence[FitCandidate],
     best: FitCandidate,
     serves: FitCandidate,
-    planned: Collection[str],
-    folds: int = 1,
+    helps: Mapping[str, str],
+    untried: Sequence[str] = (),
 ) -> str:
     """The first sentences of the screen and of the page: the best model, and what self-pretraining and a checkpoint
     helped.
 
-    planned: arms of the networks' study. folds: of validation, in each run another one.
+    helps: name of a network -> what may have helped it, in words. untried: sentences on what was not planned.
     """
     by_name = {candidate.name: candidate for candidate in candidates}
-    texts = [_winner(candidates, best, serves, words.runs_are(folds))]
-    for arm in arms().values():
-        for name, subject in arm.helps.items():
-            if name in by_name or (arm.missed and name in planned):
-                texts += _helped(by_name, name, subject, words.runs_are(folds))
-            elif arm.missed:
-                texts.append(arm.missed)
+    base, run = by_name.get(results.against or ""), words.runs_are(results.folds)
+    texts = [_winner(candidates, best, serves, run), *untried]
+    for name, subject in helps.items():
+        texts += _helped(by_name.get(name), base, subject, run)
     return " ".join(texts)
 
 
@@ -85,12 +80,12 @@ def _winner(candidates: Sequence[FitCandidate], best: FitCandidate, serves: FitC
     model, beside = f"{best.name} ({best.text})", ""
     rival = max(others, key=lambda candidate: candidate.worth, default=None) if best.is_network else network
     if rival is not None and rival.row.n != best.row.n and min(rival.row.expected, best.row.expected) > 1:
-        sides = on_common_runs(best, rival)
+        sides = best.on_common_runs(rival)
         own, its = (words.score(mean(side)) for side in sides)
         beside = f"; on the {words.many(len(sides[0]), run)} that both have, it has {own} and {rival.name} {its}"
     if best.is_network or network is None:
         sentence = f"The best model is {model}: {scores}{beside}"
-    elif (gap := lead(network, best)).mean > ALIKE * abs(best.worth):
+    elif (gap := network.lead(best)).mean > ALIKE * abs(best.worth):
         unclear = f"the lead of the network {network.name} on validation is not clear: {words.difference(gap)}"
         sentence = f"The model {model} is taken as the simpler one: {scores}; {unclear}"
     elif abs(gap.mean) <= ALIKE * abs(best.worth):
@@ -104,9 +99,8 @@ def _winner(candidates: Sequence[FitCandidate], best: FitCandidate, serves: FitC
     return f"{sentence}. As asked for, predict serves {serves.name}."
 
 
-def _helped(candidates: Mapping[str, FitCandidate], arm: str, subject: str, run: str) -> Iterator[str]:
-    """Whether an arm is ahead of training from scratch; subject: what helps it, in words. run: `seed` or `fold`."""
-    pretrained, scratch = candidates.get(arm), candidates.get(base_name())
+def _helped(pretrained: FitCandidate | None, scratch: FitCandidate | None, subject: str, run: str) -> Iterator[str]:
+    """Whether a network is ahead of the one from scratch; subject: what helps it, in words. run: `seed` or `fold`."""
     if pretrained is None or scratch is None:
         trained = "neither network" if pretrained is scratch else "only one of the two networks"
         yield f"Whether {subject} helped is not known: {trained} was trained to its end."
@@ -427,15 +421,14 @@ def title(facts: OwnFacts) -> str:
     return f"A classifier of {what} into {len(facts.labels)} classes" if facts.labels else f"A regressor of {what}"
 
 
-def split_in_words(task: Task, settings: FitSettings, *, splits: int, grouped: bool) -> str:
-    """How the rows were dealt out. splits: folds of train and val, 1 where one part is. grouped: by groups."""
+def split_in_words(task: Task, *, by_time: bool, grouped: bool, folds: int, files: Sequence[str]) -> str:
+    """How the rows were dealt out. folds: of train and val, 1 where one part is val. files: splits from own files."""
     sizes = ", ".join(f"{task.split(name).units:,} {name}" for name in ("train", "val", "test"))
     how = "each class in proportion" if task.signature.target == "class" else "drawn at random"
-    how = "in the order of time" if settings.split == "time" else how
+    how = "in the order of time" if by_time else how
     how = "each group on one side" if grouped else how
-    if splits > 1:
-        how += f"; each run chooses on another of {splits} folds of train and val"
-    files = [name for name in ("val", "test") if getattr(settings, name) is not None]
+    if folds > 1:
+        how += f"; each run chooses on another of {folds} folds of train and val"
     return "; ".join([sizes, how]) + "".join(f", {name} from its own file" for name in files)
 
 

@@ -10,8 +10,8 @@ import pytest
 from support.made_outcomes import NASTY, outcome
 
 from headstart import words
-from headstart.fit.card import model_card
-from headstart.fit.outcome import Answers, Outcome
+from headstart.fitted.card import model_card
+from headstart.fitted.outcome import Answers, Outcome
 from headstart.report.tables.report_table import markdown
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from headstart.analysis.occlusion import Occlusion
-from headstart.baselines.measures import fit_temperature, scores_of, softmax
-from headstart.core import Results, Row, Store
+from headstart.baselines.measures import scores_of
+from headstart.core import Results, Row
 from headstart.data import Card
-from headstart.fit.arms import without_gradients
-from headstart.fit.leaderboard import Leaderboard, leaderboard_of
+from headstart.fitted.leaderboard import Leaderboard, leaderboard_of
 from headstart.sequence import IGNORE
-from headstart.serve.model import Served, in_own_unit
-from headstart.statistics import Estimate, estimate
-from headstart.tasks.own import OwnFacts
+from headstart.serve.model import Served
+from headstart.statistics import Difference, Estimate, difference, unpaired_difference
 
 MOST_LINES = 12
 """Models that the repr of an outcome lists."""
+ALIKE = 1e-6
+"""Scores that differ by no more, as a share of them, are equal."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class FitCandidate:
 
     row: of the study's results. text: what it is, in words. more: test measures by name over the same seeds; numbers in
     the target's own unit. models: of each seed; one where no random numbers are drawn. members: of an ensemble, names
-    of the network and of the model without gradients that it averages.
+    of the network and of the model without gradients that it averages. is_network: it is a neural network, not a model
+    without gradients, nor an ensemble of both.
     """
 
     row: Row
@@ -74,16 +75,12 @@ class FitCandidate:
     more: Mapping[str, Estimate] = field(default_factory=dict)
     models: tuple[TrainedModel, ...] = ()
     members: tuple[str, ...] = ()
+    is_network: bool = False
 
     @property
     def name(self) -> str:
         """Of its arm."""
         return self.row.arm
-
-    @property
-    def is_network(self) -> bool:
-        """It is a neural network, not a model without gradients, nor an ensemble of both."""
-        return not self.members and self.name not in without_gradients()
 
     @property
     def worth(self) -> float:
@@ -98,6 +95,26 @@ class FitCandidate:
         """What serves where this does, by the names of arms: its best model, or the two that this averages."""
         best = self.best()
         return dict(zip(self.members, best.members, strict=True)) if self.members else {self.name: best}
+
+    def on_common_runs(self, other: FitCandidate) -> tuple[list[float], list[float]]:
+        """What validation compares of both: of each seed that both have, in the same order, else all that there is."""
+        # A model that draws nothing, on rows that all runs share, is one for all seeds.
+        several = self.row.expected > 1 and other.row.expected > 1
+        values = [{model.seed: model.worth[0] for model in item.models} for item in (self, other)]
+        seeds = [seed for seed in values[0] if seed in values[1]] if several else []
+        own, others = ([side[seed] for seed in seeds] if seeds else list(side.values()) for side in values)
+        return own, others
+
+    def lead(self, other: FitCandidate) -> Difference:
+        """What it is ahead by on validation, with the interval over seeds or folds (none for one)."""
+        own, others = self.on_common_runs(other)
+        if 1 in (len(own), len(others)):  # a model that draws nothing is one for all seeds
+            number = max(len(own), len(others))
+            own, others = (side * number if len(side) == 1 else side for side in (own, others))
+        compare = difference if len(own) == len(others) else unpaired_difference
+        gap = compare(dict(enumerate(own)), dict(enumerate(others)))
+        assert gap is not None, "both have runs"
+        return gap
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,83 +175,3 @@ class Outcome:
     def candidate(self, name: str) -> FitCandidate:
         """The line of this name."""
         return next(candidate for candidate in self.candidates if candidate.name == name)
-
-
-def candidates_of(
-    results: Results, store: Store, facts: OwnFacts, balanced: bool, texts: Mapping[str, str]
-) -> list[FitCandidate]:
-    """One candidate per arm with a finished run, at the settings that validation chose.
-
-    balanced: temperatures of networks are fitted as if all classes were equally frequent. texts: arms in words.
-    """
-    weights = weights_of(facts, balanced)
-    out = []
-    for row in results.table:
-        # Where all validation targets are equal R² is not a number, and nothing is chosen: the first setting stands.
-        runs = row.runs or (row.points[0].runs if row.points else ())
-        models = tuple(
-            _model(run.seed, run.stages[-1][1], run.val, row.arm, store, facts, weights)
-            for run in runs
-            if run.status == "complete"
-        )
-        if models:
-            out.append(FitCandidate(row, texts[row.arm], test_means(models), models))
-    return out
-
-
-def test_means(models: Sequence[TrainedModel]) -> dict[str, Estimate]:
-    """The mean over these models of each test measure that is a number, by its name."""
-    tests = [model.test.scores for model in models]
-    more = {name: [scores[name] for scores in tests if np.isfinite(scores[name])] for name in tests[0]}
-    return {name: value for name, values in more.items() if (value := estimate(values)) is not None}
-
-
-def weights_of(facts: OwnFacts, balanced: bool) -> np.ndarray | None:
-    """Of the classes, for temperatures: all as if equally frequent, or None where each example weighs the same."""
-    counts = np.array(facts.counts, dtype=np.float64)
-    return counts.sum() / (len(counts) * np.maximum(counts, 1)) if balanced and len(counts) else None
-
-
-def _model(
-    seed: int, identity: str, val: float | None, arm: str, store: Store, facts: OwnFacts, weights: np.ndarray | None
-) -> TrainedModel:
-    outputs = {name: tensor.numpy() for name, tensor in store.predictions(identity).items()}
-    network = arm not in without_gradients()
-    model = model_of(seed, identity, outputs, facts, weights, network=network)
-    return replace(model, worth=worth_of(model.val, val))
-
-
-def model_of(
-    seed: int,
-    identity: str,
-    outputs: Mapping[str, np.ndarray],
-    facts: OwnFacts,
-    weights: np.ndarray | None,
-    *,
-    network: bool = True,
-) -> TrainedModel:
-    """A model that gives these outputs on val and test; those of a network get the temperature that fits them on val,
-    the others are calibrated where they are fitted. Of no worth yet."""
-    temperature = 1.0
-    if facts.labels and network:
-        temperature = fit_temperature(outputs["val/output"], outputs["val/target"].astype(np.int64), True, weights)
-    val, test = (_answers(outputs, split, facts, temperature) for split in ("val", "test"))
-    raw = outputs.get("test/output") if network else None
-    return TrainedModel(seed, identity, val, test, (0.0, 0.0), temperature, raw)
-
-
-def worth_of(val: Answers, score: float | None) -> tuple[float, float]:
-    """What validation compares, of a model's answers to it and their score; None where R² is not a number."""
-    scores, known = val.scores, val.labelled.target
-    alike = "rmse" in scores and bool((known == known[0]).all())  # R² says nothing of them
-    chosen = score if score is not None and not alike else -(scores["rmse"] ** 2)
-    return chosen, -scores.get("log_loss", 0.0)
-
-
-def _answers(outputs: Mapping[str, np.ndarray], split: str, facts: OwnFacts, temperature: float) -> Answers:
-    output, target = outputs.get(f"{split}/output"), outputs.get(f"{split}/target")
-    if output is None or target is None:
-        return Answers(np.zeros(0), np.zeros((0, len(facts.labels)) if facts.labels else 0))
-    if facts.labels:
-        return Answers(target.astype(np.int64), softmax(output, temperature))
-    return Answers(in_own_unit(facts, target.reshape(-1)), in_own_unit(facts, output.reshape(-1)))

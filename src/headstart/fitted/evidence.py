@@ -15,7 +15,7 @@ import numpy as np
 from headstart import words
 from headstart.analysis.occlusion import Occlusion
 from headstart.baselines.measures import reliability
-from headstart.fit.outcome import Outcome
+from headstart.fitted.outcome import Outcome
 from headstart.report.figures.curves import curves, curves_told
 from headstart.report.figures.predictions import errors_figure, occlusion_figure, reliability_figure
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction

@@ -18,7 +18,7 @@ import numpy as np
 from headstart import words
 from headstart.core import Task
 from headstart.data import Sequences
-from headstart.fit.outcome import Answers, Outcome
+from headstart.fitted.outcome import Answers, Outcome
 from headstart.sequence import IGNORE, Examples
 from headstart.tasks.own import OwnFacts
 from headstart.text import short

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from headstart import words
-from headstart.fit import wording
-from headstart.fit.outcome import Outcome
+from headstart.fitted import wording
+from headstart.fitted.outcome import Outcome
 from headstart.report.tables.report_table import markdown, text_table, to_markdown
 from headstart.text import first_few, short
 

@@ -15,10 +15,10 @@ from support.made_outcomes import NASTY, examples, outcome
 
 from headstart import words
 from headstart.baselines.measures import reliability
-from headstart.fit.evidence import single
-from headstart.fit.outcome import Answers, Outcome
-from headstart.fit.page import write_page
-from headstart.fit.wording import in_short, own_score
+from headstart.fitted.evidence import single
+from headstart.fitted.outcome import Answers, Outcome
+from headstart.fitted.page import write_page
+from headstart.fitted.wording import in_short, own_score
 from headstart.report.figures.predictions import FEW_CLASSES, confusion_of
 from headstart.report.figures.reconstruction import read_predictions
 from headstart.report.page import Anchors, page_table

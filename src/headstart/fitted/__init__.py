@@ -1,0 +1,1 @@
+"""What came out of a fit, as values, and what a person sees of it: table, page, model card."""
