@@ -13,16 +13,13 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import re
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from harness import PAGES, filled, made_here, markdown, parser_of, with_head, with_section, write
+from harness import PAGES, filled, headstart, made_here, markdown, parser_of, with_head, with_section, write
 
 PAGE = PAGES / "fit-time.md"
 WORKERS = "Is a fit faster with more workers?"
@@ -63,10 +60,8 @@ def fitted(*words: str) -> tuple[float, str]:
     """Seconds of one fit in a new process and a new store, and what it printed."""
     with tempfile.TemporaryDirectory() as folder:
         write_rows(Path(folder) / "train.csv")
-        command = [sys.executable, "-m", "headstart", "fit", "train.csv", "--target", "label", *words]
-        begun = time.perf_counter()
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-        return time.perf_counter() - begun, done.stdout
+        took = headstart(Path(folder), "fit", "train.csv", "--target", "label", *words)
+        return took.wall, took.output
 
 
 def measure_workers(counts: list[int], steps: int) -> list[str]:

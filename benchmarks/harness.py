@@ -10,17 +10,19 @@ import gzip
 import io
 import json
 import lzma
+import os
 import re
 import subprocess
 import sys
 import tarfile
+import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -31,6 +33,7 @@ from headstart.data.splits import dealt
 from headstart.runner.machine import machine, version
 
 HERE = Path(__file__).parent
+SOURCE = HERE.parent / "src"
 PAGES, RESULTS = (HERE.parent / "docs" / name for name in ("benchmarks", "results"))
 NONE = "\N{EM DASH}"
 """A cell without a number."""
@@ -61,6 +64,32 @@ def in_process(script: str, *words: str | int) -> Any:
     """The JSON that a script prints last, in a process of its own; None where that dies, as when memory ran out."""
     done = subprocess.run([sys.executable, script, *map(str, words)], stdout=subprocess.PIPE, text=True, check=False)
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+
+
+class Took(NamedTuple):
+    """Seconds of the wall clock and of the processor, MiB at the most, and what was printed."""
+
+    wall: float
+    processor: float
+    memory: float
+    output: str = ""
+
+
+def headstart(folder: Path, *words: str, source: Path = SOURCE) -> Took:
+    """Run the command line of the version in `source`, with its store in the folder. Raises: RuntimeError where it fails."""
+    environment = {**os.environ, "PYTHONPATH": str(source), "HEADSTART_STORE": str(folder / "runs")}
+    environment.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # Python keeps its bytecode, as it does unless it is told otherwise
+    began, output = time.perf_counter(), folder / "output.txt"
+    with output.open("w") as file:
+        command = [sys.executable, "-m", "headstart", *words]
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=file, stderr=file)
+        _, status, usage = os.wait4(process.pid, 0)
+    wall, process.returncode = time.perf_counter() - began, os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(output.read_text("utf-8"))
+    return Took(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, output.read_text("utf-8"))
 
 
 def plain_name(name: str) -> str:

@@ -9,6 +9,7 @@ Run: OMP_NUM_THREADS=1 python benchmarks/pathfinder_shortcuts.py   (2 minutes)
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
 from collections.abc import Iterator
@@ -138,6 +139,7 @@ def errors(score: float) -> float:
 
 def main() -> None:
     """Print every score with its distance from one half in standard errors."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     test = draw("test", 14, 0, TEST)
     for name, score in logistic_scores(draw("train", 14, 0, 20_000), test).items():
         print(f"logistic regression on the {name}: {score:.4f} ({errors(score):+.1f} standard errors)")

@@ -10,18 +10,13 @@ says on the page that other work had the cores, too.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 import numpy as np
 from fit_time import write_rows
-from harness import PAGES, filled, made_here, markdown, parser_of, with_head, write
+from harness import PAGES, SOURCE, Took, filled, headstart, made_here, markdown, parser_of, with_head, write
 
 PAGE = PAGES / "predict.md"
 AIMS = {
@@ -32,15 +27,6 @@ AIMS = {
     ("10,000", "n-grams"): 3.0,
 }
 """Rows and model -> seconds that `predict` shall take at most."""
-HERE = Path(__file__).parents[1] / "src"
-
-
-class Took(NamedTuple):
-    """Seconds of the wall clock and of the processor, and MiB at the most."""
-
-    wall: float
-    processor: float
-    memory: float
 
 
 def write_letters(path: Path, count: int, seed: int) -> None:
@@ -55,24 +41,9 @@ def write_letters(path: Path, count: int, seed: int) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def headstart(folder: Path, *words: str, source: Path = HERE) -> Took:
-    """Run the command line of the version in `source`. Raises: RuntimeError where it fails."""
-    environment = {**os.environ, "PYTHONPATH": str(source), "HEADSTART_STORE": str(folder / "runs")}
-    began = time.perf_counter()
-    with open(folder / "output.txt", "w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "headstart", *words], cwd=folder, env=environment, stdout=output, stderr=output
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-    wall, process.returncode = time.perf_counter() - began, os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError((folder / "output.txt").read_text())
-    return Took(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
-
-
 def in_words(runs: list[Took]) -> list[str]:
     """The least of each, since what else the machine does only adds to it; of the seconds the median of several, too."""
-    least = Took(*(min(values) for values in zip(*runs, strict=True)))
+    least = Took(*(min(values) for values in zip(*(took[:3] for took in runs), strict=True)))
     middle = f" ({median(took.wall for took in runs):.2f})" if len(runs) > 1 else ""
     return [f"{least.wall:.2f} s{middle}", f"{least.processor:.2f} s", f"{least.memory:.0f} MiB"]
 
@@ -90,7 +61,7 @@ def aims(lines: list[list[str]]) -> str:
 
 def measure(folder: Path, options: argparse.Namespace) -> list[list[str]]:
     """Lines of the table."""
-    versions = [HERE] if options.before is None else [options.before / "src", HERE]
+    versions = [SOURCE] if options.before is None else [options.before / "src", SOURCE]
     write_rows(folder / "numbers.csv")
     write_letters(folder / "letters.csv", 500, 0)
     served = {"kernels": ("numbers", "kernels"), "s4d": ("numbers", "network"), "n-grams": ("letters", "kernels")}

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import own_results
 import pretraining_pays
-from harness import HERE, RESULTS, filled
+from harness import HERE, RESULTS, filled, parser_of
 from harness import markdown as markdown_table
 
 from headstart import words
@@ -184,6 +184,7 @@ def _about(file: Path, results: Results | None) -> str:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     for page in remake(RESULTS):
         print(page)
     if own_results.NUMBERS.exists():

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness import PAGES, filled, markdown, write
+from harness import PAGES, filled, markdown, parser_of, write
 
 GOALS = {"SIGKILLs": 1000, "races": 100}
 """How many of each there are to be."""
@@ -49,4 +49,5 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 if __name__ == "__main__":
+    parser_of(__doc__).parse_args()
     write(PAGES / "reliability.md", page(json.loads((PAGES / "reliability.json").read_text("utf-8"))))

@@ -198,6 +198,15 @@ def test_no_file_is_longer_than_500_lines() -> None:
     assert not {name: count for name, count in lines.items() if count > LONGEST_FILE}
 
 
+MEASURING = 5_500
+"""Lines of `benchmarks/` at most: a script whose question is answered goes, and its page says at which commit it stood."""
+
+
+def test_the_scripts_that_measure_stay_few() -> None:
+    scripts = (TESTS.parent / "benchmarks").glob("*.py")
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in scripts) <= MEASURING
+
+
 def test_a_constant_that_says_most_says_most_of_what() -> None:
     bare = [str(path) for path in ROOT.rglob("*.py") if re.search(r"^(\w+, )*MOST\b", path.read_text(), re.MULTILINE)]
     assert not bare, "give it a noun, as in MOST_ROWS"

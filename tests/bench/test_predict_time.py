@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import predict_time
-from predict_time import HERE, Took
+from harness import SOURCE, Took
 
 EARLIER = "## Earlier figures"
 
@@ -21,7 +21,7 @@ def test_versions_are_measured_in_turn_and_the_least_of_each_figure_is_told(
 ) -> None:
     page, sources = tmp_path / "page.md", []
 
-    def headstart(folder: Path, *words: str, source: Path = HERE) -> Took:
+    def headstart(folder: Path, *words: str, source: Path = SOURCE) -> Took:
         if words[0] == "fit":
             return Took(0.0, 0.0, 0.0)
         assert (folder / words[2]).read_text().count("\n") == 4
@@ -33,7 +33,7 @@ def test_versions_are_measured_in_turn_and_the_least_of_each_figure_is_told(
     words = ["predict_time.py", "--before", str(tmp_path), "--times", "2", "--rows", "3", "--page", str(page)]
     monkeypatch.setattr(sys, "argv", words)
     predict_time.main()
-    assert sources == [tmp_path / "src", HERE] * 6
+    assert sources == [tmp_path / "src", SOURCE] * 6
     text = page.read_text()
     assert "old" not in text.lower().partition("earlier")[0]
     assert "| 3 | kernels | 10.00 s (11.00) | 5.00 s | 100 MiB | 11.00 s (12.00) | 4.00 s | 100 MiB |\n" in text

@@ -45,3 +45,12 @@ def test_words_of_make_are_there(name: str) -> None:
     named = set(re.findall(r"(?:^|`|run: |\| )make (?:PYTHON=\S+ )?([a-z-]+)", text_of(name), re.MULTILINE))
     assert named
     assert named <= words
+
+
+def test_a_script_that_a_page_names_is_there_or_the_page_says_at_which_commit_it_stood() -> None:
+    gone = []
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for match in re.finditer(r"benchmarks/(\w+\.py)(?=(.{0,120}))", page.read_text("utf-8"), re.DOTALL):
+            if not (ROOT / "benchmarks" / match[1]).exists() and not re.search(r"at\s+commit\s+[0-9a-f]{7}", match[2]):
+                gone.append(f"{page.name}: {match[1]}")
+    assert not gone
