@@ -51,10 +51,10 @@ from sklearn.model_selection import StratifiedKFold
 import headstart
 from headstart.baselines.measures import fit_temperature, softmax
 from headstart.fit import defaults
+from headstart.fit.basis import Amount
 from headstart.fit.budget import whole_amount
 from headstart.fit.choice import best_of, winner
 from headstart.fit.defaults import FEW_ROWS, FOLDS
-from headstart.fit.known import Amount
 from headstart.fit.perform import fit_sequences
 from headstart.fit.plan import study_table, with_places
 from headstart.fit.prepared import prepare
@@ -206,9 +206,9 @@ def networks_in(dataset: Set, train: Path, test: Path, root: Path) -> tuple[dict
     """The networks of a fit of these rows at the default's steps and one rate, `RUNS` of each; and their data folder."""
     settings = FitSettings(layout=dataset.layout, test=test, time=None, rates=defaults.ONE_RATE, pretrain=False)
     fit = prepare(read_source(str(train), settings, root), settings, root, None, "cpu")
-    known = fit.known
-    shape, amount = defaults.shape_of(known.kind, known.lengths), whole_amount(known, fit.settings)
-    plan = make_plan(read_study(with_places(study_table(known, shape, fit.settings, amount), known)), fit.data)
+    basis = fit.basis
+    shape, amount = defaults.shape_of(basis.kind, basis.lengths), whole_amount(basis, fit.settings)
+    plan = make_plan(read_study(with_places(study_table(basis, shape, fit.settings, amount), basis)), fit.data)
     specs: dict[str, list[TrainStage]] = {}
     for cell in plan.cells:
         if isinstance(cell.chain[-1].spec, TrainStage) and cell.seed < RUNS:
@@ -283,11 +283,11 @@ def second_fits_of(dataset: Set, work: Path, outer: int) -> Iterator[dict[str, f
                 yield once(path, partial(second_fits, specs[arm], data, number))
 
 
-def networks_page(known: Mapping[str, Set], work: Path) -> str:
+def networks_page(sets: Mapping[str, Set], work: Path) -> str:
     """The page of --networks."""
     rows, lines, number = [], [], 0
     for name, outer in NETWORK_SETS.items():
-        fits = list(second_fits_of(known[name], work, outer))
+        fits = list(second_fits_of(sets[name], work, outer))
         number += len(fits)
         rows.append({key: mean(fit[key] for fit in fits) for key in fits[0]})
         row = rows[-1]
@@ -316,16 +316,16 @@ def networks_page(known: Mapping[str, Set], work: Path) -> str:
     )
 
 
-def choice_page(known: Mapping[str, Set], work: Path) -> str:
+def choice_page(sets: Mapping[str, Set], work: Path) -> str:
     """The page of what needs no network."""
     rows, lines = [], []
     for name in sets_of("choosing"):
-        train = files_of(known[name], work)[0]
+        train = files_of(sets[name], work)[0]
         text = train.read_text("utf-8").splitlines() if train.suffix == ".tsv" else []
         if not 0 < len(text) < FEW_ROWS:
             continue
         try:
-            ways = list(measured(known[name], work))
+            ways = list(measured(sets[name], work))
         except ValueError as error:  # fewer rows of a class than outer folds
             print(f"{name} is left out: {error}")
             continue
@@ -376,15 +376,15 @@ def features_of(dataset: Set, work: Path) -> dict[str, float]:
     return {name: mean(scores[str(i)]) for i, name in enumerate(BESIDE)}
 
 
-def features_page(known: Mapping[str, Set], work: Path) -> str:
+def features_page(sets: Mapping[str, Set], work: Path) -> str:
     """The page of --features."""
     rows, lines = [], []
     for name in sets_of("choosing"):
-        if known[name].family not in ("UCR", "UEA"):  # letters, which have no kernels
+        if sets[name].family not in ("UCR", "UEA"):  # letters, which have no kernels
             continue
-        scores = once(work / "features" / f"{name}.json", partial(features_of, known[name], work))
+        scores = once(work / "features" / f"{name}.json", partial(features_of, sets[name], work))
         rows.append([scores[way] for way in BESIDE])
-        count = len(files_of(known[name], work)[0].read_text("utf-8").splitlines())
+        count = len(files_of(sets[name], work)[0].read_text("utf-8").splitlines())
         lines.append([name, f"{count:,}", *(f"{value:.3f}" for value in rows[-1])])
         print("  ".join(lines[-1]), flush=True)
     table = np.array(rows)
@@ -415,11 +415,11 @@ def servings_of(dataset: Set, work: Path) -> Iterator[dict[str, Any]]:
             yield once(work / "serving" / f"{dataset.name}-{number}.json", partial(measure, *files))
 
 
-def serving_page(known: Mapping[str, Set], work: Path) -> str:
+def serving_page(sets: Mapping[str, Set], work: Path) -> str:
     """The page of --serving."""
     rows, lines = [], []
     for name in SERVING_SETS:
-        fits = list(servings_of(known[name], work))
+        fits = list(servings_of(sets[name], work))
         rows.append([mean(fit[rule] for fit in fits) for rule in ("best", "clear")])
         both = [", ".join(fit[f"{rule} serves"] for fit in fits) for rule in ("best", "clear")]
         lines.append([name, f"{rows[-1][0]:.3f} ({both[0]})", f"{rows[-1][1]:.3f} ({both[1]})"])
@@ -436,19 +436,19 @@ def serving_page(known: Mapping[str, Set], work: Path) -> str:
     )
 
 
-def letters(known: Mapping[str, Set], work: Path) -> list[str]:
+def letters(sets: Mapping[str, Set], work: Path) -> list[str]:
     """Validation accuracy with no and with learned positions: `LETTERS`, networks of a fit at one rate."""
     lines = ["| set | none | learned |", "| --- | ---: | ---: |"]
     for name in LETTERS:
-        train = files_of(known[name], work)[0]
+        train = files_of(sets[name], work)[0]
         settings = FitSettings(
-            layout=known[name].layout, time=None, rates=defaults.ONE_RATE, pretrain=False, seeds=(0, 1)
+            layout=sets[name].layout, time=None, rates=defaults.ONE_RATE, pretrain=False, seeds=(0, 1)
         )
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             fit = prepare(read_source(str(train), settings, root), settings, root, None, "cpu")
-            shape = defaults.shape_of(fit.known.kind, fit.known.lengths)
-            table = with_places(study_table(fit.known, shape, fit.settings, LETTERS_AMOUNT), fit.known)
+            shape = defaults.shape_of(fit.basis.kind, fit.basis.lengths)
+            table = with_places(study_table(fit.basis, shape, fit.settings, LETTERS_AMOUNT), fit.basis)
             base = table["arms"]["scratch"]
             table["arms"] = {
                 kind: overlay(base, {"model": {"position": {"kind": kind}}}) for kind in ("none", "learned")
@@ -476,11 +476,11 @@ def main() -> None:
     words.add_argument("--write", action="store_true")
     options = words.parse_args()
     work = options.work.absolute()
-    known = {dataset.name: dataset for dataset in all_sets(options.data, work)}
+    sets = {dataset.name: dataset for dataset in all_sets(options.data, work)}
     if options.part == "letters":
-        letters(known, work)
+        letters(sets, work)
         return
-    text = PARTS[options.part](known, work)
+    text = PARTS[options.part](sets, work)
     print(text)
     if options.write:
         write(PAGES / f"fit-{options.part}.md", text)

@@ -32,7 +32,7 @@ from sklearn.linear_model import LogisticRegression
 
 from headstart import words
 from headstart.fit import defaults
-from headstart.fit.known import EVALUATIONS
+from headstart.fit.basis import EVALUATIONS
 from headstart.report.figures.style import across, canvas, legend_of, png
 from headstart.report.tables.report_table import text_table, to_markdown
 from headstart.report.tables.scores import differences

@@ -14,7 +14,7 @@ from headstart.fit import defaults
 from headstart.fit.arms import ARMS, arms, check_names, ranks
 from headstart.fit.arms.arm import Frame, Offer, Spent
 from headstart.fit.arms.self_pretrained import TWIN, SelfPretrainedArm
-from headstart.fit.known import Amount, Known
+from headstart.fit.basis import Amount, Basis
 from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
@@ -23,9 +23,9 @@ KINDS = ("numbers", "text", "dna", "protein", "tokens")
 TIME = {name: StepTime(0.02, 0.001) for name in ("pretrain", "finetune")}
 
 
-def known(kind: str) -> Known:
+def basis(kind: str) -> Basis:
     signature = Signature("floats" if kind == "numbers" else "tokens", 4, 90, 90, "class", classes=3)
-    return Known(
+    return Basis(
         {"kind": "own", "file": "x.csv"}, kind, signature, 300, 300, 60, 90, np.full(300, 90), (), Path("data")
     )
 
@@ -35,7 +35,7 @@ def known(kind: str) -> Known:
 def test_an_arm_plans_its_own_names_says_each_in_words_and_costs_time_exactly_where_it_trains(
     name: str, kind: str
 ) -> None:
-    arm, settings, data = arms()[name], FitSettings(), known(kind)
+    arm, settings, data = arms()[name], FitSettings(), basis(kind)
     assert arm.weights(data) is None, "none is asked for"
     assert arm.stages(data) == {}
     assert arm.title(data) == ""
@@ -59,7 +59,7 @@ def test_an_arm_that_the_time_leaves_out_says_why_in_a_line_each(name: str) -> N
     few, whole = (
         Amount(defaults.LEARNING_RATES, n, n, dict.fromkeys([arm.apart] if arm.apart else [], n)) for n in (1, 900)
     )
-    offer = Offer(known("dna"), settings, few, whole, fits=False, network=True, time_for=lambda _: 99.0)
+    offer = Offer(basis("dna"), settings, few, whole, fits=False, network=True, time_for=lambda _: 99.0)
     if arm.lacks(offer):
         lines = arm.left_out(offer)
         assert lines
@@ -68,7 +68,7 @@ def test_an_arm_that_the_time_leaves_out_says_why_in_a_line_each(name: str) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_base_has_the_time_before_every_arm_that_may_be_left_out(kind: str) -> None:
-    table, data, settings = arms(), known(kind), FitSettings()
+    table, data, settings = arms(), basis(kind), FitSettings()
     worth = {name: arm.worth(data, settings) for name, arm in table.items()}
     (base,) = (name for name, arm in table.items() if arm.base)
     few = Amount(defaults.LEARNING_RATES, 1, 1, {arm.apart: 1 for arm in table.values() if arm.apart})

@@ -20,8 +20,8 @@ from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier, SequenceRegressor
 from headstart.fit import budget
 from headstart.fit.arms import check_names
+from headstart.fit.basis import Amount, Basis
 from headstart.fit.defaults import LEAST_STEPS
-from headstart.fit.known import Amount, Known
 from headstart.fit.reading import Backbone, find_backbone
 from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
@@ -121,10 +121,10 @@ def headstart(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
-def known(backbone: Backbone | None) -> Known:
+def basis(backbone: Backbone | None) -> Basis:
     signature = Signature("tokens", 25, 100, 100, "class", classes=2)
     lengths = np.full(300, 100)
-    return Known({}, "protein", signature, 300, 300, 60, 40, lengths, (), Path("data"), backbone=backbone)
+    return Basis({}, "protein", signature, 300, 300, 60, 40, lengths, (), Path("data"), backbone=backbone)
 
 
 def test_proteins_meet_the_letter_vectors_of_the_checkpoint_and_are_served_without_it(
@@ -240,7 +240,7 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_trained(
 
 def test_half_of_the_time_at_most_is_the_frozen_arms_and_the_second_arm_has_what_is_left(folder: Path) -> None:
     backbone = find_backbone("weights/esm", "protein", "ACD")
-    data, settings = known(backbone), FitSettings(backbone="esm", rates=(1e-3, 3e-3), pretrain=True)
+    data, settings = basis(backbone), FitSettings(backbone="esm", rates=(1e-3, 3e-3), pretrain=True)
     seconds = {"finetune": StepTime(0.01, 1e-3), "pretrain": StepTime(0.01, 1e-3)}
     seconds |= {"backbone": StepTime(0.1, 0.01), "backbone_tuned": StepTime(0.2, 0.02)}
     whole = budget.whole_amount(data, settings)

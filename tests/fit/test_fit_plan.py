@@ -15,9 +15,9 @@ from headstart.fit import budget, perform, plan
 from headstart.fit.again import reserved
 from headstart.fit.arms import arms, kernels
 from headstart.fit.arms.arm import Frame
+from headstart.fit.basis import Amount, Basis
+from headstart.fit.basis import looks as looks_of
 from headstart.fit.defaults import LEAST_STEPS, ModelShape, batch_size, model_table, shape_of
-from headstart.fit.known import Amount, Known
-from headstart.fit.known import looks as known_looks
 from headstart.fit.perform import First
 from headstart.fit.plan import Planned
 from headstart.fit.settings import FitPlan, FitSettings
@@ -30,14 +30,14 @@ from headstart.study.language.spec import read_study
 SIGNATURE = Signature("floats", 1, 100, 100, "class", classes=3)
 
 
-def _known(labelled: int = 300, rows: int = 300, length: int = 100, kind: str = "numbers") -> Known:
+def _basis(labelled: int = 300, rows: int = 300, length: int = 100, kind: str = "numbers") -> Basis:
     task = {"kind": "own", "file": "x.csv"}
-    return Known(task, kind, SIGNATURE, labelled, rows, 60, 140, np.full(rows, length), (), Path("data"))
+    return Basis(task, kind, SIGNATURE, labelled, rows, 60, 140, np.full(rows, length), (), Path("data"))
 
 
 def _shared(settings: FitSettings, left: float, cost: Callable[[Amount], float], **more: Any) -> budget.Shares:
     """How so many seconds are shared, where an amount costs as said."""
-    return budget.shared(_known(**more), settings, left, 0.0, cost)
+    return budget.shared(_basis(**more), settings, left, 0.0, cost)
 
 
 def test_sequences_that_are_short_enough_are_read_as_they_are() -> None:
@@ -64,23 +64,23 @@ def test_one_sequence_a_thousand_times_longer_than_the_rest_decides_nothing() ->
 
 
 def test_networks_of_long_texts_join_tokens_and_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = replace(_known(kind="text"), signature=replace(SIGNATURE, input="tokens"), lengths=np.arange(5_001))
-    shape = shape_of("text", known.lengths)
-    table = plan.study_table(known, shape, FitSettings(), budget.whole_amount(known, FitSettings()))
+    basis = replace(_basis(kind="text"), signature=replace(SIGNATURE, input="tokens"), lengths=np.arange(5_001))
+    shape = shape_of("text", basis.lengths)
+    table = plan.study_table(basis, shape, FitSettings(), budget.whole_amount(basis, FitSettings()))
     for name in ("scratch", "self_pretrained"):
         assert table["arms"][name]["task"] == {"longest": 4_096}
         assert table["arms"][name]["model"] == {"encoder": {"patch": 8}}
     assert all("task" not in table["arms"][name] for name in ("kernels", "summary", "majority"))
     settings = FitSettings(models=("s4d_own",), pretrain=False)  # a model of a person's own joins nothing
     monkeypatch.setitem(MODELS, "s4d_own", MODELS["sequence"])
-    amount = budget.whole_amount(known, settings)
-    assert plan.study_table(known, shape, settings, amount)["arms"]["s4d_own"]["task"] == {"longest": 512}
-    lines = arms()["own"].lines(Frame(known, shape, settings, amount), ())
+    amount = budget.whole_amount(basis, settings)
+    assert plan.study_table(basis, shape, settings, amount)["arms"]["s4d_own"]["task"] == {"longest": 512}
+    lines = arms()["own"].lines(Frame(basis, shape, settings, amount), ())
     assert lines == [
         "s4d_own: a model of your own, from scratch",
         "s4d_own: no positions are joined, and the first 512 are read",
     ]
-    assert shape.texts(known.lengths) == [
+    assert shape.texts(basis.lengths) == [
         "8 neighbouring positions are joined into one, so that a sequence of 4,096 has 512",
         "the first 4,096 positions of a sequence are read; 904 sequences of 5,001 have more",
     ]
@@ -96,7 +96,7 @@ def test_a_batch_is_never_larger_than_what_there_is(labelled: int, rows: int, si
 def test_without_a_limit_the_whole_of_the_default_is_trained() -> None:
     settings = FitSettings(time=None)
     shares = _shared(settings, math.inf, lambda _: 1e9)
-    assert shares.amount == shares.whole == budget.whole_amount(_known(), settings)
+    assert shares.amount == shares.whole == budget.whole_amount(_basis(), settings)
     assert (shares.left_out, shares.enough) == ({}, True)
 
 
@@ -118,7 +118,7 @@ def test_far_too_little_time_still_trains_a_little_and_says_so() -> None:
     seconds = {name: StepTime(1.0, 0.0) for name in ("pretrain", "finetune")}
     settings = FitSettings(time=1)
     fitted, enough = plan._fitted(
-        replace(_known(), task={"kind": "digits"}), ModelShape(), settings, "", seconds, 0.0, 1.0
+        replace(_basis(), task={"kind": "digits"}), ModelShape(), settings, "", seconds, 0.0, 1.0
     )
     assert 0 < fitted.study["stages"]["finetune"]["budget"]["steps"] < LEAST_STEPS
     assert not enough
@@ -136,7 +136,7 @@ def test_the_time_goes_by_worth_and_what_is_taken_later_keeps_what_came_before()
             amount.pretrain_steps
         )
 
-    steps = budget.whole_amount(_known(50), settings).steps
+    steps = budget.whole_amount(_basis(50), settings).steps
     for left, networks in ((2 * steps + 400, ["self_pretrained"]), (3 * steps + 400, ["self_pretrained", "second"])):
         shares = _shared(settings, left, cost, labelled=50)
         assert [name for name in ("self_pretrained", "second") if name in shares.amount.arms] == networks
@@ -148,16 +148,16 @@ def test_the_time_goes_by_worth_and_what_is_taken_later_keeps_what_came_before()
     ("kind", "networks"), [("numbers", ["scratch", "inception"]), ("text", ["scratch"]), ("dna", ["scratch"])]
 )
 def test_a_study_without_pretraining_has_one_network_of_each_mixer(kind: str, networks: list[str]) -> None:
-    known = _known(kind=kind)
+    basis = _basis(kind=kind)
     settings = FitSettings(pretrain=False)
-    table = plan.study_table(known, ModelShape(), settings, budget.whole_amount(known, settings))
+    table = plan.study_table(basis, ModelShape(), settings, budget.whole_amount(basis, settings))
     assert list(table["arms"]) == [*networks, "kernels", "summary", "majority"]
 
 
 def test_networks_of_numbers_have_batch_norm_and_the_model_that_checkpoints_are_laid_over_has_none() -> None:
     for kind, norm in (("numbers", {"norm": "batch"}), ("text", {})):
-        known, settings = _known(kind=kind), FitSettings()
-        table = plan.study_table(known, ModelShape(), settings, budget.whole_amount(known, settings))
+        basis, settings = _basis(kind=kind), FitSettings()
+        table = plan.study_table(basis, ModelShape(), settings, budget.whole_amount(basis, settings))
         models = {name: arm.get("model", {}) for name, arm in table["arms"].items()}
         assert models["scratch"] == models["self_pretrained"] == norm
         if kind == "numbers":
@@ -178,10 +178,10 @@ def test_networks_of_numbers_have_batch_norm_and_the_model_that_checkpoints_are_
     ],
 )
 def test_a_mixer_of_a_persons_own_is_trained_alone(override: str, both: bool) -> None:
-    known = replace(_known(), task={"kind": "digits"})
+    basis = replace(_basis(), task={"kind": "digits"})
     settings = FitSettings(time=None, overrides=(override,))
-    assert ("second" in budget.whole_amount(known, settings).arms) == both
-    fitted, _ = plan._fitted(known, ModelShape(), settings, "", {}, 0.0, 1.0)
+    assert ("second" in budget.whole_amount(basis, settings).arms) == both
+    fitted, _ = plan._fitted(basis, ModelShape(), settings, "", {}, 0.0, 1.0)
     assert ("inception" in fitted.study["arms"]) == both
     assert any("a second network, from random weights, is of inception" in line for line in fitted.texts) == both
     assert not any("leaves too few steps" in line for line in fitted.texts)
@@ -206,10 +206,10 @@ def test_a_mixer_of_a_persons_own_is_trained_alone(override: str, both: bool) ->
 def test_both_mixers_are_trained_where_the_time_leaves_each_half_of_its_steps(
     labelled: int, pretrain: bool | None, seconds: float, networks: list[str]
 ) -> None:
-    known = replace(_known(labelled=labelled), task={"kind": "digits"})
+    basis = replace(_basis(labelled=labelled), task={"kind": "digits"})
     settings = FitSettings(time=seconds, pretrain=pretrain)
     steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
-    fitted, _ = plan._fitted(known, ModelShape(), settings, "", steps, 0.0, 1.0)
+    fitted, _ = plan._fitted(basis, ModelShape(), settings, "", steps, 0.0, 1.0)
     assert [arm for arm in fitted.study["arms"] if arm not in ("kernels", "summary", "majority")] == networks
     assert fitted.seconds <= seconds
     both = "inception" in networks
@@ -218,19 +218,19 @@ def test_both_mixers_are_trained_where_the_time_leaves_each_half_of_its_steps(
 
 
 def test_what_was_asked_for_is_not_trained_twice_where_the_time_does_not_suffice() -> None:
-    known = replace(_known(), task={"kind": "digits"})
+    basis = replace(_basis(), task={"kind": "digits"})
     steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
     for seconds, both in ((600.0, True), (150.0, False)):
         settings = FitSettings(time=seconds, epochs=60.0, pretrain=False)
-        fitted, _ = plan._fitted(known, ModelShape(), settings, "", steps, 0.0, 1.0)
+        fitted, _ = plan._fitted(basis, ModelShape(), settings, "", steps, 0.0, 1.0)
         assert ("inception" in fitted.study["arms"]) == both
 
 
 @pytest.mark.parametrize("slots", [1, 2, 4])
 def test_time_for_a_whole_training_is_reserved_however_many_run_at_once(slots: int) -> None:
-    known, settings = replace(_known(), task={"kind": "digits"}), FitSettings(time=None, pretrain=False)
+    basis, settings = replace(_basis(), task={"kind": "digits"}), FitSettings(time=None, pretrain=False)
     steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
-    fitted, _ = plan._fitted(known, ModelShape(), settings, "", steps, 0.0, float(slots))
+    fitted, _ = plan._fitted(basis, ModelShape(), settings, "", steps, 0.0, float(slots))
     networks = make_plan(read_study(fitted.study), Path("data"))
     each = 0.02 * fitted.study["stages"]["finetune"]["budget"]["steps"]
     assert each <= reserved(networks, fitted.seconds, slots) <= each + plan.START
@@ -251,23 +251,23 @@ def test_time_for_a_whole_training_is_reserved_however_many_run_at_once(slots: i
 def test_self_pretraining_is_left_out_where_the_time_leaves_too_few_steps_unless_it_was_asked_for(
     settings: FitSettings, pretrained: bool
 ) -> None:
-    known = replace(_known(), task={"kind": "digits"})
+    basis = replace(_basis(), task={"kind": "digits"})
     seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
-    fitted, _ = plan._fitted(known, ModelShape(), settings, "", seconds, 0.0, 1.0)
+    fitted, _ = plan._fitted(basis, ModelShape(), settings, "", seconds, 0.0, 1.0)
     assert ("self_pretrained" in fitted.study["arms"]) == pretrained
     left_out = [line for line in fitted.texts if "self-pretraining is skipped: the time leaves fewer than" in line]
     assert bool(left_out) == (settings.pretrain is None and not pretrained)
     if left_out:  # what it would have taken goes to training from scratch
-        with_it = plan._fitted(known, ModelShape(), replace(settings, pretrain=True), "", seconds, 0.0, 1.0)[0]
+        with_it = plan._fitted(basis, ModelShape(), replace(settings, pretrain=True), "", seconds, 0.0, 1.0)[0]
         steps = [text["stages"]["finetune"]["budget"]["steps"] for text in (fitted.study, with_it.study)]
         assert steps[0] > steps[1]
 
 
 def _letters(limit: float, step: float = 0.02, **more: object) -> FitPlan:
     """The plan of 300 stretches of DNA, all labelled, at so many seconds a step."""
-    known = replace(_known(kind="dna"), task={"kind": "digits"}, split="as it is")
+    basis = replace(_basis(kind="dna"), task={"kind": "digits"}, split="as it is")
     seconds = {name: StepTime(step, 0.0) for name in ("pretrain", "finetune")}
-    return plan._fitted(known, ModelShape(), FitSettings(time=limit, **more), "", seconds, 0.0, 1.0)[0]  # type: ignore[arg-type]
+    return plan._fitted(basis, ModelShape(), FitSettings(time=limit, **more), "", seconds, 0.0, 1.0)[0]  # type: ignore[arg-type]
 
 
 def test_symbols_get_a_network_only_where_there_is_time_for_a_thousand_steps_and_the_plan_says_how_much() -> None:
@@ -284,7 +284,7 @@ def test_symbols_get_a_network_only_where_there_is_time_for_a_thousand_steps_and
     study = make_plan(read_study(none.study), Path("data"))
     assert {stage.spec.model.kind for stage in study.stages.values()} == {"kernels", "summary", "majority"}
     assert "--time 10m would do" in _letters(90.0, 0.1).texts[-1]
-    bare = replace(_known(kind="dna", rows=900), task={"kind": "digits"})
+    bare = replace(_basis(kind="dna", rows=900), task={"kind": "digits"})
     seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
     text = plan._fitted(bare, ModelShape(), FitSettings(time=15.0), "", seconds, 0.0, 1.0)[0].texts[-1]
     assert text.startswith("nothing is pretrained: self-pretraining is expected to help: 600 of 900 training sequences")
@@ -327,24 +327,24 @@ def test_a_plan_without_a_network_is_no_plan_where_one_is_asked_for(tmp_path) ->
 @pytest.mark.parametrize(("labelled", "expected"), [(300, False), (200, True)])
 def test_where_it_is_not_expected_to_pay_self_pretraining_needs_half_of_the_steps(labelled, expected) -> None:
     """A time that leaves less than half of them: two rates and three seeds at 0.02 s a step."""
-    known = replace(_known(labelled=labelled), task={"kind": "digits"})
+    basis = replace(_basis(labelled=labelled), task={"kind": "digits"})
     seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
-    fitted, _ = plan._fitted(known, ModelShape(), FitSettings(time=230.0), "", seconds, 0.0, 1.0)
+    fitted, _ = plan._fitted(basis, ModelShape(), FitSettings(time=230.0), "", seconds, 0.0, 1.0)
     assert ("self_pretrained" in fitted.study["arms"]) == expected
     text = "\n".join(fitted.texts)
     assert ("less than 50% of the steps, and it is not expected to help; --pretrain forces it" in text) != expected
     bare = "100 of 300 training sequences have no label" if expected else "all are labelled"
     assert f"self-pretraining is {'' if expected else 'not '}expected to help: {bare}. In earlier comparisons" in text
-    asked = plan._fitted(known, ModelShape(), FitSettings(time=230.0, pretrain=True), "", seconds, 0.0, 1.0)[0]
+    asked = plan._fitted(basis, ModelShape(), FitSettings(time=230.0, pretrain=True), "", seconds, 0.0, 1.0)[0]
     assert "self_pretrained" in asked.study["arms"]
     assert (
         "not expected to help but is tried all the same, because it was asked" in "\n".join(asked.texts)
     ) != expected
-    ample = "\n".join(plan._fitted(known, ModelShape(), FitSettings(time=3000.0), "", seconds, 0.0, 1.0)[0].texts)
+    ample = "\n".join(plan._fitted(basis, ModelShape(), FitSettings(time=3000.0), "", seconds, 0.0, 1.0)[0].texts)
     assert "tried all the same" not in text
     assert ("not expected to help but is tried all the same, because the time allows it: all are" in ample) != expected
     assert ("self-pretraining is expected to help: 100 of 300" in ample) == expected
-    alone = plan._fitted(known, ModelShape(), FitSettings(time=230.0, pretrain=False), "", seconds, 0.0, 1.0)[0]
+    alone = plan._fitted(basis, ModelShape(), FitSettings(time=230.0, pretrain=False), "", seconds, 0.0, 1.0)[0]
     assert "expected to help" not in "\n".join(alone.texts)
 
 
@@ -383,7 +383,7 @@ def test_no_step_is_timed_where_the_time_is_over(
     monkeypatch.setattr(plan, "_fitted", lambda *_: (None, False))
     for spent, ways in ((19.0, 0), (1.0, 3)):
         timed.clear()
-        plan.plan_for(_known(length=900), FitSettings(time=20.0), "", spent, 1, "cpu")
+        plan.plan_for(_basis(length=900), FitSettings(time=20.0), "", spent, 1, "cpu")
         assert len(timed) == ways
 
 
@@ -412,8 +412,8 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
         now[0] += each
         return []
 
-    settings, known = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4)), _known()
-    fit = SimpleNamespace(settings=settings, splits=(None,) * splits, known=known, data=Path(), store=None, begun=100.0)
+    settings, basis = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4)), _basis()
+    fit = SimpleNamespace(settings=settings, splits=(None,) * splits, basis=basis, data=Path(), store=None, begun=100.0)
     fit.without_networks = lambda *_, **__: Plan(None, (), {})  # type: ignore[arg-type]
     monkeypatch.setattr(perform.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(perform, "perform", fitted)
@@ -423,7 +423,7 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
     assert len(done) == runs
     assert first.seconds == runs * each
 
-    def plan_for(known: object, settings: object, wanted: object, spent: float, *_: object, **__: object) -> None:
+    def plan_for(basis: object, settings: object, wanted: object, spent: float, *_: object, **__: object) -> None:
         raise LookupError(spent)
 
     fit.folder, fit.made_for, fit.device, fit.spent = Path("nowhere"), "", "cpu", now[0] - 100.0
@@ -437,21 +437,21 @@ def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
     seconds = {"finetune": StepTime(0.01, 0.001), "pretrain": StepTime(0.02, 0.002)}
     amount = Amount((1e-3,), 100, 200, arms=("scratch", "self_pretrained"))
     settings = FitSettings()
-    few, many = (budget.cost_of(replace(_known(), test=n), settings, amount, seconds) for n in (100, 10_100))
+    few, many = (budget.cost_of(replace(_basis(), test=n), settings, amount, seconds) for n in (100, 10_100))
     # 10,000 more at two weights, for two arms of three seeds, and for the network that is trained again: self-pretraining
     # is scored on validation alone.
     assert many - few == pytest.approx(3 * 2 * 10_000 * 2 * 0.001 + 2 * 10_000 * 0.001)
-    rows = [budget.cost_of(replace(_known(), rows=n), settings, amount, seconds) for n in (300, 1_900)]
+    rows = [budget.cost_of(replace(_basis(), rows=n), settings, amount, seconds) for n in (300, 1_900)]
     assert rows[0] == rows[1], "nor are the train sequences scored"
 
 
 @pytest.mark.parametrize(("steps", "val", "looks"), [(1_000, 100, 10), (50, 100, 8), (50, 400, 2), (1, 0, 10)])
 def test_a_training_looks_at_validation_as_often_as_it_pays(steps: int, val: int, looks: int) -> None:
     """Batches of 16: 50 steps have seen 800 sequences, as many as eight looks at 100 and two at 400."""
-    known = replace(_known(), val=val)
-    assert known_looks(known, steps) == looks
+    basis = replace(_basis(), val=val)
+    assert looks_of(basis, steps) == looks
     amount = Amount((1e-3,), steps, 2 * steps, arms=("scratch", "self_pretrained"))
-    study = plan.study_table(known, ModelShape(), FitSettings(), amount)
+    study = plan.study_table(basis, ModelShape(), FitSettings(), amount)
     budgets = [study["stages"][name]["budget"] for name in ("pretrain", "finetune")]
     assert budgets[1] == {"steps": steps, "evaluate_every": max(1, steps / looks), "scored": "held_out"}
     assert (budgets[0]["steps"], budgets[0]["scored"]) == (2 * steps, "val")
@@ -460,27 +460,27 @@ def test_a_training_looks_at_validation_as_often_as_it_pays(steps: int, val: int
 def test_few_steps_for_symbols_are_not_enough_and_come_after_a_second_rate() -> None:
     """Three seeds of 1,000 steps at 0.02 s, and one that is trained again, are 80 s, of two rates 140 s: what is not enough
     is read at fewer positions (`plan_for`)."""
-    known = replace(_known(kind="dna"), task={"kind": "digits"}, split="as it is")
+    basis = replace(_basis(kind="dna"), task={"kind": "digits"}, split="as it is")
     seconds = {"finetune": StepTime(0.02, 0.0)}
     made = {}
     for limit in (120.0, 125.0, 205.0, 210.0):
         settings = FitSettings(time=limit, serve="network", pretrain=False)
-        some, enough = plan._fitted(known, ModelShape(), settings, "", seconds, 0.0, 1.0)
+        some, enough = plan._fitted(basis, ModelShape(), settings, "", seconds, 0.0, 1.0)
         made[limit] = len(some.study["axes"]["finetune.optim.lr"]), enough
         assert any("with fewer than 1,000 steps" in text for text in some.texts) == (not enough)
     assert made == {120.0: (1, False), 125.0: (1, True), 205.0: (1, True), 210.0: (2, True)}
 
 
 def test_few_sequences_are_seen_more_often() -> None:
-    known = _known(labelled=20, rows=20)
+    basis = _basis(labelled=20, rows=20)
     networks = ("scratch", "self_pretrained", "second", "kernels")
-    assert budget.whole_amount(known, FitSettings()) == Amount((1e-3, 3e-3), 600, 1_000, arms=networks)
+    assert budget.whole_amount(basis, FitSettings()) == Amount((1e-3, 3e-3), 600, 1_000, arms=networks)
 
 
 def test_a_network_waits_for_its_own_pretraining_however_many_cores_there_are() -> None:
     seconds = {"finetune": StepTime(0.1, 0.0), "pretrain": StepTime(0.1, 0.0)}
     amount = Amount((1e-3,), 1_000, 2_000, arms=("scratch", "self_pretrained"))
-    alone, many = (budget.cost_of(_known(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
+    alone, many = (budget.cost_of(_basis(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
     again = 100
     assert alone == pytest.approx(3 * (2 * 100 + 200) + again, rel=1e-9)
     assert many == pytest.approx(100 + 200 + again, rel=1e-9)

@@ -10,7 +10,7 @@ from headstart.core import Plan, StepTime, step_times
 from headstart.fit import defaults
 from headstart.fit.arms import arms, foreign_arms
 from headstart.fit.arms.arm import Arm, Offer, Spent
-from headstart.fit.known import Amount, Known
+from headstart.fit.basis import Amount, Basis
 from headstart.fit.settings import FitSettings
 
 SAFE = 0.7
@@ -32,17 +32,17 @@ class Shares:
     enough: bool
 
 
-def whole_amount(known: Known, settings: FitSettings) -> Amount:
+def whole_amount(basis: Basis, settings: FitSettings) -> Amount:
     """The default's training of all arms that are wanted, or what was asked for, in steps."""
-    size = defaults.batch_size(known.labelled, known.rows)
-    each, every = math.ceil(known.labelled / size), math.ceil(known.rows / size)
+    size = defaults.batch_size(basis.labelled, basis.rows)
+    each, every = math.ceil(basis.labelled / size), math.ceil(basis.rows / size)
     steps = _within(defaults.EPOCHS * each, defaults.STEPS)
     before = _within(defaults.PRETRAIN_EPOCHS * every, defaults.PRETRAIN_STEPS)
     if settings.epochs is not None:
         steps = math.ceil(settings.epochs * each)
     if settings.pretrain_epochs is not None:
         before = math.ceil(settings.pretrain_epochs * every)
-    wanted = {name: arm for name, arm in arms().items() if arm.wanted(known, settings)}
+    wanted = {name: arm for name, arm in arms().items() if arm.wanted(basis, settings)}
     apart = {arm.apart: steps for arm in wanted.values() if arm.apart}
     pretrains = any(arm.pretrained for arm in wanted.values())
     return Amount(settings.rates or defaults.LEARNING_RATES, steps, before if pretrains else 0, apart, tuple(wanted))
@@ -52,7 +52,7 @@ def _within(steps: float, ends: tuple[int, int]) -> int:
     return round(min(max(steps, ends[0]), ends[1]))
 
 
-def shared(known: Known, settings: FitSettings, left: float, spent: float, cost: Callable[[Amount], float]) -> Shares:
+def shared(basis: Basis, settings: FitSettings, left: float, spent: float, cost: Callable[[Amount], float]) -> Shares:
     """`left` seconds among the arms, in the order of their worth: each takes part where it and all before it have their
     smallest useful budgets then.
 
@@ -60,8 +60,8 @@ def shared(known: Known, settings: FitSettings, left: float, spent: float, cost:
     of its own has its part of the time. Two rates are tried where all train long enough. spent: seconds of the fit that
     are for other things. cost: seconds of an amount.
     """
-    whole, table = whole_amount(known, settings), arms()
-    least = min(defaults.wanted_steps(known.kind), whole.steps)
+    whole, table = whole_amount(basis, settings), arms()
+    least = min(defaults.wanted_steps(basis.kind), whole.steps)
 
     def enough(amount: Amount) -> bool:
         apart = [amount.apart[arm.apart] for name in amount.arms if (arm := table[name]).apart and not arm.spare]
@@ -75,11 +75,11 @@ def shared(known: Known, settings: FitSettings, left: float, spent: float, cost:
 
     rates = [whole.rates] if settings.rates is not None else [defaults.LEARNING_RATES, defaults.ONE_RATE]
     options, left_out = [(Amount(each), left) for each in rates], dict[str, Sequence[str]]()
-    for name in sorted(whole.arms, key=lambda name: -table[name].worth(known, settings)):
+    for name in sorted(whole.arms, key=lambda name: -table[name].worth(basis, settings)):
         more = [_with(table[name], name, *option, whole, cost, settings) for option in options]
         network = any(table[other].network for other in options[0][0].arms)
         amount, _ = best(more)
-        offer = Offer(known, settings, amount, whole, cost(amount) <= left, network, time_for)
+        offer = Offer(basis, settings, amount, whole, cost(amount) <= left, network, time_for)
         if any(table[other].lacks(offer) for other in amount.arms):
             left_out[name] = table[name].left_out(offer)
         else:
@@ -136,7 +136,7 @@ def _largest(at: Callable[[float], Amount], left: float, cost: Callable[[Amount]
 
 
 def cost_of(
-    known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, StepTime], share: float = 1.0
+    basis: Basis, settings: FitSettings, amount: Amount, seconds: Mapping[str, StepTime], share: float = 1.0
 ) -> float:
     """Seconds of all stages: steps, looks at validation, and the scores of validation and test at the end, at two
     weights (of self-pretraining, of validation alone); and of a network that serves, which is trained again on train
@@ -145,7 +145,7 @@ def cost_of(
     share: processes' worth of work that is done at once. A network waits for its own pretraining, however many cores
     there are.
     """
-    spent, table = Spent(known, amount, seconds, settings), arms()
+    spent, table = Spent(basis, amount, seconds, settings), arms()
     single = sum(table[name].seconds(spent) for name in amount.arms)
     each = len(amount.rates) * single + sum(table[name].seconds_before(spent) for name in amount.arms)
     return max(len(settings.runs) * each / share, spent.pretraining() + spent.training()) + spent.training()
@@ -156,6 +156,6 @@ def stage_seconds(plan: Plan, device: str) -> dict[str, StepTime]:
     slowest: dict[str, StepTime] = {}
     for planned, now in step_times(plan, device):
         name = next((arm for arm in planned.arms if arm in foreign_arms()), planned.name)
-        known = slowest.get(name, StepTime(0.0, 0.0))
-        slowest[name] = StepTime(max(known.step, now.step), max(known.unit, now.unit))
+        basis = slowest.get(name, StepTime(0.0, 0.0))
+        slowest[name] = StepTime(max(basis.step, now.step), max(basis.unit, now.unit))
     return slowest

@@ -82,8 +82,8 @@ def model_of(
 
 def worth_of(val: Answers, score: float | None) -> tuple[float, float]:
     """What validation compares, of a model's answers to it and their score; None where R² is not a number."""
-    scores, known = val.scores, val.labelled.target
-    alike = "rmse" in scores and bool((known == known[0]).all())  # R² says nothing of them
+    scores, target = val.scores, val.labelled.target
+    alike = "rmse" in scores and bool((target == target[0]).all())  # R² says nothing of them
     chosen = score if score is not None and not alike else -(scores["rmse"] ** 2)
     return chosen, -scores.get("log_loss", 0.0)
 

@@ -56,13 +56,13 @@ def compare(fit: Fit, study: Plan) -> Chosen:
 
     Raises: BadInput where what was asked for was not trained to its end.
     """
-    settings, known = fit.settings, fit.known
+    settings, basis = fit.settings, fit.basis
     planned = study.study.arms
-    texts = {name: text for arm in arms().values() for name, text in arm.texts(known, settings, planned).items()}
+    texts = {name: text for arm in arms().values() for name, text in arm.texts(basis, settings, planned).items()}
     results = results_of(fit, study)
     candidates = candidates_of(results, fit.store, fit.facts, settings.balanced, texts)
     asked = settings.serve == ENSEMBLE
-    results, candidates = with_ensemble(results, candidates, np.array(known.weights), asked=asked)
+    results, candidates = with_ensemble(results, candidates, np.array(basis.weights), asked=asked)
     best = winner(candidates)
     return Chosen(results, tuple(candidates), best, *serving(settings.serve, best, candidates))
 

@@ -58,7 +58,7 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
             waiting = (len(runs) - i) * (now - last)  # the others run beside the networks
             break
         last = now  # the next run is taken to be as long as this one
-    slow = planning.study_without_networks(fit.known, fit.settings, runs[0], slow=True)
+    slow = planning.study_without_networks(fit.basis, fit.settings, runs[0], slow=True)
     for seed in runs if slow["arms"] else ():
         _fit_here(fit, seed, on, slow=True)
         if time.monotonic() - begun > limit / 2:
@@ -91,7 +91,7 @@ def plan(fit: Fit, slots: int, waiting: float = 0.0, *, keep: bool = True, timed
     made, settings = FitPlan.load(fit.folder, fit.made_for, fit.settings), fit.settings
     if made is None:
         spent = fit.spent + waiting / max(slots, 1)
-        made = planning.plan_for(fit.known, settings, fit.made_for, spent, slots, fit.device, timed=timed)
+        made = planning.plan_for(fit.basis, settings, fit.made_for, spent, slots, fit.device, timed=timed)
         if keep:
             made.save(fit.folder, settings)
     return Planned(made, fit.studied(made.study, settings.overrides))
@@ -132,7 +132,7 @@ def study_file(fit: Fit, planned: Planned, chosen: Chosen) -> str:
     paths = [Path(path) for path in fit.source.places.values()]
     folder = os.path.commonpath([path.parent for path in paths])
     names = {str(path): path.relative_to(folder).as_posix() for path in paths}
-    used = [arm.weights(fit.known) for arm in arms().values()]
+    used = [arm.weights(fit.basis) for arm in arms().values()]
     weights = {each.source: Path(each.source).name for each in used if each is not None}
     more = " --weights FOLDER, which holds the weights" if any(map(os.path.isabs, weights)) else ""
     head = f"# headstart run THIS_FILE --data FOLDER, which holds {listed([*names.values()])}{more}\n"

@@ -12,8 +12,8 @@ from headstart.core import Plan, Runtime, StepTime, plan_study
 from headstart.fit import defaults
 from headstart.fit.arms import arms, base_name, foreign_arms
 from headstart.fit.arms.arm import Frame, Networks, Offer
+from headstart.fit.basis import Amount, Basis
 from headstart.fit.budget import SAFE, Shares, cost_of, shared, stage_seconds, whole_amount
-from headstart.fit.known import Amount, Known
 from headstart.fit.settings import FILES, LITTLE, FitPlan, FitSettings
 from headstart.spec import digest
 from headstart.words import duration, many
@@ -35,16 +35,16 @@ class Planned:
     study: Plan
 
 
-def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings, known: Known) -> str:
+def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings, basis: Basis) -> str:
     """What a plan belongs to: the data and the weights to start from by content, and the settings but the time."""
     plain = {name: value for name, value in task.items() if name not in FILES}
-    read = {name: arm.weights(known) for name, arm in arms().items()}
+    read = {name: arm.weights(basis) for name, arm in arms().items()}
     more = {name: weights.content for name, weights in read.items() if weights is not None}
     return digest({"content": content, "task": plain, "settings": settings.document(), **more})
 
 
 def plan_for(
-    known: Known, settings: FitSettings, made_for: str, spent: float, slots: int, device: str, *, timed: bool = True
+    basis: Basis, settings: FitSettings, made_for: str, spent: float, slots: int, device: str, *, timed: bool = True
 ) -> FitPlan:
     """The largest training that fits into the time left after `spent` seconds; all of the default's without a limit.
 
@@ -54,14 +54,14 @@ def plan_for(
     supposed = dict.fromkeys(("pretrain", "finetune", *foreign_arms()), SUPPOSED)
     share = Runtime.processes_worth(slots) if timed and device == "cpu" else 1.0
     for squeeze in SQUEEZES:
-        shape = defaults.shape_of(known.kind, known.lengths, squeeze)
-        if best is not None and shape == defaults.shape_of(known.kind, known.lengths, squeeze // 2):
+        shape = defaults.shape_of(basis.kind, basis.lengths, squeeze)
+        if best is not None and shape == defaults.shape_of(basis.kind, basis.lengths, squeeze // 2):
             continue
         late = settings.time is not None and time.monotonic() - begun + START > settings.time
         if best is not None and late:
             break
-        seconds = {} if not timed else supposed if late else _timed(known, shape, settings, device)
-        best = _fitted(known, shape, settings, made_for, seconds, time.monotonic() - begun, share)
+        seconds = {} if not timed else supposed if late else _timed(basis, shape, settings, device)
+        best = _fitted(basis, shape, settings, made_for, seconds, time.monotonic() - begun, share)
         if best[1]:
             break
     assert best is not None
@@ -69,7 +69,7 @@ def plan_for(
 
 
 def _fitted(
-    known: Known,
+    basis: Basis,
     shape: defaults.ModelShape,
     settings: FitSettings,
     made_for: str,
@@ -81,11 +81,11 @@ def _fitted(
     left = math.inf if settings.time is None else max(0.0, SAFE * (settings.time - spent - START))
 
     def cost(amount: Amount) -> float:
-        return cost_of(known, settings, amount, seconds, share)
+        return cost_of(basis, settings, amount, seconds, share)
 
-    shares = shared(known, settings, left, spent + START, cost)
-    study = study_table(known, shape, settings, shares.amount)
-    resolved = plan_study(with_places(study, known), known.data, settings.overrides)
+    shares = shared(basis, settings, left, spent + START, cost)
+    study = study_table(basis, shape, settings, shares.amount)
+    resolved = plan_study(with_places(study, basis), basis.data, settings.overrides)
     asked = _resolved(resolved, shares.amount)
     if asked != shares.amount:  # settings of the study's own are no matter of the time
         shares = replace(shares, amount=asked, whole=asked, enough=True)
@@ -94,7 +94,7 @@ def _fitted(
         made_for=made_for,
         study=study,
         seconds=round(cost(asked) + START, 1) if networks else 0.0,
-        texts=tuple(_texts(known, shape, settings, shares, networks)),
+        texts=tuple(_texts(basis, shape, settings, shares, networks)),
         made_by=Runtime.version("headstart"),
     )
     return plan, shares.enough
@@ -116,9 +116,9 @@ def _resolved(plan: Plan, amount: Amount) -> Amount:
     )
 
 
-def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
+def with_places(table: Mapping[str, Any], basis: Basis) -> dict[str, Any]:
     """A plan's study with the files of today, wherever they lay when it was made."""
-    column, read = table["columns"][COLUMN], [arm.weights(known) for arm in arms().values()]
+    column, read = table["columns"][COLUMN], [arm.weights(basis) for arm in arms().values()]
     sources = {weights.content: weights.source for weights in read if weights is not None}
 
     def placed(key: str, tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,45 +129,45 @@ def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
             for name, table in tables.items()
         }
 
-    columns = {COLUMN: {**column, "task": {**column["task"], **known.places}}}
+    columns = {COLUMN: {**column, "task": {**column["task"], **basis.places}}}
     stages, tables = placed("checkpoint", table["stages"]), placed("model", table["arms"])
     return {**table, "stages": stages, "columns": columns, "arms": tables}
 
 
-def study_table(known: Known, shape: defaults.ModelShape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
+def study_table(basis: Basis, shape: defaults.ModelShape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
     """The study of the arms that take part, as a file would hold it, but for where its data are."""
-    size = defaults.batch_size(known.labelled, known.rows)
-    frame, stages, tables = Frame(known, shape, settings, amount), dict[str, Any](), dict[str, Any]()
+    size = defaults.batch_size(basis.labelled, basis.rows)
+    frame, stages, tables = Frame(basis, shape, settings, amount), dict[str, Any](), dict[str, Any]()
     parts = [arm for name, arm in arms().items() if name in amount.arms]
 
     def optim(lr: float) -> dict[str, Any]:
         return {"lr": lr, "batch_size": size, "warmup_share": 0.1, "clip": 1.0, "weight_decay": 0.01}
 
     for arm in parts:
-        stages = {**arm.stages(known), **stages}
+        stages = {**arm.stages(basis), **stages}
         tables |= arm.tables(frame)
     networks = any(arm.network for arm in parts)
     if networks:
         stages["pretrain"] = {
-            "objective": {"kind": "masked", "mask_rate": defaults.INPUT_KINDS[known.kind].mask_rate},
+            "objective": {"kind": "masked", "mask_rate": defaults.INPUT_KINDS[basis.kind].mask_rate},
             "optim": optim(defaults.PRETRAIN_RATE),
             "budget": frame.budget(amount.pretrain_steps, "val"),
         }
     stages["finetune"] = {
-        "objective": defaults.objective_table(known.signature, known.weights),
+        "objective": defaults.objective_table(basis.signature, basis.weights),
         "optim": optim(amount.rates[0]),
         "budget": frame.budget(max(1, amount.steps)),
     }
-    model = defaults.model_table(known.kind, known.labelled, known.lengths)
+    model = defaults.model_table(basis.kind, basis.labelled, basis.lengths)
     title = "Training from scratch and from self-pretraining on the same sequences"
     rate = "finetune.optim.lr"
     return {
         "name": "fit",
-        "title": title + "".join(arm.title(known) for arm in parts)
+        "title": title + "".join(arm.title(basis) for arm in parts)
         if networks
         else "Models without a network on the same sequences",
         "stages": stages,
-        "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
+        "columns": {COLUMN: {"task": dict(basis.task), "model": {"kind": "sequence", **model}}},
         "arms": tables,
         "axes": {**({rate: list(amount.rates)} if networks else {}), "seed": list(settings.runs)},
         "report": {"choose": [rate], "against": base_name(), "baselines": False}
@@ -176,26 +176,26 @@ def study_table(known: Known, shape: defaults.ModelShape, settings: FitSettings,
     }
 
 
-def study_without_networks(known: Known, settings: FitSettings, seed: int, *, slow: bool = False) -> dict[str, Any]:
+def study_without_networks(basis: Basis, settings: FitSettings, seed: int, *, slow: bool = False) -> dict[str, Any]:
     """The arms without gradients of the same study, with one seed: the same stages as in the whole of it. slow: those
     that are fitted after the others."""
-    offer = Offer(known, settings)
+    offer = Offer(basis, settings)
     names = [
         name
         for name, arm in arms().items()
-        if not arm.network and arm.slow == slow and arm.wanted(known, settings) and not arm.lacks(offer)
+        if not arm.network and arm.slow == slow and arm.wanted(basis, settings) and not arm.lacks(offer)
     ]
     amount = Amount(defaults.ONE_RATE, 1, arms=tuple(names))
-    return study_table(known, defaults.ModelShape(), replace(settings, seeds=(seed,)), amount)
+    return study_table(basis, defaults.ModelShape(), replace(settings, seeds=(seed,)), amount)
 
 
 def _texts(
-    known: Known, shape: defaults.ModelShape, settings: FitSettings, shares: Shares, networks: Networks
+    basis: Basis, shape: defaults.ModelShape, settings: FitSettings, shares: Shares, networks: Networks
 ) -> list[str]:
     """What was decided, in words."""
-    amount, lines = shares.amount, [f"split: {known.split}"] if known.split else []
-    lines += _of_networks(known, shape, settings, amount, networks)
-    frame = Frame(known, shape, settings, amount)
+    amount, lines = shares.amount, [f"split: {basis.split}"] if basis.split else []
+    lines += _of_networks(basis, shape, settings, amount, networks)
+    frame = Frame(basis, shape, settings, amount)
     for name, arm in arms().items():
         lines += arm.lines(frame, networks) if name in amount.arms else shares.left_out.get(name, ())
     if not networks:
@@ -210,13 +210,13 @@ def _texts(
         few = f"{LITTLE} (at least {defaults.LEAST_STEPS} steps are)"
         lines.append(f"{few}: give more --time")
     elif not shares.enough:
-        steps = defaults.wanted_steps(known.kind)
+        steps = defaults.wanted_steps(basis.kind)
         lines.append(f"with fewer than {steps:,} steps networks often lose to n-grams: give more --time")
     return lines
 
 
 def _of_networks(
-    known: Known, shape: defaults.ModelShape, settings: FitSettings, amount: Amount, networks: Networks
+    basis: Basis, shape: defaults.ModelShape, settings: FitSettings, amount: Amount, networks: Networks
 ) -> list[str]:
     """What the networks of headstart have in common, in words; nothing where none is trained."""
     last = next((spec for stage, spec in networks if stage.name == "finetune"), None)
@@ -227,23 +227,23 @@ def _of_networks(
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
     loss = (
         "squared error"
-        if known.signature.target == "number"
-        else "cross-entropy" + (", each class weighing the same" if known.weights else "")
+        if basis.signature.target == "number"
+        else "cross-entropy" + (", each class weighing the same" if basis.weights else "")
     )
     return [
-        *(["numbers are standardised by the mean and deviation of train"] if known.kind == "numbers" else []),
+        *(["numbers are standardised by the mean and deviation of train"] if basis.kind == "numbers" else []),
         f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.norm} norm, "
         f"{model.pool} over positions",
-        *shape.texts(known.lengths),
+        *shape.texts(basis.lengths),
         f"training: {amount.steps:,} steps of {size} sequences, rates {rates}, "
         f"{many(len(settings.runs), 'seed')}; {loss}",
     ]
 
 
-def _timed(known: Known, shape: defaults.ModelShape, settings: FitSettings, device: str) -> dict[str, StepTime]:
+def _timed(basis: Basis, shape: defaults.ModelShape, settings: FitSettings, device: str) -> dict[str, StepTime]:
     """Seconds of a step of each stage on this machine."""
-    few = whole_amount(known, settings).short(defaults.STEPS[1], defaults.PRETRAIN_STEPS[1])  # a few are taken
+    few = whole_amount(basis, settings).short(defaults.STEPS[1], defaults.PRETRAIN_STEPS[1])  # a few are taken
     few = replace(few, arms=tuple(name for name, arm in arms().items() if arm.network and name in few.arms))
-    table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
+    table = study_table(basis, shape, replace(settings, seeds=settings.runs[:1]), few)
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
-    return stage_seconds(plan_study(with_places(table, known), known.data, overrides), device)
+    return stage_seconds(plan_study(with_places(table, basis), basis.data, overrides), device)

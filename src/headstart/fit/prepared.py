@@ -15,9 +15,9 @@ from headstart.data import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit import plan as planning
 from headstart.fit.arms import check_served
+from headstart.fit.basis import Basis
 from headstart.fit.budget import whole_amount
 from headstart.fit.defaults import shape_of
-from headstart.fit.known import Known
 from headstart.fit.reading import Backbone, SeriesModel, asked_backbone, find_start
 from headstart.fit.settings import FILES, FitPlan, FitSettings
 from headstart.fit.source import FitSource, in_folds
@@ -48,7 +48,7 @@ class Fit:
     """The task as each fold deals it; one, without folds."""
     facts: OwnFacts
     card: Card
-    known: Known
+    basis: Basis
     made_for: str
     """What the plan belongs to (`plan.made_for`)."""
     folder: Path
@@ -66,11 +66,11 @@ class Fit:
 
     def studied(self, table: dict[str, object], overrides: tuple[str, ...] = ()) -> Plan:
         """The plan of a study of its networks, or of models beside them."""
-        return plan_study(planning.with_places(table, self.known), self.data, overrides)
+        return plan_study(planning.with_places(table, self.basis), self.data, overrides)
 
     def without_networks(self, seed: int, *, slow: bool = False) -> Plan:
         """The plan of the models without gradients, in one run. slow: of those that are fitted after the others."""
-        return self.studied(planning.study_without_networks(self.known, self.settings, seed, slow=slow))
+        return self.studied(planning.study_without_networks(self.basis, self.settings, seed, slow=slow))
 
 
 def prepare(
@@ -88,17 +88,17 @@ def prepare(
     card = data_card(source.sequences)
     task, facts = spec.opened(data), spec.facts(data)
     settings, splits = in_folds(settings, spec, task, data)
-    known = _known(source, settings, opened, data, task, splits, facts)
-    _check_arms(known, settings, task)
-    _check_memory(known, settings, data, source.known_as)
-    _check_study(known, settings, task, data)
-    wanted = planning.made_for(spec.content(data), spec.document(places=False), settings, known)
+    basis = _basis(source, settings, opened, data, task, splits, facts)
+    _check_arms(basis, settings, task)
+    _check_memory(basis, settings, data, source.known_as)
+    _check_study(basis, settings, task, data)
+    wanted = planning.made_for(spec.content(data), spec.document(places=False), settings, basis)
     folder = out or opened.root / "plans" / wanted
     FitPlan.load(folder, wanted, settings)
-    return Fit(begun, source, settings, opened, data, device, spec, task, splits, facts, card, known, wanted, folder)
+    return Fit(begun, source, settings, opened, data, device, spec, task, splits, facts, card, basis, wanted, folder)
 
 
-def _known(
+def _basis(
     source: FitSource,
     settings: FitSettings,
     store: Store,
@@ -106,7 +106,7 @@ def _known(
     task: Task,
     splits: tuple[Task, ...],
     facts: OwnFacts,
-) -> Known:
+) -> Basis:
     """What a plan is made from."""
     target, weights = task.train.target, tuple[float, ...]()
     # Of all splits: how long a sequence is says nothing of its class, and each is read whichever split it is in.
@@ -116,7 +116,7 @@ def _known(
         classes = target[target != IGNORE].astype(np.int64)
         weights = tuple(balanced_weights(classes, len(facts.labels)).tolist())
     grouped = source.sequences.groups is not None and settings.by_group
-    return Known(
+    return Basis(
         task={name: value for name, value in source.task.items() if name not in FILES}
         | ({"folds": len(splits), "fold": "seed"} if len(splits) > 1 else {}),
         kind=facts.kind,
@@ -142,31 +142,31 @@ def _known(
     )
 
 
-def _check_arms(known: Known, settings: FitSettings, task: Task) -> None:
+def _check_arms(basis: Basis, settings: FitSettings, task: Task) -> None:
     """Raises: BadInput for weights that cannot read such sequences, and for what could not be served."""
-    shape = shape_of(known.kind, known.lengths)
-    if known.backbone is not None:
-        longest = shape.alone or int(known.lengths.max())
-        known.backbone.check(-(-longest // shape.patch), task.symbols)
-    check_served(settings, known)
-    if known.start is not None:
-        known.start.check(known.kind, task.symbols)
+    shape = shape_of(basis.kind, basis.lengths)
+    if basis.backbone is not None:
+        longest = shape.alone or int(basis.lengths.max())
+        basis.backbone.check(-(-longest // shape.patch), task.symbols)
+    check_served(settings, basis)
+    if basis.start is not None:
+        basis.start.check(basis.kind, task.symbols)
 
 
-def _check_memory(known: Known, settings: FitSettings, data: Path, name: str) -> None:
+def _check_memory(basis: Basis, settings: FitSettings, data: Path, name: str) -> None:
     """Raises: BadInput where a model without gradients takes more than there is: it would end this process."""
-    table = planning.study_without_networks(known, settings, settings.runs[0])
-    stages = plan_study(planning.with_places(table, known), data).stages
-    labels = known.labelled + known.val  # what serves is fitted again on both
-    most = max(stage.spec.model.memory(labels, known.signature, known.lengths) for stage in stages.values())
+    table = planning.study_without_networks(basis, settings, settings.runs[0])
+    stages = plan_study(planning.with_places(table, basis), data).stages
+    labels = basis.labelled + basis.val  # what serves is fitted again on both
+    most = max(stage.spec.model.memory(labels, basis.signature, basis.lengths) for stage in stages.values())
     check_memory(f"{name}: fitting {labels:,} labelled sequences", most, FEWER)
 
 
-def _check_study(known: Known, settings: FitSettings, task: Task, data: Path) -> None:
+def _check_study(basis: Basis, settings: FitSettings, task: Task, data: Path) -> None:
     """Raises: BadInput for settings of the study that are none, or that lead to what a fit cannot serve."""
-    least = whole_amount(known, settings).short(1, 1)
-    table = planning.study_table(known, shape_of(known.kind, known.lengths), settings, least)
-    study = plan_study(planning.with_places(table, known), data, settings.overrides, fits=True)
+    least = whole_amount(basis, settings).short(1, 1)
+    table = planning.study_table(basis, shape_of(basis.kind, basis.lengths), settings, least)
+    study = plan_study(planning.with_places(table, basis), data, settings.overrides, fits=True)
     for stage in study.stages.values():
         if stage.reads:
             continue

@@ -12,7 +12,7 @@ from headstart.ways import argument
 
 if TYPE_CHECKING:
     from headstart.fit.arms.arm import Arm
-    from headstart.fit.known import Known
+    from headstart.fit.basis import Basis
 
 
 def _arm(path: str, summary: str) -> Entry:
@@ -82,18 +82,18 @@ def check_names(settings: FitSettings) -> None:
         raise BadInput(f"serve: {nearest(settings.serve, ['auto', NETWORK, ENSEMBLE, *servable])}")
 
 
-def check_served(settings: FitSettings, known: Known) -> None:
+def check_served(settings: FitSettings, basis: Basis) -> None:
     """Raises: BadInput where an arm of a checkpoint is to be served that this one does not have."""
     from headstart.fit.arms.arm import Offer
 
     asked = next((arm for arm in arms().values() if arm.option and settings.serve in arm.names), None)
     if asked is None:
         return
-    if not asked.wanted(known, settings):
-        others = [arm.names[0] for arm in arms().values() if arm.option == asked.option and arm.wanted(known, settings)]
+    if not asked.wanted(basis, settings):
+        others = [arm.names[0] for arm in arms().values() if arm.option == asked.option and arm.wanted(basis, settings)]
         source = getattr(settings, asked.option)
         raise BadInput(f"serve: {settings.serve!r} is no model of {source}; it has {others[0]!r}")
-    if not asked.network and asked.lacks(Offer(known, settings)):
+    if not asked.network and asked.lacks(Offer(basis, settings)):
         raise BadInput(
             f"serve: there is no time for {settings.serve!r}; give more {argument('time')}, or a smaller model"
         )

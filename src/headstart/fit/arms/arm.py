@@ -11,7 +11,7 @@ import numpy as np
 
 from headstart.core import StepTime
 from headstart.fit import defaults
-from headstart.fit.known import Amount, Known, looks
+from headstart.fit.basis import Amount, Basis, looks
 from headstart.fit.settings import FitSettings
 from headstart.sequence import Signature
 
@@ -40,7 +40,7 @@ class ReadWeights(Protocol):
 class Frame:
     """What the lines of an arm in the study are made from."""
 
-    known: Known
+    basis: Basis
     shape: defaults.ModelShape
     settings: FitSettings
     amount: Amount
@@ -65,7 +65,7 @@ class Frame:
     def model(self) -> dict[str, Any]:
         """The model of a network of headstart: said in its arm, since that of a checkpoint has its own norm and input
         layer."""
-        kind = defaults.INPUT_KINDS[self.known.kind]
+        kind = defaults.INPUT_KINDS[self.basis.kind]
         norm: dict[str, Any] = {"norm": kind.norm} if kind.norm != "layer" else {}
         return norm | ({"encoder": {"patch": self.shape.join}} if self.shape.join > 1 else {})
 
@@ -77,23 +77,23 @@ class Frame:
     @property
     def signature(self) -> Signature:
         """Of what networks read: patches where positions are joined, of which the last may have room left."""
-        known, patch = self.known, self.shape.patch
+        basis, patch = self.basis, self.shape.patch
         if patch == 1:
-            return known.signature
-        lengths = np.minimum(known.lengths, self.shape.longest or sys.maxsize)
+            return basis.signature
+        lengths = np.minimum(basis.lengths, self.shape.longest or sys.maxsize)
         room = bool((lengths % patch).any())
-        return replace(known.signature.patched(patch), missing=known.signature.missing or room)
+        return replace(basis.signature.patched(patch), missing=basis.signature.missing or room)
 
     def budget(self, steps: int, scored: str = "held_out") -> dict[str, Any]:
         """Of a training of so many steps."""
-        return {"steps": steps, "evaluate_every": max(1, steps / looks(self.known, steps)), "scored": scored}
+        return {"steps": steps, "evaluate_every": max(1, steps / looks(self.basis, steps)), "scored": scored}
 
 
 @dataclass(frozen=True)
 class Spent:
     """Seconds of trainings. times: stage, or arm of weights from elsewhere, -> those of a step and of a score."""
 
-    known: Known
+    basis: Basis
     amount: Amount
     times: Mapping[str, StepTime]
     settings: FitSettings = field(default_factory=FitSettings)
@@ -106,8 +106,8 @@ class Spent:
         """Steps, looks at validation, and scores of validation and test at the end, at two weights."""
         if not steps:
             return 0.0
-        rest = self.known.val + self.known.test if scored is None else scored
-        return time.step * steps + time.unit * (looks(self.known, steps) * self.known.val + 2 * rest)
+        rest = self.basis.val + self.basis.test if scored is None else scored
+        return time.step * steps + time.unit * (looks(self.basis, steps) * self.basis.val + 2 * rest)
 
     def training(self) -> float:
         """Of a network from random weights."""
@@ -115,14 +115,14 @@ class Spent:
 
     def pretraining(self) -> float:
         """Of a self-pretraining; 0 where there is none."""
-        return self.of(self.time("pretrain"), self.amount.pretrain_steps, self.known.val)
+        return self.of(self.time("pretrain"), self.amount.pretrain_steps, self.basis.val)
 
 
 @dataclass(frozen=True)
 class Offer:
     """What the time leaves for an arm beside all that are worth more."""
 
-    known: Known
+    basis: Basis
     settings: FitSettings
     amount: Amount = NO_ARMS
     """With it."""
@@ -150,7 +150,7 @@ class Arm(Protocol):
     option: str = ""
     """The setting that asks for them."""
     reads: str = ""
-    """What of `Known` holds weights that were made elsewhere; where it is empty, the arm is not wanted."""
+    """What of `Basis` holds weights that were made elsewhere; where it is empty, the arm is not wanted."""
     foreign: bool = False
     """Their blocks are from elsewhere, and may be of any size."""
     base: bool = False
@@ -179,11 +179,11 @@ class Arm(Protocol):
     def check(self, settings: FitSettings) -> None:
         """Raises: BadInput for settings of it that are none."""
 
-    def wanted(self, known: Known, settings: FitSettings) -> bool:
+    def wanted(self, basis: Basis, settings: FitSettings) -> bool:
         """Whether it takes part, where the time suffices."""
-        return not self.reads or self.weights(known) is not None
+        return not self.reads or self.weights(basis) is not None
 
-    def worth(self, known: Known, settings: FitSettings) -> float:
+    def worth(self, basis: Basis, settings: FitSettings) -> float:
         """The time goes to the arm of the greatest worth first."""
         return 5.0
 
@@ -203,19 +203,19 @@ class Arm(Protocol):
         """Of what it trains first, in one run, for all rates."""
         return 0.0
 
-    def weights(self, known: Known) -> ReadWeights | None:
+    def weights(self, basis: Basis) -> ReadWeights | None:
         """What it reads, where that is at hand."""
-        weights: ReadWeights | None = getattr(known, self.reads) if self.reads else None
+        weights: ReadWeights | None = getattr(basis, self.reads) if self.reads else None
         return weights
 
-    def stages(self, known: Known) -> dict[str, Any]:
+    def stages(self, basis: Basis) -> dict[str, Any]:
         """Stages of the study before all others: what its networks read, under its first name."""
-        weights = self.weights(known)
+        weights = self.weights(basis)
         if weights is None or not self.network:
             return {}
         return {self.names[0]: {"checkpoint": {"content": weights.content}}}
 
-    def title(self, known: Known) -> str:
+    def title(self, basis: Basis) -> str:
         """What the study's title says of it."""
         return ""
 
@@ -227,6 +227,6 @@ class Arm(Protocol):
         """What the plan says of it. networks: the stages that train."""
         return []
 
-    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+    def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
         """Each of its models in words. arms: of the study."""
         return {}

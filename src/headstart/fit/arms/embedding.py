@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer
-from headstart.fit.known import Known
+from headstart.fit.basis import Basis
 from headstart.fit.settings import FitSettings
 
 EMBEDDING = "embedding"
@@ -24,29 +24,29 @@ class EmbeddingArm(Arm):
     reads = "series"
     rank = 1
 
-    def worth(self, known: Known, settings: FitSettings) -> float:
+    def worth(self, basis: Basis, settings: FitSettings) -> float:
         return 8.0
 
     def lacks(self, offer: Offer) -> bool:
-        return offer.known.series is not None and not offer.known.series.fits(offer.settings.time)
+        return offer.basis.series is not None and not offer.basis.series.fits(offer.settings.time)
 
     def left_out(self, offer: Offer) -> list[str]:
-        return self._lines(offer.known, fits=False)
+        return self._lines(offer.basis, fits=False)
 
-    def title(self, known: Known) -> str:
-        return "" if known.series is None else f", beside frozen features of {known.series.name}"
+    def title(self, basis: Basis) -> str:
+        return "" if basis.series is None else f", beside frozen features of {basis.series.name}"
 
     def tables(self, frame: Frame) -> dict[str, Any]:
-        series = frame.known.series
+        series = frame.basis.series
         return {} if series is None else {EMBEDDING: {"model": series.model}}
 
     def lines(self, frame: Frame, networks: Networks) -> list[str]:
-        return self._lines(frame.known, fits=True)
+        return self._lines(frame.basis, fits=True)
 
-    def _lines(self, known: Known, fits: bool) -> list[str]:
-        signature = known.signature
-        assert known.series is not None, "it is wanted"
-        return known.series.texts(EMBEDDING, signature.width, signature.target == "class", fits)
+    def _lines(self, basis: Basis, fits: bool) -> list[str]:
+        signature = basis.signature
+        assert basis.series is not None, "it is wanted"
+        return basis.series.texts(EMBEDDING, signature.width, signature.target == "class", fits)
 
-    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
-        return {} if known.series is None else {EMBEDDING: known.series.text(known.signature.target == "class")}
+    def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+        return {} if basis.series is None else {EMBEDDING: basis.series.text(basis.signature.target == "class")}

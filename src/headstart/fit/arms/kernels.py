@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headstart.fit.arms.arm import Arm, Frame
-from headstart.fit.known import Known
+from headstart.fit.basis import Basis
 from headstart.fit.settings import FitSettings
 
 KERNEL_WORDS = {
@@ -68,13 +68,13 @@ class KernelsArm(Arm):
     servable = True
     rank = 0
 
-    def worth(self, known: Known, settings: FitSettings) -> float:
+    def worth(self, basis: Basis, settings: FitSettings) -> float:
         return 9.0
 
     def tables(self, frame: Frame) -> dict[str, Any]:
-        known, time = frame.known, frame.settings.time
-        more = known.kind, known.lengths, known.signature.width, time
+        basis, time = frame.basis, frame.settings.time
+        more = basis.kind, basis.lengths, basis.signature.width, time
         return {name: {"model": table_of(name, *more)} for name in reversed(self.names)}
 
-    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
-        return KERNEL_WORDS[known.kind == "numbers"]
+    def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+        return KERNEL_WORDS[basis.kind == "numbers"]

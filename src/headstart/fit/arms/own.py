@@ -8,7 +8,7 @@ from typing import Any
 from headstart.errors import BadInput
 from headstart.fit.arms.arm import Arm, Frame, Networks, Spent
 from headstart.fit.arms.self_pretrained import STARTS, TWIN
-from headstart.fit.known import Known
+from headstart.fit.basis import Basis
 from headstart.fit.settings import ELSEWHERE, FitSettings
 from headstart.kinds import SORTS
 
@@ -27,7 +27,7 @@ class OwnArm(Arm):
                 text = f"override: {'.'.join(path)!r} is not a setting of the networks alone; {ELSEWHERE['arms']}"
                 raise BadInput(text)
 
-    def wanted(self, known: Known, settings: FitSettings) -> bool:
+    def wanted(self, basis: Basis, settings: FitSettings) -> bool:
         return bool(settings.models)
 
     def seconds(self, spent: Spent) -> float:
@@ -51,7 +51,7 @@ class OwnArm(Arm):
             lines += [f"{kind}: a model of your own, {twin}", *frame.alone_text(kind)]
         return lines
 
-    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+    def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
         starts = {True: "self-pretrained on the sequences", False: "from random weights"}
         return {name: f"your own model, {starts[name != kind]}" for name, kind in _models(settings, True).items()}
 

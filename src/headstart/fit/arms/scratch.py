@@ -8,7 +8,7 @@ from typing import Any
 
 from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Offer, Spent
-from headstart.fit.known import Amount, Known
+from headstart.fit.basis import Amount, Basis
 from headstart.fit.settings import FitSettings
 from headstart.words import duration
 
@@ -21,16 +21,16 @@ class ScratchArm(Arm):
     base = True
     rank = 2
 
-    def worth(self, known: Known, settings: FitSettings) -> float:
+    def worth(self, basis: Basis, settings: FitSettings) -> float:
         return 6.0
 
     def lacks(self, offer: Offer) -> bool:
-        asked = offer.known.kind == "numbers" or offer.settings.asks_for_network
+        asked = offer.basis.kind == "numbers" or offer.settings.asks_for_network
         return not asked and self._least_time(offer) > (offer.settings.time or math.inf)
 
     def _least_time(self, offer: Offer) -> float:
         """Seconds of a fit with the fewest steps that beat n-grams, at one rate."""
-        least = Amount(defaults.ONE_RATE, defaults.wanted_steps(offer.known.kind), arms=offer.amount.arms)
+        least = Amount(defaults.ONE_RATE, defaults.wanted_steps(offer.basis.kind), arms=offer.amount.arms)
         return offer.time_for(least)
 
     def left_out(self, offer: Offer) -> list[str]:
@@ -38,7 +38,7 @@ class ScratchArm(Arm):
         time = f"{math.ceil(enough)}s" if enough < 100 else f"{math.ceil(enough / 60)}m"
         return [
             f"no network is trained: the time of {duration(offer.settings.time)} is too little for "
-            f"{defaults.wanted_steps(offer.known.kind):,} steps of training, and with fewer a network loses to "
+            f"{defaults.wanted_steps(offer.basis.kind):,} steps of training, and with fewer a network loses to "
             f"n-grams; --time {time} would do, and --serve network or --pretrain trains one in any case"
         ]
 
@@ -48,5 +48,5 @@ class ScratchArm(Arm):
     def tables(self, frame: Frame) -> dict[str, Any]:
         return {"scratch": frame.usual}
 
-    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+    def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
         return {"scratch": "network, from random weights"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer, Spent
-from headstart.fit.known import Known
+from headstart.fit.basis import Basis
 from headstart.fit.settings import FitSettings
 
 SECOND = "inception"
@@ -22,10 +22,10 @@ class SecondArm(Arm):
     names = (SECOND,)
     rank = 3
 
-    def wanted(self, known: Known, settings: FitSettings) -> bool:
-        return known.kind in SECOND_MIXERS and settings.leaves_mixer
+    def wanted(self, basis: Basis, settings: FitSettings) -> bool:
+        return basis.kind in SECOND_MIXERS and settings.leaves_mixer
 
-    def worth(self, known: Known, settings: FitSettings) -> float:
+    def worth(self, basis: Basis, settings: FitSettings) -> float:
         return 3.0
 
     def lacks(self, offer: Offer) -> bool:
@@ -38,12 +38,12 @@ class SecondArm(Arm):
         return spent.training()
 
     def tables(self, frame: Frame) -> dict[str, Any]:
-        return {SECOND: {**frame.task, "model": {"mixer": dict(SECOND_MIXERS[frame.known.kind]), **frame.model}}}
+        return {SECOND: {**frame.task, "model": {"mixer": dict(SECOND_MIXERS[frame.basis.kind]), **frame.model}}}
 
     def lines(self, frame: Frame, networks: Networks) -> list[str]:
         mixers = (spec.model.mixers for stage, spec in networks if SECOND in stage.arms)
         kinds = " and ".join(dict.fromkeys(mixer.kind for mixer in next(mixers)))
         return [f"a second network, from random weights, is of {kinds}; validation chooses between them"]
 
-    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+    def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
         return {SECOND: "network of convolutions, from random weights"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer, Spent
-from headstart.fit.known import Known
+from headstart.fit.basis import Basis
 from headstart.fit.settings import FitSettings
 
 STARTS: Mapping[str, Any] = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
@@ -32,35 +32,35 @@ class SelfPretrainedArm(Arm):
     missed = "Self-pretraining was not tried; the plan says why."
     pretrained = True
 
-    def wanted(self, known: Known, settings: FitSettings) -> bool:
+    def wanted(self, basis: Basis, settings: FitSettings) -> bool:
         return settings.pretrains
 
-    def worth(self, known: Known, settings: FitSettings) -> float:
+    def worth(self, basis: Basis, settings: FitSettings) -> float:
         if asked_for(settings):
             return 4.5
-        return 4.0 if defaults.expects_gain(known.labelled, known.rows) else 2.0
+        return 4.0 if defaults.expects_gain(basis.labelled, basis.rows) else 2.0
 
     def lacks(self, offer: Offer) -> bool:
         return not offer.network or bool(self._why(offer))
 
     def left_out(self, offer: Offer) -> list[str]:
-        known = offer.known
-        expectation = defaults.expectation(known.labelled, known.rows)
+        basis = offer.basis
+        expectation = defaults.expectation(basis.labelled, basis.rows)
         if not offer.network:
-            return [f"nothing is pretrained: {expectation}"] if known.rows > known.labelled else []
+            return [f"nothing is pretrained: {expectation}"] if basis.rows > basis.labelled else []
         return [f"self-pretraining is skipped: {self._why(offer)}; --pretrain forces it", expectation]
 
     def _why(self, offer: Offer) -> str:
         if asked_for(offer.settings):
             return ""
-        known, amount, whole = offer.known, offer.amount, offer.whole
+        basis, amount, whole = offer.basis, offer.amount, offer.whole
         before = min(defaults.LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
-        beside = defaults.LEAST_STEPS if offer.settings.asks_for_network else defaults.wanted_steps(known.kind)
+        beside = defaults.LEAST_STEPS if offer.settings.asks_for_network else defaults.wanted_steps(basis.kind)
         if amount.pretrain_steps < before:
             return f"the time leaves fewer than {before} steps for it"
         if amount.steps < min(beside, whole.steps):
             return f"the time leaves fewer than {beside:,} steps of training beside it"
-        if amount.steps < defaults.WORTH * whole.steps and not defaults.expects_gain(known.labelled, known.rows):
+        if amount.steps < defaults.WORTH * whole.steps and not defaults.expects_gain(basis.labelled, basis.rows):
             return f"the time leaves less than {defaults.WORTH:.0%} of the steps, and it is not expected to help"
         return ""
 
@@ -74,19 +74,19 @@ class SelfPretrainedArm(Arm):
         return {"self_pretrained": {**frame.usual, **STARTS}}
 
     def lines(self, frame: Frame, networks: Networks) -> list[str]:
-        known = frame.known
+        basis = frame.basis
         asked = next((spec.objective for stage, spec in networks if stage.name == "pretrain"), None)
         rate = getattr(asked, "mask_rate", None)
         hidden = f"{rate:.0%} of positions masked" if rate else "each next position predicted"
-        how = f"{hidden}; {'absolute error' if known.kind == 'numbers' else 'cross-entropy'}"
+        how = f"{hidden}; {'absolute error' if basis.kind == 'numbers' else 'cross-entropy'}"
         if asked is not None and asked.source_digest:
             how = f"the objective {asked.kind}, of your own"
         steps = frame.amount.pretrain_steps
         reason = "it was asked for" if asked_for(frame.settings) else "the time allows it"
         return [
-            f"self-pretraining: {steps:,} steps on {known.rows:,} train sequences, {how}",
-            defaults.expectation(known.labelled, known.rows, reason),
+            f"self-pretraining: {steps:,} steps on {basis.rows:,} train sequences, {how}",
+            defaults.expectation(basis.labelled, basis.rows, reason),
         ]
 
-    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+    def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
         return {"self_pretrained": "network, self-pretrained on the sequences"}

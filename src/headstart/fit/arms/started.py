@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headstart.fit.arms.arm import Arm, Frame, Networks, Spent
-from headstart.fit.known import Known
+from headstart.fit.basis import Basis
 from headstart.fit.settings import FitSettings
 
 STARTED = "started"
@@ -26,20 +26,20 @@ class StartedArm(Arm):
     def seconds(self, spent: Spent) -> float:
         return spent.of(spent.time(STARTED, "finetune"), spent.amount.steps)
 
-    def title(self, known: Known) -> str:
-        return "" if known.start is None else f", and from the weights of {known.start.name}"
+    def title(self, basis: Basis) -> str:
+        return "" if basis.start is None else f", and from the weights of {basis.start.name}"
 
     def tables(self, frame: Frame) -> dict[str, Any]:
-        start = frame.known.start
+        start = frame.basis.start
         assert start is not None, "it is wanted"
         most = frame.shape.alone and frame.shape.alone * start.fields.spec.encoder.patch
         return {STARTED: {**frame.shape.task(most), **start.arm(STARTED, frame.signature)}}
 
     def lines(self, frame: Frame, networks: Networks) -> list[str]:
-        start = frame.known.start
+        start = frame.basis.start
         assert start is not None, "it is wanted"
         spec = next(spec.model for stage, spec in networks if STARTED in stage.arms and stage.name == "finetune")
         return [f"{STARTED}: {start.line(start.arm(STARTED, frame.signature), spec)}"]
 
-    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
-        return {} if known.start is None else {STARTED: known.start.text(arms[STARTED])}
+    def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+        return {} if basis.start is None else {STARTED: basis.start.text(arms[STARTED])}

@@ -8,7 +8,7 @@ from typing import Any
 from headstart.fit import defaults
 from headstart.fit.arms import backbone
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer, Spent
-from headstart.fit.known import Known
+from headstart.fit.basis import Basis
 from headstart.fit.settings import FitSettings
 
 TUNED = "backbone_tuned"
@@ -25,10 +25,10 @@ class TunedArm(Arm):
     apart = TUNED
     spare = True
 
-    def wanted(self, known: Known, settings: FitSettings) -> bool:
-        return known.backbone is not None
+    def wanted(self, basis: Basis, settings: FitSettings) -> bool:
+        return basis.backbone is not None
 
-    def worth(self, known: Known, settings: FitSettings) -> float:
+    def worth(self, basis: Basis, settings: FitSettings) -> float:
         return 1.0
 
     def lacks(self, offer: Offer) -> bool:
@@ -44,8 +44,8 @@ class TunedArm(Arm):
         return backbone.tables(frame, TUNED, tuned=True)
 
     def lines(self, frame: Frame, networks: Networks) -> list[str]:
-        words = self.texts(frame.known, frame.settings, {})[TUNED]
+        words = self.texts(frame.basis, frame.settings, {})[TUNED]
         return [f"{TUNED}: {words}, {frame.amount.apart[TUNED]:,} steps"]
 
-    def texts(self, known: Known, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
-        return {} if known.backbone is None else {TUNED: known.backbone.text(tuned=True)}
+    def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
+        return {} if basis.backbone is None else {TUNED: basis.backbone.text(tuned=True)}

@@ -18,7 +18,7 @@ EVALUATIONS = (2, 10)
 
 
 @dataclass(frozen=True)
-class Known:
+class Basis:
     """What a plan is made from: the task's table (without `places`) and signature (patch 1), its sizes, all lengths.
 
     labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words. backbone: a checkpoint,
@@ -62,7 +62,7 @@ class Amount:
         return Amount(self.rates[:1], steps, before, dict.fromkeys(self.apart, steps), self.arms)
 
 
-def looks(known: Known, steps: int) -> int:
+def looks(basis: Basis, steps: int) -> int:
     """How often a training of so many steps looks at validation: it scores no more sequences than it trains on."""
-    seen = steps * defaults.batch_size(known.labelled, known.rows)
-    return round(min(max(seen / max(known.val, 1), EVALUATIONS[0]), EVALUATIONS[1]))
+    seen = steps * defaults.batch_size(basis.labelled, basis.rows)
+    return round(min(max(seen / max(basis.val, 1), EVALUATIONS[0]), EVALUATIONS[1]))
