@@ -198,7 +198,7 @@ LAYOUT = (
 )
 OPTIONS = {
     "demo": "--store --workers --threads --json",
-    "run": "--dry-run --workers --threads --device --stack --ranks --on --gpus-per-stage --store --data --json --tidy "
+    "run": "--dry-run --measure --workers --threads --device --stack --ranks --on --gpus-per-stage --store --data --json --tidy "
     "--figure-width --mixer --scale --pivot --track",
     "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out --pivot --pool",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "
@@ -485,7 +485,19 @@ def test_a_dry_run_shows_stages_and_cost_and_trains_nothing(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert "4 runs, 8 distinct stages, 0 finished" in done.stdout, "5 of the arms and 3 baselines"
     assert all(f"baseline ({name})" in done.stdout for name in ("majority", "linear", "nearest"))
+    assert "Times follow from FLOPs; --measure times" in done.stdout
     assert not (tmp_path / "runs").exists()
+    timed = headstart("run", "tiny.toml", "--dry-run", "--measure", "seed=[5]", cwd=tmp_path)
+    assert "kinds of stages were timed just now" in timed.stdout
+    alone = headstart("run", "tiny.toml", "--measure", cwd=tmp_path)
+    assert (alone.returncode, "give --dry-run with it" in alone.stderr) == (2, True)
+
+
+def test_at_the_scale_of_a_paper_a_dry_run_tells_gpu_hours_and_no_years(tmp_path: Path) -> None:
+    done = headstart("run", "coser-1", "--scale", "paper", "--dry-run", "--data", str(tmp_path), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "GPU hours" in done.stdout
+    assert "years with" not in done.stdout
 
 
 def test_a_shell_completes_verbs_and_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

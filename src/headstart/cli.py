@@ -53,6 +53,7 @@ def run(
     study: opt.StudyArgument,
     overrides: opt.Overrides = None,
     dry_run: opt.DryRunOption = False,
+    measure: opt.MeasureOption = False,
     way: opt.RunOptions,
     folders: opt.FolderOptions,
     files: opt.FileOptions,
@@ -70,9 +71,11 @@ def run(
     if dry_run and way.on:
         raise BadInput(f"--on: {way.on!r}: --dry-run estimates for this machine and trains nothing; leave one out")
     runtime = bound.runtime(**{**vars(way), "stack": stack})
+    if measure and not dry_run:
+        raise BadInput("--measure: it times steps for an estimate; give --dry-run with it")
     outputs = Outputs(**vars(files), pivot=pivot)
     if dry_run:
-        return dry_run_study(bound, runtime)
+        return dry_run_study(bound, runtime, measured=measure)
     raise typer.Exit(run_study(bound, runtime, outputs, track or []))
 
 

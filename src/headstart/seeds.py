@@ -157,7 +157,10 @@ def generators_seeded(seed: int, devices: Sequence[torch.device] = ()) -> Iterat
     python, numpy = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=list(devices)):
-            torch.manual_seed(seed)
+            if torch.cuda.is_available():
+                torch.manual_seed(seed)
+            else:  # torch would remember this call and its whole stack for a GPU that is to come
+                torch.default_generator.manual_seed(seed)
             np.random.seed(seed)
             random.seed(seed)
             yield

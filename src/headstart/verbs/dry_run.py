@@ -22,9 +22,17 @@ from headstart.verbs.run import scale_lines
 from headstart.verbs.terminal import console, table
 from headstart.words import count, duration
 
+GPU_FLOPS = 1e13
+"""FLOPs a second that training reached on one H100 in coser-1: 11 to 12 TFLOP/s (docs/results/coser-1.md)."""
+WORTHLESS_SECONDS = 30 * 24 * 3600.0
+"""Seconds from which on the time of this machine's workers says nothing to anybody."""
 
-def dry_run_study(study: Study, runtime: Runtime) -> None:
-    """The distinct stages, their parameters and what they would cost here. Needs no data where sizes are known."""
+
+def dry_run_study(study: Study, runtime: Runtime, *, measured: bool = False) -> None:
+    """The distinct stages, their parameters and what they would cost. Needs no data where sizes are known.
+
+    Times follow from FLOPs; measured: a few steps of each kind of stage are timed here.
+    """
     runtime = replace(runtime, device=choose_device(runtime.device))
     slots, plan = max(runtime.workers, 1), study.plan
     stages = plan.every_stage
@@ -35,7 +43,9 @@ def dry_run_study(study: Study, runtime: Runtime) -> None:
     done = {identity for identity, state in states.items() if state in DONE}
     for line in (f"store {study.store.root}", *scale_lines(study)):
         console().print(Text(line))
-    costs, speed = measure(study.survey(), runtime, speed_here(), done)
+    costs, speed = study.survey(), speed_here()
+    if measured:
+        costs, speed = measure(costs, runtime, speed, done)
     by_identity = {cost.planned.identity: cost for cost in costs}
     rows = []
     for i, p in stages.items():
@@ -46,16 +56,18 @@ def dry_run_study(study: Study, runtime: Runtime) -> None:
     seconds = TimeLeft(rest, plan.chains, slots, speed).predicted()
     apart = [identity for identity, lack in absent.items() if lack.data]
     unknown = len(stages) - len(costs)
+    flops = sum(cost.flops for cost in rest)
     lines = [
-        f"{many(len(plan.cells), 'run')}, {many(len(stages), 'distinct stage')}, "
-        f"{len(done):,} finished; "
-        f"{count(sum(cost.flops for cost in rest))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
-        "(an estimate for this machine)"
+        f"{many(len(plan.cells), 'run')}, {many(len(stages), 'distinct stage')}, {len(done):,} finished; "
+        f"{count(flops)}FLOP to do",
+        _time(flops, seconds, slots),
     ]
     kinds, timed = ({cost.kind for cost in rest if cost.steps and (cost.time or every)} for every in (True, False))
-    others = "; the rest follows from FLOPs" if kinds - timed else ""
-    if kinds:
-        lines.append(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
+    if kinds and measured:
+        others = "; the rest follows from FLOPs" if kinds - timed else ""
+        lines.append(f"Steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
+    elif kinds:
+        lines.append("Times follow from FLOPs; --measure times a few steps of each kind of stage here.")
     if apart:
         lines.append(f"The data of {many(len(apart), 'stage')} are not in {study.data}; sizes are those of the papers.")
     console().print(table(DRY_RUN_COLUMNS, rows, right=(4, 6, 7, 8, 9, 10, 11, 12, 13)))
@@ -70,6 +82,16 @@ def dry_run_study(study: Study, runtime: Runtime) -> None:
 
 DRY_RUN_COLUMNS = ["stage", "arm", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples"]
 DRY_RUN_COLUMNS += ["parameters", "trained"]
+
+
+def _time(flops: float, seconds: float, slots: int) -> str:
+    """What it takes on a GPU, from an hour on, and here."""
+    hours = flops / GPU_FLOPS / 3600
+    here = f"about {duration(seconds)} with {slots} worker(s) here (an estimate for this machine)"
+    if hours < 1:
+        return f"Time: {here}."
+    gpu = f"about {hours:,.0f} GPU hours, at the {count(GPU_FLOPS)}FLOP/s that small models reach on an H100"
+    return f"Time: {gpu}." if seconds > WORTHLESS_SECONDS else f"Time: {gpu}; {here}."
 
 
 def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:

@@ -74,6 +74,9 @@ GpusOption = Annotated[
     typer.Option("--gpus-per-stage", min=0, metavar="N", help="GPUs that a stage takes on a cluster, as 0.25 or 1."),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and what it costs; train nothing.")]
+MeasureOption = Annotated[
+    bool, typer.Option("--measure", help="With --dry-run: time a few steps of each kind of stage here.")
+]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write results as JSON (-: print it).")]
 TrackOption = Annotated[
     list[str] | None,
