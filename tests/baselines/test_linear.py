@@ -142,3 +142,25 @@ def test_each_number_is_learned_from_the_examples_that_have_it() -> None:
         assert scores[:, 0] == pytest.approx(wanted[:, 0], abs=0.1)
         assert scores[1::2, 1] == pytest.approx(wanted[1::2, 1], abs=0.1)
         assert scores[:, 2].tolist() == [0.0] * 80
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_tall_table_is_fitted_by_its_columns_products_as_it_would_be_whole(
+    monkeypatch: pytest.MonkeyPatch, weighted: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    features = (rng.random((3_000, 40)) * rng.random(40) + 3 * rng.random(40)).astype(np.float32)
+    features[:, 5] = 2.0  # says nothing
+    wanted = rng.standard_normal((3_000, 3)) + features[:, :3]
+    weights = rng.random(3_000) + 0.1 if weighted else None
+    whole, whole_left_out = ridge(features, wanted, None, weights)
+    monkeypatch.setattr(linear, "TALL_NUMBERS", 0)
+    tall, left_out = ridge(features, wanted, None, weights)
+    assert tall.strength == whole.strength
+    assert tall.weights == pytest.approx(whole.weights, abs=1e-5)
+    assert tall.intercept == pytest.approx(whole.intercept, abs=1e-4)
+    assert left_out == pytest.approx(whole_left_out, abs=1e-4)
+
+
+def test_a_tall_table_takes_memory_for_its_numbers_once() -> None:
+    assert linear.ridge_bytes(30_000, 2_520) < 0.6e9 < 24.0 * 30_000 * 2_520

@@ -18,6 +18,8 @@ COUNTED_TOKENS = 4_096
 """Distinct tokens that are counted each; ids beyond share a column."""
 CHUNK_EXAMPLES, CHUNK_POSITIONS = 2_000, 1 << 22
 """Examples, and positions of them, that are summarised at once, which bounds memory."""
+MOMENT_NUMBERS = 1 << 24
+"""Numbers whose mean and spread are computed at once."""
 FeatureTable = tuple[np.ndarray | slice, int, Any]
 """(rows, first column, features (rows, columns)): a part of the features of some sequences."""
 FEATURE_NAMES = {"counts": "token counts", "flat": "flat inputs", "summaries": "summaries"}
@@ -91,10 +93,13 @@ class Tabled(Features):
     """Dense features that are made in parts, so that whoever sums them up holds little at once."""
 
     def transform(self, examples: Examples) -> np.ndarray:
-        """(n, P) float32."""
+        """(n, P) float32, of a block of sequences at a time."""
         out = np.empty((len(examples), self.size), dtype=np.float32)
-        for rows, first, table in self.tables(examples):
-            out[rows, first : first + table.shape[1]] = table
+        for units in pieces(examples, len(examples), CHUNK_POSITIONS):
+            block = out[units[0] : units[-1] + 1]
+            whole = len(units) == len(examples)
+            for rows, first, table in self.tables(examples if whole else examples.take(units)):
+                block[rows, first : first + table.shape[1]] = table
         return out
 
 
@@ -236,11 +241,24 @@ def moments(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
 
     A channel that was never observed has mean 0; one that does not vary has deviation 1.
     """
-    values = examples.as_seen(examples.values).astype(np.float64)
-    there = observed(examples, values)
-    count = np.maximum(there.sum(axis=0), 1)
-    mean = np.where(there, values, 0.0).sum(axis=0) / count
-    spread = np.sqrt((np.where(there, values - mean, 0.0) ** 2).sum(axis=0) / count)
+    channels, single = examples.values.shape[1], replace(examples, paired=False)
+
+    def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        few = examples.values.size <= MOMENT_NUMBERS
+        blocks = [examples] if few else map(single.take, pieces(single, len(single), MOMENT_NUMBERS // channels))
+        for block in blocks:
+            values = block.as_seen(block.values).astype(np.float64)
+            yield values, observed(block, values)
+
+    count, total, off = np.zeros(channels, np.int64), np.zeros(channels), np.zeros(channels)
+    for values, there in parts():
+        count += there.sum(axis=0)
+        total += np.where(there, values, 0.0).sum(axis=0)
+    count = np.maximum(count, 1)
+    mean = total / count
+    for values, there in parts():
+        off += (np.where(there, values - mean, 0.0) ** 2).sum(axis=0)
+    spread = np.sqrt(off / count)
     # Rounding leaves a constant channel a deviation near 1e-16 of its size.
     return mean, np.where(spread > 1e-7 * np.maximum(np.abs(mean), 1e-30), spread, 1.0)
 
