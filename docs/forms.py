@@ -75,6 +75,20 @@ FORMS: dict[str, tuple[Sequence[Sequence[Cell]], ...]] = {
             row("time:…", "values:…", "values:…", "values:…", "values:…"),
         ],
     ),
+    "runs": (
+        [
+            row("Run 1: Time", "Run 1: Force", "Run 2: Time", "Run 2: Force", "…"),
+            row("time:0.00", "values:0.27", "time:0.00", "values:1.05", "…"),
+            row("time:0.05", "values:-0.05", "time:0.05", "values:0.41", "…"),
+            row("time:…", "values:…", "", "", "…"),
+        ],
+        [
+            row("labels.csv", ""),
+            row("id:run", "label:state"),
+            row("id:Run 1", "label:sound"),
+            row("id:Run 2", "label:worn"),
+        ],
+    ),
     "classes": (
         [
             row("pumps/"),

@@ -38,6 +38,7 @@ from headstart.data.numerals import (
     unit_of,
 )
 from headstart.data.rows import list_column
+from headstart.data.runs import named_by_run
 from headstart.data.sizes import check_columns
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of, without_summaries
 from headstart.data.text import (
@@ -190,6 +191,8 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
         form.extra = empty_ends(rows[0], rows[1:]) if ragged else 0
         form.first = [] if around.names or any(map(is_number, rows[0])) else rows[0]
         rows[0] = rows[0][: len(rows[0]) - form.extra * (not rows[0][-1].strip())]
+        if len(set(rows[0])) < len(rows[0]):
+            rows[0] = named_by_run(rows[0], [*cut(sample[: around.begin][-1:], form.mark, spec.quote), []][0])
         if form.extra:
             form.notes.append("separators at the end of lines, without a name or a cell behind them, are passed over")
     width = len(rows[0])

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from headstart.data.archives import reading
 from headstart.data.folder_tables import is_recording_table, read_table
 from headstart.data.labels import in_order
 from headstart.data.layout import LayoutSpec, by_role, plain
@@ -61,6 +62,29 @@ def labelled_by_table(
             continue
         return name, _joined(path / name, table, column, files, keys)
     return None
+
+
+def labels_beside(path: Path) -> list[Path]:
+    """Tables beside a file that are named as tables of labels are."""
+    with reading(path):
+        names = sorted(file.name for file in path.parent.iterdir() if file.is_file() and not file.is_symlink())
+    named = [path.parent / name for name in names if is_recording_table(name) and _is_named(name)]
+    return [file for file in named if file != path]
+
+
+def labels_of(path: Path, names: Sequence[str], spec: LayoutSpec) -> dict[str, Column]:
+    """The columns of a table of labels in the order of recordings of these names; none where it does not name all."""
+    wrong = Mistakes()
+    table = read_table(path, spec, wrong)
+    wrong.check()
+    for column in table.columns.values():
+        rows = {(word or "").strip(): row for row, word in enumerate(column.words)}
+        if all(name in rows for name in names):
+            at = [rows[name] for name in names]
+            others = (other for other in table.columns.values() if other is not column)
+            texts = {other.name: other for other in others if other.type in ("number", "text")}
+            return {n: Column(n, c.type, arrow_texts([c.words[row] for row in at])) for n, c in texts.items()}
+    return {}
 
 
 def _keys(files: Sequence[str]) -> dict[str, str]:

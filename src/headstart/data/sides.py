@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from headstart.data.exports import is_class_row
-from headstart.data.file_labels import labelled_by_name
+from headstart.data.file_labels import labelled_by_name, labels_beside, labels_of
 from headstart.data.layout import TARGET, LayoutSpec, plain
 from headstart.data.order import Ordered, clock_name
 from headstart.data.rows import list_column
+from headstart.data.runs import runs_of, runs_table
 from headstart.data.table import Cells, Column, Table, arrow_texts
 from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes, Places
@@ -24,12 +26,17 @@ SEARCHED_ROWS = 100_000
 
 def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, LayoutSpec]:
     """A table of a row for each recording, and its layout, where recordings stand in columns, as `spec` says or a row
-    of labels does; else both as they are.
+    of labels does, or each stands behind a clock of its own; else both as they are.
 
     The ids are the names of the columns, and parts of these names are labels as those of names of files are; so are
     rows of words. Rows are in the order of the time, which is no recording, nor is a first column that counts on.
     Raises: BadInput where fewer than two columns hold numbers.
     """
+    named = {*spec.values, spec.id, spec.group, spec.target} & set(table.columns)
+    if spec.shape in ("auto", SIDE) and not named and (runs := runs_of(table, spec)):
+        whole = runs_table(table, runs, spec, mistakes)
+        _labelled(whole, [run.name for run in runs], spec)
+        return whole, spec.model_copy(update={"shape": SIDE, "time": None})
     rows_of_labels = _label_rows(table, spec)
     if rows_of_labels and spec.shape == "auto":
         spec = spec.model_copy(update={"shape": SIDE})
@@ -63,13 +70,32 @@ def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, L
     whole.columns["values"] = list_column("values", rows, each)
     whole.columns["column"] = Column("column", "text", arrow_texts(names))
     whole.roles["id"] = "column"
-    labelled_by_name(whole, names, spec)
+    _labelled(whole, names, spec, bool(rows_of_labels))
     first = next(iter(upright.columns.values()))
     for row in rows_of_labels:
         label = (first.words[row] or "").strip()
         name = label if label and label not in whole.columns else f"row {row + 1}"
         whole.columns[name] = Column(name, "text", arrow_texts([upright.columns[name].words[row] for name in names]))
     return whole, spec
+
+
+def _labelled(whole: Table, names: list[str], spec: LayoutSpec, labelled: bool = False) -> None:
+    """Add what labels recordings that stand in columns: parts of their names, or a table beside the file (labels.csv)
+    with a column of these names."""
+    path = Path(whole.places.source)
+    if not labelled and spec.label_from is None and path.is_file():
+        for other in labels_beside(path):
+            columns = labels_of(other, names, spec)
+            if columns:
+                whole.columns |= {name: column for name, column in columns.items() if name not in whole.columns}
+                whole.notes.append(f"labels are in {other.name!r}")
+                return
+    if not labelled_by_name(whole, names, spec) and not labelled and not spec.optional:
+        whole.notes.append(
+            "no label is known: labels are parts of the names of recordings "
+            f"({option('label_from', '{label}_{take}')}), or stand in a table beside the file (labels.csv, with a "
+            "column of these names)"
+        )
 
 
 def _label_rows(table: Table, spec: LayoutSpec) -> list[int]:
