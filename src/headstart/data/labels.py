@@ -175,7 +175,7 @@ def words_of(values: Any, column: Column | None, rows: np.ndarray, what: str) ->
     return result.words
 
 
-def keyed(values: Any, ids: Words, named: bool) -> bool:
+def keyed(values: Any, ids: Sequence[str | None], named: bool) -> bool:
     """Whether labels or groups of a row per sequence are told by its ids: those of a mapping are; so are those of a
     series whose index holds one of the ids, where these are names of frames or files (`named`), and no cells."""
     index = getattr(values, "index", None)
@@ -187,8 +187,9 @@ def keyed(values: Any, ids: Words, named: bool) -> bool:
 def check_order(source: Any, values: Any, what: str) -> None:
     """Raises: BadInput where a series of pandas has the index of a frame of a row per sequence in another order: rows
     have their labels by place, so that most would have another row's."""
-    first, second = getattr(source, "index", None), getattr(values, "index", None)
-    if callable(first) or not hasattr(first, "equals") or callable(second) or not hasattr(second, "equals"):
+    first: Any = getattr(source, "index", None)
+    second: Any = getattr(values, "index", None)
+    if not hasattr(first, "equals") or not hasattr(second, "equals"):
         return
     if len(first) == len(second) and not first.equals(second) and set(first) == set(second):
         raise BadInput(

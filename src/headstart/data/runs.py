@@ -15,11 +15,12 @@ from headstart.text import first_few
 
 _TOKENS = re.compile(r"\d+|[^\W\d_]+|[\W_]")
 _JOINTS = " :._-,;/|"
-MOST_COLUMNS = 100_000
+MOST_PAIRED = 100_000
+"""Columns of which some may be clocks of runs."""
 
 
 @dataclass(frozen=True)
-class Run:
+class SideRun:
     """The columns of one recording, its clock first, by the names that all runs have for them."""
 
     name: str
@@ -42,13 +43,13 @@ def named_by_run(header: Sequence[str], above: Sequence[str]) -> list[str]:
     return [f"{names[k // width]}: {name}" for k, name in enumerate(header)]
 
 
-def runs_of(table: Table, spec: LayoutSpec) -> list[Run]:
+def runs_of(table: Table, spec: LayoutSpec) -> list[SideRun]:
     """The recordings of a table in which a clock of its own stands before the channels of each; none of other tables.
 
     Names of a clock and its channels have what tells the run in common, and are the same in each run without it.
     """
     columns = [column for column in table.columns.values() if column.type != "empty"]
-    if table.shape is not None or not table.header or not 1 < len(columns) <= MOST_COLUMNS or not _heads(columns[0]):
+    if table.shape is not None or not table.header or not 1 < len(columns) <= MOST_PAIRED or not _heads(columns[0]):
         return []
     if any(column.type != "number" for column in columns):
         return []
@@ -70,7 +71,7 @@ def runs_of(table: Table, spec: LayoutSpec) -> list[Run]:
             return []
         length = len(block[0].data)
         cut = {name: replace(c, name=name, data=c.data[:length]) for name, c in zip(channels, block, strict=True)}
-        out.append(Run(key, cut))
+        out.append(SideRun(key, cut))
     return out
 
 
@@ -135,16 +136,16 @@ def _of_one(names: Sequence[str], spec: LayoutSpec) -> tuple[list[str], list[str
     return [rest.strip(_JOINTS) or "1"], [clock or names[0], *ends]
 
 
-def runs_table(table: Table, runs: Sequence[Run], spec: LayoutSpec, mistakes: Mistakes) -> Table:
+def runs_table(table: Table, runs: Sequence[SideRun], spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """A table of a row for each run, whose cells are its channels."""
     names = [run.name for run in runs]
     source = table.places.source
     places = Places(source, names=[f"{source} {name!r}" for name in names])
 
     def tables() -> Iterator[Table]:
-        for run, place in zip(runs, places.names or (), strict=True):
+        for run, name in zip(runs, places.names or (), strict=True):
             rows = len(next(iter(run.columns.values())).data)
-            yield replace(table, columns=run.columns, rows=rows, places=Places(place), notes=[], shape=None)
+            yield replace(table, columns=run.columns, rows=rows, places=Places(name), notes=[], shape=None)
 
     time, *channels = runs[0].columns
     written = f"{table.written}, {len(runs):,} recordings side by side"
