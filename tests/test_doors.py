@@ -9,7 +9,7 @@ from headstart import core
 
 PRODUCT = ("fit", "fitted", "serve", "estimator")
 WORDS = (
-    *("atomic", "documents", "errors", "guard", "kinds", "limits", "normal", "seeds", "sequence", "spec"),
+    *("atomic", "disk", "documents", "errors", "guard", "kinds", "limits", "normal", "seeds", "sequence", "spec"),
     *("statistics", "text", "ways", "words"),
 )
 """Words of the house: they say and write things, and know nothing of stages and files of data."""

@@ -14,6 +14,7 @@ LAYERS: dict[str, int] = {
     "errors": 0,
     "late": 0,
     "atomic": 0,
+    "disk": 0,
     "statistics": 0,
     "words": 0,
     "guard": 0,

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from headstart import disk
 from headstart.errors import BadInput, DiskFull
 
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
@@ -40,9 +41,7 @@ def writing(path: Path, what: str = "", other: str = "file") -> Iterator[None]:
 
 def write_all(file: int, data: bytes | memoryview) -> None:
     """Write all bytes to a file descriptor; every byte the store writes goes through here."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(file, rest) :]
+    disk.write(file, data)
 
 
 def publish(path: Path, data: bytes, mode: int = 0o644) -> None:
@@ -62,16 +61,16 @@ def published(path: Path, mode: int = 0o644) -> Iterator[int]:
     Until then it has one that nobody can guess: no link waits there, and no other writer has it, in whatever container.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    file = disk.create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         try:
             yield file
-            os.fsync(file)
+            disk.sync(file)
         finally:
             os.close(file)
-        os.replace(temporary, path)
+        disk.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        disk.unlink(temporary, missing_ok=True)
         raise
     sync_folder(path.parent)
 
@@ -79,13 +78,13 @@ def published(path: Path, mode: int = 0o644) -> Iterator[int]:
 def remove_unfinished(path: Path, file: int) -> None:
     """Remove what processes that were killed left of `path`, and lock `file`, its own beginning, while it is open."""
     with contextlib.suppress(OSError):  # a file system without locks: nothing says who is alive
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        disk.lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.tmp"):
             with contextlib.suppress(OSError):  # another one is at it, or has just removed it
-                other = os.open(left, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                other = disk.create(left, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
                 try:
-                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    left.unlink()
+                    disk.lock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    disk.unlink(left)
                 finally:
                     os.close(other)
 
@@ -100,6 +99,14 @@ class Writable(io.RawIOBase):
         """It is."""
         return True
 
+    def seekable(self) -> bool:
+        """It is: an archive's heads are written when its members are."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """The new place, as `os.lseek` gives it."""
+        return os.lseek(self.descriptor, offset, whence)
+
     def write(self, data: Any) -> int:
         """All of the bytes."""
         write_all(self.descriptor, data)
@@ -110,7 +117,7 @@ def sync_folder(folder: Path) -> None:
     """Make names that were added to or removed from a folder survive a power cut."""
     file = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(file)
+        disk.sync(file)
     except OSError as error:  # some network file systems cannot; the names are then as safe as they get
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from headstart import disk
 from headstart.errors import BadInput, first_line, nearest
 from headstart.runner.events import Event, Failed, Finished, Notice, StageProgress, Started, Stopped
 from headstart.spec import flat
@@ -94,7 +95,7 @@ class WandbTracker:
 
     def begin(self, stage: PlannedStage, step: int) -> None:
         del step
-        self.folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.folder)
         self._runs[stage.identity] = self._wandb.init(
             project=self.study,
             id=stage.identity,
@@ -132,7 +133,7 @@ class MlflowTracker:
 
     def _open(self) -> None:
         """The database, and the experiment of the study."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.folder)
         uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(self.folder / 'mlflow.db').absolute()}"
         self._client = self._mlflow.MlflowClient(tracking_uri=uri)
         known = self._client.get_experiment_by_name(self.study)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from headstart import disk
 from headstart.data.archives import reading
 from headstart.data.named import Named
 from headstart.errors import BadInput
@@ -55,11 +56,11 @@ def _main(task: str, path: str, folder: str) -> int:
     try:
         named: Named = getattr(importlib.import_module(module), name)(Path(path))
     except BadInput as error:
-        result.write_text(json.dumps(str(error)))
+        disk.write_file(result, json.dumps(str(error)).encode())
         return REFUSED
     for number, array in enumerate(named.arrays.values()):
         np.save(Path(folder, f"{number}.npy"), array, allow_pickle=False)
-    result.write_text(json.dumps([list(named.arrays), named.left, named.sideways]))
+    disk.write_file(result, json.dumps([list(named.arrays), named.left, named.sideways]).encode())
     return 0
 
 

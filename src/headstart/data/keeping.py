@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart import disk
 from headstart.atomic import PRIVATE, PRIVATE_FOLDER, publish
 from headstart.data.sequences import Sequences
 
@@ -30,7 +31,7 @@ def keep_sequences(s: Sequences, folder: Path, name: str) -> dict[str, Any]:
     data = sink.getvalue().to_pybytes()
     path = folder / f"{name}-{hashlib.sha256(data).hexdigest()[:16]}.parquet"
     if not path.exists():
-        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        disk.make_folder(folder, PRIVATE_FOLDER)
         publish(path, data, PRIVATE)
     layout = {
         "format": "parquet",

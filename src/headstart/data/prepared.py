@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -18,6 +17,7 @@ import numpy as np
 import platformdirs
 from filelock import FileLock
 
+from headstart import disk
 from headstart.atomic import PRIVATE, PRIVATE_FOLDER, disk_full, publish, stamps, sync_folder
 from headstart.errors import BadInput, Damaged, DiskFull
 from headstart.sequence import Examples
@@ -80,17 +80,11 @@ class Builder:
 
     def empty(self, array: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """A new array on disk of this shape, to be filled in place. Raises: OSError where the disk is full."""
-        file = self.folder / f"{array}.npy"
-        values = np.lib.format.open_memmap(file, "w+", dtype=np.dtype(dtype), shape=shape)
-        if hasattr(os, "posix_fallocate"):
-            # Without its blocks the file is a hole, and a disk that fills up later ends the process by a signal.
-            with file.open("r+b") as opened:
-                os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
-        return values
+        return disk.new_array(self.folder / f"{array}.npy", shape, dtype)
 
     def drop(self, array: str) -> None:
         """Remove an array that was only needed on the way."""
-        (self.folder / f"{array}.npy").unlink()
+        disk.unlink(self.folder / f"{array}.npy")
 
     def written(self) -> Prepared:
         """What is written so far, without facts."""
@@ -126,7 +120,7 @@ def cache_folder() -> Path:
     folder = Path(os.environ.get("HEADSTART_CACHE") or platformdirs.user_cache_dir("headstart"))
     if not folder.is_dir():
         try:
-            folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            disk.make_folder(folder, PRIVATE_FOLDER)
         except OSError as error:
             if disk_full(error):
                 raise DiskFull(folder) from None
@@ -159,8 +153,9 @@ def prepared(name: str, document: Mapping[str, Any], build: Build, *, private: b
         result = _open(final, document)
         if result is not None:
             return result
-        final.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(final.with_name(f".{key}.lock")):
+        disk.make_folder(final.parent)
+        lock = FileLock(final.with_name(f".{key}.lock"))
+        with disk.locking(Path(lock.lock_file), lock.acquire):
             return _open(final, document) or _build(final, name, document, build, private)
     except OSError as error:
         if disk_full(error):
@@ -194,7 +189,7 @@ def clear_cache() -> list[CacheEntry]:
     """Remove everything prepared; gives what was removed. Other files of the folder stay."""
     entries = cache_entries()
     for name in (PREPARED, FINGERPRINTS):
-        shutil.rmtree(cache_folder() / name, ignore_errors=True)
+        disk.remove_tree(cache_folder() / name, ignore_errors=True)
     return entries
 
 
@@ -211,30 +206,30 @@ def remembered(document: Mapping[str, Any], take: Callable[[], str]) -> str:
         if len(known) in (16, 64) and check == digest({"key": key, "digest": known}):
             return known
     text = take()
-    path.parent.mkdir(exist_ok=True)
+    disk.make_folder(path.parent)
     publish(path, f"{text} {digest({'key': key, 'digest': text})}\n".encode())
     return text
 
 
 def _build(final: Path, name: str, document: Mapping[str, Any], build: Build, private: bool) -> Prepared:
     for left in final.parent.glob(f".{final.name}.*.tmp"):  # of builds that were killed
-        shutil.rmtree(left, ignore_errors=True)
+        disk.remove_tree(left, ignore_errors=True)
     folder = final.parent / f".{final.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
-    folder.mkdir(PRIVATE_FOLDER if private else 0o777)
+    disk.make_folder(folder, PRIVATE_FOLDER if private else 0o777, new=True)
     try:
         facts = dict(build(Builder(folder, name)))
         _seal(folder, document, facts)
         for file in folder.iterdir() if private else ():  # the folder has been closed to others from the beginning
-            file.chmod(PRIVATE)
+            disk.change_mode(file, PRIVATE)
         if final.exists():  # damaged, or published by a process that took no lock
             result = _open(final, document)
             if result is not None:
                 return result
-            shutil.rmtree(final)
-        os.rename(folder, final)
+            disk.remove_tree(final)
+        disk.rename(folder, final)
         sync_folder(final.parent)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        disk.remove_tree(folder, ignore_errors=True)
     result = _open(final, document)
     if result is None:
         raise BadInput(f"{final}: was written and cannot be read back; check the disk, then try again")
@@ -315,8 +310,7 @@ class Writer:
             self._flush()
 
     def _flush(self) -> None:
-        with self._path.open("ab") as file:  # closed each time: a build that fails leaves nothing open
-            file.writelines(self._waiting)
+        disk.append(self._path, b"".join(self._waiting))
         self._waiting, self._size = [], 0
 
     def finish(self, target: np.ndarray, index: np.ndarray) -> None:
@@ -327,4 +321,4 @@ class Writer:
         offsets = np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64)
         examples = Examples(values, offsets, target.astype(np.int64), index.astype(np.int64))
         self._builder.save_split(self._split, examples)
-        self._path.unlink()
+        disk.unlink(self._path)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from headstart import disk
 from headstart.atomic import publish, writing
 from headstart.core import plugins_of
 from headstart.errors import BadInput
@@ -46,7 +47,7 @@ class ExportedModel(BaseEstimator):  # type: ignore[misc]
             with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
                 for name, content in (self.files or {}).items():
                     if name in (CONFIG_FILE, WEIGHTS_FILE):
-                        (Path(folder) / name).write_bytes(np.asarray(content, dtype=np.uint8).tobytes())
+                        disk.write_file(Path(folder) / name, np.asarray(content, dtype=np.uint8).tobytes())
                 self._model = self._kind.from_pretrained(folder)
         return self._model
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from headstart import disk
 from headstart.errors import BadInput, one_line
 from headstart.serve.folder import CONFIG_FILE, WEIGHTS_FILE
 
@@ -39,7 +39,7 @@ def fetched(repo_id: str, revision: str | None = None, token: str | bool | None 
                     f"{repo_id}: {name} cannot be downloaded ({one_line(error, 160)}); give the folder of a model, or "
                     "a repository that push_to_hub wrote"
                 ) from error
-            shutil.copyfile(path, Path(folder) / name)
+            disk.write_file(Path(folder) / name, Path(path).read_bytes())
         yield Path(folder)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
+from headstart import disk
 from headstart.core import Store
 from headstart.data import LayoutSpec
 from headstart.documents import parse_override
@@ -185,7 +186,7 @@ class FitPlan(Spec):
 
     def save(self, folder: Path, settings: FitSettings) -> None:
         """Write the plan where the same command finds it."""
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(folder)
         plan = self.model_copy(update={"time": settings.time, "settings": settings.document()})
         Store.save_document(folder / PLAN, plan.model_dump(mode="json"))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headstart import words
+from headstart import disk, words
 from headstart.atomic import publish
 from headstart.errors import Damaged
 from headstart.report.answer import leader
@@ -57,7 +57,7 @@ def write_report(
     content = read_content(plan, results, store, pivot)
     for plugin in plan.plugins:
         for name, source in plugin.sources.items():
-            (folder / PLUGIN_SOURCES / name).parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folder((folder / PLUGIN_SOURCES / name).parent)
             publish(folder / PLUGIN_SOURCES / name, source)
     for name, table in content.files().items():
         for ending, form in TABLE_FORMS.items():
@@ -84,8 +84,8 @@ def publish_page(snapshot: Snapshot, page: Path, pivot: bool = False) -> list[Pa
     link = f"{figures.name}/{page.stem}-"
     before = page.read_text("utf-8") if page.exists() else ""
     for name in re.findall(rf"\]\({re.escape(link)}([\w-]+\.png)\)", before):
-        (figures / f"{page.stem}-{name}").unlink(missing_ok=True)
-    figures.mkdir(parents=True, exist_ok=True)
+        disk.unlink(figures / f"{page.stem}-{name}", missing_ok=True)
+    disk.make_folder(figures)
     files = {figures / f"{page.stem}-{drawing.file}": png for drawing, png in images.items()}
     document = snapshot.document(results, [verdict.document() for verdict in content.verdicts])
     files |= {
@@ -114,7 +114,7 @@ def _remove_figures(folder: Path, drawings: Iterable[Drawing]) -> None:
     names = re.findall(r"\]\(([\w-]+)\.png\)", page.read_text(encoding="utf-8")) if page.is_file() else []
     for name in set(names) - {drawing.name for drawing in drawings}:
         for ending in FIGURE_FORMATS:
-            (folder / f"{name}.{ending}").unlink(missing_ok=True)
+            disk.unlink(folder / f"{name}.{ending}", missing_ok=True)
 
 
 def _render(

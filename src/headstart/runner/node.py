@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headstart import disk
 from headstart.atomic import publish
 from headstart.errors import BadInput
 from headstart.plugins import load_copy
@@ -71,10 +72,10 @@ def serve(mailbox: Any, key: str, message: bytes, references: Sequence[Any]) -> 
         root = Path(name)
         for file, content in files.items():
             path = root / (file if file.startswith(SOURCES) else Path("runs", head["identity"], file))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            disk.make_folder(path.parent)
+            disk.write_file(path, content)
         store = Store(root / "runs")
-        store.folder(head["identity"]).mkdir(parents=True, exist_ok=True)
+        disk.make_folder(store.folder(head["identity"]))
         weights, arrays = references
         if weights is not None:
             _place_parent(store.folder(head["parent"]), head["weights"], ray.get(weights), head["weights_digest"])
@@ -115,7 +116,7 @@ def _engine(head: Mapping[str, Any], fetch: Any) -> Engine:
 
 def _place_parent(folder: Path, which: str, weights: bytes, digest: str) -> None:
     """As much of a finished stage as its child asks the store for. digest: of the weights, where they come from."""
-    folder.mkdir(parents=True)
+    disk.make_folder(folder)
     publish(folder / f"{which}.safetensors", weights)
     publish_json(folder / RESULT, {"identity": folder.name, "status": "complete", "digests": {which: digest}})
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from headstart import disk
 from headstart.errors import BadInput, Damaged
 from headstart.runner import events
 from headstart.runner.events import Event
@@ -71,7 +72,7 @@ class Stacks:
                 continue
             choices[key] = choice
             if file is not None:
-                file.parent.mkdir(parents=True, exist_ok=True)
+                disk.make_folder(file.parent)
                 publish_json(file, {"stacks": choices})
             yield events.Notice(left[0].identity, left[0].name, _text(choice, len(left), file))
         self.sizes = {key: choice["models"] for key, choice in choices.items()} | self.sizes

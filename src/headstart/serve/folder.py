@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headstart import disk
 from headstart.atomic import publish, writing
 from headstart.baselines import from_arrays, shapes
 from headstart.core import Folder, kinds_allowed, plugins_of
@@ -54,14 +55,14 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
             raise BadInput(f"{name!r}: is not a name for a file beside {CONFIG_FILE} and {WEIGHTS_FILE}; give another")
     with_config = {"config": _digest(document)}
     with writing(path, "the model ", "folder"):
-        path.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(path)
         Folder(path).save_weights(_tensors(served), with_config)
         sources = [item for plugin in plugins_of(served.config) for item in plugin.sources.items()]
         for name, content in [
             *((f"{SOURCE_FOLDER}/{name}", content) for name, content in sources),
             *(more or {}).items(),
         ]:
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folder((path / name).parent)
             publish(path / name, content)
         publish(path / CONFIG_FILE, _json(document))
 

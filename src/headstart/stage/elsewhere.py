@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from headstart import disk
 from headstart.atomic import publish
 from headstart.checkpoints.fields import Fields
 from headstart.checkpoints.folder import CONFIG_FILE, MODEL_FOLDER, WEIGHTS_FILE
@@ -118,7 +119,7 @@ def _of_stage(identity: str, store: Store, data: Path, option: str) -> tuple[Pat
     }
     folder = store.root / "starts" / identity
     tensors = {f"{NETWORK_PREFIX}{name}": x for name, x in store.weights(identity, "best").items()}
-    folder.mkdir(parents=True, exist_ok=True)
+    disk.make_folder(folder)
     publish(folder / WEIGHTS_FILE, seal(tensors, {"identity": identity}))
     network = {"model": document["spec"]["model"], "length": signature.length}
     publish_json(folder / CONFIG_FILE, {"kind": MODEL_FOLDER, "network": network, "preparation": known})

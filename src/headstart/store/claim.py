@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headstart import disk
 from headstart.atomic import disk_full, publish, sync_folder, write_all
 from headstart.documents import as_json
 from headstart.errors import Damaged
@@ -68,7 +69,7 @@ class ClaimedStage:
         if damage is None:
             return read_json(self.path / RESULT)
         aside = _free_name(self.path)
-        os.rename(self.path, aside)
+        disk.rename(self.path, aside)
         sync_folder(self.path.parent)
         self.notices.append(f"{damage}; the damaged stage is kept as {aside.name} and is done again")
         return None
@@ -79,13 +80,13 @@ class ClaimedStage:
         Records after that state are cut; younger and damaged states are deleted, and that is said.
         """
         if not self.path.is_dir():
-            self.path.mkdir()
+            disk.make_folder(self.path, new=True)
             sync_folder(self.path.parent)
         for path in self.path.glob(".*.tmp"):
-            path.unlink(missing_ok=True)
+            disk.unlink(path, missing_ok=True)
         self._count_attempt()
         for name in NOTES.values():
-            (self.path / name).unlink(missing_ok=True)
+            disk.unlink(self.path / name, missing_ok=True)
         state = self._newest_state()
         self._records.open(self.path / RECORDS, state[1]["records"]["bytes"] if state else 0)
         return (state[0], state[1]["meta"]) if state else None
@@ -94,7 +95,7 @@ class ClaimedStage:
         """Start again at step 0: no state and no record is of use."""
         self._records.close()
         for path in states(self.path):
-            path.unlink()
+            disk.unlink(path)
         self._records.open(self.path / RECORDS, 0)
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -110,7 +111,7 @@ class ClaimedStage:
         whole = {"identity": self.identity, "step": step, "records": self._records.sync(), "meta": meta}
         publish(self.path / f"state-{step}.safetensors", seal(tensors, whole))
         for old in states(self.path)[_KEPT_STATES:]:
-            old.unlink()
+            disk.unlink(old)
 
     def finish(
         self,
@@ -141,7 +142,7 @@ class ClaimedStage:
         publish(self.path / "predictions.safetensors", seal(predictions, {"identity": self.identity}))
         code = {f"source/{name}": content for name, content in (sources or {}).items()}
         for name, content in code.items():
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folder((self.path / name).parent)
             publish(self.path / name, content)
         self._records.sync()
         whole = {
@@ -171,14 +172,14 @@ class ClaimedStage:
         for name in sorted(files, key=lambda name: (name == RESULT, name.startswith("state-"))):
             check_inside(self.path, name)
             path = self.path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(path.parent)
             if path.parent.name == shared.FROZEN:
                 shared.put(self.path.parent, path, partial(publish, data=files[name]))
             else:
                 publish(path, files[name])
         for path in [*states(self.path), *(self.path / note for note in NOTES.values())]:
             if path.name not in names:
-                path.unlink(missing_ok=True)
+                disk.unlink(path, missing_ok=True)
         if RESULT in files:
             shared.prune(self.path.parent)
 
@@ -197,7 +198,7 @@ class ClaimedStage:
 
     def _note(self, status: str, text: str) -> None:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(self.path)
             publish(self.path / NOTES[status], text.encode("utf-8", errors="replace"))
         except OSError as error:
             if not disk_full(error):
@@ -227,7 +228,7 @@ class ClaimedStage:
             state = (tensors, whole)
             break
         for path in damaged:
-            path.unlink(missing_ok=True)
+            disk.unlink(path, missing_ok=True)
         way = f"the state of step {state[1]['step']} is used" if state else "the stage starts again at step 0"
         self.notices += [f"{damage}; {way}" for damage in damaged.values()]
         return state
@@ -255,8 +256,8 @@ class _Records:
 
     def open(self, path: Path, length: int) -> None:
         """Open, and cut to so many bytes."""
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
-        os.ftruncate(self._file, length)
+        self._file = disk.create(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+        disk.truncate(self._file, length)
         self._length, self._hash = length, hashlib.sha256(path.read_bytes())
 
     def append(self, line: bytes) -> None:
@@ -267,7 +268,7 @@ class _Records:
 
     def sync(self) -> dict[str, Any]:
         """Make all lines survive a power cut; their length and digest."""
-        os.fsync(self._file)
+        disk.sync(self._file)
         return {"bytes": self._length, "sha256": self._hash.hexdigest()}
 
     def close(self) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headstart import disk
 from headstart.atomic import sync_folder
 from headstart.errors import Damaged
 from headstart.store import tensors as shared
@@ -115,7 +115,7 @@ class Contents:
         """
         for name in names:
             if name in self.leftovers:
-                shutil.rmtree(self.store.root / name, ignore_errors=True)
+                disk.remove_tree(self.store.root / name, ignore_errors=True)
                 yield name, ""
                 continue
             with self.store.lock(name) as lock:
@@ -126,10 +126,10 @@ class Contents:
                     yield name, "it has changed just now"
                     continue
                 aside = self.store.root / f"{REMOVED}{name}"
-                shutil.rmtree(aside, ignore_errors=True)
-                os.rename(self.store.folder(name), aside)
+                disk.remove_tree(aside, ignore_errors=True)
+                disk.rename(self.store.folder(name), aside)
                 sync_folder(self.store.root)
-            shutil.rmtree(aside)
+            disk.remove_tree(aside)
             yield name, ""
         shared.prune(self.store.root)
 

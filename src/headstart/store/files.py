@@ -15,6 +15,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headstart import disk
 from headstart.atomic import publish
 from headstart.documents import ANY_TABLE, as_json, canonical, from_json, misfits, sorted_json
 from headstart.errors import BadInput, Damaged, lacks_memory
@@ -204,7 +205,7 @@ def states(folder: Path) -> list[Path]:
 def tidy(folder: Path) -> None:
     """Delete what a finished stage no longer needs (a kill may have come before it could)."""
     for path in [*states(folder), *folder.glob(".*.tmp")]:
-        path.unlink(missing_ok=True)
+        disk.unlink(path, missing_ok=True)
 
 
 def problem(folder: Path) -> str | None:

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headstart import disk
 from headstart.store.plain import check_inside
 
 if TYPE_CHECKING:
@@ -67,10 +68,10 @@ class Locks:
         from filelock import Timeout, UnixFileLock  # slow to import, and `headstart ls` takes no lock
 
         check_inside(self.folder.parent, *(f"{self.folder.name}/{name}.{ending}" for ending in ("lock", "beat")))
-        self.folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.folder)
         lock = UnixFileLock(self.folder / f"{name}.lock", thread_local=False, fallback_to_soft=False)
         try:
-            lock.acquire(timeout=_PATIENCE, poll_interval=_PATIENCE / 4)
+            disk.locking(Path(lock.lock_file), lambda: lock.acquire(timeout=_PATIENCE, poll_interval=_PATIENCE / 4))
         except Timeout:
             return None
         except OSError as error:
@@ -87,7 +88,7 @@ class Locks:
             self._leases[name] = SoftFileLease(path, lease_duration=STALE, heartbeat_interval=BEAT, thread_local=False)
         lease = self._leases[name]
         try:
-            lease.acquire(blocking=False)
+            disk.locking(Path(lease.lock_file), lambda: lease.acquire(blocking=False))
         except Timeout:
             return None
         del self._leases[name]
@@ -104,7 +105,7 @@ class Locks:
                 return False
             raise
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            disk.lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         except OSError as error:

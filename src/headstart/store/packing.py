@@ -25,7 +25,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from headstart.atomic import disk_full, publish, published, sync_folder, write_all
+from headstart import disk
+from headstart.atomic import Writable, disk_full, publish, published, sync_folder, write_all
 from headstart.errors import BadInput, Damaged
 from headstart.store import tensors as shared
 from headstart.store.files import DONE, RESULT, STAGE, file_digest, lost_parents, read_json
@@ -95,7 +96,7 @@ def pack(store: Store, identities: Sequence[str], name: str, study: bytes, file:
     }
     with (
         published(file) as descriptor,
-        open(descriptor, "wb", closefd=False) as out,
+        io.BufferedWriter(Writable(descriptor)) as out,
         zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed,
     ):
         packed.writestr(_info(MANIFEST), json.dumps(manifest, indent=1).encode(), zipfile.ZIP_STORED)
@@ -145,16 +146,16 @@ def unpack(store: Store, file: Path, check: Callable[[Store], object] = Store.li
     with packed:
         manifest = _manifest(packed, file)
         store.check()
-        store.root.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(store.root)
         with store.lock(UNPACKING) as lock:
             if lock is None:
                 raise BadInput(f"unpack: another process unpacks into {store.root}; wait until it is done")
             aside = store.root / UNPACKED
-            shutil.rmtree(aside, ignore_errors=True)  # what a kill left there
+            disk.remove_tree(aside, ignore_errors=True)  # what a kill left there
             try:
                 return _Unpacking(store, packed, manifest, aside).all(check)
             finally:
-                shutil.rmtree(aside, ignore_errors=True)
+                disk.remove_tree(aside, ignore_errors=True)
 
 
 def _manifest(packed: zipfile.ZipFile, file: Path) -> dict[str, Any]:
@@ -243,7 +244,7 @@ class _Unpacking:
                 f"unpack: {self.packed.filename}: needs {needed:,} bytes and the disk of {self.store.root} has "
                 f"{free:,}; make room, or name a store on another disk with --store"
             )
-        self.aside.mkdir()
+        disk.make_folder(self.aside, new=True)
         for name in self.stages:
             if name in there:
                 self.outcome.there[name] = states[name]
@@ -259,7 +260,7 @@ class _Unpacking:
                     if disk_full(error):
                         raise
                     self.outcome.refused[name] = self._reason(error)
-                    shutil.rmtree(self.aside / name, ignore_errors=True)
+                    disk.remove_tree(self.aside / name, ignore_errors=True)
         self._take_studies()
         return self.outcome
 
@@ -296,17 +297,17 @@ class _Unpacking:
         check(Store(self.aside))
         for top, _, _ in os.walk(folder):
             sync_folder(Path(top))
-        os.rename(folder, self.store.folder(name))
+        disk.rename(folder, self.store.folder(name))
         sync_folder(self.store.root)
 
     def _extract(self, member: str, path: Path) -> None:
         """Write a member whose bytes have the declared digest. Raises: Damaged where they have not."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        disk.make_folder(path.parent)
+        file = disk.create(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             with self.packed.open(member) as source:
                 digest = _copy(source, lambda chunk: write_all(file, chunk))
-            os.fsync(file)
+            disk.sync(file)
         finally:
             os.close(file)
         if digest != self.files[member][1]:
@@ -334,5 +335,5 @@ class _Unpacking:
             except (*_UNREADABLE, Damaged) as error:
                 self.outcome.refused[member] = self._reason(error)
                 continue
-            path.parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(path.parent)
             publish(path, content)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from headstart import disk
 from headstart.atomic import publish
 from headstart.documents import from_json, misfits
 from headstart.errors import BadInput, Damaged
@@ -246,7 +247,7 @@ class Store:
         """
         path = self.folder(identity)
         self.check([identity])
-        self.root.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.root)
         with self.lock(identity) as lock:
             if lock is None:
                 yield None

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headstart import disk
 from headstart.atomic import disk_full, publish, sync_folder
 from headstart.errors import Damaged
 from headstart.store.files import known_digest, seal, unseal
@@ -66,7 +66,7 @@ def keep(folder: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     if (folder / FROZEN).is_dir():
         for path in (folder / FROZEN).iterdir():
             if f"{FROZEN}/{path.name}" not in files.values():
-                path.unlink()
+                disk.unlink(path)
         sync_folder(folder / FROZEN)
     return files
 
@@ -93,25 +93,25 @@ def put(root: Path, path: Path, write: Callable[[Path], None]) -> None:
     check_inside(path.parent.parent, FROZEN)
     source = root / TENSOR_INDEX / path.name
     for folder in (path.parent, source.parent):
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(folder)
     try:
         for _ in range(3):  # another process may keep the same file at this moment, or prune it
-            path.unlink(missing_ok=True)
+            disk.unlink(path, missing_ok=True)
             if not source.exists():
                 write(path)
                 with contextlib.suppress(FileExistsError):
-                    os.link(path, source)
+                    disk.link(path, source)
                     return
             elif _sound(source):
                 with contextlib.suppress(FileNotFoundError):
-                    os.link(source, path)
+                    disk.link(source, path)
                     return
             else:
-                source.unlink(missing_ok=True)
+                disk.unlink(source, missing_ok=True)
     except OSError as error:
         if disk_full(error):
             raise
-    path.unlink(missing_ok=True)
+    disk.unlink(path, missing_ok=True)
     write(path)
 
 
@@ -126,7 +126,7 @@ def prune(root: Path) -> None:
             continue
         with contextlib.suppress(FileNotFoundError):  # another process did it
             if path.lstat().st_nlink == 1:
-                path.unlink()
+                disk.unlink(path)
 
 
 def damaged_files(root: Path) -> list[str]:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from headstart import disk
 from headstart.errors import BadInput
 from headstart.models.norms import Tensors
 from headstart.normal import normal_form
@@ -63,7 +64,7 @@ def claimed_folder(
         yield Kept()
         return
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        disk.make_folder(Path(folder))
     except OSError as error:
         raise BadInput(f"folder: {os.fspath(folder)!r} cannot be used: {error.strerror}; name another one") from None
     store = Store(folder)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from headstart import words
+from headstart import disk, words
 from headstart.data import LayoutSpec
 from headstart.data.splits import ACROSS
 from headstart.errors import BadInput
@@ -218,7 +218,7 @@ def _usable_folder(folder: Path) -> None:
     absent = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     writable_folder("-o", folder)
     for path in absent:  # it comes back with the first file in it: a fit that is refused leaves no empty folder
-        path.rmdir()
+        disk.remove_folder(path)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.text import Text
 
+from headstart import disk
 from headstart.api import Study
 from headstart.atomic import publish
 from headstart.errors import BadInput
@@ -365,6 +366,6 @@ def report_files(
 
 def _print_checklist(content: Content, folder: Path) -> None:
     text = filled_checklist(content)
-    folder.mkdir(parents=True, exist_ok=True)
+    disk.make_folder(folder)
     publish(folder / "checklist.md", text.encode())
     sys.stdout.write(escaped(text))

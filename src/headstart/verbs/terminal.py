@@ -17,6 +17,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from headstart import disk
 from headstart.atomic import disk_full
 from headstart.errors import BadInput, Damaged, DiskFull
 from headstart.store.files import IDENTITY
@@ -132,7 +133,7 @@ def writable_folder(option: str, name: str | Path) -> Path:
     """The folder, made where it is not there. Raises: BadInput naming the option where it cannot be used."""
     folder = Path(name)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(folder)
     except OSError as error:
         if disk_full(error):
             raise DiskFull(folder) from None

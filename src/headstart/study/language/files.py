@@ -11,6 +11,7 @@ from typing import Any
 
 import tomli_w
 
+from headstart import disk
 from headstart.atomic import publish
 from headstart.documents import from_toml
 from headstart.errors import BadInput, nearest
@@ -156,7 +157,7 @@ def publish_study(document: Mapping[str, Any], folder: Path, origin: str) -> Non
     origin: which study it is, as a comment above it; empty for none.
     """
     check_folder(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    disk.make_folder(folder)
     head = f"{_ORIGIN}{json.dumps(origin)}\n" if origin else ""
     publish(folder / "study.toml", (head + to_toml(document)).encode())
 
