@@ -208,6 +208,15 @@ def test_the_scripts_that_measure_stay_few() -> None:
     assert sum(len(path.read_text("utf-8").splitlines()) for path in scripts) <= MEASURING
 
 
+FIT_LINES = 3200
+"""Lines of `fit/` at most: it plans, trains, chooses and serves; what is shown of that stands in `fitted/`."""
+
+
+def test_fit_stays_small_enough_to_be_read_in_an_hour() -> None:
+    lines = [len(path.read_text("utf-8").splitlines()) for path in (ROOT / "fit").rglob("*.py")]
+    assert sum(lines) <= FIT_LINES
+
+
 def test_a_constant_that_says_most_says_most_of_what() -> None:
     bare = [str(path) for path in ROOT.rglob("*.py") if re.search(r"^(\w+, )*MOST\b", path.read_text(), re.MULTILINE)]
     assert not bare, "give it a noun, as in MOST_ROWS"

@@ -38,7 +38,6 @@ def test_an_arm_plans_its_own_names_says_each_in_words_and_costs_time_exactly_wh
     arm, settings, data = arms()[name], FitSettings(), basis(kind)
     assert arm.weights(data) is None, "none is asked for"
     assert arm.stages(data) == {}
-    assert arm.title(data) == ""
     assert set(arm.helps) <= set(arm.names)
     if not arm.wanted(data, settings):
         return

@@ -20,9 +20,10 @@ from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier, SequenceRegressor
 from headstart.fit import budget
 from headstart.fit.arms import check_names
+from headstart.fit.arms.backbone import Backbone
+from headstart.fit.arms.read import find_backbone
 from headstart.fit.basis import Amount, Basis
 from headstart.fit.defaults import LEAST_STEPS
-from headstart.fit.reading import Backbone, find_backbone
 from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
@@ -121,10 +122,10 @@ def headstart(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
-def basis(backbone: Backbone | None) -> Basis:
+def basis(backbone: Backbone) -> Basis:
     signature = Signature("tokens", 25, 100, 100, "class", classes=2)
     lengths = np.full(300, 100)
-    return Basis({}, "protein", signature, 300, 300, 60, 40, lengths, (), Path("data"), backbone=backbone)
+    return Basis({}, "protein", signature, 300, 300, 60, 40, lengths, (), Path("data"), read=(backbone,))
 
 
 def test_proteins_meet_the_letter_vectors_of_the_checkpoint_and_are_served_without_it(
@@ -267,12 +268,12 @@ def test_half_of_the_time_at_most_is_the_frozen_arms_and_the_second_arm_has_what
     seconds["backbone"] = StepTime(1e3, 1e2)
     slow = shared(100.0)
     assert slow.apart == {"backbone": LEAST_STEPS // 5}, "goes on with the same command"
-    others = budget.shared(replace(data, backbone=None), settings, 50.0, 0.0, cost).amount
+    others = budget.shared(replace(data, read=()), settings, 50.0, 0.0, cost).amount
     assert slow.steps == others.steps, "others have half of the time anyway"
     seconds["backbone"] = StepTime(0.1, 0.01)
     frozen = [cost(amount) for amount in (replace(whole, arms=plain), without_tuned(frozen=1_000))]
     assert frozen[1] - frozen[0] == pytest.approx(6 * (0.01 * (300 + 60 + 40) + 0.0125 * 1_000)), "passed once"
-    fresh = replace(data, backbone=replace(backbone, kind="numbers"))
+    fresh = replace(data, read=(replace(backbone, kind="numbers"),))
     each = budget.cost_of(fresh, settings, without_tuned(frozen=1_000), seconds) - frozen[0]
     assert each == pytest.approx(6 * (0.1 * 1_000 + 0.01 * (10 * 60 + 2 * 100))), "a new input layer: at every step"
 

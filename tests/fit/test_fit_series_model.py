@@ -19,8 +19,9 @@ from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.estimator import SequenceRegressor
 from headstart.fit.arms import check_names, check_served
+from headstart.fit.arms.embedding import SeriesModel
+from headstart.fit.arms.read import find_backbone
 from headstart.fit.basis import Basis
-from headstart.fit.reading import SeriesModel, find_backbone
 from headstart.fit.settings import FitSettings
 from headstart.sequence import Signature
 from headstart.serve.folder import load_model
@@ -155,7 +156,7 @@ def test_it_is_left_out_where_its_features_take_more_than_half_of_the_time() -> 
     backbone = find_backbone("bolt", "numbers")
     assert isinstance(backbone, SeriesModel)
     slow = replace(backbone, seconds=51.0)
-    basis = Basis({}, "numbers", Signature("floats", 2, 9, 9, "class"), 9, 9, 9, 9, None, (), Path(), series=slow)
+    basis = Basis({}, "numbers", Signature("floats", 2, 9, 9, "class"), 9, 9, 9, 9, None, (), Path(), read=(slow,))
     assert replace(backbone, seconds=50.0).fits(100.0)
     assert not slow.fits(100.0)
     assert slow.fits(None)

@@ -212,8 +212,7 @@ def test_a_file_is_prepared_as_the_task_of_the_fit_prepares_it(tmp_path: Path, p
     file.write_text("\n".join(lines))
     spec = read(OwnSpec, {"file": str(file), "patch": patch})
     task, facts = open_task(spec, tmp_path), spec.facts(tmp_path)
-    known = {name: getattr(facts, name) for name in ("kind", "symbols", "channels", "mean", "deviation")}
-    preparation = {**known, "classes": facts.labels, "patch": patch, "missing": task.signature.missing}
+    preparation = facts.preparation(patch=patch, missing=task.signature.missing).model_dump()
     document = {
         "layout": facts.layout.model_dump(mode="json"),
         "preparation": preparation,

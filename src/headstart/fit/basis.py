@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from headstart.fit import defaults
 from headstart.sequence import Signature
-
-if TYPE_CHECKING:
-    from headstart.fit.reading import Backbone, SeriesModel, Start
 
 EVALUATIONS = (2, 10)
 """Looks at validation in each training, at least and at most."""
 
 
 @dataclass(frozen=True)
+class WeightsRead:
+    """Weights that were made elsewhere.
+
+    source: where they are. name: as a person named them, without their place. content: their digest. fields: of the
+    model that holds them.
+    """
+
+    source: str
+    name: str
+    content: str
+    licence: str
+    fields: Any
+
+    def check(self, basis: Basis, vocabulary: Collection[str]) -> None:
+        """Raises: BadInput where they cannot read such sequences. vocabulary: of these, where they hold symbols."""
+
+
+W = TypeVar("W", bound=WeightsRead)
+
+
+@dataclass(frozen=True)
 class Basis:
     """What a plan is made from: the task's table (without `places`) and signature (patch 1), its sizes, all lengths.
 
-    labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words. backbone: a checkpoint,
-    series: or a model of series.
+    labelled, rows: of train. class_weights: empty where all classes weigh the same. split: how rows were dealt
+    out, in words. read: weights made elsewhere.
     """
 
     task: Mapping[str, Any]
@@ -33,13 +51,19 @@ class Basis:
     val: int
     test: int
     lengths: Any
-    weights: tuple[float, ...]
+    class_weights: tuple[float, ...]
     data: Path
     places: Mapping[str, str] = field(default_factory=dict)
     split: str = ""
-    backbone: Backbone | None = None
-    series: SeriesModel | None = None
-    start: Start | None = None
+    read: tuple[WeightsRead, ...] = ()
+
+    def holds(self, kind: type[WeightsRead]) -> bool:
+        """Whether weights of this kind were read."""
+        return any(isinstance(weights, kind) for weights in self.read)
+
+    def weights(self, kind: type[W]) -> W:
+        """Those of this kind, which are at hand."""
+        return next(weights for weights in self.read if isinstance(weights, kind))
 
 
 @dataclass(frozen=True)

@@ -58,11 +58,12 @@ def compare(fit: Fit, study: Plan) -> Chosen:
     """
     settings, basis = fit.settings, fit.basis
     planned = study.study.arms
-    texts = {name: text for arm in arms().values() for name, text in arm.texts(basis, settings, planned).items()}
+    wanted = [arm for arm in arms().values() if arm.wanted(basis, settings)]
+    texts = {name: text for arm in wanted for name, text in arm.texts(basis, settings, planned).items()}
     results = results_of(fit, study)
     candidates = candidates_of(results, fit.store, fit.facts, settings.balanced, texts)
     asked = settings.serve == ENSEMBLE
-    results, candidates = with_ensemble(results, candidates, np.array(basis.weights), asked=asked)
+    results, candidates = with_ensemble(results, candidates, np.array(basis.class_weights), asked=asked)
     best = winner(candidates)
     return Chosen(results, tuple(candidates), best, *serving(settings.serve, best, candidates))
 

@@ -10,12 +10,13 @@ from typing import Any
 
 from headstart.core import Plan, Runtime, StepTime, plan_study
 from headstart.fit import defaults
-from headstart.fit.arms import arms, base_name, foreign_arms
+from headstart.fit.arms import arms, foreign_arms
 from headstart.fit.arms.arm import Frame, Networks, Offer
 from headstart.fit.basis import Amount, Basis
 from headstart.fit.budget import SAFE, Shares, cost_of, shared, stage_seconds, whole_amount
-from headstart.fit.settings import FILES, LITTLE, FitPlan, FitSettings
+from headstart.fit.settings import LITTLE, FitPlan, FitSettings
 from headstart.spec import digest
+from headstart.tasks.own import FILE_FIELDS
 from headstart.words import duration, many
 
 START = 8.0
@@ -37,7 +38,7 @@ class Planned:
 
 def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings, basis: Basis) -> str:
     """What a plan belongs to: the data and the weights to start from by content, and the settings but the time."""
-    plain = {name: value for name, value in task.items() if name not in FILES}
+    plain = {name: value for name, value in task.items() if name not in FILE_FIELDS}
     read = {name: arm.weights(basis) for name, arm in arms().items()}
     more = {name: weights.content for name, weights in read.items() if weights is not None}
     return digest({"content": content, "task": plain, "settings": settings.document(), **more})
@@ -154,7 +155,7 @@ def study_table(basis: Basis, shape: defaults.ModelShape, settings: FitSettings,
             "budget": frame.budget(amount.pretrain_steps, "val"),
         }
     stages["finetune"] = {
-        "objective": defaults.objective_table(basis.signature, basis.weights),
+        "objective": defaults.objective_table(basis.signature, basis.class_weights),
         "optim": optim(amount.rates[0]),
         "budget": frame.budget(max(1, amount.steps)),
     }
@@ -170,7 +171,7 @@ def study_table(basis: Basis, shape: defaults.ModelShape, settings: FitSettings,
         "columns": {COLUMN: {"task": dict(basis.task), "model": {"kind": "sequence", **model}}},
         "arms": tables,
         "axes": {**({rate: list(amount.rates)} if networks else {}), "seed": list(settings.runs)},
-        "report": {"choose": [rate], "against": base_name(), "baselines": False}
+        "report": {"choose": [rate], "against": next(arm.names[0] for arm in parts if arm.base), "baselines": False}
         if networks
         else {"choose": [], "baselines": False},
     }
@@ -228,7 +229,7 @@ def _of_networks(
     loss = (
         "squared error"
         if basis.signature.target == "number"
-        else "cross-entropy" + (", each class weighing the same" if basis.weights else "")
+        else "cross-entropy" + (", each class weighing the same" if basis.class_weights else "")
     )
     return [
         *(["numbers are standardised by the mean and deviation of train"] if basis.kind == "numbers" else []),

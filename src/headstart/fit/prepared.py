@@ -15,17 +15,17 @@ from headstart.data import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit import plan as planning
 from headstart.fit.arms import check_served
+from headstart.fit.arms.read import read_weights
 from headstart.fit.basis import Basis
 from headstart.fit.budget import whole_amount
 from headstart.fit.defaults import shape_of
-from headstart.fit.reading import Backbone, SeriesModel, asked_backbone, find_start
-from headstart.fit.settings import FILES, FitPlan, FitSettings
+from headstart.fit.settings import FitPlan, FitSettings
 from headstart.fit.source import FitSource, in_folds
 from headstart.fitted.wording import split_in_words
 from headstart.limits import check_memory
 from headstart.sequence import IGNORE
 from headstart.spec import read
-from headstart.tasks.own import OwnFacts, OwnSpec
+from headstart.tasks.own import FILE_FIELDS, OwnFacts, OwnSpec
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,9 @@ def prepare(
     task, facts = spec.opened(data), spec.facts(data)
     settings, splits = in_folds(settings, spec, task, data)
     basis = _basis(source, settings, opened, data, task, splits, facts)
-    _check_arms(basis, settings, task)
+    for weights in basis.read:
+        weights.check(basis, task.symbols)
+    check_served(settings, basis)
     _check_memory(basis, settings, data, source.known_as)
     _check_study(basis, settings, task, data)
     wanted = planning.made_for(spec.content(data), spec.document(places=False), settings, basis)
@@ -111,13 +113,12 @@ def _basis(
     target, weights = task.train.target, tuple[float, ...]()
     # Of all splits: how long a sequence is says nothing of its class, and each is read whichever split it is in.
     lengths = np.concatenate([task.split(name).lengths for name in ("train", "val", "test")])
-    backbone = asked_backbone(settings, task, facts.kind)
     if settings.balanced and facts.labels and target is not None:
         classes = target[target != IGNORE].astype(np.int64)
         weights = tuple(balanced_weights(classes, len(facts.labels)).tolist())
     grouped = source.sequences.groups is not None and settings.by_group
     return Basis(
-        task={name: value for name, value in source.task.items() if name not in FILES}
+        task={name: value for name, value in source.task.items() if name not in FILE_FIELDS}
         | ({"folds": len(splits), "fold": "seed"} if len(splits) > 1 else {}),
         kind=facts.kind,
         signature=task.signature,
@@ -126,7 +127,7 @@ def _basis(
         val=max(split.val.units for split in splits),
         test=task.test.units,
         lengths=lengths,
-        weights=weights,
+        class_weights=weights,
         data=data,
         places=source.places,
         split=split_in_words(
@@ -136,21 +137,8 @@ def _basis(
             folds=len(splits),
             files=[name for name in ("val", "test") if getattr(settings, name) is not None],
         ),
-        backbone=backbone if isinstance(backbone, Backbone) else None,
-        series=backbone if isinstance(backbone, SeriesModel) else None,
-        start=None if settings.start is None else find_start(settings.start, store, data),
+        read=read_weights(settings, task, facts.kind, store, data),
     )
-
-
-def _check_arms(basis: Basis, settings: FitSettings, task: Task) -> None:
-    """Raises: BadInput for weights that cannot read such sequences, and for what could not be served."""
-    shape = shape_of(basis.kind, basis.lengths)
-    if basis.backbone is not None:
-        longest = shape.alone or int(basis.lengths.max())
-        basis.backbone.check(-(-longest // shape.patch), task.symbols)
-    check_served(settings, basis)
-    if basis.start is not None:
-        basis.start.check(basis.kind, task.symbols)
 
 
 def _check_memory(basis: Basis, settings: FitSettings, data: Path, name: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from headstart.analysis.occlusion import affordable, looked
 from headstart.baselines.measures import softmax
 from headstart.core import Failed, FinishedStage, Runtime, plugins_of
-from headstart.data import Preparation, Profile
+from headstart.data import Profile
 from headstart.fit.arms import arms
 from headstart.fit.budget import REPORT
 from headstart.fit.candidates import model_of, weights_of
@@ -139,22 +139,11 @@ def served_model(fit: Fit, chosen: Chosen) -> Served:
             stage = opened
         else:
             classics[name] = opened.model()
-    preparation = Preparation(
-        kind=facts.kind,
-        symbols=facts.symbols,
-        channels=facts.channels,
-        classes=facts.labels,
-        mean=facts.mean,
-        deviation=facts.deviation,
-        low=facts.low,
-        high=facts.high,
-        patch=stage.spec.task.patch if stage is not None else 1,
-        missing=stage is not None and stage.task.signature.missing,
-    )
+    read = {} if stage is None else {"patch": stage.spec.task.patch, "missing": stage.task.signature.missing}
     config = ModelConfig(
         made_by=f"headstart {Runtime.version('release')}",
         layout=fit.source.layout,
-        preparation=preparation,
+        preparation=facts.preparation(**read),
         network=None if stage is None or network is None else _network_config(stage, network.name, best[network.name]),
         classics={name: fitted.facts for name, fitted in classics.items()},
         serve=NETWORK if serves.is_network else serves.name,

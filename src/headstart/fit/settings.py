@@ -21,8 +21,6 @@ from headstart.text import listed
 
 PLAN = "plan.json"
 """The file of a plan in the folder of a model."""
-FILES = ("file", "val", "test", "unlabelled")
-"""Fields of the task that name files; those after the first are settings of a fit too."""
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
 SPLIT_WAYS = ("random", "time")

@@ -13,8 +13,8 @@ from headstart.data import LayoutSpec, Sequences, check_targets, keep_sequences,
 from headstart.errors import BadInput
 from headstart.fit.arms import check_names
 from headstart.fit.defaults import FEW_ROWS, FOLDS
-from headstart.fit.settings import FILES, FitSettings
-from headstart.tasks.own import OwnSpec
+from headstart.fit.settings import FitSettings
+from headstart.tasks.own import FILE_FIELDS, OwnSpec
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class FitSource:
     @property
     def places(self) -> dict[str, str]:
         """What of the task says where files are: no part of a plan, which may be passed on and found elsewhere."""
-        return {name: self.task[name] for name in FILES if self.task.get(name) is not None}
+        return {name: self.task[name] for name in FILE_FIELDS if self.task.get(name) is not None}
 
 
 def read_source(
@@ -59,7 +59,7 @@ def from_file(path: Path, settings: FitSettings) -> FitSource:
     """A file or folder, and the further files of its splits. Raises: BadInput for whatever is wrong with them."""
     sequences = read_sequences(path, settings.layout)
     task = {**_task(settings), "file": str(path.absolute()), "layout": settings.layout.model_dump(exclude_unset=True)}
-    for name in FILES[1:]:
+    for name in FILE_FIELDS[1:]:
         file = getattr(settings, name)
         if file is not None:
             task[name] = str(file.absolute())
@@ -68,7 +68,7 @@ def from_file(path: Path, settings: FitSettings) -> FitSource:
 
 def from_memory(data: Any, settings: FitSettings, folder: Path, labels: Any, groups: Any, unlabelled: Any) -> FitSource:
     """Arrays, lists or tables, written into `folder` by their content. Raises: BadInput for what is wrong with them."""
-    if any(getattr(settings, name) is not None for name in FILES[1:]):
+    if any(getattr(settings, name) is not None for name in FILE_FIELDS[1:]):
         raise BadInput("val, test, unlabelled: are files beside a file; give data in memory as X_unlabelled")
     sequences = read_sequences(data, settings.layout, labels=labels, groups=groups, name="X")
     layout = sequences.layout.fixed()

@@ -16,6 +16,7 @@ from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import files_of
 from headstart.data.layout import Layout, SequenceKind, by_role
 from headstart.data.letters import spoken
+from headstart.data.preparation import Preparation
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.sequences import channel_moments, check_target_kind, shared_with_neighbours, standardised, to_range
 from headstart.data.splits import (
@@ -46,7 +47,7 @@ UNSET: tuple[object, ...] = (None, (), "auto")
 
 
 class OwnFacts(Spec):
-    """What the file decides of a model that is to read other files: see `serve.Preparation`, which holds the same."""
+    """What the file decides of a model that is to read other files."""
 
     kind: SequenceKind
     symbols: tuple[str, ...]
@@ -64,6 +65,12 @@ class OwnFacts(Spec):
     """The numbers of train that stand as -1 and 1, None where targets stay as they are."""
     counts: tuple[int, ...]
     """Labelled sequences of each class in train, in the order of `labels`."""
+
+    def preparation(self, *, patch: int = 1, missing: bool = False) -> Preparation:
+        """How a model that saw these sequences sees others."""
+        names = ("kind", "symbols", "channels", "mean", "deviation", "low", "high")
+        facts = {name: getattr(self, name) for name in names}
+        return Preparation(**facts, classes=self.labels, patch=patch, missing=missing)
 
 
 class OwnSpec(TaskSpec):

@@ -19,12 +19,13 @@ from headstart import disk, words
 from headstart.data import LayoutSpec
 from headstart.data.splits import ACROSS
 from headstart.errors import BadInput
-from headstart.fit.settings import DEFAULT_TIME, FILES, PLAN, FitSettings
+from headstart.fit.settings import DEFAULT_TIME, PLAN, FitSettings
 from headstart.fit.source import read_source
 from headstart.plugins import load_plugins, own_networks
 from headstart.runner.events import Event, Failed
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory
 from headstart.store import store_folder
+from headstart.tasks.own import FILE_FIELDS
 from headstart.verbs.data import layout_of, print_card
 from headstart.verbs.options import ArmOptions, FitOptions, LayoutOptions, WorkOptions
 from headstart.verbs.predict import check_skops, export_estimator
@@ -173,10 +174,10 @@ def _settings(
 ) -> FitSettings:
     """The settings as the command line gave them, with the time limit of a CPU where none was given."""
     values: dict[str, Any] = {**vars(options), **vars(arms)}
-    for name in FILES[1:]:
+    for name in FILE_FIELDS[1:]:
         if values[name] is not None and not (file := Path(values[name])).exists():
             raise BadInput(f"--{name}: {str(file)!r} does not exist; give the path of a file")
-    files = {name: Path(values[name]) for name in FILES[1:] if values[name] is not None}
+    files = {name: Path(values[name]) for name in FILE_FIELDS[1:] if values[name] is not None}
     values |= {**files, "by_group": not values.pop("no_group")}
     values["time"] = DEFAULT_TIME if options.time is None else words.read_time(options.time)
     values["seeds"] = None if options.seeds is None else tuple(range(options.seeds))

@@ -12,19 +12,19 @@ from rich.text import Text
 
 from headstart.documents import canonical
 from headstart.errors import BadInput
-from headstart.fit.settings import FILES
 from headstart.store import DONE, Store, store_folder
 from headstart.store.cleaning import Contents, read_contents
 from headstart.store.files import damages
 from headstart.store.tensors import damaged_files
 from headstart.study.results.listing import stage_rows
+from headstart.tasks.own import FILE_FIELDS
 from headstart.verbs.terminal import check_replaceable, console, study_files, table, writable_file
 from headstart.words import measure
 
 if TYPE_CHECKING:
     from headstart.api import Study
 
-FILE_PLACES = (*FILES, "source")
+FILE_PLACES = (*FILE_FIELDS, "source")
 """Fields of tasks and checkpoints that say where files are."""
 _ANCHOR = re.compile(r'id="stage-([0-9a-f]{16})"')
 

@@ -25,7 +25,7 @@ ARMS: dict[str, Entry] = {
     "second": _arm("second:SecondArm", "a second network, of another mixer"),
     "own": _arm("own:OwnArm", "whole models of a person's own, from --plugin"),
     "backbone": _arm("backbone:BackboneArm", "the frozen layers of a checkpoint (--backbone) under a trained head"),
-    "tuned": _arm("tuned:TunedArm", "the same layers, whose norms and input layer train too"),
+    "tuned": _arm("backbone:TunedArm", "the same layers, whose norms and input layer train too"),
     "started": _arm("started:StartedArm", "a network from another model's weights (--start)"),
     "kernels": _arm("kernels:KernelsArm", "models without gradients: kernels or n-grams, summaries, the majority"),
     "embedding": _arm("embedding:EmbeddingArm", "frozen features of a model of series (--backbone), without gradients"),
@@ -46,11 +46,6 @@ def without_gradients() -> list[str]:
 def foreign_arms() -> list[str]:
     """Names of the models whose blocks are from elsewhere, and may be of any size."""
     return [name for arm in arms().values() if arm.foreign for name in arm.names]
-
-
-def base_name() -> str:
-    """Name of the network that the others are held against."""
-    return next(arm.names[0] for arm in arms().values() if arm.base)
 
 
 def constant_names() -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from headstart.core import StepTime
 from headstart.fit import defaults
-from headstart.fit.basis import Amount, Basis, looks
+from headstart.fit.basis import Amount, Basis, WeightsRead, looks
 from headstart.fit.settings import FitSettings
 from headstart.sequence import Signature
 
@@ -22,18 +22,6 @@ NO_ARMS = Amount(())
 """No arm takes part."""
 Networks: TypeAlias = "Sequence[tuple[PlannedStage, Any]]"
 """Stages of a plan that train, each with its spec."""
-
-
-class ReadWeights(Protocol):
-    """What an arm reads: made elsewhere, known by its content."""
-
-    @property
-    def source(self) -> str:
-        """Where it is."""
-
-    @property
-    def content(self) -> str:
-        """Digest of what is in it."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +137,8 @@ class Arm(Protocol):
     """By name."""
     option: str = ""
     """The setting that asks for them."""
-    reads: str = ""
-    """What of `Basis` holds weights that were made elsewhere; where it is empty, the arm is not wanted."""
+    reads: type[WeightsRead] | None = None
+    """Weights made elsewhere; where none are at hand, the arm is not wanted."""
     foreign: bool = False
     """Their blocks are from elsewhere, and may be of any size."""
     base: bool = False
@@ -181,7 +169,7 @@ class Arm(Protocol):
 
     def wanted(self, basis: Basis, settings: FitSettings) -> bool:
         """Whether it takes part, where the time suffices."""
-        return not self.reads or self.weights(basis) is not None
+        return self.reads is None or basis.holds(self.reads)
 
     def worth(self, basis: Basis, settings: FitSettings) -> float:
         """The time goes to the arm of the greatest worth first."""
@@ -203,10 +191,9 @@ class Arm(Protocol):
         """Of what it trains first, in one run, for all rates."""
         return 0.0
 
-    def weights(self, basis: Basis) -> ReadWeights | None:
+    def weights(self, basis: Basis) -> WeightsRead | None:
         """What it reads, where that is at hand."""
-        weights: ReadWeights | None = getattr(basis, self.reads) if self.reads else None
-        return weights
+        return basis.weights(self.reads) if self.reads is not None and basis.holds(self.reads) else None
 
     def stages(self, basis: Basis) -> dict[str, Any]:
         """Stages of the study before all others: what its networks read, under its first name."""

@@ -1,0 +1,66 @@
+"""Weights that a person names for the arms of a fit, found: a checkpoint, a model of series, a model folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from headstart.core import Store, Task, find_checkpoint, find_network
+from headstart.data import SOUNDS
+from headstart.errors import BadInput
+from headstart.fit.arms.backbone import Backbone
+from headstart.fit.arms.embedding import SeriesModel
+from headstart.fit.arms.started import Start
+from headstart.fit.basis import WeightsRead
+from headstart.fit.settings import FitSettings
+
+
+def read_weights(settings: FitSettings, task: Task, kind: str, store: Store, data: Path) -> tuple[WeightsRead, ...]:
+    """Those that the settings of a fit name. kind: of the sequences.
+
+    Raises: BadInput where some are not here, or cannot be read.
+    """
+    read = list[WeightsRead]()
+    if settings.backbone is not None:
+        read.append(_backbone(settings.backbone, settings.time, task, kind))
+    if settings.start is not None:
+        read.append(find_start(settings.start, store, data))
+    return tuple(read)
+
+
+def _backbone(source: str, time: float | None, task: Task, kind: str) -> Backbone | SeriesModel:
+    """The checkpoint, and which symbols it meets, or what its features take where there is a limit of time."""
+    splits = [task.split(name) for name in ("train", "val", "test")]
+    there = np.unique(np.concatenate([np.unique(x.values) for x in splits])).tolist() if task.symbols else []
+    backbone = find_backbone(source, kind, [task.symbols[token] for token in there])
+    if isinstance(backbone, Backbone) or time is None:
+        return backbone
+    return backbone.timed(task.train, sum(map(len, splits)))
+
+
+def find_backbone(source: str, kind: str, symbols: Sequence[str] = ()) -> Backbone | SeriesModel:
+    """The checkpoint of this name or in this folder. Raises: BadInput where it is not here or cannot be read, or is a
+    model of series and the sequences are of symbols."""
+    weights = find_checkpoint(source, "backbone")
+    if not weights.of_series:
+        return Backbone(**vars(weights), kind=kind, symbols=tuple(symbols))
+    if kind != "numbers":
+        raise BadInput(
+            f"backbone: {weights.name!r} reads series of numbers, and the sequences are {SOUNDS[kind]}; leave it out, "
+            "or take a checkpoint that has vectors of such symbols"
+        )
+    return SeriesModel(**vars(weights))
+
+
+def find_start(source: str, store: Store, data: Path) -> Start:
+    """The model in this folder, or the stage of this id in the store.
+
+    Raises: BadInput where there is neither, or it has no network of built-in mixers.
+    """
+    weights = find_network(source, store, data, "start")
+    if not weights.of_headstart:
+        family = weights.fields.family
+        raise BadInput(f"start: {source!r} is a checkpoint of family {family!r}; give it as --backbone {source}")
+    return Start(**vars(weights))
