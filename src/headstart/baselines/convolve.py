@@ -1,4 +1,5 @@
-"""Dilated convolutions of many sequences at once, and how often their outputs exceed biases; numpy alone.
+"""Dilated convolutions of many sequences at once, and how often, far, late and long their outputs exceed biases; numpy
+alone.
 
 A kernel has nine weights: 2 at three places, -1 at the others, so that a constant gives 0 (Dempster et al. 2021).
 Letters: R rows (positions), F features, n sequences. Sequences are columns, so that a shift by a dilation is a slice
@@ -24,6 +25,12 @@ _CACHED = 1 << 21
 """Comparisons of a call: they stay in the processor's cache, and threads seldom wait for each other's calls."""
 BYTE = 255
 """A byte counts so far."""
+POOLS = 4
+"""Pooling operators of `Pooler` (Tan et al. 2022)."""
+POOLED_ROWS = 16
+"""Rows that are pooled at once: the sum of their numbers fits into a byte."""
+POOLED_BIASES = 1 << 14
+"""Outputs of a row times biases that are pooled at once: these arrays stay in a core's cache."""
 
 
 @dataclass(frozen=True)
@@ -175,3 +182,60 @@ def count_rows(over: np.ndarray, out: np.ndarray) -> None:
         else:
             np.add.reduce(parts, axis=1, dtype=np.float32, out=out)
         first = last
+
+
+class Pooler:
+    """Of outputs above biases: their share of all rows, how far they are above on average, their mean place and their
+    longest stretch, both as shares of all rows too; all 0 where none is above.
+
+    The sum of a sequence does not depend on the sequences beside it: rows are added in their order.
+    """
+
+    def __init__(self, rows: int, shape: tuple[int, int, int]) -> None:
+        """shape: (b biases of each kernel, k kernels, n sequences)."""
+        counted = np.uint8 if rows <= BYTE else np.uint16 if rows < 1 << 16 else np.uint32
+        each = (POOLED_ROWS, *shape)
+        self.above, self.nothing = np.empty(each, np.float32), np.zeros(each, np.float32)
+        self.over, self.ones, self.part = np.empty(each, bool), np.empty(each, np.uint8), np.empty(each, np.uint8)
+        self.wide, self.run, self.longest = np.empty(each, counted), np.empty(shape, counted), np.empty(shape, counted)
+        self.biases = np.empty(shape, np.float32)
+
+    def __call__(self, outputs: np.ndarray, biases: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> None:
+        """Write into `out` (4, b, k, n) float32 what outputs (R, k, n) are, for biases (k, b); lengths (n,) rows that
+        each sequence has."""
+        out[:], self.biases[:] = 0, biases.T[:, :, None]
+        self.run[:], self.longest[:] = 0, 0
+        count, above, position, longest = out
+        number = np.arange(POOLED_ROWS, dtype=np.uint8)[:, None, None, None]
+        for first in range(0, len(outputs), POOLED_ROWS):
+            some = outputs[first : first + POOLED_ROWS, None]
+            rows = len(some)
+            over, ones, part = self.over[:rows], self.ones[:rows], self.part[:rows]
+            high = np.subtract(some, self.biases, out=self.above[:rows])
+            np.maximum(high, self.nothing[:rows], out=high)
+            above += np.add.reduce(high, axis=0)
+            np.greater(high, 0, out=over)
+            counted = np.add.reduce(over.view(np.uint8), axis=0, dtype=np.uint8)
+            count += counted
+            np.bitwise_and(np.negative(over.view(np.uint8), out=ones), number[:rows], out=part)
+            position += np.add.reduce(part, axis=0, dtype=np.uint8)
+            position += counted * np.float32(first)
+            self._stretch(over, ones)
+        there = np.maximum(count, 1)
+        above /= there
+        position /= there
+        longest[:] = self.longest
+        for pool in (count, position, longest):
+            pool /= lengths
+
+    def _stretch(self, over: np.ndarray, ones: np.ndarray) -> None:
+        """Rows more: a stretch grows by one where an output is above, and is 0 where it is not. ones: 255 for True."""
+        if self.run.dtype != np.uint8:
+            ones = self.wide[: len(over)]
+            np.copyto(ones, over)
+            np.negative(ones, out=ones)
+        unit = self.run.dtype.type(1)
+        for row in ones:
+            np.add(self.run, unit, out=self.run)
+            np.bitwise_and(self.run, row, out=self.run)
+            np.maximum(self.longest, self.run, out=self.longest)

@@ -293,6 +293,13 @@ def _crossed(values: np.ndarray, there: np.ndarray, offsets: np.ndarray) -> np.n
     return np.asarray(np.where(there, values, np.where(left | right, line, 0.0)), dtype=np.float32)
 
 
+def steps_of(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(S, F) differences from one position of a sequence to the next, 0 at the first."""
+    steps = np.diff(values, axis=0, prepend=values[:1])
+    steps[offsets[:-1]] = 0
+    return steps
+
+
 def feature_rows(features: Features, examples: Examples) -> Any:
     """Features of the units of a set: of a pair [a, b] those of a, b, |a - b| and a b."""
     rows = features.transform(replace(examples, paired=False))

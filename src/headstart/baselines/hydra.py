@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headstart.baselines.convolve import BYTE
-from headstart.baselines.features import FeatureTable, Tabled, filled, moments
+from headstart.baselines.features import FeatureTable, Tabled, filled, moments, steps_of
 from headstart.baselines.fitting import FittedFacts, Shapes, pieces
 from headstart.seeds import normal, permutation
 from headstart.sequence import Examples
@@ -82,8 +82,7 @@ class Hydra(Tabled):
     def tables(self, examples: Examples) -> Iterator[FeatureTable]:
         """Square roots of sums and counts per position: beyond a sequence's ends stands its mean."""
         values = filled(examples, self.mean, self.spread)
-        steps = np.diff(values, axis=0, prepend=values[:1])
-        steps[examples.offsets[:-1]] = 0
+        steps = steps_of(values, examples.offsets)
         for units in pieces(examples, len(examples), HYDRA_POSITIONS):
             yield units, 0, self._rows((values, steps), examples.offsets, units)
 

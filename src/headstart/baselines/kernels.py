@@ -1,8 +1,9 @@
-"""Random convolution kernels: shares of outputs above biases, as features of a sequence.
+"""Random convolution kernels: what outputs above biases are like, as features of a sequence.
 
 After MiniRocket: Dempster, Schmidt and Webb 2021. 84 fixed kernels of length 9 at dilations spread over the length;
 each output is compared with biases that are quantiles of outputs of training examples; a feature is the share of
-outputs above one bias. What is chosen by chance is a function of the seed.
+outputs above one bias. After MultiRocket (Tan, Dempster, Bergmeir and Webb 2022) there are three features more of each
+bias, and the same of the steps from one position to the next. What is chosen by chance is a function of the seed.
 """
 
 from __future__ import annotations
@@ -14,8 +15,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.convolve import REACH, WEIGHT_PLACES, Counter, KernelBlock, convolutions
-from headstart.baselines.features import Features, FeatureTable, Tabled, Together, filled, moments
+from headstart.baselines.convolve import (
+    POOLED_BIASES,
+    POOLS,
+    REACH,
+    WEIGHT_PLACES,
+    Counter,
+    KernelBlock,
+    Pooler,
+    convolutions,
+)
+from headstart.baselines.features import Features, FeatureTable, Tabled, Together, filled, moments, steps_of
 from headstart.baselines.fitting import FittedFacts, Shapes
 from headstart.baselines.hydra import Hydra, fit_hydra, hydra_size
 from headstart.baselines.linear import PenalisedSpec, ridge_bytes
@@ -48,11 +58,13 @@ _GOLDEN = (5**0.5 + 1) / 2
 
 @dataclass(frozen=True)
 class KernelModel(Tabled):
-    """What is fitted. Letters: F channels, D dilations, P features.
+    """What is fitted. Letters: F channels, D dilations, B biases.
 
-    dilations, each (D,) int64; each (84 of them) has `each[i]` biases at dilation i. biases (P,) float32, by
+    dilations, each (D,) int64; each (84 of them) has `each[i]` biases at dilation i. biases (B,) float32, by
     dilation, kernel and quantile. channels (D, 84, C) int64: what a kernel sums (-1: none), None where F = 1. mean,
-    spread (F,) float64 of the channels, by which they are standardised.
+    spread (F,) float64 of the channels, by which they are standardised. pools: features of a bias, 1 (the share above
+    it) or 4 (`Pooler`, by dilation and pool). kind: `steps` where they see the steps from one position to the next,
+    the first of which is 0.
     """
 
     dilations: np.ndarray
@@ -62,24 +74,28 @@ class KernelModel(Tabled):
     mean: np.ndarray
     spread: np.ndarray
     kind: str = "kernels"
+    pools: int = 1
 
     @property
     def size(self) -> int:
-        return len(self.biases)
+        return self.pools * len(self.biases)
 
     @property
     def sizes(self) -> dict[str, int]:
-        """D, and C (0: no channels are drawn)."""
-        return {"dilations": len(self.dilations), "channels": 0 if self.channels is None else self.channels.shape[2]}
+        """D, and C (0: no channels are drawn); pools where there are several."""
+        own = {"dilations": len(self.dilations), "channels": 0 if self.channels is None else self.channels.shape[2]}
+        return own | ({"pools": self.pools} if self.pools > 1 else {})
 
     @staticmethod
     def shapes(facts: FittedFacts) -> Shapes:
         dilations, channels = (facts.sizes.get(name, 0) for name in ("dilations", "channels"))
+        pools = facts.sizes.get("pools", 1)
         facts.check(channels == (min(facts.width, KERNEL_CHANNELS) if facts.width > 1 else 0), "channels")
+        facts.check(pools in (1, POOLS) and facts.size % pools == 0, "pools")
         own: Shapes = {
             "dilations": ("int64", (dilations,)),
             "each": ("int64", (dilations,)),
-            "biases": ("float32", (facts.size,)),
+            "biases": ("float32", (facts.size // pools,)),
             "mean": ("float64", (facts.width,)),
             "spread": ("float64", (facts.width,)),
         }
@@ -87,14 +103,15 @@ class KernelModel(Tabled):
 
     @classmethod
     def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> KernelModel:
-        each, channels = arrays["each"], arrays.get("channels")
+        each, channels, pools = arrays["each"], arrays.get("channels"), facts.sizes.get("pools", 1)
         facts.check(bool((arrays["spread"] > 0).all()), "spread")
         facts.check(bool(((arrays["dilations"] >= 1) & (arrays["dilations"] < 1 << 31)).all()), "dilations")
-        facts.check(bool((each >= 0).all()) and KERNELS * int(each.sum()) == facts.size, "each")
+        facts.check(bool((each >= 0).all()) and pools * KERNELS * int(each.sum()) == facts.size, "each")
         if channels is not None:
             right = (channels >= -1) & (channels < facts.width)
             facts.check(bool(right.all() and (channels[:, :, 0] >= 0).all()), "channels")
-        return cls(arrays["dilations"], each, arrays["biases"], channels, arrays["mean"], arrays["spread"])
+        own = (arrays["dilations"], each, arrays["biases"], channels, arrays["mean"], arrays["spread"])
+        return cls(*own, kind=facts.features, pools=pools)
 
     @property
     def held(self) -> int:
@@ -102,8 +119,11 @@ class KernelModel(Tabled):
         return int(self.each.max(initial=1))
 
     def tables(self, examples: Examples) -> Iterator[FeatureTable]:
-        """Shares, in [0, 1]. A sequence's row does not depend on the sequences beside it."""
-        for rows, block in _blocks(filled(examples, self.mean, self.spread), examples.offsets):
+        """A sequence's row does not depend on the sequences beside it."""
+        if self.pools > 1:
+            yield from self._pooled(examples)
+            return
+        for rows, block in _blocks(self.values(examples), examples.offsets):
             count, first = Counter(block.values.shape[1] * len(rows)), 0
             for at, (dilation, each) in enumerate(zip(self.dilations.tolist(), self.each.tolist(), strict=True)):
                 split = int(np.searchsorted(block.lengths, REACH * dilation, side="right"))
@@ -113,12 +133,38 @@ class KernelModel(Tabled):
                             yield rows[columns], first + begin, shares.T
                 first += KERNELS * each
 
+    def values(self, examples: Examples) -> np.ndarray:
+        """(S, F) float32: what the kernels see of all positions."""
+        values = filled(examples, self.mean, self.spread)
+        return values if self.kind == "kernels" else steps_of(values, examples.offsets)
+
+    def _pooled(self, examples: Examples) -> Iterator[FeatureTable]:
+        """All features of a dilation at a time, of few sequences."""
+        for rows, block in _blocks(self.values(examples), examples.offsets):
+            for at, (dilation, each) in enumerate(zip(self.dilations.tolist(), self.each.tolist(), strict=True)):
+                first = POOLS * KERNELS * int(self.each[:at].sum())
+                split = int(np.searchsorted(block.lengths, REACH * dilation, side="right"))
+                most = max(1, 2 * POOLED_BIASES // (KERNELS * max(each, 1)))
+                ends = sorted({split, len(rows), *range(most, len(rows), most)})
+                for begin, end in zip([0, *ends], ends, strict=False):
+                    if begin < end:
+                        yield rows[begin:end], first, _pools(self, block.columns(slice(begin, end)), at).T
+
 
 class KernelsAndMore(Together):
-    """Random kernels, and competing kernels or quantiles beside them."""
+    """Random kernels, and beside them those of steps, competing kernels or quantiles."""
 
-    names: ClassVar[Mapping[str, str]] = {"hydra": "competing kernels", "quant": "quantiles of intervals"}
-    kinds: ClassVar[Mapping[str, type[Features]]] = {"kernels": KernelModel, "hydra": Hydra, "quant": Quant}
+    names: ClassVar[Mapping[str, str]] = {
+        "steps": "the same of steps",
+        "hydra": "competing kernels",
+        "quant": "quantiles of intervals",
+    }
+    kinds: ClassVar[Mapping[str, type[Features]]] = {
+        "kernels": KernelModel,
+        "steps": KernelModel,
+        "hydra": Hydra,
+        "quant": Quant,
+    }
 
     @classmethod
     def shapes(cls, facts: FittedFacts) -> Shapes:
@@ -149,11 +195,14 @@ class KernelsSpec(PenalisedSpec):
     features: int | None = Field(default=None, ge=KERNELS)
     """Wanted of each sequence; left out: the published 9,996, or 2,520 above 8,000 labels. Halves of pairs have a
     quarter of them."""
-    also: tuple[Literal["hydra", "quant"], ...] = neutral((), strict=False)
-    """Further features in the same regression, of numbers: `hydra`, competing kernels, and `quant`, quantiles of
-    intervals. Tokens are not numbers. Kernels over one-hot channels were tried for small vocabularies, at ten times the
-    cost: on validation rows n-grams were better on three sets of promoters and on splice junctions (0.95 to 0.78, by
-    places), kernels on proteins (0.58 to 0.54)."""
+    pools: Literal[1, 4] = neutral(1)
+    """Features of each comparison of a kernel's outputs with a bias: the share of outputs above it, or also how far
+    they are above it, where, and their longest stretch. `features` counts them all."""
+    also: tuple[Literal["steps", "hydra", "quant"], ...] = neutral((), strict=False)
+    """Further features in the same regression, of numbers: `steps`, as many kernels on the steps from one position to
+    the next, `hydra`, competing kernels, and `quant`, quantiles of intervals. Tokens are not numbers. Kernels over
+    one-hot channels were tried for small vocabularies, at ten times the cost: on validation rows n-grams were better on
+    three sets of promoters and on splice junctions (0.95 to 0.78, by places), kernels on proteins (0.58 to 0.54)."""
     seeded: ClassVar[bool] = True
     reads: ClassVar[Mapping[str, type[Features]]] = {
         "kernels": KernelModel,
@@ -173,8 +222,9 @@ class KernelsSpec(PenalisedSpec):
         """That of the ridge regression."""
         if signature.input == "tokens":
             return 0.0
-        sizes = {"hydra": hydra_size(lengths), "quant": quant_size(lengths, signature.width)}
-        return ridge_bytes(labels, self._wanted(labels) + sum(sizes[kind] for kind in set(self.also)))
+        wanted = self._wanted(labels)
+        sizes = {"steps": wanted, "hydra": hydra_size(lengths), "quant": quant_size(lengths, signature.width)}
+        return ridge_bytes(labels, wanted + sum(sizes[kind] for kind in set(self.also)))
 
     def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """The seed draws biases and channels."""
@@ -182,13 +232,14 @@ class KernelsSpec(PenalisedSpec):
             yield from best_ngrams(train, signature, self.sizes)
             return
         wanted = self._wanted(facts.labels)
-        wanted = max(KERNELS, wanted // 4) if signature.paired else wanted
+        wanted = max(KERNELS * self.pools, wanted // 4) if signature.paired else wanted
         single = replace(train, paired=False)
-        kernels = fit_kernels(single, seed, wanted)
+        kernels = fit_kernels(single, seed, wanted, self.pools)
         if not self.also:
             yield kernels
             return
         more: dict[str, Callable[[], Features]] = {
+            "steps": lambda: fit_kernels(single, seed, wanted, self.pools, "steps"),
             "hydra": lambda: fit_hydra(single, seed),
             "quant": lambda: fit_quant(single),
         }
@@ -199,23 +250,31 @@ class KernelsSpec(PenalisedSpec):
         return f"a ridge regression on random convolution kernels{more} (n-grams of tokens)"
 
 
-def fit_kernels(examples: Examples, seed: int, features: int = FEATURES) -> KernelModel:
+def fit_kernels(
+    examples: Examples,
+    seed: int,
+    features: int = FEATURES,
+    pools: int = 1,
+    kind: Literal["kernels", "steps"] = "kernels",
+) -> KernelModel:
     """Dilations from the lengths, biases from outputs of examples drawn by the seed; labels are not looked at.
 
-    features: how many are wanted; there are as many as a whole number per kernel gives.
-    Raises: BadInput for fewer features than kernels.
+    features: how many are wanted; there are as many as a whole number of biases per kernel gives.
+    Raises: BadInput for fewer features than kernels have.
     """
-    if features < KERNELS:
+    least = KERNELS * pools
+    if features < least:
+        more = "" if pools == 1 else f" with {pools} features each"
         raise BadInput(
-            f"classic.kernels.features: {features} is fewer than the {KERNELS} kernels; give {KERNELS} or more"
+            f"classic.kernels.features: {features} is fewer than the {KERNELS} kernels{more}; give {least} or more"
         )
     mean, spread = moments(examples)
     # A dilation is of use where most sequences hold its kernel whole; what is shorter is padded.
     length = int(np.sort(examples.lengths)[int(SHORT_SHARE * len(examples))])
-    dilations, each = spread_dilations(length, features // KERNELS)
+    dilations, each = spread_dilations(length, features // least)
     channels = draw_channels(len(dilations), len(mean), seed) if len(mean) > 1 else None
-    bare = KernelModel(dilations, each, np.zeros(0, dtype=np.float32), channels, mean, spread)
-    return KernelModel(dilations, each, _draw_biases(bare, examples, seed), channels, mean, spread)
+    bare = KernelModel(dilations, each, np.zeros(0, dtype=np.float32), channels, mean, spread, kind, pools)
+    return replace(bare, biases=_draw_biases(bare, examples, seed))
 
 
 def spread_dilations(length: int, per_kernel: int) -> tuple[np.ndarray, np.ndarray]:
@@ -252,7 +311,7 @@ def _draw_biases(kernels: KernelModel, examples: Examples, seed: int) -> np.ndar
     """(P,) quantiles, at multiples of the golden ratio, of each kernel's outputs on an example of its own."""
     drawn = below(seed, "classic/bias", len(examples), np.arange(len(kernels.dilations))[:, None], np.arange(KERNELS))
     few = examples.take(np.unique(drawn))
-    values, example = filled(few, kernels.mean, kernels.spread), np.searchsorted(np.unique(drawn), drawn)
+    values, example = kernels.values(few), np.searchsorted(np.unique(drawn), drawn)
     quantiles = np.arange(1, KERNELS * int(kernels.each.sum()) + 1) * _GOLDEN % 1
     out, first = [], 0
     for at, each in enumerate(kernels.each.tolist()):
@@ -296,6 +355,28 @@ def _shares(kernels: KernelModel, block: KernelBlock, at: int, count: Counter) -
             begin = kernel + 1 - last
             shares = np.divide(out[:last], lengths[begin : kernel + 1, None], out=out[:last])
             yield begin * each, shares.reshape(last * each, n)
+
+
+def _pools(kernels: KernelModel, block: KernelBlock, at: int) -> np.ndarray:
+    """(features, n) float32 of one dilation, by pool, kernel and bias."""
+    dilation, each, n = int(kernels.dilations[at]), int(kernels.each[at]), len(block.lengths)
+    first = KERNELS * int(kernels.each[:at].sum())
+    biases = kernels.biases[first : first + KERNELS * each].reshape(KERNELS, each)
+    padded = padded_kernels(at) | (not _held(block, dilation))
+    out = np.empty((POOLS, KERNELS, each, n), dtype=np.float32)
+    for side in (True, False):
+        which = np.flatnonzero(padded == side)
+        lengths = block.lengths - (0 if side else REACH * dilation)
+        if not len(which):
+            continue
+        outputs = np.empty((int(lengths.max()), len(which), n), dtype=np.float32)
+        for number, some in enumerate(_outputs(kernels, block, at, which.tolist())):
+            outputs[:, number] = some
+        shape = (each, len(which), n)
+        pools = np.empty((POOLS, *shape), dtype=np.float32)
+        Pooler(len(outputs), shape)(outputs, biases[which], lengths.astype(np.float32), pools)
+        out[:, which] = pools.swapaxes(1, 2)
+    return out.reshape(-1, n)
 
 
 def _blocks(values: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[np.ndarray, KernelBlock]]:

@@ -1,0 +1,151 @@
+"""Which models stand beside each other in a fit, and how one answer is made of them, on the sets that defaults are chosen on.
+
+    python benchmarks/fit_members.py --data DIR [--work DIR] [--write]
+
+Each model is fitted once, what it answers is kept, and everything else is chosen on these answers. The rules stand in
+texts/fit-members.md, which was committed before the first run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import Set, all_sets, files_of, once, parser_of, sets_of
+
+from headstart.baselines.features import Features
+from headstart.baselines.hydra import fit_hydra
+from headstart.baselines.kernels import fit_kernels
+from headstart.baselines.linear import Split, ridge_classes
+from headstart.baselines.measures import reliability, softmax
+from headstart.baselines.quant import fit_quant
+from headstart.sequence import Examples
+
+SEEDS = (0, 1, 2)
+DRAWS = 2_000
+"""Bootstrap draws of an interval."""
+HALF, FULL = 84 * 4 * 15, 84 * 4 * 30
+FEATURES = {
+    "shares": lambda x, seed: fit_kernels(x, seed),
+    "pools": lambda x, seed: fit_kernels(x, seed, FULL, 4),
+    "pools of steps": lambda x, seed: fit_kernels(x, seed, FULL, 4, "steps"),
+    "half pools": lambda x, seed: fit_kernels(x, seed, HALF, 4),
+    "half pools of steps": lambda x, seed: fit_kernels(x, seed, HALF, 4, "steps"),
+    "competing": fit_hydra,
+    "quantiles": lambda x, seed: fit_quant(x),
+}
+"""What is computed once."""
+TODAY = "shares, competing"
+TOGETHER = {
+    "shares": ("shares",),
+    TODAY: ("shares", "competing"),
+    "pools, steps": ("pools", "pools of steps"),
+    "pools, steps, competing": ("pools", "pools of steps", "competing"),
+    "half pools, steps": ("half pools", "half pools of steps"),
+    "half pools, steps, competing": ("half pools", "half pools of steps", "competing"),
+    "shares, half pools of steps, competing": ("shares", "half pools of steps", "competing"),
+    "half pools, steps, competing, quantiles": ("half pools", "half pools of steps", "competing", "quantiles"),
+}
+"""What stands in one regression."""
+
+
+def rows_of(path: Path) -> Examples:
+    """A file of UCR as one channel, labels as they stand."""
+    table = np.loadtxt(path, delimiter="\t", dtype=np.float64, ndmin=2)
+    values = table[:, 1:].astype(np.float32)
+    n, length = values.shape
+    seen = np.isfinite(values).reshape(-1, 1)
+    return Examples(
+        np.nan_to_num(values).reshape(-1, 1),
+        np.arange(n + 1) * length,
+        table[:, 0],
+        np.arange(n),
+        observed=None if seen.all() else seen,
+    )
+
+
+def classes_of(train: Examples, test: Examples) -> tuple[np.ndarray, np.ndarray, int]:
+    """Labels of both as numbers from 0."""
+    names = np.unique(train.target)
+    return np.searchsorted(names, train.target), np.searchsorted(names, test.target), len(names)
+
+
+def kernels_of(dataset: Set, work: Path) -> dict[str, Any]:
+    """Test probabilities of each of `TOGETHER` by seed, and processor seconds of all features per million positions."""
+    train, test = (rows_of(path) for path in files_of(dataset, work)[:2] if path is not None)
+    target, truth, classes = classes_of(train, test)
+    millions = (train.lengths.sum() + test.lengths.sum()) / 1e6
+    answers: dict[str, list[Any]] = {name: [] for name in TOGETHER}
+    seconds = dict.fromkeys(FEATURES, 0.0)
+    for seed in SEEDS:
+        tables = {}
+        for name, fit in FEATURES.items():
+            begun = time.process_time()
+            features: Features = fit(train, seed)
+            tables[name] = features.transform(train), features.transform(test)
+            seconds[name] += (time.process_time() - begun) / millions / len(SEEDS)
+        for name, parts in TOGETHER.items():
+            sides = [np.concatenate([tables[part][side] for part in parts], axis=1) for side in (0, 1)]
+            nothing = Split(sides[0][:0], target[:0])
+            readout = ridge_classes(Split(sides[0], target), nothing, classes)
+            answers[name].append(softmax(readout.scores(sides[1]), readout.temperature).round(6).tolist())
+    return {"target": truth.tolist(), "answers": answers, "seconds": seconds}
+
+
+def scores(target: np.ndarray, answers: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, float]:
+    """(n,) right and log-loss of each row, on average over seeds, and the mean calibration error."""
+    rows = np.arange(len(target))
+    right = np.mean([p.argmax(1) == target for p in answers], axis=0)
+    loss = np.mean([-np.log(np.maximum(p[rows, target], 1e-6)) for p in answers], axis=0)
+    return right, loss, float(np.mean([reliability(target, p).error for p in answers]))
+
+
+def gain(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
+    """The mean over sets of (second - first) on the same rows, with its interval by a bootstrap within sets."""
+    rng = np.random.default_rng(0)
+    differences = [second - first for first, second in pairs]
+    draws = np.mean([d[rng.integers(len(d), size=(DRAWS, len(d)))].mean(1) for d in differences], axis=0)
+    low, high = np.quantile(draws, (0.025, 0.975))
+    return f"{np.mean([d.mean() for d in differences]):+.4f} [{low:+.4f}, {high:+.4f}]".replace("-", "\N{MINUS SIGN}")
+
+
+def kernels_table(known: Mapping[str, Set], work: Path, names: Sequence[str]) -> None:
+    """The first part."""
+    right: dict[str, dict[str, np.ndarray]] = {name: {} for name in TOGETHER}
+    loss: dict[str, dict[str, np.ndarray]] = {name: {} for name in TOGETHER}
+    seconds = []
+    for dataset in names:
+        kept = once(work / "kernels" / f"{dataset}.json", partial(kernels_of, known[dataset], work))
+        target = np.array(kept["target"])
+        seconds.append(kept["seconds"])
+        for name, answers in kept["answers"].items():
+            right[name][dataset], loss[name][dataset], _ = scores(target, [np.array(p) for p in answers])
+        print(
+            dataset,
+            *(f"{right[name][dataset].mean():.3f}/{loss[name][dataset].mean():.3f}" for name in TOGETHER),
+            flush=True,
+        )
+    for name, parts in TOGETHER.items():
+        time_of = np.mean([sum(each[part] for part in parts) for each in seconds])
+        mean = np.mean([x.mean() for x in right[name].values()]), np.mean([x.mean() for x in loss[name].values()])
+        more = [gain([(side[TODAY][d], side[name][d]) for d in right[name]]) for side in (right, loss)]
+        print(f"{name:42} {mean[0]:.4f} {mean[1]:.4f} {time_of:.1f} s/M  accuracy {more[0]}  loss {more[1]}")
+
+
+def main() -> None:
+    words = parser_of(__doc__)
+    words.add_argument("--data", type=Path, required=True)
+    words.add_argument("--work", type=Path, default=Path("runs/fit-members"))
+    options = words.parse_args()
+    work = options.work.absolute()
+    known = {dataset.name: dataset for dataset in all_sets(options.data, work)}
+    names = [name for name in sets_of("choosing") if known[name].family == "UCR"]
+    kernels_table(known, work, names)
+
+
+if __name__ == "__main__":
+    main()
