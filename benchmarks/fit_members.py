@@ -9,7 +9,8 @@ texts/fit-members.md, which was committed before the first run.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,20 +24,21 @@ from headstart.baselines.kernels import fit_kernels
 from headstart.baselines.linear import Split, ridge_classes
 from headstart.baselines.measures import reliability, softmax
 from headstart.baselines.quant import fit_quant
-from headstart.sequence import Examples
+from headstart.baselines.summary import SummarySpec
+from headstart.sequence import Examples, Signature
 
 SEEDS = (0, 1, 2)
 DRAWS = 2_000
 """Bootstrap draws of an interval."""
 HALF, FULL = 84 * 4 * 15, 84 * 4 * 30
-FEATURES = {
+FEATURES: dict[str, Callable[[Examples, int], Features]] = {
     "shares": lambda x, seed: fit_kernels(x, seed),
     "pools": lambda x, seed: fit_kernels(x, seed, FULL, 4),
     "pools of steps": lambda x, seed: fit_kernels(x, seed, FULL, 4, "steps"),
     "half pools": lambda x, seed: fit_kernels(x, seed, HALF, 4),
     "half pools of steps": lambda x, seed: fit_kernels(x, seed, HALF, 4, "steps"),
     "competing": fit_hydra,
-    "quantiles": lambda x, seed: fit_quant(x),
+    "quantiles": lambda x, _: fit_quant(x),
 }
 """What is computed once."""
 TODAY = "shares, competing"
@@ -70,8 +72,8 @@ def rows_of(path: Path) -> Examples:
 
 def classes_of(train: Examples, test: Examples) -> tuple[np.ndarray, np.ndarray, int]:
     """Labels of both as numbers from 0."""
-    names = np.unique(train.target)
-    return np.searchsorted(names, train.target), np.searchsorted(names, test.target), len(names)
+    names, target = np.unique(np.asarray(train.target), return_inverse=True)
+    return target, np.searchsorted(names, np.asarray(test.target)), len(names)
 
 
 def kernels_of(dataset: Set, work: Path) -> dict[str, Any]:
@@ -94,6 +96,57 @@ def kernels_of(dataset: Set, work: Path) -> dict[str, Any]:
             readout = ridge_classes(Split(sides[0], target), nothing, classes)
             answers[name].append(softmax(readout.scores(sides[1]), readout.temperature).round(6).tolist())
     return {"target": truth.tolist(), "answers": answers, "seconds": seconds}
+
+
+MEMBERS: dict[str, tuple[str, ...]] = {
+    "kernels": ("shares",),
+    "both": ("shares", "competing"),
+    "pools": ("pools", "pools of steps"),
+    "half pools": ("half pools", "half pools of steps"),
+    "competing": ("competing",),
+    "quantiles": ("quantiles",),
+}
+"""Features of each model that may stand beside the others."""
+
+
+def members_of(dataset: Set, work: Path) -> dict[str, Any]:
+    """Out-of-fold probabilities of train rows, and those of test rows after a fit on all train rows, by member."""
+    train, test = (rows_of(path) for path in files_of(dataset, work)[:2] if path is not None)
+    target, truth, classes = classes_of(train, test)
+    folds = list(dealt_folds(target))
+    sides = [{name: fit(train, 0).transform(x) for name, fit in FEATURES.items()} for x in (train, test)]
+    out: dict[str, dict[str, Any]] = {"out": {}, "test": {}}
+    for name, parts in MEMBERS.items():
+        rows, other = (np.concatenate([side[part] for part in parts], axis=1) for side in sides)
+        unseen = np.zeros((len(target), classes))
+        for held_out in folds:
+            seen = np.setdiff1d(np.arange(len(target)), held_out)
+            unseen[held_out] = answer(rows[seen], target[seen], rows[held_out], classes)
+        out["out"][name], out["test"][name] = unseen.tolist(), answer(rows, target, other, classes).tolist()
+    spec, of = SummarySpec(), Signature("floats", 1, *train.lengths[[0, 0]].tolist(), "class", classes)
+    labelled, rows = replace(train, target=target), replace(test, target=truth)
+    unseen = np.zeros((len(target), classes))
+    for held_out in folds:
+        seen = np.setdiff1d(np.arange(len(target)), held_out)
+        model = spec.fit(labelled.take(seen), labelled.take(held_out), of, 0)
+        unseen[held_out] = model.predict(labelled.take(held_out))
+    model = spec.fit(labelled, labelled.take(np.zeros(0, np.int64)), of, 0)
+    out["out"]["summary"], out["test"]["summary"] = unseen.tolist(), model.predict(rows).tolist()
+    return out | {"target": target.tolist(), "truth": truth.tolist()}
+
+
+def dealt_folds(target: np.ndarray, folds: int = 5) -> Iterator[np.ndarray]:
+    """Rows of each fold, each class in turn."""
+    order = np.random.default_rng(0).permutation(len(target))
+    order = order[np.argsort(target[order], kind="stable")]
+    for number in range(folds):
+        yield np.sort(order[number::folds])
+
+
+def answer(rows: np.ndarray, target: np.ndarray, other: np.ndarray, classes: int) -> np.ndarray:
+    """Probabilities of other rows."""
+    readout = ridge_classes(Split(rows, target), Split(rows[:0], target[:0]), classes)
+    return softmax(readout.scores(other), readout.temperature)
 
 
 def scores(target: np.ndarray, answers: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, float]:
@@ -119,10 +172,10 @@ def kernels_table(known: Mapping[str, Set], work: Path, names: Sequence[str]) ->
     loss: dict[str, dict[str, np.ndarray]] = {name: {} for name in TOGETHER}
     seconds = []
     for dataset in names:
-        kept = once(work / "kernels" / f"{dataset}.json", partial(kernels_of, known[dataset], work))
-        target = np.array(kept["target"])
-        seconds.append(kept["seconds"])
-        for name, answers in kept["answers"].items():
+        measured = once(work / "kernels" / f"{dataset}.json", partial(kernels_of, known[dataset], work))
+        target = np.array(measured["target"])
+        seconds.append(measured["seconds"])
+        for name, answers in measured["answers"].items():
             right[name][dataset], loss[name][dataset], _ = scores(target, [np.array(p) for p in answers])
         print(
             dataset,
@@ -145,6 +198,9 @@ def main() -> None:
     known = {dataset.name: dataset for dataset in all_sets(options.data, work)}
     names = [name for name in sets_of("choosing") if known[name].family == "UCR"]
     kernels_table(known, work, names)
+    for name in names:
+        once(work / "members" / f"{name}.json", partial(members_of, known[name], work))
+        print(name, flush=True)
 
 
 if __name__ == "__main__":
