@@ -123,15 +123,16 @@ def members_of(dataset: Set, work: Path) -> dict[str, Any]:
             seen = np.setdiff1d(np.arange(len(target)), held_out)
             unseen[held_out] = answer(rows[seen], target[seen], rows[held_out], classes)
         out["out"][name], out["test"][name] = unseen.tolist(), answer(rows, target, other, classes).tolist()
-    spec, of = SummarySpec(), Signature("floats", 1, *train.lengths[[0, 0]].tolist(), "class", classes)
-    labelled, rows = replace(train, target=target), replace(test, target=truth)
+    length = int(train.lengths[0])
+    spec, of = SummarySpec(), Signature("floats", 1, length, length, "class", classes)
+    labelled = replace(train, target=target)
     unseen = np.zeros((len(target), classes))
     for held_out in folds:
         seen = np.setdiff1d(np.arange(len(target)), held_out)
         model = spec.fit(labelled.take(seen), labelled.take(held_out), of, 0)
         unseen[held_out] = model.predict(labelled.take(held_out))
     model = spec.fit(labelled, labelled.take(np.zeros(0, np.int64)), of, 0)
-    out["out"]["summary"], out["test"]["summary"] = unseen.tolist(), model.predict(rows).tolist()
+    out["out"]["summary"], out["test"]["summary"] = unseen.tolist(), model.predict(test).tolist()
     return out | {"target": target.tolist(), "truth": truth.tolist()}
 
 
