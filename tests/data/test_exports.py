@@ -261,6 +261,25 @@ def test_numbers_with_a_currency_or_a_unit_are_numbers(mark: str, form: str, tho
     assert any("is left out of the numbers of 'amount'" in note for note in sequences.notes)
 
 
+@pytest.mark.parametrize("form", ["({})", "(${})", "$({})", "({} €)", "€ ({})"])
+@pytest.mark.parametrize("thousands", [False, True])
+def test_numbers_of_an_account_in_brackets_are_below_zero(form: str, thousands: bool, tmp_path: Path) -> None:
+    values = (np.random.default_rng(1).normal(0, 2000, (12, 4))).round(2)
+
+    def cell(value: float) -> str:
+        word = f"{abs(value):,.2f}" if thousands else f"{abs(value):.2f}"
+        word = form.format(word)
+        return f'"{word if value < 0 else word.replace("(", "").replace(")", "")}"'
+
+    rows = [f"r{i},{'ab'[i % 2]},{','.join(map(cell, row))}" for i, row in enumerate(values.tolist())]
+    sequences = read(write(tmp_path / "f.csv", text("id,label,m0,m1,m2,m3", *rows)))
+    np.testing.assert_allclose(sequences.values[:, 0], values.reshape(-1), rtol=1e-6)
+    (note,) = sequences.notes
+    text_of_note = "minus is written as brackets in" if form == "({})" else "is left out of"
+    assert text_of_note in note
+    assert note.endswith("the numbers of 'm0', 'm1', 'm2' and 1 more")
+
+
 @pytest.mark.parametrize("form", ["~{:.2f}", "{:.2f}±0.05", "0x{:04X}", "{}/80", "{:.1f} to 9", "v{:.2f}"])
 def test_cells_that_nearly_all_differ_and_hold_digits_are_no_symbols_unless_it_is_said(
     form: str, tmp_path: Path

@@ -1,5 +1,6 @@
 """CSV and its kin: what separates cells, headers, quotes, encodings; and every way in which a file can be wrong."""
 
+import codecs
 import contextlib
 import csv
 import gzip
@@ -51,10 +52,17 @@ def test_a_packed_file_that_is_cut_short_is_refused(tmp_path):
     assert why(path).startswith("f.csv.gz: is cut short or damaged")
 
 
-def test_utf_16_is_read_where_it_is_set_and_named_where_it_is_not(tmp_path):
-    path = write(tmp_path / "f.csv", PLAIN.encode("utf-16"))
-    assert why(path) == "f.csv: is UTF-16; save it as UTF-8, or give --encoding utf-16"
+@pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE])
+def test_utf_16_is_read_where_its_mark_says_it_or_it_is_set(tmp_path, mark):
+    name = "utf-16-le" if mark == codecs.BOM_UTF16_LE else "utf-16-be"
+    path = write(tmp_path / "f.csv", mark + PLAIN.encode(name))
+    same(read(path))
+    assert read(path).notes[0] == "UTF-16, as the mark at its beginning says"
     same(read(path, encoding="utf-16"))
+    assert why(path, encoding="latin-1") == "f.csv: is UTF-16, not latin-1; leave --encoding out"
+    header, *rows = PLAIN.splitlines()
+    many = "\n".join([header, *rows * (2**20 // len(PLAIN))])
+    assert len(read(write(tmp_path / "g.csv", mark + many.encode(name)), id="")) == len(many.splitlines()) - 1
 
 
 def test_latin_1_bytes_are_named_with_their_line_and_the_way_out(tmp_path):
@@ -290,7 +298,7 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "what"), [("f.ods", "a spreadsheet"), ("f.pkl", "pickled"), ("f.json", "a JSON document")]
+    ("name", "what"), [("f.numbers", "a spreadsheet of Numbers"), ("f.pkl", "pickled"), ("f.json", "a JSON document")]
 )
 def test_formats_that_are_not_read_are_named(tmp_path, name, what):
     assert f"is {what}, which is not read; save it as CSV" in why(write(tmp_path / name, b"abc"))

@@ -7,13 +7,14 @@ import csv
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from headstart.data.archives import reading, unpacked
+from headstart.data.csv_form import CsvForm
 from headstart.data.exports import (
     COMMENTS,
     Surroundings,
@@ -25,8 +26,9 @@ from headstart.data.exports import (
     surroundings,
     without_labels,
 )
-from headstart.data.layout import LayoutSpec, check_names, numbered
+from headstart.data.layout import LayoutSpec, numbered
 from headstart.data.numerals import (
+    BRACKETS,
     DECIMAL,
     NUMBER_MARKS,
     check_thousands,
@@ -42,7 +44,7 @@ from headstart.data.runs import named_by_run
 from headstart.data.sizes import check_columns
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of, without_summaries
 from headstart.data.text import (
-    DELIMITERS,
+    UTF16_MARKS,
     closing_mark,
     cut,
     find_delimiter,
@@ -69,74 +71,12 @@ PARSED_BYTES, LARGE_BYTES = 2**20, 2**23
 """Bytes from which on Arrow's parser is worth its import, and its threads: these may abort a process that ends soon."""
 
 
-@dataclass
-class CsvForm:
-    """How a file is written, as set or recognised: `mark` separates cells, `closing` ends lines, `names` of columns."""
-
-    source: str
-    mark: str
-    quote: str
-    decimal: Literal[".", ","]
-    header: bool = False
-    names: list[str] = field(default_factory=list)
-    begin: int = 0
-    """Lines above the header, or above the first row."""
-    top: int = 0
-    """Rows that are none: the header, and units below it."""
-    extra: int = 0
-    """Columns at the end that are passed over: they have neither names nor cells."""
-    comment: str = ""
-    closing: str = ""
-    thousands: str = ""
-    units: dict[str, str] = field(default_factory=dict)
-    """Units that stand in the cells of columns of numbers."""
-    fixed: bool = False
-    """Whether another file told how this one is read."""
-    first: list[str] = field(default_factory=list)
-    """The cells of the header, which may come again further down."""
-    notes: list[str] = field(default_factory=list)
-
-    def name_columns(self, first: Sequence[str], even: bool, spec: LayoutSpec) -> None:
-        """Names of the header, or numbers from 1; none where rows without a header have different widths.
-
-        Rows of one cell less than the layout's own file had are those without the target. Raises: BadInput where
-        rows without a header have another width than those, so that columns cannot be told from each other.
-        """
-        if self.header:
-            names = (name.strip() or f"column {i}" for i, name in enumerate(first, 1))
-            self.names = check_names(names, f"{self.source}:{self.begin + 1}")
-        elif even:
-            count, width, roles = (
-                len(first),
-                spec.columns or len(first),
-                {spec.target, spec.id, spec.group} - {None, ""},
-            )
-            numbers = [str(i + 1) for i in range(max(count, width))]
-            if count == width - 1 and roles == {spec.target}:
-                numbers.remove(str(spec.target))
-            elif count != width and roles:
-                raise BadInput(
-                    f"{self.source}:{self.begin + 1}: has {many(count, 'cell')}, the rows of the file that was fitted "
-                    f"have {width:,}, and no header says which are which; give rows of as many cells (that of the "
-                    "target may be empty, and those at the end of a shorter sequence)"
-                )
-            self.names = numbers[:count]
-
-    @property
-    def text(self) -> str:
-        """How the file is written, in words."""
-        name = {"": "one cell a row", " ": "separated by blanks"}.get(
-            self.mark, f"{DELIMITERS.get(self.mark, repr(self.mark))}-separated"
-        )
-        decimals = ", decimal commas" if self.decimal == "," else ""
-        names = {",": "commas", ".": "points", "'": "apostrophes", " ": "blanks"}
-        decimals += f", {names[self.thousands]} between thousands" if self.thousands else ""
-        return f"{name} {'with a header' if self.header else 'without a header'}{decimals}"
-
-
 def read_csv(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """A text table. Raises: BadInput where it is empty or no text; what is wrong with a row goes to `mistakes`."""
-    return read_lines(path, lambda: text_lines(path, spec.encoding, mistakes), spec, mistakes, _plain_table)
+    table = read_lines(path, lambda: text_lines(path, spec.encoding, mistakes), spec, mistakes, _plain_table)
+    with reading(path), unpacked(path) as file:
+        table.notes[:0] = ["UTF-16, as the mark at its beginning says"] * file.read(2).startswith(UTF16_MARKS)
+    return table
 
 
 def read_lines(
@@ -230,9 +170,12 @@ def typed(table: Table, types: list[Type], spec: LayoutSpec, form: CsvForm) -> T
         column.type = column.type if column.type != "empty" else later_type(column, spec.na, form.source, form.decimal)
         if column.name in form.units:
             take_unit(column, form.units[column.name])
-            table.notes.append(f"the unit {form.units[column.name]!r} is left out of the numbers of {column.name!r}")
         if form.thousands and column.type == "number":
             ungroup(column, form.thousands, table)
+    for unit in dict.fromkeys(form.units.values()):
+        names = [repr(name) for name, other in form.units.items() if other == unit and name in table.columns]
+        what = "minus is written as brackets in" if unit == BRACKETS else f"the unit {unit!r} is left out of"
+        table.notes += [f"{what} the numbers of {first_few(names, 3)}"] * bool(names)
     plainly = [column for column in table.columns.values() if column.type == "number"]
     if spec.decimal == "auto" and not (
         table.decimal != ","
@@ -353,7 +296,7 @@ def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, th
     at = end_of_line(content, form.begin + form.top) if first == 1 else 0
     top = content[end_of_line(content, form.begin) : at]
     count = content.count(b"\n", at) + (not content.endswith(b"\n"))
-    quoted = bool(form.quote) and form.quote.encode() in content
+    quoted = content.startswith(UTF16_MARKS) or (bool(form.quote) and form.quote.encode() in content)
     # What Arrow takes for the beginning of a file.
     marked = (first > 1 or at > 0) and content.startswith(codecs.BOM_UTF8, at)
     if (
@@ -490,7 +433,8 @@ def column_types(form: CsvForm, body: Sequence[Sequence[str]]) -> list[Type]:
         cells = [cell for row in body if i < len(row) and (cell := row[i].strip()) and cell.lower() != "nan"]
         numbers = sum(is_number(cell, form.decimal) for cell in cells)
         out[name] = "empty" if not cells else "number" if 2 * numbers >= len(cells) else "text"
-        if out[name] == "text" and (unit := unit_of(cells, form.decimal, form.fixed, form.thousands)):
+        odd = out[name] == "text" or any(cell[0] == "(" for cell in cells)
+        if odd and (unit := unit_of(cells, form.decimal, form.fixed, form.thousands)):
             out[name], form.units[name] = "number", unit
     ends = (0, len(out) - 1)  # where labels stand, if no header names them
     labels = {name for i, name in enumerate(out) if not form.header and (i in ends or words_alone(body, i))}

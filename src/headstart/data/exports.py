@@ -27,6 +27,8 @@ LABELLED_COLUMNS, FEW_LABELS = 6, 20
 """Columns from which on words for each of them may be labels, and kinds of labels that there may be."""
 _SEPARATOR = re.compile(r"^\ufeff?\"?sep=(.)\"?;*,*\s*$", re.IGNORECASE)
 _NUMBER = re.compile("^[+-]?(?:\\d[\\d.,'\u00a0\u2009\u202f\u2019 ]*|[.,]\\d+)(?:[eE][+-]?\\d+)?$")
+_BELOW_ZERO = re.compile(r"^\([^()]*\d[.,]\d+\s*\)$")
+"""A number below 0 in the brackets of an account."""
 # fmt: off
 _BASES = (r"(?:[pnuµμmcdhkMGT]?(?:s|V|A|W|Hz|N|Pa|g|G|T|K|m|l|L|J|S|F|C|Ω|ohm|Ohm|mol|M|lx|lm|cd|cal|bar|bps|rad|sec|"
     r"px|Nm|deg|gal|eV|bit|pH)|°[CF]?|º[CF]?|deg[CF]|dB[A-Za-z]*|ms|min|hr?|hrs|day|days|d|yr|sec|secs|seconds?|"
@@ -58,6 +60,8 @@ class Surroundings:
 def is_unit(cell: str) -> bool:
     """Whether a cell is a unit of measure, such as mV, (s) or m/s^2, or stands for none."""
     plain = cell.strip().strip("'\"").strip()
+    if _BELOW_ZERO.match(plain):
+        return False
     if not plain or set(plain) <= set("-.") or (plain[0] in "([{<" and plain[-1] in ")]}>" and len(plain) < 24):
         return True
     return _UNIT.fullmatch(plain) is not None
@@ -155,6 +159,7 @@ def _reach(row: Sequence[str]) -> int:
 def like_number(cell: str) -> bool:
     """Whether a cell is a number, whatever marks stand in it."""
     plain = cell.strip()
+    plain = plain[1:-1].strip() if _BELOW_ZERO.match(plain) else plain
     return bool(plain) and (_NUMBER.match(plain) is not None or to_float(plain) == to_float(plain))
 
 

@@ -19,7 +19,7 @@ from headstart.store.plain import leads_out
 from headstart.text import first_few
 from headstart.ways import option
 
-RECORDING_TABLES = (".csv", ".tsv", ".tab", ".dat", ".parquet", ".feather", ".xlsx")
+RECORDING_TABLES = (".csv", ".tsv", ".tab", ".dat", ".parquet", ".feather", ".xlsx", ".ods")
 """Endings of tables that may hold a recording each."""
 MOST_CELLS = 2**29
 """Cells of all tables."""

@@ -32,6 +32,9 @@ _WITH_UNIT = re.compile(rf"([+-]?{_DIGITS})(\s*)({_CURRENCY}|[^\W\d_][^\d\s]{{0,
 """A number and the unit behind it."""
 _PRICED = re.compile(rf"([+-]?)({_CURRENCY})\s*([+-]?{_DIGITS})")
 """A number behind its currency."""
+_BRACKETED = rf"({_CURRENCY}?)\s*\(\s*([^()]*\d[^()]*?)\s*\)"
+BRACKETS = "()"
+"""What stands around numbers below 0 in accounts, taken for a unit."""
 MANY_VALUES = 12
 """Different whole numbers from which on those with a unit are no names of classes, such as doses."""
 DECIMAL = r"^\s*[+-]?(?:0\d*\.\d+|\d*\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d*|\.\d+|\d+\.|\d+\.\d*[eE][+-]?\d+)\s*$"
@@ -113,6 +116,12 @@ def ungroup(column: Column, mark: str, table: Table) -> None:
         )
 
 
+def _opened(cell: str) -> str:
+    """A number of an account: ($5.00) and $(5.00) as -$5.00, others as they are."""
+    match = re.fullmatch(_BRACKETED, cell)
+    return f"-{match[1]}{match[2]}" if match else cell
+
+
 def _parts(cell: str) -> tuple[str, str, str] | None:
     """(number, what stands between, unit or currency) of a cell; None where it is not both."""
     if match := _PRICED.fullmatch(cell):
@@ -123,6 +132,8 @@ def _parts(cell: str) -> tuple[str, str, str] | None:
 
 def _bare(cells: list[str]) -> list[str]:
     """Numbers without the unit or currency that all of them have; others as they are."""
+    if any("(" in cell for cell in cells):
+        cells = [_opened(cell) for cell in cells]
     if not cells or is_number(cells[0]) or is_number(cells[0], ","):
         return cells
     parts = [_parts(cell) for cell in cells if cell.lower() not in USUAL_GAPS]
@@ -139,6 +150,11 @@ def unit_of(cells: Sequence[str], decimal: str, fixed: bool = False, between: st
     """
     if not any(map(str.isdigit, cells[0])) and cells[0].lower() not in USUAL_GAPS:
         return ""
+    if any("(" in cell and re.fullmatch(_BRACKETED, cell) for cell in cells):
+        cells = [_opened(cell) for cell in cells]
+        plain = [ungrouped(cell, between) if between else cell for cell in cells if cell.lower() not in USUAL_GAPS]
+        if all(is_number(cell, decimal) for cell in plain):
+            return BRACKETS
     parts = [_parts(cell) for cell in cells if cell.lower() not in USUAL_GAPS]
     units = {part[2] for part in parts if part}
     if None in parts or len(units) != 1:
@@ -153,9 +169,10 @@ def unit_of(cells: Sequence[str], decimal: str, fixed: bool = False, between: st
 
 
 def take_unit(column: Column, unit: str) -> None:
-    """Take the unit off the numbers of a column; a cell with another one stays as it is."""
+    """Take the unit off the numbers of a column; a cell with another one stays as it is. Brackets become a minus."""
     import pyarrow.compute as pc
 
+    column.data = pc.replace_substring_regex(column.data, rf"^\s*{_BRACKETED}\s*$", r"-\1\2")
     number, unit = f"([+-]?{_DIGITS})", re.escape(unit)
     for pattern, rest in ((rf"^\s*{number}\s*{unit}\s*$", r"\1"), (rf"^\s*([+-]?){unit}\s*{number}\s*$", r"\1\2")):
         column.data = pc.replace_substring_regex(column.data, pattern, rest)

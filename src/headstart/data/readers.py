@@ -39,7 +39,12 @@ READERS: dict[str, Entry] = {
     "ts": _reader("series:read_ts_file", "series as the UCR and UEA archives have them", "ts"),
     "fasta": _reader("letters:read_fasta_file", "DNA or proteins, letter by letter", "fa fasta fna faa", begins=b">"),
     "fastq": _reader("fastq:read_fastq", "DNA with qualities, letter by letter", "fq fastq"),
-    "xlsx": _reader("sheets:read_workbook", "a sheet of a workbook of Excel", "xlsx xlsm xls", needs="python_calamine"),
+    "xlsx": _reader(
+        "sheets:read_workbook",
+        "a sheet of a workbook of Excel or OpenDocument",
+        "xlsx xlsm xlsb xls ods",
+        needs="python_calamine",
+    ),
     "mat": _reader("matlab:read_mat", "variables of MATLAB by name", "mat"),
     "hdf5": _reader("hdf5:read_hdf5", "data sets of HDF5 by name", "h5 hdf5", magic=b"\x89HDF\r\n\x1a\n", needs="h5py"),
     "arff": _reader("arff:read_arff", "a table of Weka", "arff"),

@@ -1,4 +1,4 @@
-"""Workbooks of Excel: the cells of one sheet, read as the lines of a text table are."""
+"""Workbooks of Excel and OpenDocument: the cells of one sheet, read as the lines of a text table are."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ MOST_BOOK_CELLS = 2**24
 """Cells of a workbook: a sheet is held as a rectangle, however few of its cells are filled."""
 ENCRYPTED = b"E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0"
 """A name in the file that Excel puts an encrypted workbook into."""
+_ODS_ROW = re.compile(rb"<table:table-row\b([^>]*)(?<!/)>(.*?)</table:table-row>", re.DOTALL)
+_ODS_CELL = re.compile(rb"<table:(?:covered-)?table-cell\b[^>]*>")
+_ODS_COLUMNS = re.compile(rb'number-columns-repeated="(\d{1,9})"')
+_ODS_ROWS = re.compile(rb'number-rows-repeated="(\d{1,9})"')
 _PLACE = re.compile(rb"""\br=["']([A-Z]{1,3})(\d{1,9})["']""")
 
 
@@ -83,7 +87,13 @@ def _check(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
             check_size(path, sum(part.file_size for part in parts), "the workbook")
-            cells = sum(_extent(archive.open(part)) for part in parts if part.filename.startswith("xl/worksheets/"))
+            cells = 0
+            for part in parts:
+                if part.filename == "content.xml":
+                    cells += _repeated(archive.read(part))
+                elif part.filename.startswith("xl/worksheets/"):
+                    with archive.open(part) as file:
+                        cells += _extent_of_records(file.read()) if part.filename.endswith(".bin") else _extent(file)
     if cells > MOST_BOOK_CELLS:
         raise BadInput(
             f"{path}: its sheets reach over {cells:,} cells, and at most {MOST_BOOK_CELLS:,} are read; save the sheet "
@@ -101,6 +111,49 @@ def _extent(file: Any) -> int:
         last = max([last, *map(int, {row for _, row in places})])
         rest = part[-16:]
     return last * max((_number(column) for column in columns), default=0)
+
+
+def _repeated(content: bytes) -> int:
+    """Cells of the sheets of an OpenDocument, up to the last one in a row that is not empty, with repeats."""
+    total = 0
+    for row in _ODS_ROW.finditer(content):
+        count = width = 0
+        for cell in _ODS_CELL.finditer(row[2]):
+            count += _times(_ODS_COLUMNS, cell[0])
+            width = count if b"office:value" in cell[0] or b"calcext:value" in cell[0] else width
+        total += width * _times(_ODS_ROWS, row[1])
+    return total
+
+
+def _times(pattern: re.Pattern[bytes], tag: bytes) -> int:
+    match = pattern.search(tag)
+    return int(match[1]) if match else 1
+
+
+def _extent_of_records(content: bytes) -> int:
+    """As `_extent`, of a sheet of records in binary form: a type and a size in 7 bits a byte, and its content.
+
+    Source: [MS-XLSB] 2.1.4: type 0 begins a row with its number, types 1 to 11 are cells with that of their column.
+    """
+    at = last = widest = 0
+    while at < len(content):
+        kind, at = _bits(content, at, 2)
+        size, at = _bits(content, at, 4)
+        number = int.from_bytes(content[at : at + 4], "little")
+        last, widest = (max(last, number), widest) if kind == 0 else (last, max(widest, number * (0 < kind < 12)))
+        at += size
+    return (last + 1) * (widest + 1)
+
+
+def _bits(content: bytes, at: int, most: int) -> tuple[int, int]:
+    """(a number of 7 bits a byte, the last of which has no eighth, where it ends)."""
+    number = 0
+    for i in range(most):
+        byte = content[at] if at < len(content) else 0
+        number, at = number | (byte & 127) << 7 * i, at + 1
+        if byte < 128:
+            break
+    return number, at
 
 
 def _number(letters: bytes) -> int:

@@ -31,7 +31,7 @@ from headstart.limits import check_memory
 from headstart.ways import in_python
 
 _OTHERS = {
-    "a spreadsheet": "ods xlsb numbers",
+    "a spreadsheet of Numbers": "numbers",
     "pickled": "pkl pickle pt joblib",
     "a zip archive": "zip",
     "an archive": "tar",

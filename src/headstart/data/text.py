@@ -56,7 +56,8 @@ UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def text_lines(path: Path, encoding: str, mistakes: Mistakes) -> Iterator[str]:
-    """Lines with their ends, as an editor counts them (a line ends at a newline, a return, or both).
+    """Lines with their ends, as an editor counts them (a line ends at a newline, a return, or both). A file that begins
+    with a byte-order mark of UTF-16 is in it.
 
     A line that is not of this encoding is a mistake; it is given with what stands in for the wrong bytes, so that
     lines stay counted. Raises: BadInput for what is not text at all.
@@ -64,6 +65,7 @@ def text_lines(path: Path, encoding: str, mistakes: Mistakes) -> Iterator[str]:
     with reading(path):
         with unpacked(path) as file:
             start = file.read(4096)
+        encoding = true_encoding(start, encoding)
         check_text(path, start, encoding)
         with unpacked(path) as file:
             name = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
@@ -75,6 +77,11 @@ def text_lines(path: Path, encoding: str, mistakes: Mistakes) -> Iterator[str]:
                 raise BadInput(
                     f"{path}: is not {encoding} ({error}); save it as UTF-8, or give its {option('encoding')}"
                 ) from None
+
+
+def true_encoding(start: bytes, encoding: str) -> str:
+    """The encoding of a file that begins so: UTF-16 where its mark says it and nothing else was set."""
+    return "utf-16" if start.startswith(UTF16_MARKS) and encoding == "utf-8" else encoding
 
 
 def check_text(path: Path, start: bytes, encoding: str) -> None:
@@ -90,7 +97,7 @@ def check_text(path: Path, start: bytes, encoding: str) -> None:
         if start.startswith(magic):
             raise BadInput(f"{path}: is {what}, not text; give it the ending that says so, or save it as CSV")
     if start.startswith(UTF16_MARKS) and not wide:
-        raise BadInput(f"{path}: is UTF-16; save it as UTF-8, or give {option('encoding', 'utf-16')}")
+        raise BadInput(f"{path}: is UTF-16, not {encoding}; leave {option('encoding')} out")
     if b"\0" in start and not wide:
         raise BadInput(
             f"{path}: is not text (byte {start.index(0)} is 0); give a text file, or its {option('encoding')}"

@@ -1,0 +1,77 @@
+"""How a text table is written: what separates its cells, what its columns are called, what stands around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from headstart.data.layout import LayoutSpec, check_names
+from headstart.data.text import DELIMITERS
+from headstart.errors import BadInput
+from headstart.text import many
+
+
+@dataclass
+class CsvForm:
+    """How a file is written, as set or recognised: `mark` separates cells, `closing` ends lines, `names` of columns."""
+
+    source: str
+    mark: str
+    quote: str
+    decimal: Literal[".", ","]
+    header: bool = False
+    names: list[str] = field(default_factory=list)
+    begin: int = 0
+    """Lines above the header, or above the first row."""
+    top: int = 0
+    """Rows that are none: the header, and units below it."""
+    extra: int = 0
+    """Columns at the end that are passed over: they have neither names nor cells."""
+    comment: str = ""
+    closing: str = ""
+    thousands: str = ""
+    units: dict[str, str] = field(default_factory=dict)
+    """Units that stand in the cells of columns of numbers."""
+    fixed: bool = False
+    """Whether another file told how this one is read."""
+    first: list[str] = field(default_factory=list)
+    """The cells of the header, which may come again further down."""
+    notes: list[str] = field(default_factory=list)
+
+    def name_columns(self, first: Sequence[str], even: bool, spec: LayoutSpec) -> None:
+        """Names of the header, or numbers from 1; none where rows without a header have different widths.
+
+        Rows of one cell less than the layout's own file had are those without the target. Raises: BadInput where
+        rows without a header have another width than those, so that columns cannot be told from each other.
+        """
+        if self.header:
+            names = (name.strip() or f"column {i}" for i, name in enumerate(first, 1))
+            self.names = check_names(names, f"{self.source}:{self.begin + 1}")
+        elif even:
+            count, width, roles = (
+                len(first),
+                spec.columns or len(first),
+                {spec.target, spec.id, spec.group} - {None, ""},
+            )
+            numbers = [str(i + 1) for i in range(max(count, width))]
+            if count == width - 1 and roles == {spec.target}:
+                numbers.remove(str(spec.target))
+            elif count != width and roles:
+                raise BadInput(
+                    f"{self.source}:{self.begin + 1}: has {many(count, 'cell')}, the rows of the file that was fitted "
+                    f"have {width:,}, and no header says which are which; give rows of as many cells (that of the "
+                    "target may be empty, and those at the end of a shorter sequence)"
+                )
+            self.names = numbers[:count]
+
+    @property
+    def text(self) -> str:
+        """How the file is written, in words."""
+        name = {"": "one cell a row", " ": "separated by blanks"}.get(
+            self.mark, f"{DELIMITERS.get(self.mark, repr(self.mark))}-separated"
+        )
+        decimals = ", decimal commas" if self.decimal == "," else ""
+        names = {",": "commas", ".": "points", "'": "apostrophes", " ": "blanks"}
+        decimals += f", {names[self.thousands]} between thousands" if self.thousands else ""
+        return f"{name} {'with a header' if self.header else 'without a header'}{decimals}"

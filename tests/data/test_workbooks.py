@@ -1,0 +1,106 @@
+"""Workbooks of OpenDocument, and those of Excel in binary form."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.made_files import needs
+from support.made_tables import read, why
+
+ROWS: list[list[Any]] = [
+    ["id", "state", "t0", "t1", "t2"],
+    *([f"r{i}", "ab"[i % 2], i + 0.5, 2.25 * i, -i / 4] for i in range(20)),
+]
+_OASIS = "urn:oasis:names:tc:opendocument:xmlns"
+_RELATIONS = "http://schemas.openxmlformats.org"
+
+
+def opendocument(path: Path, rows: Sequence[Sequence[Any]], more: str = "") -> Path:
+    """An .ods file of one sheet, with the empty cells and rows that programs repeat up to the end of it."""
+
+    def cell(value: Any) -> str:
+        kind = "string" if isinstance(value, str) else f'float" office:value="{value}'
+        return f'<table:table-cell office:value-type="{kind}"><text:p>{value}</text:p></table:table-cell>'
+
+    rest = '<table:table-cell table:number-columns-repeated="16000"/></table:table-row>'
+    body = "".join(f"<table:table-row>{''.join(map(cell, row))}{rest}" for row in rows) + more
+    body += f'<table:table-row table:number-rows-repeated="1040000">{rest}'
+    names = " ".join(f'xmlns:{name}="{_OASIS}:{name}:1.0"' for name in ("office", "table", "text"))
+    content = (
+        f'<office:document-content {names} office:version="1.2"><office:body><office:spreadsheet>'
+        f'<table:table table:name="Data">{body}</table:table></office:spreadsheet></office:body>'
+        "</office:document-content>"
+    )
+    kind = "application/vnd.oasis.opendocument.spreadsheet"
+    entry = f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/>'
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("mimetype", kind)
+        manifest = f'<manifest:manifest xmlns:manifest="{_OASIS}:manifest:1.0">{entry}</manifest:manifest>'
+        archive.writestr("META-INF/manifest.xml", manifest)
+        archive.writestr("content.xml", content)
+    return path
+
+
+def binary(path: Path, rows: Sequence[Sequence[Any]]) -> Path:
+    """An .xlsb file of one sheet. Source: [MS-XLSB]."""
+
+    def record(kind: int, content: bytes = b"") -> bytes:
+        head = bytes([kind]) if kind < 128 else bytes([kind & 127 | 128, kind >> 7])
+        size = bytes([len(content)]) if len(content) < 128 else bytes([len(content) & 127 | 128, len(content) >> 7])
+        return head + size + content
+
+    def wide(word: str) -> bytes:
+        return struct.pack("<I", len(word)) + word.encode("utf-16-le")
+
+    sheet = record(129) + record(148, struct.pack("<IIII", 0, len(rows) - 1, 0, len(rows[0]) - 1)) + record(145)
+    for i, row in enumerate(rows):
+        sheet += record(0, struct.pack("<II", i, 0) + bytes(17))
+        for j, cell in enumerate(row):
+            content = wide(cell) if isinstance(cell, str) else struct.pack("<d", cell)
+            sheet += record(6 if isinstance(cell, str) else 5, struct.pack("<II", j, 0) + content)
+    book = [record(131), record(143), record(156, struct.pack("<II", 0, 1) + wide("r1") + wide("Data")), record(144)]
+    link = f'Type="{_RELATIONS}/officeDocument/2006/relationships'
+    relations = f'<Relationships xmlns="{_RELATIONS}/package/2006/relationships"><Relationship Id="r1" {link}'
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("_rels/.rels", f'{relations}/officeDocument" Target="xl/workbook.bin"/></Relationships>')
+        archive.writestr("xl/workbook.bin", b"".join([*book, record(132)]))
+        to_sheet = f'{relations}/worksheet" Target="worksheets/sheet1.bin"/></Relationships>'
+        archive.writestr("xl/_rels/workbook.bin.rels", to_sheet)
+        archive.writestr("xl/worksheets/sheet1.bin", sheet + record(146) + record(130))
+    return path
+
+
+@pytest.mark.parametrize(("name", "written"), [("f.ods", opendocument), ("f.xlsb", binary)])
+def test_a_sheet_of_opendocument_and_of_binary_excel_is_read_as_that_of_xlsx_is(
+    name: str, written: Any, tmp_path: Path
+) -> None:
+    needs("xlsx")
+    result = read(written(tmp_path / name, ROWS))
+    assert (len(result), result.layout.target, result.ids and result.ids[1]) == (20, "state", "r1")
+    assert result.values[3:6, 0].tolist() == [1.5, 2.25, -0.25]
+
+
+def test_cells_that_an_opendocument_repeats_are_counted_before_they_are_made(tmp_path: Path) -> None:
+    needs("xlsx")
+    cell = '<table:table-cell table:number-columns-repeated="16000" office:value-type="float" office:value="1"/>'
+    row = f'<table:table-row table:number-rows-repeated="1000000">{cell}</table:table-row>'
+    assert "reach over 16,000,000,105 cells" in why(opendocument(tmp_path / "f.ods", ROWS, row))
+
+
+def test_rows_of_a_binary_sheet_that_are_far_apart_are_counted_before_they_are_made(tmp_path: Path) -> None:
+    needs("xlsx")
+    path = binary(tmp_path / "f.xlsb", ROWS)
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(tmp_path / "far.xlsb", "w") as far:
+        for part in archive.infolist():
+            content = archive.read(part)
+            if part.filename.endswith("sheet1.bin"):
+                content = content.replace(
+                    struct.pack("<II", 20, 0) + bytes(17), struct.pack("<II", 2**24, 0) + bytes(17)
+                )
+            far.writestr(part.filename, content)
+    assert "cells, and at most" in why(tmp_path / "far.xlsb")
