@@ -119,5 +119,5 @@ def test_a_file_with_targets_of_positions_is_a_sound_task(tmp_path, numbers):
         assert len(split.target) == len(split.values)
         assert np.nanmax(split.target) <= 1.5
     assert not [problem for problem in check_task(spec, tmp_path).values() if problem]
-    with pytest.raises(BadInput, match=r"per_position: fit learns one target of each sequence; `headstart run`"):
+    with pytest.raises(BadInput, match=r"per_position: fit learns one target of each sequence; a target per position"):
         read_source(path, FitSettings(layout=LayoutSpec(target="y", values=("x",), per_position=True)), tmp_path)

@@ -205,6 +205,18 @@ def test_notes_name_rare_classes_unfinished_stages_and_every_caveat_of_the_study
     assert text[-2:] == ["the rate is at its edge.", "Read as rows."]
 
 
+def test_what_the_time_left_undone_is_said_once_with_the_models_that_lack_it() -> None:
+    network = row("scratch", "accuracy", {0: 0.5, 1: 0.6}, {0: 0.5, 1: 0.6})
+    left = tuple(replace(point, runs=(replace(point.runs[0], status="absent"),)) for point in network.points)
+    results = replace(EMPTY, table=(replace(network, points=left),))
+    results = replace(
+        results, caveats=(Caveat("partial", "scratch: 2 of 2 runs not finished; the choice may change."),)
+    )
+    first, *others = notes(results, candidate("kernels", [0.6], [0.6]), 2, ("a", "b"), None, ())
+    assert first.startswith("The time was over before 2 stages were done (2 of 2 runs of scratch are left), so that")
+    assert not any("not finished" in text for text in others)
+
+
 def test_running_again_is_advised_only_where_it_helps() -> None:
     model, labels = candidate("kernels", [0.6], [0.6]), ("a", "b")
     (plain,), (spare,), (little,) = (

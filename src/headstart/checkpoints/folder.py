@@ -69,7 +69,7 @@ class Folder:
     Raises: BadInput, naming the file and the way out, where a file is absent, cannot be read or is elsewhere.
     """
 
-    FILES: ClassVar = (CONFIG_FILE, WEIGHTS_FILE)
+    FILES: ClassVar[tuple[str, str]] = (CONFIG_FILE, WEIGHTS_FILE)
     OWN: ClassVar = MODEL_FOLDER
     TYPES: ClassVar = TENSOR_TYPES
 

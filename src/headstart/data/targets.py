@@ -25,8 +25,8 @@ def check_targets(s: Sequences, name: str) -> None:
     and what it is is beyond doubt."""
     if s.per_position:
         raise BadInput(
-            f"{name}: per_position: fit learns one target of each sequence; `headstart run` compares "
-            "arms on a target per position, with task own"
+            f"{name}: per_position: fit learns one target of each sequence; a target per position is learnt by a study "
+            "of task own, with `headstart run`"
         )
     check_ids(s)
     several = _several_targets(s)

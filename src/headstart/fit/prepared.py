@@ -27,6 +27,9 @@ from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.tasks.own import FILE_FIELDS, OwnFacts, OwnSpec
 
+OTHERWISE = "compare it with others in a study of your own (`headstart run`)"
+"""The way out with code that a fit does not serve."""
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -163,12 +166,12 @@ def _check_study(basis: Basis, settings: FitSettings, task: Task, data: Path) ->
             raise BadInput(
                 f"override: {stage.name}: the objective {objective.kind!r} comes from a plugin, and what is served "
                 "must answer with classes or numbers as 'classify' and 'regress' do; name it as "
-                f"pretrain.objective.kind={objective.kind}, or compare it with others by `headstart run`"
+                f"pretrain.objective.kind={objective.kind}, or {OTHERWISE}"
             )
         if model.source_digest and model.kind not in settings.models:
             raise BadInput(
                 f"override: {stage.name}: {model.kind!r} comes from a plugin, and of its models a fit serves "
-                "networks; compare it with others by `headstart run`"
+                f"networks; {OTHERWISE}"
             )
         if model.source_digest:
             NetworkSpec(model=model, objective=objective, length=task.signature.length).check_servable(task)

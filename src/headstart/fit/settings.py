@@ -217,9 +217,10 @@ ELSEWHERE = {
     "task": "set how the file is read with layout.NAME=value, and the splits with --val, --test, --val-share, "
     "--test-share, --split-seed and --no-group",
     "seed": "give --seeds N",
-    "arms": "a fit compares training from scratch with self-pretraining, and sets the model of an arm with a model of "
-    "your own alone (arms.NAME.model.KEY=value); `headstart run` compares any arms",
-    "columns": "a fit has one file; `headstart run` compares several",
-    "report": "`headstart run` sets what is reported",
+    "arms": "a fit chooses itself what it compares, and sets models of your own alone (arms.NAME.model.KEY=value); "
+    "others are compared by an edited copy of the study.toml that it writes, with `headstart run`",
+    "columns": "a fit has one file; fit each file by itself",
+    "report": "a fit reports all that it compared; `headstart run` reports otherwise, from the study.toml that a fit "
+    "writes",
 }
 """Settings of a study that a fit takes elsewhere, and where."""

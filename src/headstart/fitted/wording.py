@@ -158,7 +158,7 @@ def notes(
     alone: why the model that serves was not fitted again on train and validation together; empty where it was. spare:
     seconds of the time that are left. little: the networks of the plan take too few steps to learn.
     """
-    texts = []
+    texts, more = list[str](), list(results.caveats)
     if failed:
         lost = words.listed(list(dict.fromkeys(failed)))
         texts.append(f"Not every stage was trained ({lost}): what depends on those is not in the table.")
@@ -172,9 +172,12 @@ def notes(
                 f"Their networks take too few steps to learn: give more {argument('time')}; to finish these would not "
                 "help."
             )
+        more = [caveat for caveat in more if caveat.kind != "partial"]
+        runs = [f"{row.unfinished} of {row.arm}" for row in results.table if row.unfinished]
+        lacking = f" ({words.listed(runs)} are left)" if runs else ""
         texts.append(
-            f"{end} before {words.many(left, 'stage')} {verb} done, so that some models have fewer "
-            f"{results.run_noun}s than others, and the choice may change. {way}"
+            f"{end} before {words.many(left, 'stage')} {verb} done{lacking}, so that some "
+            f"models have fewer {results.run_noun}s than others, and the choice may change. {way}"
         )
     if interrupted:
         texts.append(
@@ -192,7 +195,7 @@ def notes(
     elif train is not None:
         texts += _rare(np.bincount(train[train >= 0].astype(np.int64), minlength=len(labels)), labels)
     # A split that holds sequences of an earlier one makes every score too good.
-    return [*texts, *map(plainly, sorted(map(str, results.caveats), key=lambda text: not crosses_splits(text)))]
+    return [*texts, *map(plainly, sorted(map(str, more), key=lambda text: not crosses_splits(text)))]
 
 
 def plainly(text: str) -> str:

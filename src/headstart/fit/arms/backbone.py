@@ -94,7 +94,7 @@ class Backbone(WeightsRead):
     def check(self, basis: Basis, vocabulary: Collection[str]) -> None:
         shape = defaults.shape_of(basis.kind, basis.lengths)
         positions = -(-(shape.alone or int(basis.lengths.max())) // shape.patch)
-        way = "leave it out, or compare models of your own by `headstart run`"
+        way = "leave it out, or compare models in a study of your own (`headstart run`)"
         if self.kind == "text":
             raise BadInput(
                 f"backbone: {self.name!r} would read a text byte by byte through new vectors, and know none of the "

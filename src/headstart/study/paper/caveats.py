@@ -146,10 +146,8 @@ def _own_code(results: Results, find: Find) -> Texts:
 
 def _partial(results: Results) -> Texts:
     for row in results.table:
-        states = [run.status for point in row.points for run in point.runs]
-        if left := sum(state not in ("complete", "diverged", "failed") for state in states):
-            runs = f"{left} of {words.many(len(states), 'run')}"
-            yield row.column, f"{row.arm}: {runs} not finished; the choice may change."
+        if row.unfinished:
+            yield row.column, f"{row.arm}: {row.unfinished} not finished; the choice may change."
 
 
 def _chance(results: Results) -> Texts:

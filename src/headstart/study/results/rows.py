@@ -26,6 +26,7 @@ from headstart.study.language.papers import (
     TIME_QUANTITIES,
 )
 from headstart.text import plain
+from headstart.words import many
 
 RowStatus = Literal["measured", "at chance", "partial", "diverged", "failed", "absent"]
 
@@ -211,6 +212,13 @@ class Row:
     measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     source: str = ""
     guess: bool = False
+
+    @property
+    def unfinished(self) -> str:
+        """Runs that are not done, at any setting: `2 of 15 runs`; empty where none is left."""
+        states = [run.status for point in self.points for run in point.runs]
+        left = sum(state not in ("complete", "diverged", "failed") for state in states)
+        return f"{left} of {many(len(states), 'run')}" if left else ""
 
     def by_fold(self, folds: int) -> Estimate | None:
         """Over folds, on validation: of those that were dealt several times the mean of each over its rounds, so that
