@@ -197,6 +197,18 @@ CASES = [
         "column 'rat' (8 different in 40 sequences) is not used",
         {"group": "rat"},
     ),
+    Case(
+        "subjects",
+        lambda p: table(p, noise(), voice=["ann", "bob", "cid", "dora", "eva"] * 8),
+        "column 'voice' (5 different in 40 sequences) is not used",
+        {"group": "voice"},
+    ),
+    Case(
+        "dropouts",
+        lambda p: table(p, put(80 + 12 * noise(), lambda x: x[3:9, 5:8].fill(0))),
+        "channel 'u' is 0 in 6 runs of 2 or more, while its other values lie around 80.2 ({}:5 column 'u5')",
+        {"na": ("0",)},
+    ),
 ]
 IDS = [f"{case.name}, {', '.join(case.mend) or 'by hand'} {i}" for i, case in enumerate(CASES)]
 

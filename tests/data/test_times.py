@@ -151,3 +151,21 @@ def test_hours_and_minutes_beside_a_date_or_after_one_are_no_minutes_and_seconds
         "in the order of 'Time' and 'Date'"
         in read(write(tmp_path / "g.csv", two_columns(lambda i: f"2024-01-{i + 1:02}"))).layout.said
     )
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M:%S", "%d.%m.%Y %H:%M:%S"])
+@pytest.mark.parametrize("step", [30, 70])
+def test_the_hour_that_comes_twice_in_autumn_does_not_mix_two_hours(form: str, step: int, tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(4, 200)).round(3)
+    lines = ["id,time,x,label"]
+    for i, row in enumerate(values):
+        for k, x in enumerate(row):
+            time = datetime(2024, 10, 27 - 7 * (i % 2), 1, 30) + timedelta(seconds=step * k)
+            back = timedelta(hours=1) if i % 2 == 0 and k >= 5400 // step else timedelta()
+            lines.append(f"r{i},{time - back:{form}},{x},{'ab'[i % 2]}")
+    result = read(write(tmp_path / "f.csv", "\n".join(lines)), id="id", time="time")
+    np.testing.assert_allclose(result.values[:, 0], values.reshape(-1), rtol=1e-6)
+    assert (
+        "'time' goes back by an hour in 2 sequences, as clocks do in autumn; what follows is read as an hour later"
+        in (result.notes)
+    )

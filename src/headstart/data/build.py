@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +24,7 @@ from headstart.data.order import FEW_VALUES, Ordered, clock_name
 from headstart.data.padding import filled
 from headstart.data.parts import Parts, in_time, label_changes, unit_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
+from headstart.data.subjects import subjects_of
 from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, texts_of
 from headstart.data.text import is_number
 from headstart.data.times import times_of
@@ -32,13 +32,6 @@ from headstart.data.windows import cut_windows
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, many
 from headstart.ways import option
-
-_SUBJECT = re.compile(
-    r"(?i)(?<![a-z])(subj|patient|person|participant|user|animal|rat|mouse|donor|speaker|volunteer|wearer|child|driver|"
-    r"rider|worker|individual|specimen|machine|engine|device|operator|recording|session)"
-)
-"""Words in names of columns that say whose a sequence is."""
-_NUMBERED = re.compile(r"[A-Za-z]{1,12}[ _-]?\d{1,6}")
 
 
 def build(
@@ -91,7 +84,7 @@ def build(
         layout,
         target_kind=kind if any(name is not None for name in names) else "none",
         double=values.dtype == np.float64,
-        subjects=_subjects(table, layout, parts.rows),
+        subjects=subjects_of(table, layout, parts.rows, names),
     )
     whole = Sequences(
         values,
@@ -164,21 +157,6 @@ def _check_unused(table: Table, layout: Layout, labelled: bool) -> None:
             f"{column.name!r} in {ids.column.words[row]!r}, so that it is no label of a whole sequence; "
             f"{', '.join(ways)}"
         )
-
-
-def _subjects(table: Table, layout: Layout, rows: np.ndarray) -> tuple[tuple[str, int], ...]:
-    """Columns that are not used and look like the subject of a sequence, with how many different ones there are: by a
-    word of the name, or texts with numbers (S01, S02), each of several sequences."""
-    out = []
-    for column in (table.columns[name] for name in layout.unused if not layout.spec.optional):
-        if column.type not in ("text", "number") or not (column.type == "text" or column.whole):
-            continue
-        words = [(word or "").strip() for word in (column.words[row] for row in rows.tolist())]
-        kinds = len(set(words))
-        named = bool(_SUBJECT.search(column.name))
-        if (named or all(map(_NUMBERED.fullmatch, words))) and kinds > 2 and 2 * kinds <= len(words) and all(words):
-            out.append((column.name, kinds))
-    return tuple(out)
 
 
 def _each(words: Words, what: str, column: str | None, places: Places, mistakes: Mistakes) -> tuple[str, ...] | None:

@@ -16,6 +16,8 @@ from headstart.text import many
 from headstart.ways import option
 
 DAY_LENGTH, HOUR_LENGTH = 86_400, 3_600
+MOST_HOURS, NEAR_STEP = 1_000, 0.25
+"""Steps back that are looked at, and share of its usual step by which a step back of an hour may be off."""
 EXACT = 2**53
 """Whole numbers from which on not each has a float of its own: nanoseconds since 1970 lie beyond."""
 _TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:[.,]\d+)?)(?:\s*([AaPp])\.?[Mm]\.?)?")
@@ -146,12 +148,40 @@ def times_of(
         times = day_seconds(words)
         if codes is not None:
             times = _beyond_midnight(times, words, codes, column.name, notes)
+    if codes is not None and dated(words) and np.isfinite(times).all():
+        times = _without_summer_time(times, codes, column.name, notes)
     for row in np.flatnonzero(~np.isfinite(times)).tolist():
         mistakes.add(
             table.places.cell(row, column.name),
             f"the time {words[row] or ''!r} {text}; correct it, or give {option('time', '')} to take rows as they come",
         )
     return times
+
+
+def _without_summer_time(times: np.ndarray, codes: np.ndarray, name: str, notes: list[str]) -> np.ndarray:
+    """Times of which those behind the one step of a sequence that goes back by an hour, less its usual step, are an
+    hour later, as clocks are set back in autumn: in the order of such times the two hours would be mixed."""
+    order = np.argsort(codes, kind="stable")
+    steps = np.diff(times[order])
+    within = np.diff(codes[order]) == 0
+    falls = np.flatnonzero(within & (steps < 0))
+    if not len(falls) or len(falls) > MOST_HOURS:
+        return times
+    out, count = times.copy(), 0
+    for at in falls.tolist():
+        rows = order[codes[order] == codes[order[at]]]
+        own = np.diff(times[rows])
+        usual = float(np.median(own))
+        if (own < 0).sum() == 1 and usual > 0 and abs(steps[at] + HOUR_LENGTH - usual) <= NEAR_STEP * usual:
+            begin = int(np.flatnonzero(own < 0)[0]) + 1
+            out[rows[begin:]] += HOUR_LENGTH
+            count += 1
+    if count:
+        notes.append(
+            f"{name!r} goes back by an hour in {many(count, 'sequence')}, as clocks do in autumn; what follows is read "
+            "as an hour later"
+        )
+    return out
 
 
 def _as_set(words: Words, form: str) -> np.ndarray:

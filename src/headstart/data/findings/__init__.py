@@ -23,6 +23,7 @@ FINDINGS: dict[str, Callable[[Sequences, dict[str, Any]], Iterator[Finding]]] = 
     "alike names": labels.alike_names,
     "odd targets": labels.odd_targets,
     "missing marks": channels.missing_marks,
+    "dropouts": channels.dropouts,
     "saturation": channels.saturation,
     "dead rows": channels.dead_rows,
     "neighbours": rows.neighbours,

@@ -27,6 +27,8 @@ NEAR_END, BESIDE_END = 0.02, 3
 STILL_POSITIONS, LIVELY = 8, 0.8
 """Positions of a sequence in which a dead channel does not change, and share of positions at which it
 changes elsewhere."""
+MOST_DROPPED, DROPPED_RUN, FAR_FROM_ZERO = 0.3, 2, 0.3
+"""Share of zeros of a channel that loses contact, zeros in a row, and share of its median that its least values are."""
 LOOKED_VALUES = 10_000
 """Values of a channel whose levels are counted."""
 MOST_NAMED = 6
@@ -143,6 +145,36 @@ def missing_marks(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
                 cell(s, int(where[0]), f),
                 f", far from all others, as programs write what is missing: {option('na', text)} reads it so",
             )
+
+
+def dropouts(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """Zeros in a row inside of sequences, in a channel whose other values lie far from 0: a heart rate of 0."""
+    for f, name in enumerate(s.channels if s.kind == "numbers" else ()):
+        x = s.values[:, f]
+        there = np.ones(len(x), dtype=bool) if s.observed is None else s.observed[:, f]
+        zeros = (x == 0) & there
+        rest = np.abs(x[there & ~zeros])
+        if not 0 < zeros.sum() < MOST_DROPPED * len(x) or x[there].min() * x[there].max() < 0:
+            continue
+        low, middle = np.quantile(rest, [0.01, 0.5])
+        if (
+            low < FAR_FROM_ZERO * middle
+            or (rest < low / 2).sum() * BESIDE_END > zeros.sum()
+            or 0.0 in sentinels(x[there])
+        ):
+            continue
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], zeros, [False]])))
+        begins, ends = edges[::2], edges[1::2]
+        inside = ~np.isin(begins, s.offsets) & ~np.isin(ends, s.offsets) & (ends - begins >= DROPPED_RUN)
+        if not inside.any():
+            continue
+        usual = number_name(float(f"{np.median(x[there & ~zeros]):.3g}"))
+        yield Finding.located(
+            f"channel {short(name)!r} is 0 in {counted(int(inside.sum()), 'run', 'runs')} of {DROPPED_RUN} or more, "
+            f"while its other values lie around {usual}",
+            cell(s, int(begins[inside.argmax()]), f),
+            f", as a sensor does that has lost contact; {option('na', '0')} reads 0 as missing",
+        )
 
 
 def saturation(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:

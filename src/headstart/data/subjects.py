@@ -1,0 +1,47 @@
+"""Columns that may say whose a sequence is and are not used."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from headstart.data.layout import Layout
+from headstart.data.table import Table, Words
+
+_SUBJECT = re.compile(
+    r"(?i)(?<![a-z])(subj|patient|person|participant|user|animal|rat|mouse|donor|speaker|volunteer|wearer|child|driver|"
+    r"rider|worker|individual|specimen|machine|engine|device|operator|recording|session)"
+)
+"""Words in names of columns that say whose a sequence is."""
+_NUMBERED = re.compile(r"[A-Za-z]{1,12}[ _-]?\d{1,6}")
+NAMES_FROM = 4
+"""Different words from which on they may be names of persons, and not kinds of something."""
+
+
+def subjects_of(table: Table, layout: Layout, rows: np.ndarray, labels: Words) -> tuple[tuple[str, int], ...]:
+    """Columns that are not used and look like the subject of a sequence, with how many different ones there are: by a
+    word of the name, or texts with numbers (S01, S02), each of several sequences; or single words, each of several
+    sequences with several labels."""
+    out = []
+    for column in (table.columns[name] for name in layout.unused if not layout.spec.optional):
+        if column.type not in ("text", "number") or not (column.type == "text" or column.whole):
+            continue
+        words = [(word or "").strip() for word in (column.words[row] for row in rows.tolist())]
+        kinds = len(set(words))
+        named = bool(_SUBJECT.search(column.name))
+        named = named or (len(labels) == len(words) and _persons(words, labels))
+        if (named or all(map(_NUMBERED.fullmatch, words))) and kinds > 2 and 2 * kinds <= len(words) and all(words):
+            out.append((column.name, kinds))
+    return tuple(out)
+
+
+def _persons(words: list[str], labels: Words) -> bool:
+    """Whether words may be names of persons: each stands beside several labels, and each label beside several."""
+    kinds = set(words)
+    if not NAMES_FROM <= len(kinds) <= len(words) // 3 or not all(map(str.isalpha, kinds)):
+        return False
+    pairs = {(word, label) for word, label in zip(words, labels, strict=True) if label is not None}
+    of_words, of_labels = Counter(word for word, _ in pairs), Counter(label for _, label in pairs)
+    return len(of_labels) > 1 and min(of_words.values()) > 1 and min(of_labels.values()) > 1
