@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -122,3 +123,24 @@ def short(text: str, most: int = 40) -> str:
     """A foreign name on one line of at most so many characters."""
     plain = "".join(c if c.isprintable() else " " for c in text)
     return plain if len(plain) <= most else plain[: most - 1] + "…"
+
+
+def to_float(text: str) -> float:
+    """A text as a number; NaN where it is none, as 1_000 is, which is a number in Python alone."""
+    try:
+        return float(text) if "_" not in text else math.nan
+    except ValueError:
+        return math.nan
+
+
+def is_number(text: str, decimal: str = ".") -> bool:
+    """Whether a cell is a number, infinity among them; nan is none here."""
+    value = to_float(text.replace(decimal, ".") if decimal != "." else text)
+    return value == value
+
+
+def in_order(labels: set[str]) -> list[str]:
+    """Labels in the order of their class numbers: as numbers where all are, else as letters."""
+    if all(map(is_number, labels)):
+        return sorted(labels, key=lambda label: (float(label), label))
+    return sorted(labels)

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headstart.data import text as module
-from headstart.data.labels import in_order, label_of
+from headstart.data.labels import label_of
 from headstart.data.rows import form, read_rows
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
+from headstart.text import in_order
 
 COLUMNS = ("text", "label")
 

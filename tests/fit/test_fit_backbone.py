@@ -15,7 +15,7 @@ from support.checkpoints import saved, weights
 
 from headstart.checkpoints.read import read_checkpoint
 from headstart.cli import main
-from headstart.data.letters import ALPHABETS
+from headstart.data.alphabets import ALPHABETS
 from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier, SequenceRegressor
 from headstart.fit import budget

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
+from headstart.data.alphabets import ALPHABETS
+from headstart.data.letters import encode, read_fasta, spoken
 from headstart.errors import BadInput, Mistakes
 from headstart.tasks.fasta import PROMOTERS, FastaSpec, HomologySpec
 

@@ -8,7 +8,7 @@ from typing import Any
 from headstart.checkpoints import HEADSTART
 from headstart.checkpoints.family import Config, Family, Line
 from headstart.checkpoints.fields import HEAD, Fields
-from headstart.data.letters import input_width
+from headstart.data.alphabets import input_width
 from headstart.errors import BadInput
 from headstart.models.model import ModelSpec
 from headstart.sequence import Signature

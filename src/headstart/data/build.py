@@ -26,11 +26,10 @@ from headstart.data.parts import Parts, in_time, label_changes, unit_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.subjects import subjects_of
 from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, texts_of
-from headstart.data.text import is_number
 from headstart.data.times import times_of
 from headstart.data.windows import cut_windows
 from headstart.errors import BadInput, Mistakes, Places
-from headstart.text import counted, many
+from headstart.text import counted, is_number, many
 from headstart.ways import option
 
 

@@ -49,14 +49,13 @@ from headstart.data.text import (
     cut,
     find_delimiter,
     has_header,
-    is_number,
     text_lines,
     unclosed,
     words_above,
     words_alone,
 )
 from headstart.errors import BadInput, Mistakes, Places
-from headstart.text import counted, first_few, many
+from headstart.text import counted, first_few, is_number, many
 from headstart.ways import option
 
 SAMPLE_ROWS = 1_000

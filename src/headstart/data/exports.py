@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headstart.data.layout import TARGET, LayoutSpec, is_role, plain
-from headstart.data.text import SAME_SHARE, cut, find_delimiter, to_float
+from headstart.data.text import SAME_SHARE, cut, find_delimiter
 from headstart.errors import BadInput
-from headstart.text import counted, first_few
+from headstart.text import counted, first_few, to_float
 from headstart.ways import asked, option
 
 COMMENTS = ("#", "%", "//")

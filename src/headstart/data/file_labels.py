@@ -10,12 +10,11 @@ from pathlib import Path, PurePosixPath
 
 from headstart.data.archives import reading
 from headstart.data.folder_tables import is_recording_table, read_table
-from headstart.data.labels import in_order
 from headstart.data.layout import LayoutSpec, by_role, plain
 from headstart.data.order import FEW_VALUES
 from headstart.data.table import Column, Table, Words, arrow_texts
 from headstart.errors import BadInput, Mistakes
-from headstart.text import counted, first_few
+from headstart.text import counted, first_few, in_order
 from headstart.ways import asked, option
 
 LABEL_TABLES = ("labels", "label", "metadata", "meta", "annotations", "annotation", "index", "manifest", "targets")

@@ -25,10 +25,11 @@ from headstart.data.layout import (
 )
 from headstart.data.order import ROWS_EACH, Evidence, Ordered, axis_name, clock_name, counter_name, evidence, goes_on
 from headstart.data.table import Column, Table, arrow_texts, unread
-from headstart.data.text import is_number, looks_like_list
+from headstart.data.text import looks_like_list
 from headstart.data.times import beside, dated
 from headstart.data.view import View
 from headstart.errors import BadInput
+from headstart.text import is_number
 from headstart.ways import asked, option, settings
 
 STAMPS = ("time", "timestamp", "datetime", "date", "epoch")

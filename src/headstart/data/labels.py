@@ -10,9 +10,8 @@ import numpy as np
 
 from headstart.data.rows import array_of, column_of
 from headstart.data.table import Cells, Column, Words, arrow_numbers, texts_of
-from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes, Places
-from headstart.text import counted, first_few, many
+from headstart.text import counted, first_few, is_number, many
 from headstart.ways import asked, option
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+\.\d*[eE][+-]\d{2,}$")
@@ -279,10 +278,3 @@ def label_of(value: Any, location: str, mistakes: Mistakes) -> str | None:
         return class_name(value)
     mistakes.add(location, f"the label is {value!r}; give a name or a whole number")
     return None
-
-
-def in_order(labels: set[str]) -> list[str]:
-    """Labels in the order of their class numbers: as numbers where all are, else as letters."""
-    if all(map(is_number, labels)):
-        return sorted(labels, key=lambda label: (float(label), label))
-    return sorted(labels)

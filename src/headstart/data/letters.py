@@ -11,17 +11,14 @@ from typing import Literal
 
 import numpy as np
 
-from headstart.data.labels import in_order
+from headstart.data.alphabets import ALPHABETS, LETTER_NAMES
 from headstart.data.layout import LayoutSpec
 from headstart.data.table import Column, Table, Words, arrow_texts
 from headstart.data.text import text_lines, text_of
 from headstart.errors import BadInput, Mistakes, Places
-from headstart.text import first_few, many
+from headstart.text import first_few, in_order, many
 from headstart.ways import option
 
-ALPHABETS = {"protein": "ABCDEFGHIKLMNOPQRSTUVWXYZ", "dna": "ACGTRYSWKMBDHVN"}
-"""Letters in the order of their ids: the 20 amino acids with B, O, U, X and Z (25); the bases with IUPAC's 11 letters
-for several (15)."""
 _COMPLEMENT = np.array(["ACGTRYSWKMBDHVN".index(letter) for letter in "TGCAYRSWMKVHDBN"], dtype=np.uint8)
 """Ids of the complements of bases: R (A or G) pairs with Y (C or T), K with M, B with V, D with H."""
 HEADER_WORDS = 6
@@ -37,16 +34,6 @@ _AMINO = f"{ALPHABETS['protein']}J*"
 FEW_ODD = 0.99
 """Share of the letters of proteins that are those of amino acids."""
 WAY = "correct it, or leave the sequence out"
-LETTER_NAMES = {"protein": "amino acid", "dna": "base"}
-
-
-def input_width(kind: str, channels: int, symbols: int) -> int:
-    """F of numbers in so many channels, V of ids of a text, of letters, or of tokens with so many symbols.
-
-    Raises: KeyError for another kind.
-    """
-    widths = {"numbers": channels, "text": 256, "tokens": symbols}
-    return widths[kind] if kind in widths else len(ALPHABETS[kind])
 
 
 def encode(text: str, letters: str, location: str, mistakes: Mistakes, way: str = WAY) -> np.ndarray | None:

@@ -13,8 +13,9 @@ import numpy as np
 from headstart.data.exports import is_unit
 from headstart.data.layout import numbered
 from headstart.data.table import USUAL_GAPS, Cells, Column, Table, Type, numbers_of
-from headstart.data.text import COMMA, POINTED, THOUSANDS, is_number
+from headstart.data.text import COMMA, POINTED, THOUSANDS
 from headstart.errors import BadInput, Places
+from headstart.text import is_number
 from headstart.ways import option
 
 _BLANKS, _APOSTROPHES = " \u00a0\u2009\u202f", "'\u2019"

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from headstart.data.alphabets import ALPHABETS, input_width
 from headstart.data.layout import SOUNDS
-from headstart.data.letters import ALPHABETS, input_width
 from headstart.data.sequences import Sequences, check_alike, standardised, two_parts
 from headstart.errors import Mistakes
 from headstart.sequence import Examples, Signature

@@ -16,8 +16,9 @@ from headstart.data.archives import reading
 from headstart.data.layout import TIME, LayoutSpec, check_names, plain
 from headstart.data.sizes import check_arrow, check_parquet, limited
 from headstart.data.table import Column, Table, Type, arrow_lists, arrow_numbers, arrow_texts, is_list, is_text
-from headstart.data.text import is_number, lines, number_name
+from headstart.data.text import lines, number_name
 from headstart.errors import BadInput, Mistakes, Places, one_line
+from headstart.text import is_number
 
 LINE_FORMATS = ("jsonl", "parquet", "tsv")
 NO_LIST = "is not a list of numbers or of rows of equal length"

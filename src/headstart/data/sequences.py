@@ -7,21 +7,21 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
-from headstart.data.labels import by_id, in_order, keyed, may_be_either
+from headstart.data.alphabets import input_width
+from headstart.data.copies import groups, marks
+from headstart.data.labels import by_id, keyed, may_be_either
 from headstart.data.layout import SOUNDS, Layout, SequenceKind
-from headstart.data.letters import coded, input_width, spoken
+from headstart.data.letters import coded, spoken
 from headstart.data.spans import Windows
 from headstart.data.table import LARGEST_VALUE, other_way
-from headstart.data.text import is_number, number_name
+from headstart.data.text import number_name
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.sequence import IGNORE, Examples
-from headstart.text import first_few
+from headstart.text import first_few, in_order, is_number
 from headstart.ways import option
 
 Target = Literal["class", "number", "none"]
@@ -318,13 +318,6 @@ def check_target_kind(sequences: Sequences) -> None:
         raise BadInput(f"{sequences.layout.source}: {doubt}")
 
 
-def groups(contents: Any) -> np.ndarray:
-    """(n,) number of the first of `contents` (buffers) that equals each: equal content, equal number."""
-    first: dict[bytes, int] = {}
-    marks = (blake2b(content, digest_size=16).digest() for content in contents)
-    return np.array([first.setdefault(mark, i) for i, mark in enumerate(marks)], dtype=np.int64)
-
-
 def as_tokens(whole: Sequences, notes: list[str]) -> Sequences:
     """The same as tokens, where that was asked for or is plain: one channel, nothing missing, few whole numbers.
 
@@ -361,22 +354,6 @@ def as_tokens(whole: Sequences, notes: list[str]) -> Sequences:
         )
     layout = replace(whole.layout, kind="tokens", symbols=symbols, double=False)
     return replace(whole, values=codes[which], layout=layout)
-
-
-def marks(examples: Examples) -> list[bytes]:
-    """16 bytes for each unit, equal where the sequences (both of a pair) and their gaps are equal, targets apart."""
-    values, offsets, observed = examples.values, examples.offsets.tolist(), examples.observed
-    step = 2 if examples.paired else 1
-    out = []
-    for first in range(0, len(examples), step):
-        total = blake2b(digest_size=16)
-        for begin, end in pairwise(offsets[first : first + step + 1]):
-            total.update((end - begin).to_bytes(8, "little"))
-            part = np.ascontiguousarray(values[begin:end])
-            total.update((part + 0 if part.dtype.kind == "f" else part).tobytes())  # -0.0 is 0.0
-            total.update(b"" if observed is None else np.packbits(observed[begin:end]).tobytes())
-        out.append(total.digest())
-    return out
 
 
 def needs_double(values: np.ndarray, offsets: np.ndarray, observed: np.ndarray | None) -> bool:

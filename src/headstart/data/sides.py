@@ -14,8 +14,8 @@ from headstart.data.order import Ordered, clock_name
 from headstart.data.rows import list_column
 from headstart.data.runs import runs_of, runs_table
 from headstart.data.table import Cells, Column, Table, arrow_texts
-from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes, Places
+from headstart.text import is_number
 from headstart.ways import option
 
 SIDE = "columns"

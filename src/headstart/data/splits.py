@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from headstart.data.sequences import groups, marks
+from headstart.data.copies import groups, marks
 from headstart.errors import BadInput
 from headstart.seeds import bits, permutation
 from headstart.sequence import IGNORE, Examples

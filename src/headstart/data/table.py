@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from headstart.data.layout import TableShape, plain
-from headstart.data.text import list_parts, number_name, to_float
+from headstart.data.text import list_parts, number_name
 from headstart.errors import BadInput, Mistakes, Places, nearest
-from headstart.text import counted, first_few
+from headstart.text import counted, first_few, to_float
 from headstart.ways import option
 
 Words = list[str | None]

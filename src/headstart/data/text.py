@@ -14,11 +14,10 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
-
 from headstart.data.archives import absent, incomplete, listed, members, reading, unpacked
 from headstart.data.layout import TEXTS, is_role, plain
 from headstart.errors import BadInput, Mistakes, nearest
+from headstart.text import is_number
 from headstart.ways import option
 
 ABOVE, LOOKED_AT = 30, 200
@@ -366,12 +365,6 @@ def name_files(words: Iterable[str | None]) -> bool:
     return 10 * sum(FILE_NAME.fullmatch(word) is not None for word in there) > 9 * len(there) > 0
 
 
-def is_number(text: str, decimal: str = ".") -> bool:
-    """Whether a cell is a number, infinity among them; nan is none here."""
-    value = to_float(text.replace(decimal, ".") if decimal != "." else text)
-    return value == value
-
-
 def list_parts(text: str) -> list[str]:
     """The members of a list that was written into a cell; two separators side by side hold a missing one."""
     plain = _SCALAR.sub(r"\1", text).strip().strip("[]()")
@@ -379,14 +372,6 @@ def list_parts(text: str) -> list[str]:
         if separator in plain:
             return [part.strip() for part in plain.split(separator)]
     return plain.split()
-
-
-def to_float(text: str) -> float:
-    """A text as a number; NaN where it is none, as 1_000 is, which is a number in Python alone."""
-    try:
-        return float(text) if "_" not in text else np.nan
-    except ValueError:
-        return np.nan
 
 
 def number_name(value: float) -> str:

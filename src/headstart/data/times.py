@@ -10,9 +10,8 @@ import numpy as np
 
 from headstart.data.layout import Layout
 from headstart.data.table import Column, Table, Words, parse
-from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes
-from headstart.text import many
+from headstart.text import is_number, many
 from headstart.ways import option
 
 DAY_LENGTH, HOUR_LENGTH = 86_400, 3_600

@@ -15,9 +15,9 @@ from headstart.data.layout import (
 )
 from headstart.data.order import FEW_VALUES, Ordered, clock_name
 from headstart.data.table import Column, Table
-from headstart.data.text import is_number, looks_like_list, name_files
+from headstart.data.text import looks_like_list, name_files
 from headstart.data.times import dated
-from headstart.text import first_few, many
+from headstart.text import first_few, is_number, many
 
 NO_CLASSES = ("id", "file", "name", *TEXTS)
 """Names of texts that are no classes, however few there are."""

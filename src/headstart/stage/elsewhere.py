@@ -14,7 +14,7 @@ from headstart.checkpoints.own import NETWORK_PREFIX, OwnFields
 from headstart.checkpoints.series import SeriesFields
 from headstart.checkpoints.source import absent, find_folder
 from headstart.checkpoints.spec import CheckpointSpec
-from headstart.data.letters import ALPHABETS
+from headstart.data.alphabets import ALPHABETS
 from headstart.errors import BadInput
 from headstart.models.model import ModelSpec
 from headstart.spec import read

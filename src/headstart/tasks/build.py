@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Literal, TypedDict, TypeVar
 import numpy as np
 from pydantic import Field
 
-from headstart.data.labels import in_order
+from headstart.data.copies import groups, marks
 from headstart.data.prepared import Builder, Prepared, Writer
-from headstart.data.sequences import groups, marks
 from headstart.data.splits import ACROSS, check_sides, dealt, overlaps
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed
 from headstart.tasks.task import SPLITS, Task, TaskSpec, available, open_task, unit_targets
+from headstart.text import in_order
 
 R = TypeVar("R")
 SAMPLE_EXAMPLES = 400

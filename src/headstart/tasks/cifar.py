@@ -13,8 +13,9 @@ from pydantic import Field
 
 from headstart.atomic import stamps
 from headstart.data.archives import absent, incomplete, listed, members
+from headstart.data.copies import groups
 from headstart.data.prepared import Builder, Prepared, prepared
-from headstart.data.sequences import groups, moments
+from headstart.data.sequences import moments
 from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature

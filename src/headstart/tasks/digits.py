@@ -16,7 +16,8 @@ import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import DAMAGED, absent, unpacked
-from headstart.data.sequences import groups, moments
+from headstart.data.copies import groups
+from headstart.data.sequences import moments
 from headstart.data.splits import stratified_split
 from headstart.errors import BadInput
 from headstart.seeds import below, bits

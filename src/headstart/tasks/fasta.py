@@ -12,11 +12,12 @@ import numpy as np
 from pydantic import Field
 
 from headstart.atomic import stamps
+from headstart.data.alphabets import ALPHABETS
 from headstart.data.archives import absent, incomplete
+from headstart.data.copies import groups
 from headstart.data.labels import label_of
-from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
+from headstart.data.letters import encode, read_fasta, spoken
 from headstart.data.prepared import Builder, prepared
-from headstart.data.sequences import groups
 from headstart.data.splits import copies_note, drawn
 from headstart.data.text import NamedFiles, find_named, texts
 from headstart.errors import BadInput, Mistakes

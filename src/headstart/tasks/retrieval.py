@@ -17,10 +17,10 @@ from pydantic import Field
 
 from headstart.atomic import stamps
 from headstart.data.archives import absent, find_all, listed, members
+from headstart.data.copies import groups, marks
 from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, Writer, prepared
 from headstart.data.rows import read_rows
-from headstart.data.sequences import groups, marks
 from headstart.data.splits import hold_out, occurs_once, overlaps, shuffled
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes

@@ -10,8 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from headstart.atomic import stamps
+from headstart.data.copies import groups
 from headstart.data.prepared import Builder, prepared
-from headstart.data.sequences import channel_moments, groups, standardised
+from headstart.data.sequences import channel_moments, standardised
 from headstart.data.series import Rows, read_ts, read_tsv
 from headstart.data.splits import copies_note, drawn
 from headstart.data.text import NamedFiles, find_named, texts

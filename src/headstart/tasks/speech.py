@@ -14,9 +14,9 @@ from pydantic import Field
 
 from headstart.atomic import stamps
 from headstart.data.archives import absent, members
-from headstart.data.labels import in_order
+from headstart.data.copies import groups
 from headstart.data.prepared import Builder, Writer, prepared, split_arrays
-from headstart.data.sequences import groups, moments
+from headstart.data.sequences import moments
 from headstart.data.sounds import at_rate, read_wav, to_levels
 from headstart.data.splits import copies_note, drawn
 from headstart.data.text import archives_or_files
@@ -24,6 +24,7 @@ from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.tasks.build import prepared_task, size_note, write_split
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
+from headstart.text import in_order
 
 SPEECH_FOLDERS = {
     "commands": ("speech_commands", "speech_commands_v0.02", "SpeechCommands/speech_commands_v0.02"),

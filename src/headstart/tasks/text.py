@@ -16,10 +16,10 @@ from pydantic import Field
 
 from headstart.atomic import stamps
 from headstart.data.archives import absent, incomplete, listed, members
+from headstart.data.copies import groups
 from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.rows import read_rows
-from headstart.data.sequences import groups
 from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
