@@ -270,11 +270,25 @@ def test_a_recording_is_one_sequence_of_its_channels_in_physical_units(ending: s
 def test_channels_of_several_rates_are_asked_about(tmp_path: Path) -> None:
     needs("edf")
     path = signals(tmp_path / "f.edf", np.zeros((300, 3)) + np.arange(300)[:, None], [100, 100, 1], ["A", "B", "C"])
-    assert "several numbers of samples per second: 100 ('A', 'B'), 1 ('C'); name those of one with --values" in why(
-        path
+    assert why(path) == (
+        "f.edf: has several numbers of samples per second: 'A', 'B' 100, 'C' 1; --rate 100 brings all onto one clock, "
+        "or name those of one with --values A --values B"
     )
     assert read(path, values=("A", "B")).channels == ("A", "B")
     assert why(path, values=("D",)) == "f.edf: values: no channel 'D'; there are: A, B, C"
+
+
+def test_channels_of_several_rates_come_onto_the_clock_that_was_set(tmp_path: Path) -> None:
+    needs("edf")
+    samples = np.stack([np.arange(300) / 100, np.arange(300) / 1.0], 1)  # the second is its own time at 1 a second
+    result = read(signals(tmp_path / "f.edf", samples, [100, 1], ["A", "C"]), rate=10)
+    assert (result.channels, result.lengths.tolist()) == (("A", "C"), [30])
+    assert result.observed is not None
+    assert result.observed[:, 0].all()
+    assert result.observed[:21, 1].all(), "up to its last sample"
+    assert not result.observed[21:, 1].any()
+    np.testing.assert_allclose(result.values[:21, 1], np.arange(21) / 10, atol=0.01)
+    np.testing.assert_allclose(result.values[1:, 0], np.arange(1, 30) / 10, atol=0.01)
 
 
 def test_a_folder_of_recordings_with_a_folder_for_each_class_is_read_and_fitted(tmp_path: Path) -> None:

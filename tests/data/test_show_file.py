@@ -113,3 +113,12 @@ def test_a_wide_table_of_five_hundred_rows_is_shown(tmp_path):
     lines += [f"s{i},{i % 3}," + ",".join(map(str, row)) for i, row in enumerate(numbers(500, 100))]
     write(tmp_path / "train.csv", "\n".join(lines))
     assert "500, all of them labelled" in show("train.csv", cwd=tmp_path).stdout
+
+
+def test_a_folder_whose_name_may_be_an_id_is_shown(tmp_path):
+    for i in range(4):
+        write(tmp_path / "face1" / "ab"[i % 2] / f"{i}.csv", "x,y\n" + "\n".join(f"{k},{k % 3}.5" for k in range(9)))
+    done = show("face1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "a folder of tables" in done.stdout
+    assert "no stage's id begins with" in show("face2", cwd=tmp_path).stderr

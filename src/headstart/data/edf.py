@@ -1,4 +1,4 @@
-"""EDF and BDF: recordings of EEG, sleep and the like, in physical units. Annotations are not read."""
+"""EDF and BDF: recordings of EEG, sleep and the like, in physical units, with their annotations."""
 
 from __future__ import annotations
 
@@ -6,37 +6,63 @@ from pathlib import Path
 
 import numpy as np
 
+from headstart.data.annotations import Annotation
 from headstart.data.extras import library, whole
 from headstart.data.layout import LayoutSpec
-from headstart.data.recordings import Recording, brought, check_samples, chosen_channels, recording_table, told_apart
+from headstart.data.recordings import (
+    Recording,
+    brought,
+    check_samples,
+    chosen_channels,
+    on_one_clock,
+    recording_table,
+    told_apart,
+)
 from headstart.data.table import Table
-from headstart.errors import Mistakes
-from headstart.text import many
+from headstart.errors import BadInput, Mistakes
+from headstart.text import first_few
 
 
 def read_edf(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
-    """The channels of one file. Raises: BadInput where their rates differ, or the file is damaged or cut short."""
-    return recording_table(path, brought(path, edf_recording(path, spec), spec), "a recording")
+    """The channels of one file. Raises: BadInput where their rates differ and none was set, or the file is damaged or
+    cut short."""
+    recording = edf_recording(path, spec)
+    if not recording.channels:
+        raise BadInput(f"{path}: holds annotations without a channel; name the folder that holds the recording too")
+    return recording_table(path, brought(path, recording, spec), "a recording", spec)
 
 
 def edf_recording(path: Path, spec: LayoutSpec) -> Recording:
-    """The channels of one file that `values` names, or all. A label that comes again is numbered: `EMG 2`."""
+    """The channels of one file that `values` names, or all, those of several rates at the rate that was set; none of a
+    file of annotations alone. A label that comes again is numbered: `EMG 2`."""
     edfio = library("edfio", path, "a recording of EDF or BDF")
     with whole(path, "file of EDF or BDF"):
         content = path.read_bytes()
         wide = content.startswith(b"\xff")
         _check_length(content, 3 if wide else 2)
         file = edfio.read_bdf(content) if wide else edfio.read_edf(content)
+        known = tuple(
+            Annotation(float(a.onset), a.duration, a.text.strip()) for a in file.annotations if a.text.strip()
+        )
+        if known and not file.signals:
+            return Recording(np.zeros((0, 0)), 1.0, (), annotations=known)
         names = told_apart([signal.label.strip() or "channel" for signal in file.signals])
         rates = [float(signal.sampling_frequency) for signal in file.signals]
         wanted = chosen_channels(path, names, rates, spec)
-        each = [file.signals[i] for i in wanted]
-        check_samples(path, each[0].samples_per_data_record * file.num_data_records, len(each))
-        samples = np.stack([np.asarray(signal.data, dtype=np.float32) for signal in each], 1)
-        notes = [f"{many(len(file.annotations), 'annotation')} of the recording are not read"] * bool(file.annotations)
+        each, rate = [file.signals[i] for i in wanted], rates[wanted[0]]
+        check_samples(path, max(x.samples_per_data_record for x in each) * file.num_data_records, len(each))
+        signals, notes = [np.asarray(signal.data, dtype=np.float32) for signal in each], []
+        if len({rates[i] for i in wanted}) > 1 and spec.rate is not None:
+            samples, rate = on_one_clock(path, signals, [rates[i] for i in wanted], spec.rate), float(spec.rate)
+            several = first_few([f"{own:g}" for own in dict.fromkeys(rates[i] for i in wanted)], 4)
+            notes.append(f"signals of {several} samples per second are brought to {rate:g}")
+        else:
+            samples = np.stack(signals, 1)
         if not file.is_continuous:
             notes.append("the recording has gaps in time, whose two sides are read as neighbours")
-    return Recording(samples, rates[wanted[0]], tuple(names[i] for i in wanted), tuple(notes))
+            notes += ["annotations are not read, as the gaps move their times"] * bool(known)
+            known = ()
+    return Recording(samples, rate, tuple(names[i] for i in wanted), tuple(notes), known)
 
 
 def _check_length(content: bytes, width: int) -> None:

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import numpy as np
 
+from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import listed, members, reading
 from headstart.data.file_labels import PERSON, holds_labels, labelled_by_name, labelled_by_table, labels_tables
 from headstart.data.folder_tables import folder_of_tables, is_recording_table
@@ -82,7 +83,11 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         table, there = _read(path, kind, set(names) - (set(tables) if kind == "tables" else set()), spec, mistakes)
         beside = labelled_by_table(path, tables, there, spec)
         notes, table.notes = table.notes, []
-        used = _label(table, there, beside, spec)
+        annotated = _labelled_by_annotations(table, there, beside, spec)
+        used = _label(table, there, beside, spec.model_copy(update={"target": ANNOTATION}) if annotated else spec)
+        if annotated:
+            table.roles["target"] = ANNOTATION
+            table.roles |= {"group": "folder"} if "folder" in table.columns and spec.group is None else {}
         table.notes += notes
     parts = {os.path.splitext(name)[0] for name in names if name.lower().endswith(".hea")}
     other = sum(
@@ -174,11 +179,25 @@ def _label(
         return name
     else:
         _classes(table, paths, spec)
-        if not any(paths) or table.roles.get("target") == "":
+        if spec.target != ANNOTATION and (not any(paths) or table.roles.get("target") == ""):
             table.roles.pop("target", None)
             if not labelled_by_name(table, there, spec) and any(paths):
                 table.roles["target"] = ""
     return None
+
+
+def _labelled_by_annotations(
+    table: Table, there: Sequence[str], beside: tuple[str, dict[str, Column]] | None, spec: LayoutSpec
+) -> bool:
+    """Whether annotations are the labels: nothing else was set, and no table or folder but those of persons has any."""
+    if ANNOTATION not in table.columns or spec.target is not None:
+        return False
+    folders = [name.split("/")[0] for name in there if "/" in name]
+    if spec.label_from or (beside and holds_labels(beside[1], spec)) or not all(map(PERSON.fullmatch, folders)):
+        way = option("target", ANNOTATION)
+        table.notes.append(f"annotations of the recordings are not used ({way}: labels of windows)")
+        return False
+    return True
 
 
 def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:

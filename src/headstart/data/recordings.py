@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from headstart.data.annotations import ANNOTATION, Annotation, add_annotations, partner
 from headstart.data.clock import on_clock
 from headstart.data.layout import LayoutSpec, check_names, matching
 from headstart.data.readers import recorder_of
@@ -24,12 +25,14 @@ MOST_SAMPLES, MOST_VALUES = 2**26, 2**29
 
 @dataclass
 class Recording:
-    """samples: (L, F), NaN where one is missing; rate: samples per second; channels: F names."""
+    """samples: (L, F), NaN where one is missing; rate: samples per second; channels: F names; annotations: what was
+    written down of it."""
 
     samples: np.ndarray
     rate: float
     channels: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
 
 
 def brought(path: Path, recording: Recording, spec: LayoutSpec) -> Recording:
@@ -40,10 +43,22 @@ def brought(path: Path, recording: Recording, spec: LayoutSpec) -> Recording:
     times = np.arange(count) / recording.rate
     samples = on_clock(str(path), recording.samples, np.array([0, count]), times, spec.rate)[0].astype(np.float32)
     note = f"{recording.rate:g} samples per second, brought to {spec.rate:g}"
-    return Recording(samples, float(spec.rate), recording.channels, (*recording.notes, note))
+    notes = (*recording.notes, note)
+    return replace(recording, samples=samples, rate=float(spec.rate), notes=notes)
 
 
-def recording_table(path: Path, recording: Recording, written: str) -> Table:
+def on_one_clock(path: Path, signals: Sequence[np.ndarray], rates: Sequence[float], rate: float) -> np.ndarray:
+    """(L, F) signals (n,) of several rates, which begin together, at one; missing where one has ended."""
+    count = round(max(len(x) / own for x, own in zip(signals, rates, strict=True)) * rate)
+    out = np.full((count, len(signals)), np.nan, dtype=np.float32)
+    for f, (x, own) in enumerate(zip(signals, rates, strict=True)):
+        ends, times = np.array([0, len(x)]), np.arange(len(x)) / own
+        part = on_clock(str(path), np.asarray(x, dtype=np.float64)[:, None], ends, times, rate)[0][:count, 0]
+        out[: len(part), f] = part
+    return out
+
+
+def recording_table(path: Path, recording: Recording, written: str, spec: LayoutSpec) -> Table:
     """A table of one row, whose cells are the channels."""
     places = Places(str(path), names=[str(path)])
     table = Table({}, 1, places, f"{written}, {recording.rate:g} samples per second", shape="list")
@@ -51,6 +66,9 @@ def recording_table(path: Path, recording: Recording, written: str) -> Table:
     table.notes += recording.notes
     for f, name in enumerate(check_names(recording.channels, str(path))):
         table.columns[name] = list_column(name, [recording.samples[:, f]], places)
+    add_annotations(table, [recording], spec)
+    if spec.target is None and ANNOTATION in table.columns:
+        table.roles["target"] = ANNOTATION
     return table
 
 
@@ -62,12 +80,18 @@ def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tup
     """
     first: Recording | None = None
     rows: list[Recording] = []
+    there: list[str] = []
+    apart: dict[str, tuple[Annotation, ...]] = {}
     values = 0
     for name in names:
         file = path / name
         if file.is_symlink() and leads_out(file, [path]):
             raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
-        recording = brought(file, recorder_of(file.suffix.lower().removeprefix("."))(file, spec), spec)
+        recording = recorder_of(file.suffix.lower().removeprefix("."))(file, spec)
+        if not recording.channels:
+            apart[name] = recording.annotations
+            continue
+        recording = brought(file, recording, spec)
         first = first or recording
         if recording.channels != first.channels:
             raise BadInput(
@@ -80,17 +104,23 @@ def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tup
                 f"{option('rate', f'{min(recording.rate, first.rate):g}')} brings all to one"
             )
         rows.append(recording)
+        there.append(name)
         values += recording.samples.size
         if values > MOST_VALUES:
             raise BadInput(f"{path}: holds more than {MOST_VALUES:,} values; give fewer or shorter recordings")
-    assert first is not None, "there is a file"
-    places = Places(str(path), names=[str(path / name) for name in names])
+    if first is None:
+        raise BadInput(f"{path}: holds annotations without a channel; put the recordings beside them")
+    for name, those in apart.items():
+        k = partner(name, there)
+        rows[k] = replace(rows[k], annotations=(*rows[k].annotations, *those))
+    places = Places(str(path), names=[str(path / name) for name in there])
     table = Table({}, len(rows), places, f"a folder of recordings, {first.rate:g} samples per second", shape="list")
     for f, channel in enumerate(check_names(first.channels, str(path))):
         table.columns[channel] = list_column(channel, [row.samples[:, f] for row in rows], places)
     table.steps, table.unit = np.full(len(rows), 1 / first.rate), 1.0
     table.notes += dict.fromkeys(note for row in rows for note in row.notes)
-    return table, list(names)
+    add_annotations(table, rows, spec)
+    return table, there
 
 
 def _some(recording: Recording) -> str:
@@ -99,7 +129,7 @@ def _some(recording: Recording) -> str:
 
 def chosen_channels(path: Path, names: Sequence[str], rates: Sequence[float], spec: LayoutSpec) -> list[int]:
     """Which channels are read: those that `values` names, else all. Raises: BadInput where one is not there, or where
-    their rates differ."""
+    their rates differ and none was set."""
     wanted = list(range(len(names)))
     if spec.values:
         wanted = []
@@ -110,13 +140,14 @@ def chosen_channels(path: Path, names: Sequence[str], rates: Sequence[float], sp
             wanted += [names.index(name) for name in known]
     if not wanted:
         raise BadInput(f"{path}: has no channel; give a recording with samples")
-    if len({rates[i] for i in wanted}) > 1:
+    if len({rates[i] for i in wanted}) > 1 and spec.rate is None:
         of_rates = {rate: [names[i] for i in wanted if rates[i] == rate] for rate in (rates[i] for i in wanted)}
-        texts = [f"{rate:g} ({first_few([repr(name) for name in at], 3)})" for rate, at in of_rates.items()]
+        texts = [f"{first_few([repr(name) for name in at], 3)} {rate:g}" for rate, at in of_rates.items()]
         most = max(of_rates.values(), key=len)
         raise BadInput(
-            f"{path}: has channels of several numbers of samples per second: {first_few(texts, 4)}; name those of one "
-            f"with {option('values', *most)}"
+            f"{path}: has several numbers of samples per second: {first_few(texts, 4)}; "
+            f"{option('rate', f'{max(of_rates):g}')} brings all onto one clock, or name those of one with "
+            f"{option('values', *most)}"
         )
     return wanted
 

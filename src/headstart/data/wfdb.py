@@ -1,4 +1,4 @@
-"""WFDB, the format of PhysioNet: a header (.hea) that names the files of its samples. Annotations are not read."""
+"""WFDB, the format of PhysioNet: a header (.hea) that names the files of its samples, with its annotations (.atr)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.annotations import Annotation
 from headstart.data.extras import library, whole
 from headstart.data.layout import LayoutSpec
 from headstart.data.recordings import Recording, brought, check_samples, chosen_channels, recording_table, told_apart
@@ -17,12 +18,14 @@ from headstart.store.plain import leads_out
 
 MOST_SEGMENTS = 1_000
 """Segments that a record may have."""
+ANNOTATIONS = ("atr", "st")
+"""Endings of files of annotations: of beats and rhythms, of stages of sleep."""
 _PLAIN = re.compile(r"[\w.+-]+")
 
 
 def read_wfdb(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     """The channels of one record. Raises: BadInput where one of its files is absent, damaged or in another folder."""
-    return recording_table(path, brought(path, wfdb_recording(path, spec), spec), "a record")
+    return recording_table(path, brought(path, wfdb_recording(path, spec), spec), "a record", spec)
 
 
 def wfdb_recording(path: Path, spec: LayoutSpec) -> Recording:
@@ -49,7 +52,25 @@ def wfdb_recording(path: Path, spec: LayoutSpec) -> Recording:
         check_samples(path, *samples.shape)
         finer = [n for part in heads for n, k in zip(part.sig_name, part.samps_per_frame or (), strict=False) if k > 1]
         notes = [f"{n!r} has several samples a frame, whose mean is read" for n in dict.fromkeys(finer)][:5]
-    return Recording(samples, rate, tuple(names[i] for i in wanted), tuple(notes))
+    known = _annotations(wfdb, path, rate)
+    return Recording(samples, rate, tuple(names[i] for i in wanted), tuple(notes), known)
+
+
+def _annotations(wfdb: Any, path: Path, rate: float) -> tuple[Annotation, ...]:
+    """Those of a record: changes of rhythm, such as AFIB, where there are some, else whatever is marked, as beats."""
+    ending = next((ending for ending in ANNOTATIONS if path.with_suffix(f".{ending}").is_file()), None)
+    if ending is None:
+        return ()
+    file = _there(path, path.with_suffix(f".{ending}").name)
+    with whole(file, "file of annotations"):
+        marks = wfdb.rdann(str(path.with_suffix("")), ending)
+    texts = [(note.strip("\0 ") or symbol) for note, symbol in zip(marks.aux_note, marks.symbol, strict=True)]
+    rhythms = any(text.startswith("(") for text in texts)
+    return tuple(
+        Annotation(float(sample) / (marks.fs or rate), None, text.removeprefix("("))
+        for sample, text in zip(marks.sample.tolist(), texts, strict=True)
+        if text.startswith("(") or not rhythms
+    )
 
 
 def _segment(wfdb: Any, path: Path, name: str) -> Any:

@@ -176,7 +176,12 @@ def print_one(
     if layout != LayoutOptions() or json:
         return show_file(what, layout, [word for word in overrides if word != "-"] if json else overrides, json)
     if re.fullmatch(r"[0-9a-f]{4,16}", what):
-        return _show_stage(Store(store_folder(store)), what)
+        try:
+            return _show_stage(Store(store_folder(store)), what)
+        except BadInput:
+            if not os.path.exists(what):  # a folder of data may be called face, or edf1
+                raise
+            return show_file(what, layout, overrides)
     from headstart.models.mixers import MIXERS
     from headstart.study.language.files import built_in_studies, is_built_in, short_name
 
