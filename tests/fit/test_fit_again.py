@@ -86,8 +86,9 @@ def test_subjects_that_come_back_do_not_make_the_served_model_sure(tmp_path: Pat
             row = own + draw.normal(size=16) * 0.3
             lines.append(f"p{person},{'ab'[person % 2]}," + ",".join(f"{x:.3f}" for x in row))
     (tmp_path / "train.csv").write_text("\n".join(lines))
-    words = ("--target", "label", "--group", "person", "--serve", "summary", "--time", "5s", "--workers", "0")
-    done = command("fit", "train.csv", *words, "-o", "model", cwd=tmp_path)
+    words = ("--target", "label", "--group", "person", "--serve", "summary", "--time", "90s", "--workers", "0")
+    few = ("--no-pretrain", "--seeds", "1", "finetune.budget.steps=1")
+    done = command("fit", "train.csv", *few, *words, "-o", "model", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     served = json.loads((tmp_path / "model" / "config.json").read_text())["classics"]["summary"]
     study = (tmp_path / "model" / "study.toml").read_text()
@@ -273,7 +274,6 @@ def test_what_takes_long_is_not_fitted_again_once_the_time_is_over(
     serve: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("headstart.baselines.kernels.FEATURES", 84)
-    monkeypatch.setattr("headstart.fit.again.LONG_SECONDS", 0.0)
     choose = choose_module.choose
 
     def late(fit: Fit, *words: Any) -> choose_module.Chosen:

@@ -19,6 +19,7 @@ from headstart.fit.basis import Amount, Basis
 from headstart.fit.basis import looks as looks_of
 from headstart.fit.defaults import LEAST_STEPS, ModelShape, batch_size, model_table, shape_of
 from headstart.fit.perform import First
+from headstart.fit.pieces import Pieces
 from headstart.fit.plan import Planned
 from headstart.fit.settings import FitPlan, FitSettings
 from headstart.models import MODELS
@@ -415,6 +416,7 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
     settings, basis = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4)), _basis()
     fit = SimpleNamespace(settings=settings, splits=(None,) * splits, basis=basis, data=Path(), store=None, begun=100.0)
     fit.without_networks = lambda *_, **__: Plan(None, (), {})  # type: ignore[arg-type]
+    fit.pieces, fit.part, fit.spent, fit.rest = lambda: Pieces([300], lambda _: each), lambda _: None, 0.0, 99.0
     monkeypatch.setattr(perform.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(perform, "perform", fitted)
     lines: list[object] = []
@@ -426,10 +428,11 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
     def plan_for(basis: object, settings: object, wanted: object, spent: float, *_: object, **__: object) -> None:
         raise LookupError(spent)
 
+    fit.source = SimpleNamespace(part=None)
     fit.folder, fit.made_for, fit.device, fit.spent = Path("nowhere"), "", "cpu", now[0] - 100.0
     monkeypatch.setattr(perform.planning, "plan_for", plan_for)
     with pytest.raises(LookupError) as stopped:
-        perform.plan(fit, 2, first.waiting)  # type: ignore[arg-type]
+        perform.plan(fit, 2, first)  # type: ignore[arg-type]
     assert stopped.value.args == (runs * each + (5 - runs) * each / 2,), "the other runs take the cores, too"
 
 

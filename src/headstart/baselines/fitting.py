@@ -22,6 +22,8 @@ NUMBERS_AT_ONCE, POSITIONS_AT_ONCE = 1 << 22, 1 << 17
 paged in anew each time."""
 FEW_POSITIONS = 1 << 14
 """Positions that are not worth another thread."""
+SECONDS_AT_LEAST = 0.1
+"""What a model without gradients takes, however few sequences there are."""
 _threads = Lock()
 """Of who answers in several threads; whoever comes meanwhile answers in its own."""
 OLD_SIZES = ("channels", "dilations", "longest", "placed")
@@ -113,6 +115,11 @@ class FittedSpec(ModelKind):
     def memory(self, labels: int, signature: Signature, lengths: np.ndarray) -> float:
         """Bytes that fitting takes at its peak, beside the data; 0 where that is little. lengths (n,): of train."""
         return 0.0
+
+    def seconds(self, labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
+        """Processor seconds of fitting so many labelled units and answering so many, roughly: what decides is how they
+        grow, since pieces of a fit are held against what earlier ones took. lengths (n,): of train."""
+        return SECONDS_AT_LEAST + 1e-6 * signature.width * float(lengths.mean()) * (labels + scored)
 
     def choices(self, facts: FittedFacts) -> dict[str, Any]:
         """What a model of this spec has chosen, as fields with which nothing is chosen again."""

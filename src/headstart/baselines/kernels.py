@@ -26,9 +26,9 @@ from headstart.baselines.convolve import (
     convolutions,
 )
 from headstart.baselines.features import Features, FeatureTable, Tabled, Together, filled, moments, steps_of
-from headstart.baselines.fitting import FittedFacts, Shapes
+from headstart.baselines.fitting import SECONDS_AT_LEAST, FittedFacts, Shapes
 from headstart.baselines.hydra import Hydra, fit_hydra, hydra_size
-from headstart.baselines.linear import PenalisedSpec, ridge_bytes
+from headstart.baselines.linear import PenalisedSpec, ridge_bytes, ridge_seconds
 from headstart.baselines.ngrams import Ngrams, best_ngrams
 from headstart.baselines.quant import Quant, fit_quant, quant_size
 from headstart.errors import BadInput
@@ -53,6 +53,9 @@ BLOCK_POSITIONS, BLOCK_SHARES = 1 << 17, 1 << 17
 """Positions of a block of sequences, and shares that are handed on at once: these arrays stay in a core's cache."""
 MOST_BLOCK_NUMBERS = 1 << 22
 """Numbers of a block of sequences of many channels."""
+POSITION_SECONDS, TOKEN_SECONDS = 5e-7, 5e-6
+"""Processor seconds of a position of a sequence of numbers (twice that with `FEW_FEATURES`), and of symbols, for which
+several orders of n-grams are tried (2-core AMD EPYC)."""
 _GOLDEN = (5**0.5 + 1) / 2
 
 
@@ -220,11 +223,21 @@ class KernelsSpec(PenalisedSpec):
 
     def memory(self, labels: int, signature: Signature, lengths: np.ndarray) -> float:
         """That of the ridge regression."""
+        return 0.0 if signature.input == "tokens" else ridge_bytes(labels, self._columns(labels, signature, lengths))
+
+    def seconds(self, labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
+        """Features of all, and the ridge regression."""
         if signature.input == "tokens":
-            return 0.0
+            return SECONDS_AT_LEAST + TOKEN_SECONDS * float(lengths.mean()) * (labels + scored)
+        columns = self._columns(labels, signature, lengths)
+        each = POSITION_SECONDS * (1 + columns / FEW_FEATURES) * (1 if signature.width == 1 else 2)
+        return SECONDS_AT_LEAST + each * float(lengths.mean()) * (labels + scored) + ridge_seconds(labels, columns)
+
+    def _columns(self, labels: int, signature: Signature, lengths: np.ndarray) -> int:
+        """Features of a sequence."""
         wanted = self._wanted(labels)
         sizes = {"steps": wanted, "hydra": hydra_size(lengths), "quant": quant_size(lengths, signature.width)}
-        return ridge_bytes(labels, wanted + sum(sizes[kind] for kind in set(self.also)))
+        return wanted + sum(sizes[kind] for kind in set(self.also))
 
     def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """The seed draws biases and channels."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from headstart.core import FinishedStage, Plan, PlannedStage, Store
-from headstart.fit.budget import LONG_SECONDS
 from headstart.fitted.outcome import FitCandidate
 from headstart.text import listed
 
@@ -26,13 +25,15 @@ class Again:
 
     chains: by the arm of the model whose place it takes, a stage and before it what it starts from. arms: tables of the
     study that they are of. seconds: that those which are not there yet take, as long as they took on train alone.
-    by_validation: a network among them would stop by it, so that nothing is fitted again.
+    by_validation: a network among them would stop by it, so that nothing is fitted again. of_part: nor is what learnt
+    from a part of train alone.
     """
 
     chains: Mapping[str, tuple[PlannedStage, ...]]
     arms: Mapping[str, Mapping[str, Any]]
     seconds: float
     by_validation: bool = False
+    of_part: bool = False
 
     @property
     def text(self) -> str:
@@ -44,7 +45,9 @@ class Again:
         """Why it is not done, with so many seconds left; empty where it is."""
         if self.by_validation:
             return "its training ends by validation (budget.patience)"
-        late = left is not None and self.seconds > max(LONG_SECONDS, left)
+        if self.of_part:
+            return "it learnt from a part of train, as the time and the memory leave no room for more"
+        late = left is not None and self.seconds > left
         return "the time was over; the same command does it" if late else ""
 
     @property
@@ -73,6 +76,8 @@ def planned_again(plan: Plan, serves: FitCandidate, store: Store) -> Again:
         spec: Any = cell.last.spec
         own = dict[str, Any](task={"validation": 0})
         if not cell.last.trains:
+            if spec.task.rows is not None:
+                return Again({}, {}, 0.0, of_part=True)
             own["model"] = spec.model.choices(FinishedStage.opened(store, model.identity, plan.data).model().facts)
         elif spec.budget.patience is not None:
             return Again({}, {}, 0.0, by_validation=True)

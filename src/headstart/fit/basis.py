@@ -40,7 +40,8 @@ class Basis:
     """What a plan is made from: the task's table (without `places`) and signature (patch 1), its sizes, all lengths.
 
     labelled, rows: of train. class_weights: empty where all classes weigh the same. split: how rows were dealt
-    out, in words. read: weights made elsewhere.
+    out, in words. read: weights made elsewhere. learnt: rows of train that models without gradients are fitted on
+    (None: all).
     """
 
     task: Mapping[str, Any]
@@ -56,6 +57,7 @@ class Basis:
     places: Mapping[str, str] = field(default_factory=dict)
     split: str = ""
     read: tuple[WeightsRead, ...] = ()
+    learnt: int | None = None
 
     def holds(self, kind: type[WeightsRead]) -> bool:
         """Whether weights of this kind were read."""

@@ -17,8 +17,9 @@ SAFE = 0.7
 """Share of the time left that is planned: a few timed steps promise nothing."""
 AFTER, REPORT = 8.0, 4.0
 """Seconds that comparing models and writing the report take, and the report alone."""
-LONG_SECONDS = 30.0
-"""Seconds from which on a second fit is left out where the time does not suffice for it."""
+LATE, LATE_SECONDS = 1.1, 3.0
+"""A fit that begins nothing which would end later than so many times its time and these seconds ends within 1.2 times
+its time and 5 seconds: what it takes is a forecast."""
 
 
 @dataclass(frozen=True)

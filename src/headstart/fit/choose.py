@@ -10,7 +10,6 @@ import numpy as np
 from headstart.core import Event, Plan, Results, Runtime, perform, results_on_task
 from headstart.fit.again import Again, planned_again
 from headstart.fit.arms import arms, constant_names
-from headstart.fit.budget import LONG_SECONDS
 from headstart.fit.candidates import candidates_of
 from headstart.fit.choice import serving, winner
 from headstart.fit.ensemble import with_ensemble
@@ -72,12 +71,12 @@ def choose(fit: Fit, study: Plan, on: Listener = unheard, threads: int = 1) -> C
     """Compare, and fit what serves on train and validation together, where the time suffices: nothing is left to
     choose then. Raises: BadInput where what is to be served was not trained to its end."""
     chosen = compare(fit, study)
-    again, left = planned_again(study, chosen.serves, fit.store), fit.left
+    again, left = planned_again(study, chosen.serves, fit.store), fit.rest
     alone = again.obstacle(left)
     if not alone:
         if again.seconds:
             on(again.text)
-        runtime = Runtime(fit.data, fit.device, 0, threads, limit=None if left is None else max(LONG_SECONDS, left))
+        runtime = Runtime(fit.data, fit.device, 0, threads, limit=left)
         for event in perform(again.stages, fit.store, runtime):
             on(event)
         alone = "" if again.complete(fit.store) else "this was not done to its end"

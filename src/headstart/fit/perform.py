@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from headstart.fit.again import reserved
 from headstart.fit.arms import arms
 from headstart.fit.budget import AFTER
 from headstart.fit.choose import Chosen, Listener, choose, unheard
+from headstart.fit.pieces import FIRST, PART
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit, prepare
 from headstart.fit.serving import serve
@@ -32,66 +33,95 @@ from headstart.text import listed
 
 @dataclass(frozen=True)
 class First:
-    """What the models without gradients took. waiting: seconds of runs that are left to be done beside the networks."""
+    """What the models without gradients took. waiting: seconds of runs that are left to be done beside the networks.
+    learnt: rows of train that they are fitted on (None: all)."""
 
     seconds: float
     waiting: float
+    learnt: int | None = None
 
 
 def fit_first(fit: Fit, on: Listener = unheard) -> First:
-    """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
+    """Fit the models without gradients, in this process, on as many rows as the time has room for: a part first, where
+    all would be late for a first model that could serve.
 
-    Tells as each begins, and of the first model that could serve. With a limit of time, further seeds may take a fifth
-    of it, further folds two thirds: a choice on one fold of few rows is a guess.
+    Tells as each begins, and of that first model. With a limit of time, further seeds may take a fifth of it, further
+    folds two thirds: a choice on one fold of few rows is a guess.
     """
     limit, runs, ready, waiting = fit.settings.time or float("inf"), fit.settings.runs, False, 0.0
     begun = last = time.monotonic()
-    for i, seed in enumerate(runs, 1):
-        finished = _fit_here(fit, seed, on)
+    pieces = fit.pieces()
+    learnt: int | None = pieces.first(max(FIRST * limit - fit.spent, FIRST * limit / 2))
+    while learnt is not None:
+        at = time.monotonic()
+        finished = _fit_here(fit, runs[0], on, learnt=learnt)
         now = time.monotonic()
+        pieces.took(learnt, now - at)
         if finished and not ready:
             ready = True
             on(f"a first usable model after {words.duration(now - fit.begun)}; from now on Ctrl-C keeps one")
-        if i == 1 and now - fit.begun > limit:
-            on(f"these models alone took longer than the limit of {words.duration(limit)}")
-        if i < len(runs) and 2 * now - begun - last > limit * (2 / 3 if len(fit.splits) > 1 else 1 / 5):
-            waiting = (len(runs) - i) * (now - last)  # the others run beside the networks
+        learnt = None if fit.rest is None else pieces.more(fit.rest)
+    if now - fit.begun > limit:
+        on(f"these models alone took longer than the limit of {words.duration(limit)}")
+    each, last = now - at, now  # the next run is taken to be as long as this one
+    for i, seed in enumerate(runs[1:], 1):
+        late = fit.rest is not None and each > fit.rest
+        if late or now + each - begun > limit * (2 / 3 if len(fit.splits) > 1 else 1 / 5):
+            waiting = (len(runs) - i) * each  # the others run beside the networks
             break
-        last = now  # the next run is taken to be as long as this one
+        _fit_here(fit, seed, on, learnt=pieces.done)
+        now = time.monotonic()
+        each, last = now - last, now
     slow = planning.study_without_networks(fit.basis, fit.settings, runs[0], slow=True)
     for seed in runs if slow["arms"] else ():
         _fit_here(fit, seed, on, slow=True)
         if time.monotonic() - begun > limit / 2:
             break
-    return First(time.monotonic() - begun, waiting)
+    return First(time.monotonic() - begun, waiting, fit.part(pieces.done))
 
 
-def _fit_here(fit: Fit, seed: int, on: Listener, *, slow: bool = False) -> bool:
-    """Fit the models of one run, and tell as each begins, in later runs of the first alone. Whether one is finished."""
-    stages, runs, more = fit.without_networks(seed, slow=slow).stages, fit.settings.runs, ""
+def forecast(fit: Fit) -> First:
+    """What `fit_first` will have learnt from, as far as that can be told before."""
+    return First(0.0, 0.0, None if fit.rest is None else fit.part(fit.pieces().first(PART * fit.rest)))
+
+
+def _fit_here(fit: Fit, seed: int, on: Listener, *, slow: bool = False, learnt: int | None = None) -> bool:
+    """Fit the models of one run, and tell as each begins, in later runs of the first alone. Whether one is finished.
+    learnt: rows of train that they are fitted on."""
+    stages, runs, more = fit.without_networks(seed, slow=slow, learnt=learnt).stages, fit.settings.runs, ""
     for event in perform(stages.values(), fit.store, Runtime(fit.data, "cpu")):
         if event.begins and not more:
-            more = "" if seed == runs[0] else f", run {runs.index(seed) + 1} of {len(runs)}"
+            rows = (
+                "" if learnt is None or fit.part(learnt) is None else f" on {learnt:,} of {fit.basis.rows:,} sequences"
+            )
+            more = rows if seed == runs[0] else f"{rows}, run {runs.index(seed) + 1} of {len(runs)}"
             on(f"fitting {words.listed(list(stages[event.identity].arms))}{more} ...")
         on(event)
     return any(fit.store.finished(identity) for identity in stages)
 
 
-def usable(fit: Fit) -> bool:
-    """Whether a model without gradients is finished, which could serve."""
-    return any(fit.store.finished(identity) for identity in fit.without_networks(fit.settings.runs[0]).stages)
+def usable(fit: Fit) -> First | None:
+    """The most rows of train from which models without gradients have learnt so far, of which one could serve; None
+    where there is none."""
+    for size in fit.pieces().sizes:
+        stages = fit.without_networks(fit.settings.runs[0], learnt=size).stages
+        if any(fit.store.finished(identity) for identity in stages):
+            return First(0.0, 0.0, fit.part(size))
+    return None
 
 
-def plan(fit: Fit, slots: int, waiting: float = 0.0, *, keep: bool = True, timed: bool = True) -> Planned:
+def plan(fit: Fit, slots: int, first: First, *, keep: bool = True, timed: bool = True) -> Planned:
     """The plan that an earlier run of the same command left, or a new one for `slots` processes, which is kept.
 
-    waiting: seconds of models without gradients that run beside the networks. timed: steps are taken, where there is a
-    limit of time, to tell how many fit into it.
+    first: the models without gradients. timed: steps are taken, where there is a limit of time, to tell how many fit
+    into it.
     """
-    made, settings = FitPlan.load(fit.folder, fit.made_for, fit.settings), fit.settings
-    if made is None:
-        spent = fit.spent + waiting / max(slots, 1)
-        made = planning.plan_for(fit.basis, settings, fit.made_for, spent, slots, fit.device, timed=timed)
+    settings, part = fit.settings, fit.source.part is not None
+    made = FitPlan.load(fit.folder, fit.made_for, settings, part=part)
+    if made is None or made.learnt != first.learnt:
+        spent, basis = fit.spent + first.waiting / max(slots, 1), replace(fit.basis, learnt=first.learnt)
+        made = planning.plan_for(basis, settings, fit.made_for, spent, slots, fit.device, timed=timed)
+        made = made.model_copy(update={"part": part})
         if keep:
             made.save(fit.folder, settings)
     return Planned(made, fit.studied(made.study, settings.overrides))
@@ -185,7 +215,7 @@ def fit_sequences(
 
         first = fit_first(fit, hear)
         timed = settings.time is not None or out is not None
-        planned = plan(fit, max(slots, 1), first.waiting, timed=timed)
+        planned = plan(fit, max(slots, 1), first, timed=timed)
         train(fit, planned, first, train_heard, slots, threads)
         if broken := broken_of(failures):
             raise RuntimeError("stages failed:\n" + "\n".join(broken))

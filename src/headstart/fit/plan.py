@@ -17,6 +17,7 @@ from headstart.fit.budget import SAFE, Shares, cost_of, shared, stage_seconds, w
 from headstart.fit.settings import LITTLE, FitPlan, FitSettings
 from headstart.spec import digest
 from headstart.tasks.own import FILE_FIELDS
+from headstart.ways import argument
 from headstart.words import duration, many
 
 START = 8.0
@@ -95,6 +96,7 @@ def _fitted(
         made_for=made_for,
         study=study,
         seconds=round(cost(asked) + START, 1) if networks else 0.0,
+        learnt=basis.learnt,
         texts=tuple(_texts(basis, shape, settings, shares, networks)),
         made_by=Runtime.version("headstart"),
     )
@@ -146,7 +148,12 @@ def study_table(basis: Basis, shape: defaults.ModelShape, settings: FitSettings,
 
     for arm in parts:
         stages = {**arm.stages(basis), **stages}
-        tables |= arm.tables(frame)
+        own = arm.tables(frame)
+        if basis.learnt is not None and not arm.network:
+            own = {
+                name: {**table, "task": {**table.get("task", {}), "rows": basis.learnt}} for name, table in own.items()
+            }
+        tables |= own
     networks = any(arm.network for arm in parts)
     if networks:
         stages["pretrain"] = {
@@ -195,6 +202,13 @@ def _texts(
 ) -> list[str]:
     """What was decided, in words."""
     amount, lines = shares.amount, [f"split: {basis.split}"] if basis.split else []
+    if basis.learnt is not None:
+        lines.append(
+            f"models without gradients learn from {basis.learnt:,} of {basis.rows:,} train sequences, each class in "
+            f"proportion: {argument('time')} and {argument('memory')} leave no room for more"
+        )
+    if (scored := basis.task.get("scored")) is not None:
+        lines.append(f"scores are of {scored:,} sequences of validation, and of as many of test, at most")
     lines += _of_networks(basis, shape, settings, amount, networks)
     frame = Frame(basis, shape, settings, amount)
     for name, arm in arms().items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,20 +15,26 @@ from headstart.data import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit import plan as planning
 from headstart.fit.arms import check_served
+from headstart.fit.arms.kernels import KERNEL_SECONDS
 from headstart.fit.arms.read import read_weights
 from headstart.fit.basis import Basis
-from headstart.fit.budget import whole_amount
+from headstart.fit.budget import LATE, LATE_SECONDS, REPORT, whole_amount
 from headstart.fit.defaults import shape_of
+from headstart.fit.pieces import TRAIN_SCORED, Pieces, sizes_of
 from headstart.fit.settings import FitPlan, FitSettings
 from headstart.fit.source import FitSource, in_folds
 from headstart.fitted.wording import split_in_words
-from headstart.limits import check_memory
+from headstart.limits import check_memory, memory
 from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.tasks.own import FILE_FIELDS, OwnFacts, OwnSpec
 
 OTHERWISE = "compare it with others in a study of your own (`headstart run`)"
 """The way out with code that a fit does not serve."""
+
+SCORED_SHARE, LEAST_SCORED = 0.1, 1_000
+"""Of the time, so much is for answers to validation and test; and of how many sequences of each a score is true
+within 0.03."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +73,45 @@ class Fit:
         """Seconds of the time that are left, below 0 where it is over; None without a limit."""
         return None if self.settings.time is None else self.settings.time - self.spent
 
+    @property
+    def rest(self) -> float | None:
+        """Seconds until the page has to be begun, so that all ends when it must; None without a limit."""
+        return None if self.settings.time is None else LATE * self.settings.time + LATE_SECONDS - REPORT - self.spent
+
     def studied(self, table: dict[str, object], overrides: tuple[str, ...] = ()) -> Plan:
         """The plan of a study of its networks, or of models beside them."""
         return plan_study(planning.with_places(table, self.basis), self.data, overrides)
 
-    def without_networks(self, seed: int, *, slow: bool = False) -> Plan:
-        """The plan of the models without gradients, in one run. slow: of those that are fitted after the others."""
-        return self.studied(planning.study_without_networks(self.basis, self.settings, seed, slow=slow))
+    def without_networks(self, seed: int, *, slow: bool = False, learnt: int | None = None) -> Plan:
+        """The plan of the models without gradients, in one run. slow: of those that are fitted after the others.
+        learnt: rows of train that they are fitted on (None: all)."""
+        basis = self.basis if learnt is None else replace(self.basis, learnt=self.part(learnt))
+        return self.studied(planning.study_without_networks(basis, self.settings, seed, slow=slow))
+
+    def part(self, learnt: int) -> int | None:
+        """So many rows of train where that is a part of them, None where they are all."""
+        return learnt if learnt < self.basis.rows else None
+
+    def pieces(self) -> Pieces:
+        """The models without gradients, of a part of train and of all. Raises: BadInput where memory has no room for
+        the smallest part."""
+        basis, room = self.basis, memory()
+        models = [stage.spec.model for stage in self.without_networks(self.settings.runs[0]).stages.values()]
+
+        def bytes_of(rows: int) -> float:
+            # What serves is fitted again on validation too, where all of train was learnt.
+            labels = rows if self.part(rows) else len(self.source.sequences)
+            return float(max(model.memory(labels, basis.signature, basis.lengths) for model in models))
+
+        def seconds(rows: int) -> float:
+            scored = basis.val + basis.test + min(rows, TRAIN_SCORED)
+            return float(sum(model.seconds(rows, scored, basis.signature, basis.lengths) for model in models))
+
+        sizes = sizes_of(
+            basis.rows, 2 * len(self.facts.labels), lambda rows: room is None or bytes_of(rows) <= room.size
+        )
+        check_memory(f"{self.source.known_as}: fitting {sizes[-1]:,} labelled sequences", bytes_of(sizes[-1]), FEWER)
+        return Pieces(sizes, seconds)
 
 
 def prepare(
@@ -90,17 +128,33 @@ def prepare(
     spec = read(OwnSpec, dict(source.task), "task")
     card = data_card(source.sequences)
     task, facts = spec.opened(data), spec.facts(data)
+    if (scored := _scored(task, settings)) is not None:
+        source = replace(source, task={**source.task, "scored": scored})
+        spec = read(OwnSpec, dict(source.task), "task")
+        task = spec.opened(data)
     settings, splits = in_folds(settings, spec, task, data)
     basis = _basis(source, settings, opened, data, task, splits, facts)
     for weights in basis.read:
         weights.check(basis, task.symbols)
     check_served(settings, basis)
-    _check_memory(basis, settings, data, source.known_as)
     _check_study(basis, settings, task, data)
-    wanted = planning.made_for(spec.content(data), spec.document(places=False), settings, basis)
+    whole = spec.model_copy(update={"scored": None}).document(places=False)
+    wanted = planning.made_for(spec.content(data), whole, settings, basis)
     folder = out or opened.root / "plans" / wanted
-    FitPlan.load(folder, wanted, settings)
-    return Fit(begun, source, settings, opened, data, device, spec, task, splits, facts, card, basis, wanted, folder)
+    FitPlan.load(folder, wanted, settings, part=source.part is not None)
+    fit = Fit(begun, source, settings, opened, data, device, spec, task, splits, facts, card, basis, wanted, folder)
+    fit.pieces()
+    return fit
+
+
+def _scored(task: Task, settings: FitSettings) -> int | None:
+    """Sequences of validation, and of test, that are scored at most; None where there is time for all of them."""
+    if settings.time is None:
+        return None
+    positions = int(task.val.lengths.sum() + task.test.lengths.sum())
+    most = SCORED_SHARE * settings.time * 1e6 / KERNEL_SECONDS
+    few = max(LEAST_SCORED, int(most / max(positions, 1) * (task.val.units + task.test.units) / 2))
+    return few if few < max(task.val.units, task.test.units) else None
 
 
 def _basis(
@@ -133,7 +187,8 @@ def _basis(
         class_weights=weights,
         data=data,
         places=source.places,
-        split=split_in_words(
+        split=("" if source.part is None else f"{source.part.text}; ")
+        + split_in_words(
             task,
             by_time=settings.split == "time",
             grouped=grouped,
@@ -142,15 +197,6 @@ def _basis(
         ),
         read=read_weights(settings, task, facts.kind, store, data),
     )
-
-
-def _check_memory(basis: Basis, settings: FitSettings, data: Path, name: str) -> None:
-    """Raises: BadInput where a model without gradients takes more than there is: it would end this process."""
-    table = planning.study_without_networks(basis, settings, settings.runs[0])
-    stages = plan_study(planning.with_places(table, basis), data).stages
-    labels = basis.labelled + basis.val  # what serves is fitted again on both
-    most = max(stage.spec.model.memory(labels, basis.signature, basis.lengths) for stage in stages.values())
-    check_memory(f"{name}: fitting {labels:,} labelled sequences", most, FEWER)
 
 
 def _check_study(basis: Basis, settings: FitSettings, task: Task, data: Path) -> None:

@@ -25,6 +25,7 @@ from headstart.fitted.wording import answer, notes, title
 from headstart.sequence import Examples
 from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig
 from headstart.serve.model import Served, of_examples
+from headstart.ways import argument
 
 ENOUGH = 100
 """Labelled test sequences from which on they alone say how wrong a model is."""
@@ -61,6 +62,12 @@ def serve(
         spare=0.0 if fit.left is None else seconds,
         little=planned.plan.too_little,
     )
+    learnt = planned.plan.learnt
+    if learnt is not None:
+        models = f"Models without gradients learn from {learnt:,} of {fit.basis.rows:,} train sequences"
+        remarks.insert(0, f"{models}: give more {argument('time')} or {argument('memory')} for all of them.")
+    if fit.source.part is not None:
+        remarks.insert(0, f"{fit.source.part.text.capitalize()}: give more {argument('time')} for all of them.")
     return Outcome(
         title=title(fit.facts),
         card=fit.card,

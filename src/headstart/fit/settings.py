@@ -145,6 +145,10 @@ class FitPlan(Spec):
     study: dict[str, Any]
     seconds: float = Field(ge=0)
     texts: tuple[str, ...]
+    part: bool = False
+    """It is for a part of a file, which depends on the time."""
+    learnt: int | None = None
+    """Rows of train that models without gradients are fitted on (None: all)."""
     time: float | None = None
     """Those of the command."""
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -156,9 +160,9 @@ class FitPlan(Spec):
         return any(text.startswith(LITTLE) for text in self.texts)
 
     @classmethod
-    def load(cls, folder: Path, wanted: str, settings: FitSettings) -> FitPlan | None:
+    def load(cls, folder: Path, wanted: str, settings: FitSettings, *, part: bool = False) -> FitPlan | None:
         """The plan that an earlier run of the same command left; None where it had another limit of time, or no network
-        where one is asked for.
+        where one is asked for. part: of a part of the data, which depends on the time.
 
         Raises: BadInput where it was made for something else.
         """
@@ -172,6 +176,8 @@ class FitPlan(Spec):
             raise BadInput(f"{error}\n{path}: is not a plan that this headstart reads; {anew}") from None
         except Damaged as error:
             raise BadInput(f"{error}; delete it to plan anew") from None
+        if plan.made_for != wanted and (part or plan.part):
+            return None
         if plan.made_for != wanted:
             now = settings.document()
             differ = [name for name in now if plan.settings and plan.settings.get(name) != now[name]]

@@ -13,6 +13,7 @@ from headstart.data import LayoutSpec, Sequences, check_targets, keep_sequences,
 from headstart.errors import BadInput
 from headstart.fit.arms import check_names
 from headstart.fit.defaults import FEW_ROWS, FOLDS
+from headstart.fit.sample import Part, part_of
 from headstart.fit.settings import FitSettings
 from headstart.tasks.own import FILE_FIELDS, OwnSpec
 
@@ -25,6 +26,8 @@ class FitSource:
     sequences: Sequences
     layout: LayoutSpec
     known_as: str
+    part: Part | None = None
+    """Where not all rows of the file were read."""
 
     @property
     def places(self) -> dict[str, str]:
@@ -43,7 +46,7 @@ def read_source(
     if isinstance(data, (str, os.PathLike)):
         if labels is not None or groups is not None or unlabelled is not None:
             raise BadInput("labels, groups and X_unlabelled belong to data in memory; a file has columns for them")
-        source = from_file(Path(data), settings)
+        source = from_file(Path(data), settings, store / "data")
     else:
         source = from_memory(data, settings, (store / "data").absolute(), labels, groups, unlabelled)
     check_targets(source.sequences, source.known_as)
@@ -55,15 +58,18 @@ def read_source(
     return source
 
 
-def from_file(path: Path, settings: FitSettings) -> FitSource:
-    """A file or folder, and the further files of its splits. Raises: BadInput for whatever is wrong with them."""
+def from_file(path: Path, settings: FitSettings, folder: Path) -> FitSource:
+    """A file or folder, or a part of the file, which is written into `folder`, and the further files of its splits.
+    Raises: BadInput for whatever is wrong with them."""
+    part = part_of(path, settings.layout, folder.absolute(), settings.time)
+    path = path if part is None else part.file
     sequences = read_sequences(path, settings.layout)
     task = {**_task(settings), "file": str(path.absolute()), "layout": settings.layout.model_dump(exclude_unset=True)}
     for name in FILE_FIELDS[1:]:
         file = getattr(settings, name)
         if file is not None:
             task[name] = str(file.absolute())
-    return FitSource(task, sequences, sequences.layout.fixed(), str(path))
+    return FitSource(task, sequences, sequences.layout.fixed(), str(path), part)
 
 
 def from_memory(data: Any, settings: FitSettings, folder: Path, labels: Any, groups: Any, unlabelled: Any) -> FitSource:

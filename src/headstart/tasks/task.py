@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -29,7 +30,16 @@ LONG_RANGE_ARENA = (
 )
 """What the tasks of that benchmark do not show."""
 
-WHOLE_DATA = {"fraction": 1.0, "labelled": None, "patch": 1, "folds": None, "fold": None, "validation": 1}
+WHOLE_DATA = {
+    "fraction": 1.0,
+    "labelled": None,
+    "patch": 1,
+    "folds": None,
+    "fold": None,
+    "validation": 1,
+    "rows": None,
+    "scored": None,
+}
 """Fields of a spec that change what is made of the loaded data: at these values, nothing."""
 
 ReadProgress = Callable[[int, int], None]
@@ -127,6 +137,12 @@ class TaskSpec(Spec):
     validation: Literal[0, 1] = neutral(1)
     """0 where val trains too: nothing is left to choose on, so that a network keeps its last weights. What is decided
     by train (standards, ranges) stays that of train as it was, and test stays test."""
+
+    rows: int | None = neutral(None, ge=1)
+    """Units of train at most: one of each class, then the first of an order in which each has its share, so that fewer
+    are a part of more (left out: all)."""
+    scored: int | None = neutral(None, ge=1)
+    """Units of val, and of test, at most: the first of an order in which each class has its share (left out: all)."""
 
     reader: ClassVar[int] = 1
     """Raised where the same files give other arrays, so that none of before are taken for them."""
@@ -241,8 +257,15 @@ def narrowed(spec: TaskSpec, task: Task) -> Task:
     task = _dealt_anew(task, spec)
     task = _patched(task, spec.patch) if spec.patch > 1 else task
     classed = task.signature.target == "class" and not task.signature.per_position
+    if spec.scored is not None:
+        few = partial(_first_of, count=spec.scored, classed=classed, seed=spec.split_seed)
+        task = replace(task, val=few(task.val), test=few(task.test))
     order = stratified_order(unit_targets(task.train) if classed else None, task.train.units, spec.split_seed)
     train = task.train
+    if spec.rows is not None and spec.rows < train.units:
+        train = train.take(np.sort(_each_first(order, unit_targets(train) if classed else None)[: spec.rows]))
+        _refuse_empty_classes(task, train, f"task.rows: {spec.rows}")
+        order = stratified_order(unit_targets(train) if classed else None, train.units, spec.split_seed)
     if spec.fraction < 1:
         train = train.take(np.sort(order[: round(spec.fraction * train.units)]))
         _refuse_empty_classes(task, train, f"task.fraction: {spec.fraction}")
@@ -253,6 +276,22 @@ def narrowed(spec: TaskSpec, task: Task) -> Task:
     fresh = task.fresh if train is task.train else None
     augment = task.augment or spec.augmentation()
     return replace(task, train=train, fresh=fresh, augment=augment, fingerprint=task.fingerprint or fingerprint(task))
+
+
+def _first_of(split: Examples, count: int, classed: bool, seed: int) -> Examples:
+    """So many units at most, each class in proportion."""
+    if split.units <= count:
+        return split
+    order = stratified_order(unit_targets(split) if classed else None, split.units, seed)
+    return split.take(np.sort(order[:count]))
+
+
+def _each_first(order: np.ndarray, target: np.ndarray | None) -> np.ndarray:
+    """The order with the first unit of each class before all others."""
+    if target is None:
+        return order
+    first = np.sort(np.unique(target[order], return_index=True)[1])
+    return np.concatenate([order[first], np.delete(order, first)])
 
 
 def _dealt_anew(task: Task, spec: TaskSpec) -> Task:

@@ -101,7 +101,7 @@ def fit_file(
     if dry_run:
         print_card(fit.card)
         screen.print()
-        _print_plan(fit, perform.plan(fit, max(slots, 1), keep=False), slots)
+        _print_plan(fit, perform.plan(fit, max(slots, 1), perform.forecast(fit), keep=False), slots)
         screen.print("  - this time excludes models without a network, which are fitted first")
         return 0
     _print_head(fit.card)
@@ -117,16 +117,17 @@ def fit_file(
     planned = None
     try:
         first = perform.fit_first(fit, hear)
-        planned = perform.plan(fit, max(slots, 1), first.waiting)
+        planned = perform.plan(fit, max(slots, 1), first)
         _print_plan(fit, planned, slots)
         _train(fit, planned, first, hear, slots, work.threads)
         chosen = choose(fit, planned.study, hear, work.threads)
     except KeyboardInterrupt as error:
-        if not perform.usable(fit):
+        usable = perform.usable(fit)
+        if usable is None:
             raise
         interruption = error
         screen.print(Text("interrupted: what is finished is written as a model (Ctrl-C again stops at once)"))
-        planned = planned or perform.plan(fit, max(slots, 1), keep=False, timed=False)
+        planned = planned or perform.plan(fit, max(slots, 1), usable, keep=False, timed=False)
         chosen = compare(fit, planned.study)
     outcome = serve(fit, planned, chosen, failures, interrupted=interruption is not None)
     examples = perform.examples(fit, chosen) if show_examples else None

@@ -1,0 +1,58 @@
+"""Models without gradients are fitted in pieces, on a clock that is made here."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from headstart.fit.pieces import FIRST, Pieces, sizes_of
+
+
+def fitted(
+    limit: float, rows: int, seconds: Callable[[int], float], slow: float = 1.0
+) -> tuple[list[int], list[float]]:
+    """(rows of each piece, when each was done) of a machine that takes `slow` times as long as reckoned."""
+    pieces, now = Pieces(sizes_of(rows, 2, lambda _: True), seconds), 0.0
+    done, times = [], []
+    size: int | None = pieces.first(FIRST * limit)
+    while size is not None:
+        now += slow * seconds(size)
+        pieces.took(size, slow * seconds(size))
+        done.append(size)
+        times.append(now)
+        size = pieces.more(limit - now)
+    return done, times
+
+
+@pytest.mark.parametrize("rows", [20, 200, 5_000, 50_000, 1_000_000])
+@pytest.mark.parametrize("slow", [1.0, 4.0])
+@pytest.mark.parametrize("power", [1.0, 1.5])
+def test_pieces_end_in_time_however_many_rows_there_are_and_however_slow_the_machine_is(
+    rows: int, slow: float, power: float
+) -> None:
+    done, times = fitted(60.0, rows, lambda n: 0.1 + 3e-4 * n**power / 200 ** (power - 1), slow)
+    assert times[-1] <= 60.0
+    assert times[0] <= FIRST * 60.0 * slow, "a first usable model after a tenth of the time"
+    assert done == sorted(set(done))
+
+
+def test_what_fits_is_fitted_whole_and_at_once() -> None:
+    assert fitted(60.0, 5_000, lambda n: 1e-3 * n)[0] == [5_000]
+    assert fitted(10.0, 20, lambda _: 8.0)[0] == [20], "few rows are never cut"
+
+
+def test_a_sample_grows_to_all_rows_where_the_time_suffices() -> None:
+    done, _ = fitted(60.0, 20_000, lambda n: 1e-3 * n)
+    assert done[-1] == 20_000
+    assert done[0] <= 6_000
+
+
+def test_a_piece_takes_at_most_so_many_times_as_long_as_the_one_before() -> None:
+    done, _ = fitted(10_000.0, 1_000_000, lambda n: 0.1 * n)
+    assert all(later <= 8.1 * before for before, later in pairwise(done))
+
+
+def test_only_numbers_of_rows_that_fit_into_memory_are_tried() -> None:
+    assert max(sizes_of(100_000, 2, lambda n: n < 30_000)) < 30_000
+    assert len(sizes_of(100_000, 2, lambda _: False)) == 1, "the smallest is there, for the message"
+    assert min(sizes_of(100_000, 3_000, lambda _: True)) >= 3_000, "each class twice"
