@@ -9,8 +9,9 @@ import pytest
 from support.command import command
 from support.made_tables import numbers, read, wide, write
 
-from headstart.data import LayoutSpec, check_targets, explained_sequences
+from headstart.data import LayoutSpec, check_targets
 from headstart.data.layout import Decision
+from headstart.data.sources import explained_sequences
 from headstart.errors import BadInput
 
 

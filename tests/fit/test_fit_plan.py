@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headstart.baselines.pieces import Pieces
 from headstart.errors import BadInput
 from headstart.fit import budget, perform, plan
 from headstart.fit.again import reserved
@@ -19,7 +20,6 @@ from headstart.fit.basis import Amount, Basis
 from headstart.fit.basis import looks as looks_of
 from headstart.fit.defaults import LEAST_STEPS, ModelShape, batch_size, model_table, shape_of
 from headstart.fit.perform import First
-from headstart.fit.pieces import Pieces
 from headstart.fit.plan import Planned
 from headstart.fit.settings import FitPlan, FitSettings
 from headstart.models import MODELS

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
     from headstart.data.keeping import keep_sequences
     from headstart.data.layout import SOUNDS, LayoutSpec
     from headstart.data.memory import label_names, sequences_of
+    from headstart.data.part import FilePart
     from headstart.data.preparation import Preparation
     from headstart.data.profile import Profile
     from headstart.data.sequences import Sequences
-    from headstart.data.sources import explained_sequences, read_blocks, read_sequences
+    from headstart.data.sources import read_blocks, read_sequences
     from headstart.data.splits import crosses_splits
     from headstart.data.targets import check_targets
 
 __all__ = [
     "SOUNDS",
     "Card",
+    "FilePart",
     "LayoutSpec",
     "Preparation",
     "Profile",
@@ -32,7 +34,6 @@ __all__ = [
     "check_targets",
     "crosses_splits",
     "data_card",
-    "explained_sequences",
     "keep_sequences",
     "label_names",
     "read_blocks",
@@ -43,6 +44,7 @@ __all__ = [
 _HOMES = {
     "Card": "data.card",
     "LayoutSpec": "data.layout",
+    "FilePart": "data.part",
     "Preparation": "data.preparation",
     "Profile": "data.profile",
     "SOUNDS": "data.layout",
@@ -50,7 +52,6 @@ _HOMES = {
     "check_targets": "data.targets",
     "crosses_splits": "data.splits",
     "data_card": "data.card",
-    "explained_sequences": "data.sources",
     "keep_sequences": "data.keeping",
     "label_names": "data.memory",
     "read_blocks": "data.sources",

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from headstart import words
+from headstart.baselines.pieces import FIRST, PART
 from headstart.core import Event, Failed, Runtime, Store, perform
 from headstart.fit import plan as planning
 from headstart.fit.again import reserved
 from headstart.fit.arms import arms
 from headstart.fit.budget import AFTER
 from headstart.fit.choose import Chosen, Listener, choose, unheard
-from headstart.fit.pieces import FIRST, PART
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit, prepare
 from headstart.fit.serving import serve

@@ -10,6 +10,7 @@ import numpy as np
 
 from headstart.baselines.linear import FEWER
 from headstart.baselines.measures import balanced_weights
+from headstart.baselines.pieces import TRAIN_SCORED, Pieces, sizes_of
 from headstart.core import NetworkSpec, Plan, Store, Task, begin, plan_study
 from headstart.data import Card, data_card
 from headstart.errors import BadInput
@@ -20,7 +21,6 @@ from headstart.fit.arms.read import read_weights
 from headstart.fit.basis import Basis
 from headstart.fit.budget import LATE, LATE_SECONDS, REPORT, whole_amount
 from headstart.fit.defaults import shape_of
-from headstart.fit.pieces import TRAIN_SCORED, Pieces, sizes_of
 from headstart.fit.settings import FitPlan, FitSettings
 from headstart.fit.source import FitSource, in_folds
 from headstart.fitted.wording import split_in_words

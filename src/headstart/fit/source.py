@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from headstart.core import Task
-from headstart.data import LayoutSpec, Sequences, check_targets, keep_sequences, read_sequences
+from headstart.data import FilePart, LayoutSpec, Sequences, check_targets, keep_sequences, read_sequences
 from headstart.errors import BadInput
 from headstart.fit.arms import check_names
 from headstart.fit.defaults import FEW_ROWS, FOLDS
-from headstart.fit.sample import Part, part_of
 from headstart.fit.settings import FitSettings
 from headstart.tasks.own import FILE_FIELDS, OwnSpec
 
@@ -26,7 +25,7 @@ class FitSource:
     sequences: Sequences
     layout: LayoutSpec
     known_as: str
-    part: Part | None = None
+    part: FilePart | None = None
     """Where not all rows of the file were read."""
 
     @property
@@ -61,7 +60,7 @@ def read_source(
 def from_file(path: Path, settings: FitSettings, folder: Path) -> FitSource:
     """A file or folder, or a part of the file, which is written into `folder`, and the further files of its splits.
     Raises: BadInput for whatever is wrong with them."""
-    part = part_of(path, settings.layout, folder.absolute(), settings.time)
+    part = FilePart.of(path, settings.layout, folder.absolute(), settings.time)
     path = path if part is None else part.file
     sequences = read_sequences(path, settings.layout)
     task = {**_task(settings), "file": str(path.absolute()), "layout": settings.layout.model_dump(exclude_unset=True)}

@@ -58,7 +58,8 @@ SHAPES = {
 
 def show_file(path: str, flags: LayoutOptions, settings: Sequence[str], json: bool = False) -> None:
     """`headstart show FILE`: the data card and what each column is taken for; json: the same to programs."""
-    from headstart.data import data_card, explained_sequences
+    from headstart.data import data_card
+    from headstart.data.sources import explained_sequences
 
     sequences, decisions = explained_sequences(Path(path), layout_of(flags, settings))
     card = data_card(sequences)

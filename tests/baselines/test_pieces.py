@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from headstart.fit.pieces import FIRST, Pieces, sizes_of
+from headstart.baselines.pieces import FIRST, Pieces, sizes_of
 
 
 def fitted(

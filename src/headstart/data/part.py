@@ -15,26 +15,28 @@ from typing import Any
 
 import numpy as np
 
-from headstart.atomic import stamps
-from headstart.core import Store
-from headstart.data import LayoutSpec, read_sequences
+from headstart.atomic import PRIVATE_FOLDER, publish, stamps
+from headstart.data.layout import LayoutSpec
+from headstart.data.sources import read_sequences
+from headstart.documents import sorted_json
 from headstart.errors import BadInput
 from headstart.limits import memory
 from headstart.spec import digest
 
-LINES, PARQUET = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"), ".parquet"
-SMALL_FILE, FIRST_BYTES, TIMED_BYTES, CHUNK = 1 << 23, 1 << 18, 1 << 21, 1 << 24
+PART_LINES, PARQUET = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"), ".parquet"
+WHOLE_FILE, FIRST_BYTES, TIMED_BYTES, PART_BYTES = 1 << 23, 1 << 18, 1 << 21, 1 << 24
 """Bytes of a file that is always read whole; of its beginning that says how it is laid out, and that is timed; and
 that are looked through at once."""
-PART_OF_TIME, PREPARED = 0.4, 2.0
+PART_OF_TIME, PREPARING = 0.4, 2.0
 """Of the time, so much is for reading and preparing, which take so many times as long as reading alone."""
 MEMORY_TIMES = 8.0
 """Bytes in memory for each of a text file while it becomes numbers, as measured."""
-LEAST_ROWS = 1_000
+LEAST_PART = 1_000
+"""Rows of a part at least."""
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """Rows of a file, in a file of their own: `rows` of `whole`."""
 
     file: Path
@@ -46,33 +48,33 @@ class Part:
         """As a person reads it."""
         return f"{self.rows:,} of {self.whole:,} rows of the file are read, evenly over it"
 
+    @classmethod
+    def of(cls, path: Path, layout: LayoutSpec, folder: Path, seconds: float | None) -> FilePart | None:
+        """A part of a text or Parquet file with a sequence per row, written into `folder`; None where there is room for
+        all of it, or the file is of another form.
 
-def part_of(path: Path, layout: LayoutSpec, folder: Path, seconds: float | None) -> Part | None:
-    """A part of a text or Parquet file with a sequence per row, written into `folder`; None where there is room for
-    all of it, or the file is of another form.
-
-    seconds: that the whole fit may take. Beginnings of the file are read to tell what all of it would take.
-    """
-    if not path.is_file() or path.stat().st_size <= SMALL_FILE or path.suffix.lower() not in (*LINES, PARQUET):
+        seconds: that the whole fit may take. Beginnings of the file are read to tell what all of it would take.
+        """
+        if not path.is_file() or path.stat().st_size <= WHOLE_FILE or path.suffix.lower() not in (*PART_LINES, PARQUET):
+            return None
+        key = {"files": stamps([path]), "layout": layout.model_dump(mode="json"), "seconds": seconds}
+        target = folder / "parts" / digest(key) / f"{path.stem}.part{path.suffix}"
+        counts = target.with_name("rows.json")
+        with suppress(OSError, ValueError):  # the same command has its part already, and goes on with it
+            return cls(target, **json.loads(counts.read_bytes()))
+        with suppress(BadInput):  # what is wrong with a beginning is wrong with the file, and said of that
+            share, skipped = _share(path, target, layout, seconds)
+            if share < 1:
+                rows, whole = (_parquet_part if _packed(path) else _part)(path, target, share, skipped)
+                publish(counts, sorted_json({"rows": rows, "whole": whole}))
+                return cls(target, rows, whole)
         return None
-    key = {"files": stamps([path]), "layout": layout.model_dump(mode="json"), "seconds": seconds}
-    target = folder / "parts" / digest(key) / f"{path.stem}.part{path.suffix}"
-    counts = target.with_name("rows.json")
-    with suppress(OSError, ValueError):  # the same command has its part already, and goes on with it
-        return Part(target, **json.loads(counts.read_bytes()))
-    with suppress(BadInput):  # what is wrong with a beginning is wrong with the file, and said of that
-        share, skipped = _share(path, target, layout, seconds)
-        if share < 1:
-            rows, whole = (_parquet_part if _packed(path) else _part)(path, target, share, skipped)
-            Store.save_document(counts, {"rows": rows, "whole": whole})
-            return Part(target, rows, whole)
-    return None
 
 
 def _share(path: Path, target: Path, layout: LayoutSpec, seconds: float | None) -> tuple[float, int]:
     """How much of a file's rows there is room for, and how many lines stand above them."""
     head, size, room = _parquet_head if _packed(path) else _head, path.stat().st_size, memory()
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     beginning = target.with_name(f"{path.stem}{path.suffix}")
     first = head(path, beginning, layout, FIRST_BYTES)  # untimed: libraries are loaded
     timed = head(path, beginning, layout, TIMED_BYTES) if first is not None else None
@@ -80,10 +82,10 @@ def _share(path: Path, target: Path, layout: LayoutSpec, seconds: float | None) 
         return 1.0, 0
     most = [1.0]
     if seconds is not None:
-        most.append(PART_OF_TIME * seconds / (PREPARED * timed.seconds * size / timed.size))
+        most.append(PART_OF_TIME * seconds / (PREPARING * timed.seconds * size / timed.size))
     if room is not None:
         most.append(room.size / (MEMORY_TIMES * size * timed.blown))
-    share = max(min(most), LEAST_ROWS * timed.size / (timed.rows * size))
+    share = max(min(most), LEAST_PART * timed.size / (timed.rows * size))
     return share, first.skipped
 
 
@@ -127,7 +129,7 @@ def _part(path: Path, target: Path, share: float, skipped: int) -> tuple[int, in
     """Write the lines above the rows, and so large a share of the rows."""
     seen, taken, rest = 0, 0, b""
     with path.open("rb") as opened, target.open("wb") as out:
-        while chunk := opened.read(CHUNK):
+        while chunk := opened.read(PART_BYTES):
             chunk = rest + chunk
             end = chunk.rfind(b"\n") + 1
             chunk, rest = chunk[:end], chunk[end:]
