@@ -116,6 +116,8 @@ def test_a_wide_table_of_five_hundred_rows_is_shown(tmp_path):
 
 
 def test_a_folder_whose_name_may_be_an_id_is_shown(tmp_path):
+    for name in "ab":
+        (tmp_path / "face1" / name).mkdir(parents=True)
     for i in range(4):
         write(tmp_path / "face1" / "ab"[i % 2] / f"{i}.csv", "x,y\n" + "\n".join(f"{k},{k % 3}.5" for k in range(9)))
     done = show("face1", cwd=tmp_path)

@@ -156,6 +156,31 @@ def test_ctrl_c_after_a_first_usable_model_leaves_a_folder_that_serves(tmp_path:
     assert right > 45
 
 
+@pytest.mark.slow
+def test_a_fault_in_the_page_does_not_cost_the_model(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "a")
+    program = (
+        "import headstart.fitted.page as page\n\ndef write_page(*_):\n    raise RuntimeError('no ink')\n\n"
+        "page.write_page = write_page\nfrom headstart.cli import main\nmain()\n"
+    )
+    words = ["fit", "train.csv", "--time", "4s", "--serve", "kernels", "--workers", "0"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert done.returncode == 1, done.stderr
+    assert "the page could not be drawn (no ink); the model is saved, and predicts without it" in done.stdout
+    assert "page model" not in done.stdout
+    assert not (folder / "model" / "report.html").exists()
+    answers = [sys.executable, "-m", "headstart", "predict", "model", "train.csv", "-o", "new.csv"]
+    subprocess.run(answers, cwd=folder, check=True, capture_output=True)
+    assert len((folder / "new.csv").read_text().splitlines()) == 61
+
+
 def test_why_stages_failed_is_said_once_for_each_cause() -> None:
     failures = [Failed(str(i), "finetune", "ValueError: 0 features\nmore") for i in range(3)]
     failures += [Failed("3", "finetune", "the disk is full"), Failed("4", "finetune", "its parent failed", tried=False)]

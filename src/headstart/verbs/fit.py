@@ -16,9 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart import disk, words
+from headstart.atomic import publish
 from headstart.data import LayoutSpec
 from headstart.data.splits import ACROSS
-from headstart.errors import BadInput
+from headstart.errors import BadInput, one_line
 from headstart.fit.settings import DEFAULT_TIME, PLAN, FitSettings
 from headstart.fit.source import read_source
 from headstart.plugins import load_plugins, own_networks
@@ -33,7 +34,7 @@ from headstart.verbs.terminal import console, hanging, writable_folder
 
 if TYPE_CHECKING:
     from headstart.data import Card
-    from headstart.fit.choose import Listener
+    from headstart.fit.choose import Chosen, Listener
     from headstart.fit.perform import First
     from headstart.fit.plan import Planned
     from headstart.fit.prepared import Fit
@@ -89,9 +90,7 @@ def fit_file(
     from headstart.fit import perform
     from headstart.fit.choose import choose, compare
     from headstart.fit.prepared import prepare
-    from headstart.fit.serving import recordings, serve
-    from headstart.fitted.card import model_card
-    from headstart.fitted.page import write_page
+    from headstart.fit.serving import serve
     from headstart.serve.folder import save_model
 
     keep_freed_memory()
@@ -130,19 +129,39 @@ def fit_file(
         planned = planned or perform.plan(fit, max(slots, 1), usable, keep=False, timed=False)
         chosen = compare(fit, planned.study)
     outcome = serve(fit, planned, chosen, failures, interrupted=interruption is not None)
-    examples = perform.examples(fit, chosen) if show_examples else None
-    drawn = recordings(fit, chosen, outcome) if show_examples else None
-    study = perform.study_file(fit, planned, chosen)
-    texts = {PAGE_FILE: write_page(outcome, examples, drawn), MODEL_CARD: model_card(outcome), STUDY_FILE: study}
-    save_model(outcome.served, folder, {name: text.encode() for name, text in texts.items()})
+    save_model(outcome.served, folder, {STUDY_FILE: perform.study_file(fit, planned, chosen).encode()})
+    fault = _add_page(fit, chosen, outcome, folder, show_examples)
     for text in causes(failures):
         screen.print(Text(text))
     _print_outcome(outcome, folder)
+    if fault:
+        screen.print(Text(f"the page could not be drawn ({fault}); the model is saved, and predicts without it"))
     if export is not None:
         export_estimator(folder, folder / EXPORTED_FILE)
     if interruption is not None:
         raise interruption
-    return 1 if perform.broken_of(failures) else 0
+    return 1 if perform.broken_of(failures) or fault else 0
+
+
+def _add_page(fit: Fit, chosen: Chosen, outcome: Outcome, folder: Path, show_examples: bool) -> str:
+    """Write the page and the card beside a model that is saved. What went wrong, "" where nothing did: a fault in a
+    drawing never costs the model."""
+    from headstart.fit import perform
+    from headstart.fit.serving import recordings
+    from headstart.fitted.card import model_card
+    from headstart.fitted.page import write_page
+
+    try:
+        examples = perform.examples(fit, chosen) if show_examples else None
+        drawn = recordings(fit, chosen, outcome) if show_examples else None
+        texts = {PAGE_FILE: write_page(outcome, examples, drawn), MODEL_CARD: model_card(outcome)}
+        for name, text in texts.items():
+            publish(folder / name, text.encode())
+    except Exception as error:
+        for name in (PAGE_FILE, MODEL_CARD):  # of an earlier fit
+            disk.unlink(folder / name, missing_ok=True)
+        return one_line(error, 200)
+    return ""
 
 
 def causes(failures: Sequence[Failed]) -> list[str]:
@@ -272,9 +291,10 @@ def _print_outcome(outcome: Outcome, folder: Path) -> None:
     if len(outcome.notes) > SHOWN_NOTES:
         screen.print(f"- {len(outcome.notes) - SHOWN_NOTES} more on the page")
     screen.print()
+    page = f"page {folder / PAGE_FILE}\n" if (folder / PAGE_FILE).is_file() else ""
     screen.print(
         Text(
-            f"model {folder}\npage {folder / PAGE_FILE}\nstudy {folder / STUDY_FILE}\n"
+            f"model {folder}\n{page}study {folder / STUDY_FILE}\n"
             f"next  headstart predict {folder} NEW_FILE -o predictions.csv"
             f"{plugin_options(outcome.served.config, folder / 'source')}"
         )
