@@ -41,6 +41,10 @@ class DiskFull(BadInput):
         )
 
 
+class Broken(BadInput):
+    """A kind does not hold to a promise of its contract; the text says where."""
+
+
 class Damaged(Exception):
     """A file is not what was written: the text names the file and what is wrong with it."""
 

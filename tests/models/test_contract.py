@@ -13,7 +13,8 @@ import torch
 from support.mixers import check_facts, example_of
 from torch import Tensor, nn
 
-from headstart.models.contract import MIXER_CHECKS, Broken, check_mixer, counted_flops, growth
+from headstart.errors import Broken
+from headstart.models.contract import MIXER_CHECKS, check_mixer, counted_flops, growth
 from headstart.models.mixers.mixer import MixerSpec
 
 

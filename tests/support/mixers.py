@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headstart.errors import nearest
-from headstart.models.contract import Broken, measured_facts
+from headstart.errors import Broken, nearest
+from headstart.models.contract import measured_facts
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.spec import read
 

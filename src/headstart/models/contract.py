@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
-from headstart.errors import BadInput, nearest
-from headstart.models.counting import counted_flops
+from headstart.errors import BadInput, Broken, nearest
+from headstart.models.counting import counted_flops, flops_are_off
 from headstart.models.mixers.mixer import MIXER_PARTS, MixerSpec
 from headstart.seeds import Draw, generators_seeded
 from headstart.spec import read
@@ -34,12 +34,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 """How far padding, or the future of a causal mixer, may move a position: a share of the largest output."""
 STACK_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 """How far a stack of models may be from models trained apart, after 20 steps."""
-FLOPS_AGREE = 0.05
 FACTS_WIDTH, FACTS_LENGTH = 128, 1024
-
-
-class Broken(BadInput):
-    """A mixer does not hold to the contract; the text says where."""
 
 
 @dataclass(frozen=True)
@@ -277,12 +272,6 @@ def check_names(spec: MixerSpec) -> None:
         for name, parameter in module.named_parameters():
             if not parameter.is_floating_point():
                 raise Broken(f"{case}: {name!r} is {parameter.dtype}; keep a complex one as two real ones")
-
-
-def flops_are_off(stated: float, counted: float, uncounted: str) -> bool:
-    """Whether stated FLOPs are below those counted, or above them without a word on what a count misses."""
-    off = stated / max(counted, 1.0) - 1
-    return off < -FLOPS_AGREE or (off > FLOPS_AGREE and not uncounted)
 
 
 def check_flops(spec: MixerSpec) -> None:

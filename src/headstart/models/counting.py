@@ -13,6 +13,15 @@ from torch import nn
 from headstart.models.model import SequenceModel
 from headstart.models.positions import Relative
 
+FLOPS_AGREE = 0.05
+"""How far stated FLOPs may be from those counted: a share of these."""
+
+
+def flops_are_off(stated: float, counted: float, uncounted: str) -> bool:
+    """Whether stated FLOPs are below those counted, or above them without a word on what a count misses."""
+    off = stated / max(counted, 1.0) - 1
+    return off < -FLOPS_AGREE or (off > FLOPS_AGREE and not uncounted)
+
 
 class Learning:
     """What of each layer learns, looked up once for sequences of all lengths. trained: names of parameters."""

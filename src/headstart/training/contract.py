@@ -15,9 +15,9 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from headstart.errors import BadInput, nearest
-from headstart.models.contract import CUTS, LENGTH, LENGTHS, LONG, LONG_CUTS, LONG_LENGTHS, Broken, flops_are_off
-from headstart.models.counting import counted_flops
+from headstart.errors import BadInput, Broken, nearest
+from headstart.models.contract import CUTS, LENGTH, LENGTHS, LONG, LONG_CUTS, LONG_LENGTHS
+from headstart.models.counting import counted_flops, flops_are_off
 from headstart.models.norms import Tensors
 from headstart.models.own import OwnModel, OwnModelSpec, own_signature
 from headstart.objectives import ClassifySpec, ObjectiveSpec, RegressSpec

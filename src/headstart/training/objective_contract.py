@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headstart.errors import BadInput
-from headstart.models.contract import Broken
+from headstart.errors import BadInput, Broken
 from headstart.models.heads import Output
 from headstart.objectives import MaskedSpec, ObjectiveSpec, Sums
 from headstart.plugins import place_of

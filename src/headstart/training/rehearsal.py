@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from headstart.errors import BadInput, first_line
-from headstart.models.contract import flops_are_off
-from headstart.models.counting import counted_flops
+from headstart.models.counting import counted_flops, flops_are_off
 from headstart.models.model import Network, SequenceModel
 from headstart.models.own import OwnModel, OwnModelSpec
 from headstart.objectives import ObjectiveSpec
