@@ -22,7 +22,7 @@ from headstart.study.language.papers import read_paper
 from headstart.study.language.plan import Cell, Plan, make_plan
 from headstart.study.language.spec import read_study
 from headstart.tasks import open_task
-from headstart.tasks.build import outlined
+from headstart.tasks.outline import outlined
 
 TABLES = ("amos-1", "amos-2", "amos-3", "amos-7", "amos-8", "amos-9")
 FIGURES = ("amos-f3", "amos-f4", "amos-f5")

@@ -20,7 +20,7 @@ from headstart.study.language.plan import Plan, make_plan
 from headstart.study.language.scales import DATA_KEYS
 from headstart.study.language.spec import StudySpec, read_study
 from headstart.study.paper.summary import summarise
-from headstart.tasks.build import outlined
+from headstart.tasks.outline import outlined
 
 NOWHERE = Path("/nonexistent")
 STUDIES = [name for name in built_in_studies() if has_scales(name)]

@@ -12,9 +12,10 @@ import pytest
 
 from headstart.runner.events import Event, Finished, StageProgress, Started, StepTime, Timed
 from headstart.study.language.costs import Speed
-from headstart.study.language.estimate import Cost, TimeLeft
+from headstart.study.language.estimate import Cost
 from headstart.study.language.plan import PlannedStage, make_plan
 from headstart.study.language.spec import read_study
+from headstart.study.language.time_left import TimeLeft
 
 SPEED = Speed(step=0.01, rate=1e9)
 KINDS = {"pretrain": 1.9, "finetune": 0.7, "long": 1.2}

@@ -9,7 +9,7 @@ import pytest
 from headstart.errors import BadInput
 from headstart.spec import read
 from headstart.tasks import TASKS, TaskSpec, open_task
-from headstart.tasks.build import outlined, probe_task
+from headstart.tasks.outline import outlined, probe_task
 
 
 def spec_of(kind: str, **fields: object) -> TaskSpec:

@@ -153,7 +153,7 @@ def training() -> Engine:
     from headstart.stage import begin, identity, stack_key
     from headstart.stage.trained import seconds_together
     from headstart.tasks import open_task
-    from headstart.tasks.build import probe_task
+    from headstart.tasks.outline import probe_task
     from headstart.training.stack import Stack
 
     return Engine(begin, identity, open_task, probe_task, stack_key, Stack, seconds_together)

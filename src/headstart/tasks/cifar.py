@@ -20,9 +20,9 @@ from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.spec import neutral
-from headstart.tasks.build import each_split, size_note
+from headstart.tasks.build import size_note
 from headstart.tasks.images import augmenter, decode, pixel_task, tiled
-from headstart.tasks.task import LONG_RANGE_ARENA, Augment, Outline, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, Augment, Outline, Task, TaskSpec, each_split
 
 CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR_SIDE = 32

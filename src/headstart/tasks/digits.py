@@ -23,9 +23,9 @@ from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.sequence import Examples, Signature
 from headstart.spec import neutral
-from headstart.tasks.build import each_split, size_note
+from headstart.tasks.build import size_note
 from headstart.tasks.images import augmenter, pixel_examples, pixel_task, tiled
-from headstart.tasks.task import Augment, Outline, Task, TaskSpec
+from headstart.tasks.task import Augment, Outline, Task, TaskSpec, each_split
 
 DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 DIGIT_SIDE = 8

@@ -11,8 +11,7 @@ import numpy as np
 
 from headstart.seeds import below, uniform
 from headstart.sequence import Examples, Signature
-from headstart.tasks.build import SplitExamples
-from headstart.tasks.task import Task
+from headstart.tasks.task import SplitExamples, Task
 
 SHIFT = 4
 """Pixels that a crop of the image, padded by as many, moves at most."""

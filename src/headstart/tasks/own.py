@@ -32,8 +32,8 @@ from headstart.data.splits import (
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
-from headstart.tasks.build import each_split, own_path, repeats
-from headstart.tasks.task import SPLITS, WHOLE_DATA, Task, TaskSpec, content, open_task
+from headstart.tasks.build import own_path, repeats
+from headstart.tasks.task import SPLITS, WHOLE_DATA, Task, TaskSpec, content, each_split, open_task
 
 LAYOUT_FIELDS = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""

@@ -15,8 +15,7 @@ import numpy as np
 from headstart.data.prepared import Builder, prepared, split_arrays
 from headstart.errors import BadInput
 from headstart.sequence import Signature
-from headstart.tasks.build import each_split
-from headstart.tasks.task import SPLITS, WHOLE_DATA, Baseline, Task, TaskSpec
+from headstart.tasks.task import SPLITS, WHOLE_DATA, Baseline, Task, TaskSpec, each_split
 
 _FACTS = ("per_position", "paired", "scale", "shift")
 

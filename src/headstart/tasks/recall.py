@@ -12,8 +12,8 @@ from pydantic import Field, model_validator
 
 from headstart.seeds import below, bits
 from headstart.sequence import IGNORE, Examples
-from headstart.tasks.build import GeneratedSpec, each_split, make_task
-from headstart.tasks.task import Baseline, Task, rule
+from headstart.tasks.build import GeneratedSpec, make_task
+from headstart.tasks.task import Baseline, Task, each_split, rule
 
 _AT_ONCE = 2**21
 """Positions that are made at once."""

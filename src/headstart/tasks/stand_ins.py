@@ -16,8 +16,8 @@ from headstart.data.sequences import to_range
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.sequence import Examples
-from headstart.tasks.build import GeneratedSpec, each_split, signature_of
-from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec, rule
+from headstart.tasks.build import GeneratedSpec, signature_of
+from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec, each_split, rule
 
 SINES = 3
 """Sines of each channel."""

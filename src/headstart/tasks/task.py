@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -46,6 +46,19 @@ ReadProgress = Callable[[int, int], None]
 """Called with (items done, items in all)."""
 Augment = Callable[[Examples, int], Examples]
 """Train examples as they are in an epoch."""
+
+
+class SplitExamples(TypedDict):
+    """The three splits, by their names."""
+
+    train: Examples
+    val: Examples
+    test: Examples
+
+
+def each_split(make: Callable[[str], Examples]) -> SplitExamples:
+    """What `make` gives for the name of each split, in the order of SPLITS."""
+    return {"train": make("train"), "val": make("val"), "test": make("test")}
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from rich.text import Text
 from headstart.runner import events
 from headstart.store import DONE, Store
 from headstart.study.language.costs import Speed
-from headstart.study.language.estimate import Cost, TimeLeft
+from headstart.study.language.estimate import Cost
 from headstart.study.language.plan import Plan
+from headstart.study.language.time_left import TimeLeft
 from headstart.verbs.terminal import console
 from headstart.words import duration
 

@@ -14,7 +14,8 @@ from headstart.stage import StageSpec, TrainStage
 from headstart.store import DONE
 from headstart.study.language.budgets import lacking
 from headstart.study.language.costs import Speed, speed_here
-from headstart.study.language.estimate import Cost, TimeLeft, measure
+from headstart.study.language.estimate import Cost, measure
+from headstart.study.language.time_left import TimeLeft
 from headstart.study.results.listing import states as stored_states
 from headstart.text import many
 from headstart.verbs.checks import print_absent

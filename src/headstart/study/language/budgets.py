@@ -13,7 +13,7 @@ from headstart.models.outline import without_numbers
 from headstart.spec import digest
 from headstart.stage import ReadStage, Size, StageRun, StageSpec, TrainStage, begin, identity
 from headstart.tasks import Task
-from headstart.tasks.build import outlined
+from headstart.tasks.outline import outlined
 from headstart.tasks.task import absence
 from headstart.training.loop import BudgetSpec
 
