@@ -202,9 +202,9 @@ OPTIONS = {
     "--figure-width --mixer --scale --pivot --track",
     "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out --pivot --pool",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "
-    "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights",
+    "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights --memory",
     "compare": "--store --data --scale --plugin",
-    "predict": f"{LAYOUT} -o --out --spans --use",
+    "predict": f"{LAYOUT} -o --out --spans --use --memory",
     "export": "--onnx --use",
     "ls": "--store --data --json",
     "show": f"{LAYOUT} --json --store --data",

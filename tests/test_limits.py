@@ -15,7 +15,17 @@ from headstart.baselines.kernels import KernelsSpec
 from headstart.baselines.linear import ridge_bytes
 from headstart.data import read_sequences
 from headstart.errors import BadInput
-from headstart.limits import FreeMemory, check_memory, cores, memory, oom_kills
+from headstart.limits import (
+    ALLOWED,
+    FreeMemory,
+    allow_memory,
+    allowed_memory,
+    check_memory,
+    cores,
+    memory,
+    memory_size,
+    oom_kills,
+)
 from headstart.runner import local
 from headstart.runner.local import FOR_MEMORY, WorkerDied, Workers
 from headstart.sequence import Signature
@@ -162,3 +172,41 @@ def test_the_memory_of_kernels_is_known_before_they_are_fitted() -> None:
     assert 0.3e9 < known < 1e9
     assert KernelsSpec(also=("hydra", "quant")).memory(1_000, signature, lengths) > ridge_bytes(1_000, 9_996)
     assert KernelsSpec().memory(10, Signature("tokens", 4, 300, "class", 2), lengths) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4G", 4 * 10**9), ("0.5 gb", 5 * 10**8), ("800M", 8 * 10**8), ("1GiB", 10**9), (2e9, 2 * 10**9)]
+)
+def test_a_size_is_read_as_it_is_written(text: str | float, size: int) -> None:
+    assert memory_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "x", "4X", "-1G", "nan", "1e999"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=r"--memory: .* is not a size; give one such as 4G or 800M"):
+        memory_size(text)
+
+
+def test_less_memory_than_the_libraries_take_is_refused_in_a_line_whose_way_out_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(ALLOWED, raising=False)
+    with pytest.raises(BadInput, match=r"--memory: 10 MB is less than the 700 MB .*; give 1G or more"):
+        allow_memory("10M")
+    with allowed_memory("1G"):
+        assert memory() is not None
+    assert ALLOWED not in limits.os.environ
+
+
+def test_what_a_person_allows_counts_beside_the_container_less_what_the_process_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = machine(tmp_path, "0::/", V2.format(inside="/"), {"memory.max": "8000000000", "memory.current": "0"})
+    (root / "proc/self/statm").write_text(f"9 {10**9 // limits.os.sysconf('SC_PAGE_SIZE')} 0 0 0 0 0\n")
+    monkeypatch.setenv(ALLOWED, "3000000000")
+    room = memory(root)
+    assert room is not None
+    assert room.size == pytest.approx(2 * 10**9, rel=1e-3)
+    assert room.limit == "of the 3 GB that --memory allows"
+    monkeypatch.setenv(ALLOWED, "30000000000")
+    assert memory(root) == FreeMemory(8 * 10**9, "of the 8 GB that are allowed here")

@@ -146,6 +146,7 @@ def predict(
     use: opt.UseOption = None,
     plugin: opt.PluginOption = None,
     layout: opt.LayoutOptions,
+    _memory: opt.MemoryOption = None,
 ) -> None:
     """Predict the sequences of a file with a fitted model. Ids and order are those of the file."""
     from headstart.verbs.predict import predict_file
@@ -196,6 +197,7 @@ def fit(
     plugin: opt.PluginOption = None,
     arms: opt.ArmOptions,
     _weights: opt.WeightsOption = None,
+    _memory: opt.MemoryOption = None,
 ) -> None:
     """Fit your own sequences and save the best model. Networks and simpler models are compared side by side."""
     from headstart.verbs.fit import fit_file

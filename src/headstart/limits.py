@@ -1,4 +1,4 @@
-"""What this process may use: processor cores and memory, as the machine and the control groups of Linux allow.
+"""What this process may use: cores and memory, as the machine, the control groups of Linux and a person allow.
 
 A container with a quota sees all cores and all memory of its machine; the quota stands in the files of its control
 group, or of a group above it. Versions 1 and 2 of control groups are read: `cpu.cfs_quota_us`, `cpu.cfs_period_us`,
@@ -12,14 +12,19 @@ import math
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from headstart.errors import BadInput
+from headstart.ways import argument
 
 ROOT = Path("/")
 """Where `proc` and the mounts of control groups are looked for."""
+ALLOWED = "HEADSTART_MEMORY"
+"""The variable that says what this process and those that it starts may take, as `--memory` does."""
+LEAST_ALLOWED = 7 * 10**8
+"""Bytes that headstart takes with its libraries and a small model: with less nothing is begun."""
 _UNBOUNDED = 1 << 60
 """Bytes from which on a limit of version 1 stands for none: the kernel writes the largest multiple of a page."""
 _MEGABYTE, _GIGABYTE = 10**6, 10**9
@@ -74,7 +79,50 @@ def memory(root: Path = ROOT) -> FreeMemory | None:
             rooms.append(
                 FreeMemory(max(0, int(most) - max(0, taken)), f"of the {in_words(int(most))} that are allowed here")
             )
+    if (text := os.environ.get(ALLOWED)) is not None:
+        most = memory_size(text)
+        rooms.append(FreeMemory(max(0, most - _resident(root)), f"of the {in_words(most)} that --memory allows"))
     return min(rooms, key=lambda room: room.size, default=None)
+
+
+def memory_size(size: str | float) -> int:
+    """Bytes: `4G`, `4GB`, `500M`, `0.5g`, or their number. Raises: BadInput for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?|\d+e\d+)\s*([kmgt]?)(i?b)?", str(size).strip().lower())
+    if match is None or not math.isfinite(float(match[1])):
+        raise BadInput(f"{argument('memory')}: {str(size)!r} is not a size; give one such as 4G or 800M")
+    return int(float(match[1]) * 1000 ** " kmgt".index(match[2] or " "))
+
+
+def allow_memory(size: str | float | None) -> None:
+    """Let this process and those that it starts take at most so much. Raises: BadInput where nothing could be done."""
+    if size is None:
+        return
+    if (most := memory_size(size)) < LEAST_ALLOWED:
+        raise BadInput(
+            f"{argument('memory')}: {in_words(most)} is less than the {in_words(LEAST_ALLOWED)} that headstart takes "
+            "with its libraries; give 1G or more"
+        )
+    os.environ[ALLOWED] = str(most)
+
+
+@contextmanager
+def allowed_memory(size: str | float | None) -> Iterator[None]:
+    """The same, within it. Raises: BadInput where nothing could be done."""
+    before = os.environ.get(ALLOWED)
+    allow_memory(size)
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[ALLOWED] = before
+        elif size is not None:
+            del os.environ[ALLOWED]
+
+
+def _resident(root: Path) -> int:
+    """Bytes that this process has in memory."""
+    pages = _text(root / "proc/self/statm").split()
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
 
 
 def oom_kills(root: Path = ROOT) -> int | None:

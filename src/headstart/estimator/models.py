@@ -25,6 +25,7 @@ from headstart.core import load_networks
 from headstart.data import LayoutSpec, Sequences, label_names
 from headstart.errors import BadInput
 from headstart.estimator import inputs as reading
+from headstart.limits import allowed_memory
 from headstart.spec import read
 from headstart.ways import in_python
 
@@ -56,6 +57,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     random_state: Any = None
     device: str = "auto"
     n_jobs: int | None = None
+    memory: float | str | None = None
     store: str | os.PathLike[str] | None = None
     plugins: Sequence[str | os.PathLike[str]] = ()
     backbone: str | os.PathLike[str] | None = None
@@ -191,7 +193,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self, inputs: reading.InputData, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
     ) -> Outcome:
         """Read, fit and keep what other methods need; `served_` comes with the caller."""
-        with in_python():
+        with in_python(), allowed_memory(self.memory):
             return self._fitted(inputs, labels, target, X_unlabelled, groups)
 
     def _fitted(
@@ -278,6 +280,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     random_state: of splits and networks; None means 0 here, so that a fit repeats itself. Networks have the seeds
         random_state * seeds + 0, 1, ...
     device: `auto`, `cpu` or `cuda`. n_jobs: processes that train; None, 0 or 1: this one, -1: one per core.
+    memory: bytes, or a text such as `4G`, that a fit may take; None: what machine and container leave free.
     store: folder in which trained networks and a copy of the data stay, so that a fit that was cut short goes on; None:
         a folder that is deleted in the end.
     plugins: files or modules of your own; each whole model that they register is fitted too (`serve` may name it).

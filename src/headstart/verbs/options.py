@@ -93,6 +93,23 @@ def _use_weights(folder: str | None) -> str | None:
     return folder
 
 
+def _use_memory(size: str | None) -> str | None:
+    """Let this process, and those that it starts, take so much. Raises: BadInput for what is no size, or too little."""
+    from headstart.limits import allow_memory
+
+    allow_memory(size)
+    return size
+
+
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        callback=_use_memory,
+        help="At most: 4G, 800M (default: what machine and container leave free).",
+    ),
+]
 WeightsOption = Annotated[
     str | None,
     typer.Option(
