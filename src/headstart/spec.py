@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -24,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from headstart.documents import sorted_json
 from headstart.errors import BadInput, nearest
 
 
@@ -114,12 +114,7 @@ def _plain(value: Any, places: bool) -> Any:
 
 def digest(document: Any) -> str:
     """First 16 hex digits of the SHA-256 of a document's sorted JSON."""
-    return digest_of(sorted_json(document))
-
-
-def sorted_json(document: Any) -> str:
-    """The one text of a document that its digest is made of: JSON with sorted keys and without blanks."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return digest_of(sorted_json(document).decode())
 
 
 def digest_of(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import sys
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 
 from headstart.limits import memory
 from headstart.runner.machine import machine, release, version
+from headstart.stage.spec import peak_memory
 
 BUSY = 0.25
 """Load per core above which other work is said aloud to have shared the machine."""
@@ -54,18 +54,13 @@ def wait_for(device: str) -> None:
         torch.cuda.synchronize(device)
 
 
-def peak_memory(device: str) -> int:
+def largest_memory(device: str) -> int:
     """Largest memory so far, bytes: that torch allocated on a GPU, else that this process had resident.
 
     Linux's own count for the process image is read where there is one: `ru_maxrss` would begin with the parent's.
     """
-    if device != "cpu":
-        return int(torch.cuda.max_memory_allocated(device))
-    resident = _kernel_says("/proc/self/status", "VmHWM")
-    if resident is not None:
-        return resident
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else peak * 1024)
+    resident = _kernel_says("/proc/self/status", "VmHWM") if device == "cpu" else None
+    return peak_memory(torch.device(device)) if resident is None else resident
 
 
 def limit_memory() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from headstart.bench.machine import limit_memory, peak_memory, wait_for
+from headstart.bench.machine import largest_memory, limit_memory, wait_for
 from headstart.bench.process import ProcessFailed, once
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
@@ -125,7 +125,7 @@ def measure(job: dict[str, Any]) -> Generator[dict[str, Any], str, None]:
         limit_memory()
     else:
         torch.cuda.reset_peak_memory_stats(case.device)
-    before = peak_memory(case.device) if case.device == "cpu" else 0
+    before = largest_memory(case.device) if case.device == "cpu" else 0
     layer = _layer(spec, case, case.length)
     seconds = timed(_step_of(layer, case, case.length), case.device)
     parameters = sum(p.numel() for p in layer.parameters())
@@ -139,7 +139,7 @@ def measure(job: dict[str, Any]) -> Generator[dict[str, Any], str, None]:
             statistics.median(seconds),
             min(seconds),
             len(seconds),
-            peak_memory(case.device) - before,
+            largest_memory(case.device) - before,
         )
     )
 

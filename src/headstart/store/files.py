@@ -45,7 +45,7 @@ _STATE = re.compile(r"state-(\d+)\.safetensors")
 _checked: dict[Path, tuple[Any, str | None]] = {}  # folder -> (stamps of its files, problem), once a process
 _digests: dict[tuple[int, ...], str] = {}  # device, inode, time and size of a file that stages share -> its digest
 _KEY = "headstart"  # the one key of a tensor file's metadata: with several, their order would vary by run
-_UNREADABLE = (ValueError, LookupError, TypeError, RuntimeError, OverflowError, AttributeError, MemoryError)
+UNREADABLE = (ValueError, LookupError, TypeError, RuntimeError, OverflowError, AttributeError, MemoryError)
 """What reading bytes that were overwritten can raise (RecursionError is a RuntimeError)."""
 LARGEST_HEAD = 10**8
 """Bytes that the head of a file of tensors may have, as safetensors itself says."""
@@ -154,7 +154,7 @@ def _unsealed(
         note = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_KEY])
         meta, digest, written = note["meta"], note["digest"], note["format"]
         tensors = load(data)
-    except (*_UNREADABLE, SafetensorError) as error:
+    except (*UNREADABLE, SafetensorError) as error:
         if lacks_memory(error):
             raise
         raise Damaged(f"{path}: cut short or overwritten ({type(error).__name__})") from None
@@ -165,7 +165,7 @@ def _unsealed(
 
 def _fits(data: bytes, length: int) -> bool:
     """Whether the head of a file of tensors asks for as many bytes as there are: then memory is all that can lack."""
-    with contextlib.suppress(*_UNREADABLE):
+    with contextlib.suppress(*UNREADABLE):
         size = int.from_bytes(data[:8], "little")
         head = {name: entry for name, entry in json.loads(data[8 : 8 + size]).items() if name != "__metadata__"}
         return 8 + size + max((entry["data_offsets"][1] for entry in head.values()), default=0) == length

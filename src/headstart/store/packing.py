@@ -29,7 +29,7 @@ from headstart import disk
 from headstart.atomic import Writable, disk_full, publish, published, sync_folder, write_all
 from headstart.errors import BadInput, Damaged
 from headstart.store import tensors as shared
-from headstart.store.files import DONE, RESULT, STAGE, file_digest, lost_parents, read_json
+from headstart.store.files import DONE, RESULT, STAGE, UNREADABLE, file_digest, lost_parents, read_json
 from headstart.store.plain import check_inside, inside, opened, read_plain
 from headstart.store.stages import UNPACKED, Store
 
@@ -48,11 +48,8 @@ _IN_STAGE = re.compile(
 )
 _SHARED = re.compile(rf"{re.escape(shared.TENSOR_INDEX)}/[0-9a-f]{{64}}\.safetensors")
 _STUDY = re.compile(r"reports/[^/.][^/]*/study\.toml")
-_UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, LookupError, TypeError, AttributeError),
-    *(RuntimeError, OverflowError, MemoryError),
-)
-"""What reading a file of somebody else's can raise (RecursionError and NotImplementedError are RuntimeErrors)."""
+_UNPACKABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, *UNREADABLE)
+"""What reading a file of somebody else's can raise (NotImplementedError is a RuntimeError)."""
 
 
 @dataclass
@@ -137,7 +134,7 @@ def unpack(store: Store, file: Path, check: Callable[[Store], object] = Store.li
         packed = zipfile.ZipFile(file)
     except FileNotFoundError:
         raise BadInput(f"unpack: no file {str(file)!r}; name one that `headstart store pack` wrote") from None
-    except (*_UNREADABLE, OSError) as error:
+    except (*_UNPACKABLE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
         raise BadInput(
@@ -183,7 +180,7 @@ def _manifest(packed: zipfile.ZipFile, file: Path) -> dict[str, Any]:
             )
         sizes = {name: (int(entry["size"]), str(entry["digest"])) for name, entry in manifest["files"].items()}
         stages, study = [str(name) for name in manifest["stages"]], str(manifest["study"])
-    except (*_UNREADABLE, OSError) as error:
+    except (*_UNPACKABLE, OSError) as error:
         if isinstance(error, BadInput):
             raise
         raise refuse(f"its {MANIFEST} cannot be read ({type(error).__name__})") from None
@@ -256,7 +253,7 @@ class _Unpacking:
                 try:
                     self._take(name, check)
                     self.outcome.taken.append(name)
-                except (*_UNREADABLE, Damaged, OSError) as error:
+                except (*_UNPACKABLE, Damaged, OSError) as error:
                     if disk_full(error):
                         raise
                     self.outcome.refused[name] = self._reason(error)
@@ -332,7 +329,7 @@ class _Unpacking:
                 tomllib.loads(content.decode())
                 if hashlib.sha256(content).hexdigest() != digest:
                     raise Damaged("its digest does not fit")
-            except (*_UNREADABLE, Damaged) as error:
+            except (*_UNPACKABLE, Damaged) as error:
                 self.outcome.refused[member] = self._reason(error)
                 continue
             disk.make_folder(path.parent)

@@ -17,6 +17,7 @@ from headstart.data.copies import groups
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.sequences import moments
 from headstart.data.splits import copies_note, hold_out, occurs_once
+from headstart.data.text import ARCHIVE
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.spec import neutral
@@ -38,7 +39,6 @@ _READER, _MAKER = 1, 1
 
 _IMAGE = re.compile(rf"(?:^|/)(train|test)/({'|'.join(CIFAR_CLASSES)})/([^/]+)\.(?:png|jpe?g|bmp|ppm|webp)$", re.I)
 _BATCH = re.compile(rf"(?:^|/)({'|'.join(re.escape(name) for name in BATCHES)})$")
-_ARCHIVE = re.compile(r"\.(tar|tgz|tar\.(gz|xz|bz2))$")
 
 Images = dict[tuple[str, int], list[tuple[tuple[int, str], np.ndarray]]]
 """Of each (split, class): (key that orders them, image)."""
@@ -175,7 +175,7 @@ def find(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
                 return root, tuple(root / name for name in BATCHES)
             if not missing:
                 return root, (*(root / name for name in listed(root, _is_image)), *orders)
-    archives = sorted(p for p in outer.glob("*") if _ARCHIVE.search(p.name) and "python" not in p.name)
+    archives = sorted(p for p in outer.glob("*") if ARCHIVE.search(p.name) and "python" not in p.name)
     if len(archives) > 1:
         several = ", ".join(path.name for path in archives)
         raise BadInput(f"task.kind: {task!r}: {outer} holds several archives ({several}); leave the one that is meant")

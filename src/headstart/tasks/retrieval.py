@@ -22,7 +22,7 @@ from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, Writer, prepared
 from headstart.data.rows import read_rows
 from headstart.data.splits import hold_out, occurs_once, overlaps, shuffled
-from headstart.data.text import text_of
+from headstart.data.text import ARCHIVE, text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.seeds import bits
 from headstart.sequence import Signature
@@ -44,7 +44,6 @@ FILES_ORIGIN = (
 )
 _FILE = re.compile(r"^(train|val|test)\.(?:(?:jsonl|tsv)(?:\.gz|\.xz)?|parquet)$")
 _ADDRESSES = re.compile(r"(?:^|/)(train|test)/urls_(neg|pos)\.txt$")
-_ARCHIVE = re.compile(r"^(?:imdb_urls|aclImdb).*\.(?:tar|tgz|tar\.gz|tar\.xz|tar\.bz2)$")
 FILM_PAIRS = {"train": 22_846, "test": 22_620}
 """Pairs of film reviews: those of train and val together, which `split_seed` moves by a few, and those of test."""
 
@@ -150,8 +149,9 @@ def find_addresses(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
         if (root / "train" / "urls_neg.txt").is_file():
             return root, tuple(root / name for name in listed(root, lambda n: _ADDRESSES.search(n) is not None))
     for root in roots:
-        for archive in sorted((p for p in root.glob("*") if _ARCHIVE.match(p.name)), key=lambda p: p.name[0] != "i"):
-            return archive, (archive,)
+        archives = [p for name in ("imdb_urls*", "aclImdb*") for p in sorted(root.glob(name)) if ARCHIVE.search(p.name)]
+        if archives:
+            return archives[0], (archives[0],)
     looks = "the films' addresses, train/urls_neg.txt and so on, or an archive imdb_urls.tar.xz of them,"
     raise absent(task, data, ("imdb",), looks, f"{IMDB_ORIGIN} has them")
 

@@ -21,7 +21,7 @@ from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.rows import read_rows
 from headstart.data.splits import copies_note, hold_out, occurs_once
-from headstart.data.text import text_of
+from headstart.data.text import ARCHIVE, text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.tasks.build import classes_of, prepared_task, size_note, write_split
@@ -39,7 +39,6 @@ _READER, _MAKER = 1, 1
 
 _REVIEW = re.compile(r"(?:^|/)(train|test)/(neg|pos)/([^/]+)\.txt$")
 _FILE = re.compile(r"^(?:.*[_.-])?(train|test)(?:[_.-].*)?\.(?:jsonl(?:\.gz|\.xz)?|parquet)$")
-_ARCHIVE = re.compile(r"^aclImdb.*\.(?:tar|tgz|tar\.gz|tar\.xz|tar\.bz2)$")
 
 END = 255
 """Id of the end of a text among bytes: a byte that UTF-8 never uses."""
@@ -195,7 +194,7 @@ def find(data: Path, task: str) -> tuple[Path | None, tuple[Path, ...]]:
             if files:
                 return None, tuple(path for _, path in files)
     for root in folders:
-        for archive in sorted(p for p in root.glob("*") if _ARCHIVE.match(p.name)):
+        for archive in sorted(p for p in root.glob("aclImdb*") if ARCHIVE.search(p.name)):
             return archive, (archive,)
     looks = (
         "train/neg, train/pos, test/neg and test/pos with .txt files, for train and test files (.jsonl, .jsonl.gz, "

@@ -15,20 +15,21 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from headstart.errors import BadInput, Broken, nearest
+from headstart.errors import Broken, nearest
 from headstart.models.contract import CUTS, LENGTH, LENGTHS, LONG, LONG_CUTS, LONG_LENGTHS
 from headstart.models.counting import counted_flops, flops_are_off
 from headstart.models.norms import Tensors
 from headstart.models.own import OwnModel, OwnModelSpec, own_signature
 from headstart.objectives import ClassifySpec, ObjectiveSpec, RegressSpec
 from headstart.parameters import LEAVES, leaves
-from headstart.plugins import place_of
 from headstart.seeds import Draw, below, normal
 from headstart.sequence import Batch, Examples, Signature
 from headstart.text import many
 from headstart.training.batches import Batches
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
+from headstart.training.objective_contract import problem_of, problems_of
 from headstart.training.optim import OptimSpec, flat_parameters
+from headstart.training.rehearsal import replaced
 
 ANSWER_TOLERANCE = 1e-4
 """How far padding, or the future of a causal model, may move an answer: a share of the largest (float32)."""
@@ -144,18 +145,11 @@ def _close(what: str, first: Tensor, second: Tensor) -> None:
         )
 
 
-def _replaced(batch: Batch, at: Tensor) -> Batch:
-    """The batch with other inputs where `at` (B, L)."""
-    x = batch.inputs
-    other = (x + 1) % MODEL_WIDTH if not x.is_floating_point() else 100 - 3 * x
-    return replace(batch, inputs=torch.where(at if x.ndim == 2 else at[:, :, None], other, x))
-
-
 def check_padding(case: ModelCase) -> None:
     """Neither what padding holds nor that it is there moves an answer, at 12 positions and at 515."""
     for each in (case, case.long):
         model, batch, size = each.build(), each.batch(), f"at {each.lengths[0]} positions "
-        answer, moved = _answers(model, batch), _answers(model, _replaced(batch, ~batch.valid))
+        answer, moved = _answers(model, batch), _answers(model, replaced(batch, ~batch.valid, case.signature))
         _close(f"{size}other values in the padding move an answer", answer, moved)
         alone = torch.cat([_answers(model, each.batch([row])) for row in range(len(each.lengths))])
         _close(f"{size}a sequence alone and one padded beside longer ones differ", answer, alone)
@@ -169,7 +163,7 @@ def check_causality(case: ModelCase) -> None:
         model, batch = each.build(), each.batch([0])
         first, positions = _answers(model, batch), torch.arange(each.lengths[0])[None]
         for cut in cuts:
-            second = _answers(model, _replaced(batch, positions >= cut))
+            second = _answers(model, replaced(batch, positions >= cut, case.signature))
             what = f"causal is True, and of {each.lengths[0]} positions those from {cut} on move an earlier one"
             _close(what, first[:cut], second[:cut])
 
@@ -336,24 +330,14 @@ def check_model(spec: OwnModelSpec) -> tuple[dict[str, str | None], list[str]]:
                     check_outputs(case)
             usable.append(case)
         except Exception as error:  # A person's code may fail in any way.
-            refused[case] = _text(error)
+            refused[case] = problem_of(error)
     if not usable:
         texts = list(dict.fromkeys(refused.values()))
         several = "; ".join(f"{case}: {text}" for case, text in refused.items())
         return {"outputs": texts[0] if len(texts) == 1 else several}, []
-    for name, check in MODEL_CHECKS.items():
-        for case in usable:
-            try:
-                check(case)
-            except Exception as error:
-                problems[name] = f"{case}: {_text(error)}"
-                break
+    problems |= problems_of(MODEL_CHECKS, usable)
     facts = [] if any(problems.values()) else _facts(usable[0])
     return problems, [*(f"not {case}: {text}" for case, text in refused.items()), *facts]
-
-
-def _text(error: Exception) -> str:
-    return str(error) if isinstance(error, BadInput) else f"{place_of(error)}{type(error).__name__}: {error}"
 
 
 def _facts(case: ModelCase) -> Iterator[str]:

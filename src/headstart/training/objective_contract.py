@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from headstart.sequence import IGNORE, Batch, Examples, Signature
 from headstart.text import listed, plain
 from headstart.training.batches import Batches
 
+C = TypeVar("C")
 OUTPUT_WIDTH, OUTPUT_CLASSES, OUTPUT_UNITS = 5, 3, 24
 BATCH_LENGTHS = (12, 7, 2)
 ADDS_UP = {torch.float32: 1e-4, torch.float64: 1e-9}
@@ -309,24 +310,30 @@ OBJECTIVE_CHECKS: dict[str, Callable[[ObjectiveCase], None]] = {
 
 def check_objective(objective: ObjectiveSpec) -> dict[str, str | None]:
     """All checks of an objective on every sort of data that it takes: what is wrong with each, or None."""
-    problems: dict[str, str | None] = dict.fromkeys(OBJECTIVE_CHECKS)
     try:
         usable = list(cases(objective))
     except Exception as error:  # a person's code may fail in any way
-        return {"output": _text(error)}
+        return {"output": problem_of(error)}
     if not usable:
         return {"output": "it takes no sort of data; let output give what a head must give"}
-    for name, check in OBJECTIVE_CHECKS.items():
-        for case in usable:
+    return problems_of(OBJECTIVE_CHECKS, usable)
+
+
+def problems_of(checks: Mapping[str, Callable[[C], None]], cases: Sequence[C]) -> dict[str, str | None]:
+    """Each check by its name -> what is wrong with the first case that fails it, or None."""
+    problems: dict[str, str | None] = dict.fromkeys(checks)
+    for name, check in checks.items():
+        for case in cases:
             try:
                 check(case)
-            except Exception as error:
-                problems[name] = f"{case}: {_text(error)}"
+            except Exception as error:  # a person's code may fail in any way
+                problems[name] = f"{case}: {problem_of(error)}"
                 break
     return problems
 
 
-def _text(error: Exception) -> str:
+def problem_of(error: Exception) -> str:
+    """What a person's code did, and in which line."""
     return str(error) if isinstance(error, BadInput) else f"{place_of(error)}{type(error).__name__}: {error}"
 
 

@@ -164,7 +164,7 @@ class Rehearsal:
         cuts = cuts[: max(3, CHANGED_POSITIONS // length)]
         rows = batch.mapped(lambda x: x[:1].repeat_interleave(len(cuts) + 1, 0))
         later = torch.arange(length)[None] >= torch.tensor([length, *cuts])[:, None]
-        vectors = twin.embed(_replaced(rows, later.to(rows.valid.device), self.signature))
+        vectors = twin.embed(replaced(rows, later.to(rows.valid.device), self.signature))
         if vectors.ndim < 3 or not cuts:  # outputs of sequences, which say nothing of positions
             return
         scale = float(vectors[0].abs().max())
@@ -189,7 +189,7 @@ class Rehearsal:
             alone = feed.batch(np.array([unit]))
             both = feed.batch(np.array([int(np.argmax(feed.lengths)), unit]))
             first, second = twin.embed(alone), twin.embed(both)[-len(alone) :]
-            other = twin.embed(_replaced(both, ~both.valid, self.signature))[-len(alone) :]
+            other = twin.embed(replaced(both, ~both.valid, self.signature))[-len(alone) :]
             if first.ndim == 3:
                 there = alone.valid[:, :: twin.patch]
                 first, second, other = (x[:, : there.shape[1]][there] for x in (first, second, other))
@@ -253,7 +253,7 @@ def _zeros(signature: Signature, length: int, twin: Network) -> tuple[Tensor, Te
     return inputs, valid, torch.zeros(1, dtype=torch.int64, device=like.device)
 
 
-def _replaced(batch: Batch, at: Tensor, signature: Signature) -> Batch:
+def replaced(batch: Batch, at: Tensor, signature: Signature) -> Batch:
     """The batch with other inputs where `at` (B, L): another token, or a number that is not of the sequence."""
     x = batch.inputs
     other = x.max() - x + 1 if x.is_floating_point() else (x + 1) % signature.width

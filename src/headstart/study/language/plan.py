@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from headstart.documents import sorted_json
 from headstart.errors import BadInput, nearest
 from headstart.models.kind import DEFAULT, model_class, with_kind
 from headstart.plugins import Plugin, plugins_of
-from headstart.spec import digest, digest_of, nested, sorted_json
+from headstart.spec import digest, digest_of, nested
 from headstart.stage import ReadStage, StageSpec, TrainStage, identity, identity_document, read_stage, settings_of_class
 from headstart.study.language.axes import axes_of, chosen_axes, place_of
 from headstart.study.language.budgets import OPEN, LacksData, Outlines
@@ -406,14 +407,13 @@ class _Chains:
 _Documented = tuple[PlannedStage, str]
 """A stage and the text that its identity is the digest of, with a mark in place of its seed and of its parent."""
 _MARKS = {"seed": "\0seed", "parent": "\0parent"}
-_WRITTEN_MARKS = {name: sorted_json(mark) for name, mark in _MARKS.items()}
+_WRITTEN_MARKS = {name: sorted_json(mark).decode() for name, mark in _MARKS.items()}
 
 
 def _documented(planned: PlannedStage, data: Path) -> _Documented:
     document = identity_document(planned.spec, data)
-    return planned, sorted_json(
-        document | {name: mark for name, mark in _MARKS.items() if document.get(name) is not None}
-    )
+    marked = document | {name: mark for name, mark in _MARKS.items() if document.get(name) is not None}
+    return planned, sorted_json(marked).decode()
 
 
 def _with_seed(chain: Iterable[_Documented], seed: int) -> tuple[PlannedStage, ...]:
