@@ -6,15 +6,18 @@ with others of its paper, the cell stays as printed and says so (`erratum`).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
 from headstart.errors import BadInput
-from headstart.spec import Spec, read
+from headstart.spec import Spec, digest, read
 from headstart.study.language.files import studies_folder, table_of, tables_in
 from headstart.study.language.scales import check_known
 
@@ -155,6 +158,30 @@ class Claim(Spec):
                 first, *second = (side,) if isinstance(side, str) else side
                 yield sign, first
                 yield from ((-sign, arm) for arm in second)
+
+
+@dataclass(frozen=True)
+class Written:
+    """When a claim was first written down, and the commit that has it first."""
+
+    commit: str
+    time: datetime
+
+
+def claim_key(claim: Mapping[str, Any]) -> str:
+    """Of what a claim compares, as its file has it, whatever its words."""
+    usual = {name: field.get_default(call_default_factory=True) for name, field in Claim.model_fields.items()}
+    told = {name: value for name, value in claim.items() if name != "says" and value != usual.get(name)}
+    return digest({name: value for name, value in told.items() if value != []})
+
+
+def claims_written(name: str) -> dict[str, Written]:
+    """Key of a claim -> when it was written, of a built-in study or of `papers/NAME`; empty for any other.
+
+    The file of dates is made from the history of the studies' files (benchmarks/claim_dates.py).
+    """
+    dates = json.loads((studies_folder() / "claims.json").read_text("utf-8")).get(name, {})
+    return {key: Written(commit, datetime.fromisoformat(time)) for key, (commit, time) in dates.items()}
 
 
 def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], location: str) -> None:
