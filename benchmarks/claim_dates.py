@@ -30,7 +30,9 @@ def git(*words: str) -> str:
 def versions(file: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """(commit, time, table) of a file, the oldest first, whatever it was called then."""
     top, commit, when = git("rev-parse", "--show-toplevel").strip(), "", ""
-    for line in git("-C", top, "log", "--follow", "--reverse", "--name-only", "--format=@%H %cI", "--", str(file)).split("\n"):
+    for line in git(
+        "-C", top, "log", "--follow", "--reverse", "--name-only", "--format=@%H %cI", "--", str(file)
+    ).split("\n"):
         if line.startswith("@"):
             commit, when = line[1:].split(" ")
         elif line:

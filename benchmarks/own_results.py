@@ -33,7 +33,7 @@ from headstart.report.figures.style import MARKERS, canvas, legend_of, png
 from headstart.report.tables.report_table import ReportTable, text_table, to_markdown
 from headstart.runner.machine import machine, version
 from headstart.statistics import LEVEL, Difference, corrected
-from headstart.words import duration, listed, score, signed, with_power
+from headstart.words import difference, duration, listed, score, signed
 
 PAGE = RESULTS / "own.md"
 NUMBERS = PAGE.with_suffix(".json")
@@ -192,7 +192,7 @@ def gains_table(results: Sequence[Mapping[str, Any]]) -> ReportTable:
         lines.append(
             [
                 name,
-                with_power(gaps[name]),
+                difference(gaps[name]),
                 f"{standing[name]:.2g}" if name in standing else NONE,
                 str(gaps[name].n),
                 *(score(value) if value is not None else NONE for value in (before, after)),

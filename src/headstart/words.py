@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headstart.errors import BadInput
-from headstart.statistics import FEWEST_PAIRS, Difference, Estimate, detectable
+from headstart.statistics import FEWEST_PAIRS, Difference, Estimate
 from headstart.statistics import ROUNDING as ROUNDING
 from headstart.text import listed as listed
 from headstart.text import many as many
@@ -64,8 +64,24 @@ def plus_minus(value: Estimate | None) -> str:
     return f"{score(value.mean)} ± {f'{value.sem:.3f}' if near else score(value.sem)}"
 
 
+PRINTED = {
+    "self_pretrained": "self-pretrained",
+    "query_key": "queries and keys",
+    "value_output": "values and outputs",
+    "feed_forward": "feed-forward",
+}
+"""Words of arms' names as a paper prints them."""
+
+
+def printed_arm(name: str) -> str:
+    """An arm as a paper prints it: `+ feed-forward` of `and_feed_forward`."""
+    for word, text in PRINTED.items():
+        name = name.replace(word, text)
+    return ("+ " + name.removeprefix("and_") if name.startswith("and_") else name).replace("_", " ")
+
+
 def interval(gap: Difference | None) -> str:
-    """`0.070 to 0.200, detectable 0.095`: what could have been shown stands behind it; a dash where there is none.
+    """`0.070 to 0.200`; a dash where there is none.
 
     Of a difference that is the same at all seeds, which has no interval, `0.050 on 6 of 6`.
     """
@@ -73,7 +89,7 @@ def interval(gap: Difference | None) -> str:
         return NONE
     if gap.constant:
         return f"{score(gap.mean)}{_on_all(gap)}"
-    return f"{' to '.join(_ends(gap))}, detectable {score(detectable(gap))}"
+    return " to ".join(_ends(gap))
 
 
 def difference(gap: Difference | None) -> str:
@@ -84,16 +100,9 @@ def difference(gap: Difference | None) -> str:
     return f"{signed(gap.mean)}{_on_all(gap) if gap.constant else interval}"
 
 
-def with_power(gap: Difference | None) -> str:
-    """`+0.140 [0.070, 0.200], detectable 0.095`: a difference, its interval, and what could have been shown."""
-    power = detectable(gap)
-    return difference(gap) + ("" if power is None else f", detectable {score(power)}")
-
-
 def whole_difference(gap: Difference) -> str:
-    """`+1,400 [200, 2,600], detectable 1,900`: the same of counts."""
-    power = detectable(gap)
-    text = "" if power is None else f" [{', '.join(_ends(gap, whole=True))}], detectable {power:,.0f}"
+    """`+1,400 [200, 2,600]`: the same of counts."""
+    text = f" [{', '.join(_ends(gap, whole=True))}]" if gap.interval else ""
     return f"{gap.mean:+,.0f}{_on_all(gap) if gap.constant else text}".replace("-", MINUS)
 
 

@@ -20,8 +20,9 @@ from support.made_up import LR
 from headstart.api import Study
 from headstart.api import run as run_here
 from headstart.errors import BadInput
-from headstart.report.content import read_content, results_page
+from headstart.report.content import read_content
 from headstart.report.page import write_report
+from headstart.report.results_page import results_page
 from headstart.statistics import Difference, paired_difference
 from headstart.study.paper.compare import Gain, gains, pooled
 from headstart.study.paper.snapshot import Snapshot, read_file, read_snapshot, take_snapshot

@@ -12,7 +12,8 @@ from support.finished import NASTY, Done, study, with_paper, written
 from support.made_up import LR
 
 from headstart.api import Study
-from headstart.report.content import command, read_content, results_page
+from headstart.report.content import command, read_content
+from headstart.report.results_page import results_page
 from headstart.store import Store
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study

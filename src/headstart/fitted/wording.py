@@ -41,7 +41,6 @@ EXPLAINED = {
     "rmse": "RMSE: the same with large errors weighing more (the root of the mean squared error).",
 }
 _ARMS = re.compile(r"(?<!['\w])arm(s?)(?!\w|'(?!s\b))")
-_POWER = re.compile(r" Detectable: .*? %\.")
 HEADS = {"arm": "model"}
 """Heads of a study's table, as a fit has them."""
 STATES = {"absent": "not trained", "partial": "some runs"}
@@ -226,11 +225,10 @@ def models_table(outcome: Outcome) -> ReportTable:
 def in_plain_words(table: ReportTable) -> ReportTable:
     """The table of a study as somebody reads it who compares models and knows no studies."""
     keys = list(table.lines[0].cells) if table.lines else []
-    keep = [i for i, key in enumerate(keys) if key != "detectable"]
-    lines = tuple(replace(line, cells={keys[i]: _plain_cell(line, keys[i]) for i in keep}) for line in table.lines)
-    heads = tuple(HEADS.get(table.heads[i], table.heads[i]) for i in keep)
-    note = plainly(_POWER.sub("", table.note)).replace("parents included", "self-pretraining included")
-    return replace(table, heads=heads, numeric=tuple(table.numeric[i] for i in keep), lines=lines, note=note)
+    lines = tuple(replace(line, cells={key: _plain_cell(line, key) for key in keys}) for line in table.lines)
+    heads = tuple(HEADS.get(head, head) for head in table.heads)
+    note = plainly(table.note).replace("parents included", "self-pretraining included")
+    return replace(table, heads=heads, lines=lines, note=note)
 
 
 def _plain_cell(line: TableLine, key: str) -> TableCell:

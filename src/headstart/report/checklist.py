@@ -42,7 +42,7 @@ def checklist(content: Content) -> str:
             f"{row.n} of {row.expected}",
             words.plus_minus(row.val),
             words.plus_minus(row.test),
-            words.with_power(row.difference),
+            words.difference(row.difference),
         ]
         for row in results.table
     ]

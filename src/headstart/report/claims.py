@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart import words
 from headstart.statistics import (
     LEVEL,
-    POWER,
     Difference,
     corrected,
     difference,
@@ -20,7 +20,16 @@ from headstart.statistics import (
     smallest_p,
     with_examples,
 )
-from headstart.study.language.papers import AVERAGE, QUANTITIES, SCORE_QUANTITIES, STEP_QUANTITIES, Claim, Term
+from headstart.study.language.papers import (
+    AVERAGE,
+    QUANTITIES,
+    SCORE_QUANTITIES,
+    STEP_QUANTITIES,
+    Claim,
+    Term,
+    Written,
+    claim_key,
+)
 from headstart.study.results.results import Results
 from headstart.study.results.rows import (
     OTHER_MACHINES,
@@ -49,6 +58,15 @@ OF_TEST = ("test", "last_test", "last_gap")
 UNCOUNTED = "what another draw of the test examples changes is not counted"
 """Said of an interval of a score whose error is not that of a share."""
 
+Standing = Literal["", "preliminary", "exploratory"]
+HEADLINE_SEEDS = 8
+"""Seeds from which on an outcome is more than preliminary, where none of them chose a setting."""
+STANDINGS = (
+    f"Preliminary: fewer than {HEADLINE_SEEDS} seeds, or seeds that chose a setting too. Exploratory: the claim was "
+    "written after the first runs that answer it had begun."
+)
+"""What is said of them once."""
+
 OWN_QUESTION = "Our question: "
 """What stands before a claim that is not the paper's, where others are."""
 
@@ -58,7 +76,7 @@ class Part:
     """A claim on one column (or on one less another): the difference of its two sides, paired by seed.
 
     `why` says why there is no verdict, or what there is to know of it. uncorrected: the outcome before Holm's
-    correction, where this changed it. p: corrected.
+    correction, where this changed it. p: corrected. standing: what keeps the outcome from being a headline.
     """
 
     column: str
@@ -67,18 +85,22 @@ class Part:
     why: str = ""
     uncorrected: ClaimOutcome | None = None
     p: float | None = None
+    standing: Standing = ""
 
 
 @dataclass(frozen=True)
 class Verdict:
     """A claim and its outcome here, by column. No parts: it names no two sides, and is only quoted.
 
-    own: what the study asks beside the claims of a paper.
+    own: what the study asks beside the claims of a paper. written: when the claim was, where that is known; first: when
+    the runs that answer it had begun, in ISO 8601.
     """
 
     claim: Claim
     parts: tuple[Part, ...]
     own: bool = False
+    written: Written | None = None
+    first: str = ""
 
     def document(self) -> dict[str, Any]:
         """What `--json` says of it: the claim, and its difference, interval, n and outcome on each column."""
@@ -87,6 +109,7 @@ class Verdict:
                 "column": part.column,
                 "outcome": part.outcome,
                 "uncorrected": part.uncorrected or part.outcome,
+                "standing": part.standing,
                 "why": part.why,
                 "n": part.difference.n if part.difference else 0,
                 **difference_document(part.difference),
@@ -94,7 +117,9 @@ class Verdict:
             }
             for part in self.parts
         ]
-        return {**self.claim.model_dump(mode="json"), "columns": parts}
+        written = self.written and {"commit": self.written.commit, "time": self.written.time.isoformat()}
+        dates = {"written": written, "first_run": self.first or None}
+        return {**self.claim.model_dump(mode="json"), "columns": parts, **dates}
 
     def __str__(self) -> str:
         """One sentence: what is claimed, and its outcome on each column with differences and intervals."""
@@ -121,14 +146,15 @@ def _evidence(claim: Claim, part: Part) -> str:
     if gap is None:
         return part.why
     text = difference_text(claim, gap)
-    return _joined(f"{text}, {words.seeds(gap) if claim.than is None else words.many(gap.n, 'seed')}", part.why)
+    seeds = words.seeds(gap) if claim.than is None else words.many(gap.n, "seed")
+    return _joined(", ".join(filter(None, [text, seeds, part.standing])), part.why)
 
 
 def difference_text(claim: Claim, gap: Difference) -> str:
-    """The difference with its interval; of one that is the same at all seeds the score itself comes first."""
-    text = (words.whole_difference if claim.quantity in STEP_QUANTITIES else words.with_power)(gap)
+    """The difference with its interval; of a score that is the same at all seeds that score."""
+    text = (words.whole_difference if claim.quantity in STEP_QUANTITIES else words.difference)(gap)
     level = claim.than is not None and gap.level and not gap.constant
-    return f"{words.score(gap.mean + (claim.than or 0.0))} on {gap.n} of {gap.n}, {text}" if level else text
+    return f"{words.score(gap.mean + (claim.than or 0.0))} on {gap.n} of {gap.n}" if level else text
 
 
 def claims_heading(results: Results) -> str:
@@ -146,8 +172,8 @@ def claims_note(verdicts: Sequence[Verdict]) -> str:
     several = "; an outcome other than undecided stands Holm's correction for the number of verdicts on this page"
     return (
         f"Differences are {words.pairing(part.difference for part in parts)}, each with its own {words.percent(LEVEL)} "
-        f"t-interval and the smallest difference that so many seeds could have detected (power {POWER:g})"
-        f"{several if len(parts) > 1 else ''}.{drawn_anew if than else ''}"
+        f"t-interval{several if len(parts) > 1 else ''}.{drawn_anew if than else ''}"
+        f"{f' {STANDINGS}' if any(part.standing for part in parts) else ''}"
     )
 
 
@@ -161,7 +187,26 @@ def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:
     """Each claim of the paper and of the study, checked on its columns (all that there are, where it names none)."""
     theirs = paper.claims if paper else ()
     sided = [*((claim, False) for claim in theirs), *((claim, paper is not None) for claim in results.claims)]
-    return _corrected([Verdict(claim, tuple(_parts(results, paper, claim)), own) for claim, own in sided])
+    return _corrected([_verdict(results, paper, claim, own) for claim, own in sided])
+
+
+def _verdict(results: Results, paper: Paper | None, claim: Claim, own: bool) -> Verdict:
+    """The claim with its outcomes and what they stand for."""
+    written = results.written.get(claim_key(claim.model_dump(mode="json", exclude_defaults=True)))
+    rows = {arm: [row for row in results.table if row.arm == arm] for arm in claim.arms}
+    began = [min((run.started for row in of for run in row.runs if run.started), default="") for of in rows.values()]
+    first = max(began, default="")
+    late = written is not None and bool(first) and written.time > datetime.fromisoformat(first)
+
+    def standing(part: Part) -> Standing:
+        if part.outcome in ("withdrawn", "not measured") or part.difference is None:
+            return ""
+        chosen = any(len(row.points) > 1 for of in rows.values() for row in of if part.column.startswith(row.column))
+        few = part.difference.n < HEADLINE_SEEDS or (chosen and not claim.at)
+        return "exploratory" if late else "preliminary" if few and part.outcome != "undecided" else ""
+
+    parts = [replace(part, standing=standing(part)) for part in _parts(results, paper, claim)]
+    return Verdict(claim, tuple(parts), own, written, first)
 
 
 def _corrected(every: list[Verdict]) -> list[Verdict]:

@@ -1,11 +1,11 @@
-"""What a report shows, computed once for the terminal, the page and its Markdown form, which is written here."""
+"""What a report shows, computed once for the terminal, the page and its Markdown form."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,9 @@ from headstart import words
 from headstart.errors import BadInput
 from headstart.report.answer import answer
 from headstart.report.claims import Verdict, claims_heading, claims_note, unprinted, verdicts
-from headstart.report.figures.style import Drawing
 from headstart.report.methods import methods, tried
 from headstart.report.tables.paper import ABSENT, beside
-from headstart.report.tables.report_table import ReportTable, markdown, to_markdown
+from headstart.report.tables.report_table import ReportTable
 from headstart.report.tables.scores import make_table, more_tables, pivot_table
 from headstart.study.language.files import PLUGIN_SOURCES
 from headstart.study.paper.snapshot import Snapshot
@@ -145,143 +144,3 @@ def _bare(study: StudySpec) -> StudySpec:
     its arms."""
     arms = {name: {key: value for key, value in arm.items() if value != {}} for name, arm in study.arms.items()}
     return study.model_copy(update={"arms": arms, "title": "", "scale_note": ""})
-
-
-def results_page(
-    content: Content,
-    figures: Sequence[Drawing] = (),
-    undrawn: Sequence[str] = (),
-    folder: str = "",
-    numbers: str = "",
-) -> str:
-    """The page. Nothing foreign in it is read as markup.
-
-    figures: those that stand as PNG beside the page, or where `folder` begins their links. undrawn: which are missing,
-    and why. numbers: file of results beside the page, in place of study.toml.
-    """
-    results = content.results
-    parts = [f"# {markdown(results.title or results.name)}", markdown(content.answer), *_setting(content, numbers)]
-    parts += ["## Results", *([to_markdown(content.pivot).rstrip()] if content.pivot else [])]
-    parts += [to_markdown(content.table).rstrip()]
-    if content.beside is not None:
-        parts += ["## Beside the paper", to_markdown(content.beside).rstrip()]
-    parts += _claims(content)
-    for table in content.more.values():
-        titled = replace(table, title=words.sentences(results.setting))
-        parts += [f"## {markdown(table.title)}", to_markdown(titled).rstrip()]
-    for figure in figures:
-        caption = markdown(figure.caption)
-        parts += [f"## {markdown(figure.title)}", f"![{caption}]({folder}{figure.file})", caption]
-    parts += [markdown(reason) for reason in undrawn]
-    if results.caveats:
-        parts += ["## What to keep in mind", _bullets(results.caveats)]
-    parts += ["## Methods", markdown(content.methods)]
-    parts += ["## Cost and provenance", _cost(content), *_provenance(content)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _setting(content: Content, numbers: str) -> Iterator[str]:
-    """The command (that of the page alone, where none of a built-in study makes the results again), the data that it
-    read, the scale with what it changes, and what stood in for absent data."""
-    results = content.results
-    again = command(content.plan)
-    if numbers and "study.toml" in again:
-        yield markdown(
-            f"These settings are not those of a built-in study. They stand in {numbers} beside this page, and this "
-            "command makes the page again:"
-        )
-        again = f"headstart report --from {numbers} -o {numbers.removesuffix('.json')}.md"
-    yield f"```\n{again}\n```"
-    texts = [_data(content)]
-    if results.scale:
-        note = f": {results.scale_note.rstrip('.')}" if results.scale_note else ""
-        texts.append(f"{results.scale_text}{note}.")
-    if results.stood_in:
-        texts.append(
-            f"Stand-in data: {results.stood_in}. No score that rests on them can be held against one on the data meant."
-        )
-    yield markdown(" ".join(texts))
-
-
-def _data(content: Content) -> str:
-    """`Data read: mnist; generated or bundled: pairs.`: what the data folder held, without which numbers are others."""
-    read: dict[str, None] = {}
-    generated: dict[str, None] = {}
-    for cell in content.plan.cells:
-        stand_ins = content.plan.study.stood_in.get(cell.column, {})
-        for planned in cell.chain:
-            task = planned.spec.task
-            if task is not None and not task.generated:
-                read[task.kind] = None
-            elif task is not None and planned.name not in stand_ins:
-                generated[task.kind] = None
-    rest = f"; generated or bundled: {words.listed(list(generated))}" if generated else ""
-    return f"Data read: {words.listed(list(read)) or 'none'}{rest}."
-
-
-def _claims(content: Content) -> Iterator[str]:
-    if not content.verdicts:
-        return
-    yield f"## {content.claims_heading}"
-    if content.claims_source:
-        yield markdown(content.claims_source)
-    yield markdown(content.claims_note)
-    yield _bullets(content.verdicts)
-
-
-def _bullets(items: Iterable[object]) -> str:
-    return "\n".join(f"- {markdown(str(item))}" for item in items)
-
-
-def _cost(content: Content) -> str:
-    """By stage: how many are distinct, how many are finished, and what these cost; then all together."""
-    names: dict[str, list[str]] = {}
-    for identity, planned in content.plan.every_stage.items():
-        names.setdefault(markdown(planned.name), []).append(identity)
-    order = [*map(markdown, content.plan.study.stages), *names]
-    names = {name: names[name] for name in order if name in names}
-    lines = ["| stage | distinct | finished | training FLOP | time |", "| --- | ---: | ---: | ---: | ---: |"]
-    for name, identities in [*names.items(), ("all", list(content.plan.every_stage))]:
-        budgets = [content.finished[i].get("budget", {}) for i in identities if i in content.finished]
-        flops, seconds = (sum(float(budget.get(key) or 0) for budget in budgets) for key in ("flops", "seconds"))
-        cost = f"{words.measure(flops, 'FLOP')} | {words.duration(seconds)}"
-        lines.append(f"| {name} | {len(identities)} | {len(budgets)} | {cost} |")
-    lines += ["", "Time covers training and its evaluations, summed over stages, which may have run side by side."]
-    return "\n".join(lines)
-
-
-def _provenance(content: Content) -> Iterator[str]:
-    """When and on what the stages ran: every value that occurs."""
-    runs = [result.get("provenance", {}) for result in content.finished.values()]
-    if not runs:
-        return
-    days = sorted({str(run["started"])[:10] for run in runs if run.get("started")})
-    lines = [f"Begun: {' to '.join(dict.fromkeys((days[0], days[-1])))}"] if days else []
-    for name in ("machine", "device", "threads", "way", "precision"):
-        values = dict.fromkeys(words.plain(run[name]) for run in runs if name in run)
-        lines += [f"{name.capitalize()}: {words.listed(list(values))}"] if values else []
-    versions = dict.fromkeys(f"{name} {version}" for run in runs for name, version in run.get("versions", {}).items())
-    lines += [f"Versions: {', '.join(versions)}"] if versions else []
-    yield _bullets([*lines, *_parts(content)])
-
-
-def _parts(content: Content) -> list[str]:
-    """Which seeds, and of which arms, ran on which machine and when, where that is not the same of all."""
-    ran: dict[tuple[str, int], list[tuple[str, str]]] = {}
-    for cell in content.plan.cells:
-        provenance = content.finished.get(cell.chain[-1].identity, {}).get("provenance", {})
-        torch = provenance.get("versions", {}).get("torch")
-        names = [str(provenance[name]) for name in ("machine", "device") if name in provenance]
-        machine = ", ".join([*names, *([f"torch {torch}"] if torch else [])])
-        if machine:
-            ran.setdefault((machine, cell.seed), []).append((cell.arm, str(provenance.get("started", ""))[:10]))
-    groups: dict[tuple[str, str], list[str]] = {}
-    for (machine, seed), runs in ran.items():
-        arms, days = ({run[i] for run in runs} for i in (0, 1))
-        who = "" if arms == {*content.results.arms} else f" of {words.listed(sorted(arms))}"
-        when = " to ".join(dict.fromkeys((min(days), max(days))))
-        groups.setdefault((who, f"{machine}, begun {when}"), []).append(str(seed))
-    lines = [
-        f"Seed{'s' * (len(seeds) > 1)} {words.listed(seeds)}{who}: {where}" for (who, where), seeds in groups.items()
-    ]
-    return lines if len(lines) > 1 else []

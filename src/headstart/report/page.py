@@ -15,9 +15,10 @@ from headstart import disk, words
 from headstart.atomic import publish
 from headstart.errors import Damaged
 from headstart.report.answer import leader
-from headstart.report.content import Content, command, read_content, results_page
+from headstart.report.content import Content, command, read_content
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import FIGURE_FORMATS, Drawing
+from headstart.report.results_page import results_page
 from headstart.report.tables.report_table import ReportTable, TableLine, to_csv, to_latex, to_markdown
 from headstart.report.tables.report_table import TableCell as TableCell
 from headstart.study.language.files import PLUGIN_SOURCES, publish_study

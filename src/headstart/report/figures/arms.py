@@ -37,12 +37,11 @@ class Mark:
     arm: str
     label: str
     value: Estimate
-    train: Estimate | None = None
     paper: tuple[tuple[float, float], ...] = ()
 
 
 def compared(results: Results, dark: bool = False) -> Figure | None:
-    """Test score of every arm on every column, mean and one standard error; train is small, the paper's cell hollow.
+    """Test score of every arm on every column, mean and one standard error; the paper's cell is hollow.
 
     Points over columns where there are three or more, else a row of dots per arm. None while no run is finished, or
     where columns have different scores.
@@ -52,7 +51,7 @@ def compared(results: Results, dark: bool = False) -> Figure | None:
         return None
     wide = len(results.columns) >= MANY_ROWS and (len(results.arms) <= FEW_ARMS or len(rows) > LINED_ROWS)
     marks = _scores(results)
-    score = ("" if any(mark.train for mark in marks) else "test ") + words.metric(rows[0].metric)
+    score = f"test {words.metric(rows[0].metric)}"
     with canvas(dark, 7.2, 3.6 if wide else FRAME) as (figure, look):
         axes = figure.add_subplot()
         if wide:
@@ -69,10 +68,9 @@ def compared(results: Results, dark: bool = False) -> Figure | None:
 def compared_caption(results: Results) -> str:
     """What the figure shows, in words: only of marks that are drawn."""
     marks = _scores(results)
-    train = "; small marks are train scores" if any(mark.train for mark in marks) else ""
     paper = "; a hollow mark is the paper's number, of its own data and sizes"
     paper = paper if any(mark.paper for mark in marks) else ""
-    return f"Test score of each arm, mean and one standard error over seeds{train}{paper}."
+    return f"Test score of each arm, mean and one standard error over seeds{paper}."
 
 
 def gains(results: Results, dark: bool = False) -> Figure | None:
@@ -136,22 +134,21 @@ def averages_caption(results: Results) -> str:
 
 def _scores(results: Results) -> list[Mark]:
     return [
-        Mark(row.arm, row.column, row.test, row.estimate("train"), tuple(_cells(results, row)))
+        Mark(row.arm, row.column, row.test, tuple(_cells(results, row)))
         for row in results.table
         if row.test is not None
     ]
 
 
 def _cells(results: Results, row: Row) -> Iterable[tuple[float, float]]:
-    """The paper's cells of test and train of an arm on a column; none where its score is another than ours."""
+    """The paper's cells of test of an arm on a column; none where its score is another than ours."""
     paper = results.paper
     if paper is None or paper.metric_of(row.column) != row.metric:
         return
-    for quantity, size in (("test", 7.0), ("train", 4.0)):
-        for line in paper.rows:
-            cell = line.cells.get(row.column)
-            if (line.arm, line.quantity) == (row.arm, quantity) and cell is not None and cell.value is not None:
-                yield cell.value, size
+    for line in paper.rows:
+        cell = line.cells.get(row.column)
+        if (line.arm, line.quantity) == (row.arm, "test") and cell is not None and cell.value is not None:
+            yield cell.value, 7.0
 
 
 def _gains(results: Results) -> list[Mark]:
@@ -180,7 +177,7 @@ def _averages(results: Results) -> list[Mark]:
         fits = paper is not None and not average.over and paper.metric_of(AVERAGE) == results.table[0].metric
         cell = paper.cell(average.arm, AVERAGE) if paper is not None and fits else None
         beside = ((cell.value, 7.0),) if cell is not None and cell.value is not None else ()
-        marks += [Mark(average.arm, average.over, average.value, None, beside)] if average.value is not None else []
+        marks += [Mark(average.arm, average.over, average.value, beside)] if average.value is not None else []
     return marks
 
 
@@ -240,9 +237,7 @@ def _dots(axes: Axes, results: Results, marks: Sequence[Mark], names: Sequence[s
 
 
 def _beside(axes: Axes, mark: Mark, point: Any, how: dict[str, Any]) -> None:
-    """Train as a small mark, the paper's cells as hollow ones."""
-    if mark.train is not None:
-        axes.plot(*point(mark.train.mean), markersize=2.5, linestyle="none", label="train", **how)
+    """The paper's cells as hollow marks."""
     for value, size in mark.paper:
         axes.plot(*point(value), markersize=size, linestyle="none", markerfacecolor="none", label="the paper's", **how)
 

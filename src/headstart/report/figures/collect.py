@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headstart import words
 from headstart.errors import BadInput, Damaged, nearest
 from headstart.report.answer import leader
 from headstart.report.figures.arms import (
@@ -20,6 +21,7 @@ from headstart.report.figures.arms import (
 from headstart.report.figures.attention import attention_drawings
 from headstart.report.figures.curves import TOGETHER, curves, curves_together, curves_told
 from headstart.report.figures.deviations import deviation_drawings, spread_drawings
+from headstart.report.figures.forest import MOST_LINES, gain_lines, gains_over, gains_over_caption
 from headstart.report.figures.kernels import kernel_drawings
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
 from headstart.report.figures.style import Drawing
@@ -65,6 +67,10 @@ def _together(plan: Plan, results: Results) -> list[Drawing]:
     """All arms and columns in one figure, where there are enough, or a paper's cells ask for it; averages and gains."""
     stand_in, out = stand_in_of(results.stood_in), []
     finished = sum(row.test is not None for row in results.table)
+    if 0 < len(gain_lines(results)) <= MOST_LINES:
+        out.append(
+            ("forest", f"Differences from {words.printed_arm(str(results.against))}", gains_over_caption, gains_over)
+        )
     if finished >= (MANY_ROWS if results.paper is not None or len(results.columns) > 1 else FEWEST_ROWS):
         out.append(("compared", "All arms and columns", compared_caption, compared))
     if any(average.value for average in results.averages):
@@ -75,10 +81,11 @@ def _together(plan: Plan, results: Results) -> list[Drawing]:
         Drawing(line.file, line.title, line.caption(results), partial(along_axis, results, line), stand_in=stand_in)
         for line in numeric_axes(results)
     ]
-    return along + [
+    together = [
         Drawing(name, title, text(results), partial(draw, results), stand_in=stand_in)
         for name, title, text, draw in out
     ]
+    return sorted([*along, *together], key=lambda drawing: drawing.name != "forest")
 
 
 def _by_column(plan: Plan, results: Results, store: Store | Snapshot) -> list[Drawing]:

@@ -82,6 +82,39 @@ def beside(results: Results, every: bool = True) -> ReportTable | None:
     )
 
 
+def in_layout(results: Results) -> ReportTable | None:
+    """The paper's table as it is laid out there, ours before what it prints in brackets; None where nothing of it ran.
+
+    Rows of test scores alone, and only columns and rows of which something was measured here.
+    """
+    paper = results.paper
+    if paper is None:
+        return None
+    writer = _Writer(results, paper)
+    ours: dict[tuple[int, str], str] = {}
+    for i, row in enumerate(paper.rows):
+        for head in row.cells if row.quantity == "test" else ():
+            columns = results.columns_of(head) or [head]
+            if len(columns) == 1 and writer.ran(row, head, columns[0]):
+                cells, _ = writer._average(row) if head == AVERAGE else writer._measured(row, head, columns[0])
+                ours[i, head] = f"{cells['ours'].text} ({row.cells[head].text})"
+    rows = [i for i, _ in enumerate(paper.rows) if any(key[0] == i for key in ours)]
+    columns = [head for head in paper.heads if any(key[1] == head for key in ours)]
+    if not rows:
+        return None
+    heads: Heads = {"row": ("", False), **{head: (paper.heads[head].head, True) for head in columns}}
+    lines = [
+        TableLine(
+            "beside",
+            {"row": TableCell(paper.rows[i].row), **{h: TableCell(ours.get((i, h), words.NONE)) for h in columns}},
+            "measured",
+        )
+        for i in rows
+    ]
+    where = " (other sizes: compare the order of the arms)" if results.scale not in (None, "paper") else ""
+    return table_of(f"Beside {paper.source}", heads, lines, f"Ours, in brackets the paper's{where}.")
+
+
 def _several_sizes(results: Results) -> bool:
     """Models of several sizes ran on one task."""
     sizes: dict[str, set[int | None]] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headstart import words
 from headstart.guard import guarded
-from headstart.statistics import Difference, Estimate, detectable
+from headstart.statistics import Difference, Estimate
 from headstart.study.language.papers import SIZE_QUANTITIES, TIME_QUANTITIES
 from headstart.study.results.rows import BUDGET_AMOUNTS, Row
 from headstart.text import broken, column_widths, listed
@@ -84,15 +84,13 @@ def estimate_cell(value: Estimate | None, name: str, more: Mapping[str, Any] | N
 
 
 def difference_cells(gap: Difference | None, remark: str = "") -> dict[str, TableCell]:
-    """A difference with its interval, and the smallest difference that the run could have detected; a remark on it."""
+    """A difference with its interval, and a remark on it."""
     numbers = (gap.mean, gap.low, gap.high) if gap else (None, None, None)
-    least = detectable(gap)
     return {
         "difference": TableCell(
             words.difference(gap) + (f", {remark}" if gap and remark else ""),
             dict(zip(("difference", "low", "high"), numbers, strict=True)),
         ),
-        "detectable": TableCell(words.score(least), {"detectable": least}),
     }
 
 

@@ -22,7 +22,7 @@ from headstart.report.tables.report_table import (
     score_name,
     table_of,
 )
-from headstart.statistics import FEWEST_PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
+from headstart.statistics import FEWEST_PAIRS, Estimate, p_value, seeds_to_halve, smallest_p
 from headstart.study.language.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
 from headstart.study.results.results import Average, Results
 from headstart.study.results.rows import MORE, OTHER_MACHINES, Point, Row, best_rows, on_other_machines
@@ -56,7 +56,6 @@ def make_table(
     heads |= {"n": ("n", True)}
     compared = results.against and tested
     heads |= {"difference": (f"difference to {results.against}", True)} if compared else {}
-    heads |= {"detectable": ("detectable", True)} if compared else {}
     heads |= {head: (head, True) for head in measures}
     heads |= {"budget": ("budget", True), "tried": ("tried", True)}
     lines = []
@@ -65,6 +64,37 @@ def make_table(
         more = {head: estimate_cell(arms.get(arm), head) for head, arms in measures.items() if line.kind == "arm"}
         lines.append(replace(line, cells={**line.cells, **more}))
     return table_of(results.heading, heads, [*lines, *map(_average, results.averages)], note(results))
+
+
+def short_table(results: Results) -> ReportTable:
+    """Arm, test score, gain over the arm that it is compared with, and FLOPs; baselines below."""
+    heads = {**_first_heads(results), "test": (f"test {score_name(row.metric for row in results.table)}", True)}
+    against = words.printed_arm(results.against) if results.against else ""
+    heads |= {"gain": (f"difference from {against} [95 %]", True)} if against else {}
+    heads |= {"n": ("n", True), "flops": ("FLOP", True)}
+    lines = []
+    for line in _arms_and_baselines(results, {}):
+        row = next((row for row in (*results.table, *results.baselines) if row.key == line.key), None)
+        flops = row.budget.get("flops") if row is not None and line.kind == "arm" else None
+        cells = {
+            **line.cells,
+            "arm": replace(line.cells["arm"], text=words.printed_arm(line.cells["arm"].text)),
+            "gain": TableCell(words.difference(row.difference) if row is not None else words.NONE),
+            "flops": TableCell(words.NONE if flops is None else words.count(flops)),
+        }
+        lines.append(replace(line, cells=cells))
+    return table_of("", heads, lines, "")
+
+
+def short_pivot(results: Results) -> ReportTable:
+    """Arms by columns: test scores alone."""
+    heads = {"arm": ("arm", False), **{column: (results.label(column), True) for column in results.columns}}
+    lines = []
+    for arm in results.arms:
+        rows = {column: results.row(arm, column) for column in results.columns}
+        scores = {c: TableCell(words.score(row.test.mean if row and row.test else None)) for c, row in rows.items()}
+        lines.append(TableLine("arm", {"arm": TableCell(words.printed_arm(arm)), **scores}, "measured"))
+    return table_of("", heads, lines, f"Test {score_name(row.metric for row in results.table)}, mean over seeds.")
 
 
 def pivot_table(results: Results) -> ReportTable:
@@ -129,10 +159,7 @@ def _first_heads(results: Results) -> dict[str, tuple[str, bool]]:
 def note(results: Results) -> str:
     """What the columns of the table mean, in a line."""
     pairing = words.pairing((row.difference for row in results.table), results.run_noun)
-    gap = (
-        f" Differences are on test, {pairing}, with a 95 % t-interval in brackets. Detectable: the smallest true "
-        f"difference that so many runs would show with a chance of {words.percent(POWER)}."
-    )
+    gap = f" Differences are on test, {pairing}, with a 95 % t-interval in brackets."
     gap = gap if results.against else ""
     explained = f" {R2}" if any(row.metric == "r2" for row in results.table) else ""
     by_fold = results.folds > 1 and len(results.columns) == 1

@@ -160,7 +160,7 @@ def _pair(first: Row | None, second: Row | None) -> tuple[str, str, str]:
     gap = None
     if first is not None and second is not None and first.metric == second.metric:
         gap = test_gap(second, first)
-    return texts[0], texts[1], words.with_power(gap)
+    return texts[0], texts[1], words.difference(gap)
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,9 @@ def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:
     budgets = [amounts(r) for r in results if r is not None]
     provenance = (last or {}).get("provenance", {})
     machine, way = str(provenance.get("machine", "")), str(provenance.get("way", "alone"))
-    return Run(cell.seed, status, stages, val, None, added(budgets), amounts(last), machine=machine, way=way)
+    started = str(provenance.get("started") or "")
+    ran = {"machine": machine, "way": way, "started": started}
+    return Run(cell.seed, status, stages, val, None, added(budgets), amounts(last), **ran)
 
 
 def with_all_scores(run: Run, find: Find, metric: str, records: ReadRecords) -> Run:

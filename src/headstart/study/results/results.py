@@ -10,7 +10,7 @@ from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
 from headstart import words
-from headstart.statistics import Difference, Estimate, corrected, detectable, estimate
+from headstart.statistics import Difference, Estimate, corrected, estimate
 from headstart.study.language.papers import made_of
 from headstart.study.language.scales import stand_ins_told
 from headstart.study.results.rows import Point, Row, Run, scores_by_seed, test_gap
@@ -19,7 +19,7 @@ from headstart.text import escaped
 if TYPE_CHECKING:
     import pandas
 
-    from headstart.study.language.papers import Claim, Paper
+    from headstart.study.language.papers import Claim, Paper, Written
 
 PRINTED = 5
 """Caveats that `print` shows."""
@@ -94,7 +94,7 @@ class Results:
     `axes`: column -> the study's column that it is, and the values of axes at which it stands beside others.
     `records` reads what a stage recorded on the way, by its identity. `pretrained`: a row rests on weights that were
     read from a checkpoint. `folds`: of train and validation, another of which validates in each run (1: the same rows
-    in all).
+    in all). written: key of a claim -> when it was written down, where that is known.
     """
 
     name: str
@@ -117,6 +117,7 @@ class Results:
     pretrained: bool = False
     records: Callable[[str], Sequence[Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
     folds: int = 1
+    written: Mapping[str, Written] = field(default_factory=dict)
 
     @property
     def run_noun(self) -> str:
@@ -364,19 +365,16 @@ class Results:
 
     def _lines(self) -> list[list[str]]:
         """Heads, then a line per arm and baseline of each column."""
-        lines = [
-            ["arm", "column", "chosen", "n", "val", "test", f"difference to {self.against}", "detectable", "status"]
-        ]
+        lines = [["arm", "column", "chosen", "n", "val", "test", f"difference to {self.against}", "status"]]
         for row in self.table:
             scores = [words.plus_minus(row.val), words.plus_minus(row.test), words.difference(row.difference)]
-            scores += [words.score(detectable(row.difference))]
             settings = words.settings(row.chosen, self.names)
             lines.append([row.arm, row.column, settings, f"{row.n}", *scores, row.status])
         for column in self.columns:
             for base in self.column_baselines(column):
                 scores = [words.score(x.mean if x else None) for x in (base.val, base.test)]
-                lines.append([base.arm, column, "", "", *scores, "", "", "baseline"])
-        return lines if self.against is not None else [line[:6] + line[8:] for line in lines]
+                lines.append([base.arm, column, "", "", *scores, "", "baseline"])
+        return lines if self.against is not None else [line[:6] + line[7:] for line in lines]
 
     def _repr_html_(self) -> str:
         """The table and the caveats for a notebook; everything foreign is escaped."""

@@ -42,7 +42,7 @@ class Run:
     """One seed of one setting: its chain of stages (name, identity), parents first, and its scores.
 
     `status` is the last stage's: complete, diverged, or what the store says of it. `budget` counts the whole chain,
-    `last` the reported stage alone; `machine` is the kind that this one ran on, `way` how its last stage trained
+    `last` the reported stage alone; `started` (ISO 8601) and `machine` (its kind) are of that one, `way` how it trained
     (alone or in a stack, whose members share its seconds). `more` holds the scores of `MORE` that are numbers. The
     last weights of a diverged run are none: its `last_val` is the last finite score of its records, where these were
     read, and otherwise the scores at its best weights, the last that were kept whole, stand for those at its last.
@@ -58,6 +58,7 @@ class Run:
     more: Mapping[str, float] = field(default_factory=dict)
     machine: str = ""
     way: str = "alone"
+    started: str = ""
 
 
 def drawn(numbers: Sequence[Mapping[int, float]], rows: Iterable[Row]) -> list[Mapping[int, float]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headstart.statistics import estimate, mean
-from headstart.study.language.papers import read_paper
+from headstart.study.language.papers import claims_written, read_paper
 from headstart.study.language.scales import stand_in_told
 from headstart.study.results.collect import (
     Find,
@@ -107,6 +107,7 @@ def select(
         scale_note=study.scale_note,
         paper=read_paper(study.paper) if study.paper else None,
         claims=study.claims,
+        written={**claims_written(study.name), **(claims_written(f"papers/{study.paper}") if study.paper else {})},
         baselines=tuple(_baseline(cell, lookup) for cell in plan.baselines),
         axes=axes,
         pretrained=any(planned.spec.model.kind == "checkpoint" for cell in plan.cells for planned in cell.chain),

@@ -1,0 +1,232 @@
+"""The Markdown page of a report: what fits a screen first, all else below folds.
+
+Above the folds stand the answer, the command, one figure, one table, the paper's table with ours in it and at most five
+caveats, in at most `MOST_WORDS` words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from headstart import words
+from headstart.report.claims import OUTCOMES, Verdict, difference_text
+from headstart.report.content import Content, command
+from headstart.report.figures.style import Drawing
+from headstart.report.tables.paper import in_layout
+from headstart.report.tables.report_table import markdown, to_markdown
+from headstart.report.tables.scores import short_pivot, short_table
+
+MOST_WORDS = 600
+"""Above the folds."""
+MOST_CAVEATS = 5
+LISTED_ROWS = 24
+"""Rows of the table that the first screen has room for; of more, arms stand by columns."""
+TOLD_COLUMNS = 3
+"""Columns of the first claim that the answer tells."""
+FIRST_FIGURES = ("forest", "along-")
+"""Beginnings of the names of figures that may stand above the folds."""
+
+
+def results_page(
+    content: Content,
+    figures: Sequence[Drawing] = (),
+    undrawn: Sequence[str] = (),
+    folder: str = "",
+    numbers: str = "",
+) -> str:
+    """The page. Nothing foreign in it is read as markup.
+
+    figures: those that stand as PNG beside the page, or where `folder` begins their links. undrawn: which are missing,
+    and why. numbers: file of results beside the page, in place of study.toml.
+    """
+    results, setting = content.results, list(_setting(content, numbers))
+    top = [f"# {markdown(results.title or results.name)}", markdown(short_answer(content)), setting[0]]
+    first = next((figure for figure in figures if figure.name.startswith(FIRST_FIGURES)), None)
+    top += _figure(first, folder) if first is not None else []
+    table = short_table(results) if len(results.table) <= LISTED_ROWS else short_pivot(results)
+    shown = [to_markdown(each).rstrip() for each in (table, in_layout(results)) if each is not None]
+    used, later = words_of("\n".join(top)), []
+    for text in shown:
+        (top if used + words_of(text) <= MOST_WORDS else later).append(text)
+        used += words_of(text) if text is top[-1] else 0
+    caveats = [str(caveat) for caveat in results.caveats]
+    said = []
+    while len(said) < min(MOST_CAVEATS, len(caveats)) and used + words_of(caveats[len(said)]) <= MOST_WORDS - 20:
+        used += words_of(caveats[len(said)])
+        said.append(caveats[len(said)])
+    if said:
+        top += ["## What to keep in mind", _bullets(said)]
+    folds = [
+        (
+            "All of the table",
+            [*later, *([to_markdown(content.pivot).rstrip()] if content.pivot else []), _full(content)],
+        ),
+        ("Each claim, checked", list(_claims(content))),
+        (
+            "Beside the paper, cell by cell",
+            [to_markdown(content.beside).rstrip()] if content.beside is not None else [],
+        ),
+    ]
+    for more in content.more.values():
+        titled = replace(more, title=words.sentences(results.setting))
+        folds.append((more.title, [to_markdown(titled).rstrip()]))
+    folds += [(figure.title, _figure(figure, folder)) for figure in figures if figure is not first]
+    folds += [("Figures that are not here", [markdown(reason) for reason in undrawn])]
+    folds += [("More to keep in mind", [_bullets(caveats[len(said) :])] if caveats[len(said) :] else [])]
+    folds += [("Data and methods", [*setting[1:], markdown(content.answer), markdown(content.methods)])]
+    folds += [("Cost and provenance", [_cost(content), *_provenance(content)])]
+    return "\n\n".join([*top, *(_fold(title, parts) for title, parts in folds if parts)]) + "\n"
+
+
+def words_of(text: str) -> int:
+    """Words of a text, numbers among them; marks of Markdown are none."""
+    return len(re.findall(r"[^\s|`*#\\-]*\w[^\s|]*", text))
+
+
+def short_answer(content: Content) -> str:
+    """The first claim that was checked with its outcome; of a study without claims the whole answer."""
+    checked = [verdict for verdict in content.verdicts if any(part.difference for part in verdict.parts)]
+    if not checked:
+        return content.answer
+    so_far = content.answer.partition(": ")[0] + ": " if content.answer.startswith("So far") else ""
+    rest = len([part for verdict in content.verdicts for part in verdict.parts]) - len(checked[0].parts)
+    more = f" {words.many(rest, 'more outcome')} of claims stand below." if rest else ""
+    return f"{so_far}{_told(checked[0])}{more}"
+
+
+def _told(verdict: Verdict) -> str:
+    """`Self-pretraining beats training from scratch: holds on image (+0.070 [0.055, 0.084], n 6, preliminary).`"""
+    outcomes = []
+    for outcome in OUTCOMES:
+        parts = [part for part in verdict.parts if part.outcome == outcome and part.difference is not None]
+        each = [
+            f"{part.column} ({', '.join(filter(None, [difference_text(verdict.claim, part.difference), f'n {part.difference.n}', part.standing]))})"
+            for part in parts[:TOLD_COLUMNS]
+            if part.difference is not None
+        ]
+        if each:
+            more = [f"{len(parts) - TOLD_COLUMNS} more"] if len(parts) > TOLD_COLUMNS else []
+            outcomes.append(f"{outcome} on {words.listed([*each, *more])}")
+    return f"{verdict.claim.says.rstrip('.')}: {'; '.join(outcomes)}."
+
+
+def _figure(figure: Drawing, folder: str) -> list[str]:
+    caption = markdown(figure.caption)
+    return [f"![{caption}]({folder}{figure.file})"]
+
+
+def _full(content: Content) -> str:
+    return to_markdown(content.table).rstrip()
+
+
+def _fold(title: str, parts: Sequence[str]) -> str:
+    """Markdown that a click opens; `markdown` has the site read what is inside."""
+    return "\n\n".join([f'<details markdown="1"><summary>{markdown(title)}</summary>', *parts, "</details>"])
+
+
+def _setting(content: Content, numbers: str) -> Iterator[str]:
+    """The command (that of the page alone, where none of a built-in study makes the results again), the data that it
+    read, the scale with what it changes, and what stood in for absent data."""
+    results = content.results
+    again = command(content.plan)
+    if numbers and "study.toml" in again:
+        yield markdown(
+            f"These settings are not those of a built-in study. They stand in {numbers} beside this page, and this "
+            "command makes the page again:"
+        )
+        again = f"headstart report --from {numbers} -o {numbers.removesuffix('.json')}.md"
+    yield f"```\n{again}\n```"
+    texts = [_data(content)]
+    if results.scale:
+        note = f": {results.scale_note.rstrip('.')}" if results.scale_note else ""
+        texts.append(f"{results.scale_text}{note}.")
+    if results.stood_in:
+        texts.append(
+            f"Stand-in data: {results.stood_in}. No score that rests on them can be held against one on the data meant."
+        )
+    yield markdown(" ".join(texts))
+
+
+def _data(content: Content) -> str:
+    """`Data read: mnist; generated or bundled: pairs.`: what the data folder held, without which numbers are others."""
+    read: dict[str, None] = {}
+    generated: dict[str, None] = {}
+    for cell in content.plan.cells:
+        stand_ins = content.plan.study.stood_in.get(cell.column, {})
+        for planned in cell.chain:
+            task = planned.spec.task
+            if task is not None and not task.generated:
+                read[task.kind] = None
+            elif task is not None and planned.name not in stand_ins:
+                generated[task.kind] = None
+    rest = f"; generated or bundled: {words.listed(list(generated))}" if generated else ""
+    return f"Data read: {words.listed(list(read)) or 'none'}{rest}."
+
+
+def _claims(content: Content) -> Iterator[str]:
+    if not content.verdicts:
+        return
+    if content.claims_source:
+        yield markdown(content.claims_source)
+    yield markdown(content.claims_note)
+    yield _bullets(content.verdicts)
+
+
+def _bullets(items: Iterable[object]) -> str:
+    return "\n".join(f"- {markdown(str(item))}" for item in items)
+
+
+def _cost(content: Content) -> str:
+    """By stage: how many are distinct, how many are finished, and what these cost; then all together."""
+    names: dict[str, list[str]] = {}
+    for identity, planned in content.plan.every_stage.items():
+        names.setdefault(markdown(planned.name), []).append(identity)
+    order = [*map(markdown, content.plan.study.stages), *names]
+    names = {name: names[name] for name in order if name in names}
+    lines = ["| stage | distinct | finished | training FLOP | time |", "| --- | ---: | ---: | ---: | ---: |"]
+    for name, identities in [*names.items(), ("all", list(content.plan.every_stage))]:
+        budgets = [content.finished[i].get("budget", {}) for i in identities if i in content.finished]
+        flops, seconds = (sum(float(budget.get(key) or 0) for budget in budgets) for key in ("flops", "seconds"))
+        cost = f"{words.measure(flops, 'FLOP')} | {words.duration(seconds)}"
+        lines.append(f"| {name} | {len(identities)} | {len(budgets)} | {cost} |")
+    lines += ["", "Time covers training and its evaluations, summed over stages, which may have run side by side."]
+    return "\n".join(lines)
+
+
+def _provenance(content: Content) -> Iterator[str]:
+    """When and on what the stages ran: every value that occurs."""
+    runs = [result.get("provenance", {}) for result in content.finished.values()]
+    if not runs:
+        return
+    days = sorted({str(run["started"])[:10] for run in runs if run.get("started")})
+    lines = [f"Begun: {' to '.join(dict.fromkeys((days[0], days[-1])))}"] if days else []
+    for name in ("machine", "device", "threads", "way", "precision"):
+        values = dict.fromkeys(words.plain(run[name]) for run in runs if name in run)
+        lines += [f"{name.capitalize()}: {words.listed(list(values))}"] if values else []
+    versions = dict.fromkeys(f"{name} {version}" for run in runs for name, version in run.get("versions", {}).items())
+    lines += [f"Versions: {', '.join(versions)}"] if versions else []
+    yield _bullets([*lines, *_parts(content)])
+
+
+def _parts(content: Content) -> list[str]:
+    """Which seeds, and of which arms, ran on which machine and when, where that is not the same of all."""
+    ran: dict[tuple[str, int], list[tuple[str, str]]] = {}
+    for cell in content.plan.cells:
+        provenance = content.finished.get(cell.chain[-1].identity, {}).get("provenance", {})
+        torch = provenance.get("versions", {}).get("torch")
+        names = [str(provenance[name]) for name in ("machine", "device") if name in provenance]
+        machine = ", ".join([*names, *([f"torch {torch}"] if torch else [])])
+        if machine:
+            ran.setdefault((machine, cell.seed), []).append((cell.arm, str(provenance.get("started", ""))[:10]))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for (machine, seed), runs in ran.items():
+        arms, days = ({run[i] for run in runs} for i in (0, 1))
+        who = "" if arms == {*content.results.arms} else f" of {words.listed(sorted(arms))}"
+        when = " to ".join(dict.fromkeys((min(days), max(days))))
+        groups.setdefault((who, f"{machine}, begun {when}"), []).append(str(seed))
+    lines = [
+        f"Seed{'s' * (len(seeds) > 1)} {words.listed(seeds)}{who}: {where}" for (who, where), seeds in groups.items()
+    ]
+    return lines if len(lines) > 1 else []
