@@ -9,7 +9,7 @@ A page comes there with its results and figures beside it by
 
 and this command follows. No store and no data are needed. `gains` pools the results that are here, and those of single
 seeds in seeds/; `pretraining-pays` (pretraining_pays.py) is made of its seeds there, too, and `own` (own_results.py) of the
-numbers beside it. A page without results beside it is listed with its first sentences and left as it is.
+numbers beside it. The index has the rows of texts/questions.toml.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import own_results
@@ -26,14 +28,13 @@ from harness import HERE, RESULTS, filled, parser_of
 from harness import markdown as markdown_table
 
 from headstart import words
-from headstart.report.answer import answer
-from headstart.report.claims import OUTCOMES, TOO_SMALL, Part, Verdict, difference_text, verdicts
+from headstart.report.claims import Part, verdicts
+from headstart.report.figures.forest import ABOVE, BELOW, GONE, OPEN, ForestLine, effect_of_paper, forest
+from headstart.report.figures.style import png
 from headstart.report.page import publish_page
 from headstart.report.tables.report_table import markdown
-from headstart.study.language.papers import STEP_QUANTITIES
 from headstart.study.paper.snapshot import read_snapshot
 from headstart.study.results.results import Results
-from headstart.text import sentence
 from headstart.verbs.compare import print_pooled
 
 ROOT = HERE.parent
@@ -55,12 +56,10 @@ FEW_STEPS = 1_000
 INDEX = "README.md"
 MOST = 12 + 5
 """Pages, at most: few that are worth reading; five are of pretrained backbones (`lu-`)."""
-ROOM = 30
-"""Lines of claims that the first screen of the index has room for."""
-LISTED = 3
-"""Columns whose differences are listed; of more, the span is given."""
-OURS = ", our question"
-HEADS = ["verdict", "claim: columns, differences and seeds", "page"]
+QUESTIONS = HERE / "texts" / "questions.toml"
+STATES = {"holds": ABOVE, "contradicts": BELOW, "undecided": OPEN, "withdrawn": GONE}
+"""Outcome -> its colour."""
+HEADS = ["question", "where", "the paper's", "ours [95 %]", "n", "what ours is", "verdict"]
 
 
 def remake(folder: Path) -> list[Path]:
@@ -113,74 +112,85 @@ def pays_results(folder: Path) -> Results | None:
     return read_snapshot(files).results() if files else None
 
 
-def index(folder: Path) -> str:
-    """Every claim that was checked, those that hold first; then the pages, and what was removed."""
-    pages = {file.stem: read_snapshot([file]).results() for file in studies(folder)}
-    pays = pays_results(folder)
-    results = {**pages, **({} if pays is None else {PAYS: pays})}
-    pages_of = {name: (f"[{name}]({name}.md)", value.paper is None) for name, value in results.items()}
-    lines = [line for name, value in results.items() for line in _claims(*pages_of[name], verdicts(value, value.paper))]
-    ordered = [line for outcome in OUTCOMES for line in lines if line[0] == outcome != "withdrawn"]
-    about = [
-        f"- [{file.stem}]({file.name}): {_about(file, pages.get(file.stem))}"
-        for file in sorted(folder.glob("*.md"))
-        if file.name != INDEX
-    ]
-    table = markdown_table(HEADS, _together(ordered), rule=["---"] * len(HEADS))
-    gone = list(dict.fromkeys(line[-1].removesuffix(OURS) for line in lines if line[0] == "withdrawn"))
-    withdrawn = ["", f"Withdrawn, since {TOO_SMALL}: verdicts of {words.listed(gone)}."] if gone else []
-    return filled("results", table=[*(table if ordered else []), *withdrawn], pages=about)
+@dataclass(frozen=True)
+class Answer:
+    """A row of the index: the question, the page that answers it, and the part of a claim's verdict that does."""
+
+    group: str
+    says: str
+    page: str
+    what: str
+    part: Part
+    paper: float | None
+
+    @property
+    def badge(self) -> str:
+        """What it comes to."""
+        contradicted = self.part.outcome in ("the other way round", "does not hold")
+        outcome = "contradicts" if contradicted else self.part.outcome
+        return ", ".join(filter(None, [outcome, self.part.standing]))
+
+    @property
+    def line(self) -> ForestLine:
+        """As the figure draws it."""
+        gap, name = self.part.difference, f"{self.says}"
+        assert gap is not None, "a question without an answer is not in the index"
+        hollow, state = bool(self.part.standing), STATES[self.badge.split(",")[0]]
+        return ForestLine(
+            self.group, name, gap.mean, gap.low, gap.high, f"n {gap.n}  {self.badge}", self.paper, hollow, state
+        )
+
+    @property
+    def cells(self) -> list[str]:
+        """The row of the table."""
+        paper = words.NONE if self.paper is None else words.signed(self.paper)
+        gap = self.part.difference
+        assert gap is not None, "a question without an answer is not in the index"
+        ours = markdown(words.difference(gap))
+        badge = f"**{self.badge}**" if self.badge.startswith("contradicts") else self.badge
+        return [self.group, f"[{self.says}]({self.page}.md)", paper, ours, str(gap.n), self.what, badge]
 
 
-def _claims(page: str, ours: bool, checked: Iterable[Verdict]) -> list[list[str]]:
-    """A line for each claim and outcome: the columns on which it came out so, with their differences and seeds.
-
-    ours: the page has no paper, so that every claim is a question of our own.
-    """
-    lines = []
-    for verdict in checked:
-        for outcome in OUTCOMES:
-            parts = [part for part in verdict.parts if part.outcome == outcome and part.difference is not None]
-            if parts:
-                says = f"{verdict.claim.says.rstrip('.')}: {_differences(verdict, parts)}"
-                lines.append([outcome, markdown(says), page + OURS * (ours or verdict.own)])
-    return lines
+def answers(folder: Path) -> list[Answer]:
+    """The rows of the index, by group, contradictions first. Raises: KeyError for a claim or column that is not there."""
+    out = []
+    for group in tomllib.loads(QUESTIONS.read_text("utf-8"))["group"]:
+        rows = [_answer(folder, group["says"], row) for row in group["rows"]]
+        out += sorted(rows, key=lambda row: not row.badge.startswith("contradicts"))
+    return out
 
 
-def _differences(verdict: Verdict, parts: Sequence[Part]) -> str:
-    """Each column's difference, or the span of many with the ends of their intervals; then the seeds."""
-    gaps = [part.difference for part in parts if part.difference is not None]
-    seeds = f"n {words.listed(list(dict.fromkeys(str(gap.n) for gap in gaps)))}"
-    steps = verdict.claim.quantity in STEP_QUANTITIES
-    if len(gaps) <= LISTED:
-        texts = [difference_text(verdict.claim, gap) for gap in gaps]
-        return "; ".join([*(f"{part.column} {text}" for part, text in zip(parts, texts, strict=True)), seeds])
-    ends = [end for gap in gaps for end in gap.interval or ()]
-    means = [gap.mean for gap in gaps]
-    lowest, highest, low, high = (
-        f"{value:+,.0f}".replace("-", words.MINUS) if steps else words.signed(value)
-        for value in (min(means), max(means), min(ends, default=min(means)), max(ends, default=max(means)))
-    )
-    return f"{len(gaps)} columns, {lowest} to {highest}, all intervals within [{low}, {high}]; {seeds}"
+def _answer(folder: Path, group: str, row: Mapping[str, str]) -> Answer:
+    results = read_snapshot([folder / f"{row['page']}.json"]).results()
+    for verdict in verdicts(results, results.paper):
+        for part in verdict.parts:
+            if verdict.claim.says.startswith(row["claim"]) and part.column == row["column"]:
+                higher, lower = verdict.claim.higher, verdict.claim.lower
+                plain = isinstance(higher, str) and isinstance(lower, str) and not verdict.claim.at
+                paper = effect_of_paper(results, str(higher), str(lower), part.column) if plain else None
+                return Answer(group, row["says"], row["page"], row["what"], part, paper)
+    raise KeyError(f"{row['page']}: no claim begins with {row['claim']!r} and has a column {row['column']!r}")
 
 
-def _together(lines: Sequence[list[str]]) -> list[list[str]]:
-    """The lines; where they are many, claims of the same page and outcome share a cell: undecided first, then the most."""
-    groups: dict[tuple[str, str], list[list[str]]] = {}
-    for line in lines:
-        groups.setdefault((line[0], line[-1]), []).append(line)
-    for key in sorted(groups, key=lambda key: (key[0] != "undecided", -len(groups[key]))):
-        if sum(map(len, groups.values())) > ROOM or (len(lines) > ROOM and key[0] == "undecided"):
-            groups[key] = [[key[0], "<br>".join(line[1] for line in groups[key]), key[1]]]
-    return [line for members in groups.values() for line in members]
+def index(rows: Sequence[Answer]) -> str:
+    """One row per question; those whose claims are younger than their runs in a table of their own."""
+    tables = []
+    for late in (False, True):
+        chosen = [row for row in rows if (row.part.standing == "exploratory") == late]
+        lines = [row.cells for row in chosen]
+        tables += ["", "Exploratory (the claim is younger than its runs):", ""] if late and chosen else []
+        tables += (
+            markdown_table(HEADS, lines, rule=["---", "---", "---:", "---:", "---:", "---", "---"]) if chosen else []
+        )
+    return filled("results", tables="\n".join(tables))
 
 
-def _about(file: Path, results: Results | None) -> str:
-    """Title and answer of a page."""
-    if results is not None:
-        return markdown(words.sentences([results.heading, sentence(answer(results), results.arms)]))
-    title, text = file.read_text("utf-8").split("\n\n")[:2]
-    return f"{title.removeprefix('# ')}. {text}"
+def index_figure(rows: Sequence[Answer]) -> bytes:
+    """The rows that are no exploration as a forest plot, PNG."""
+    drawn = [row.line for row in rows if row.part.standing != "exploratory"]
+    figure = forest(drawn, "difference in test score", width=10.0, line=0.145)
+    assert figure is not None, "there are rows"
+    return png(figure, dots=200)
 
 
 def main() -> None:
@@ -192,7 +202,9 @@ def main() -> None:
     if (pays := pays_results(RESULTS)) is not None:
         print(pretraining_pays.publish(pays, RESULTS))
     (RESULTS / "gains.md").write_text(gains_page(), "utf-8")
-    (RESULTS / INDEX).write_text(index(RESULTS), "utf-8")
+    rows = answers(RESULTS)
+    (RESULTS / INDEX).write_text(index(rows), "utf-8")
+    (RESULTS / "figures" / "index.png").write_bytes(index_figure(rows))
 
 
 if __name__ == "__main__":

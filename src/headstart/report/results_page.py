@@ -15,7 +15,7 @@ from headstart.report.claims import OUTCOMES, Verdict, difference_text
 from headstart.report.content import Content, command
 from headstart.report.figures.style import Drawing
 from headstart.report.tables.paper import in_layout
-from headstart.report.tables.report_table import markdown, to_markdown
+from headstart.report.tables.report_table import ReportTable, markdown, to_markdown
 from headstart.report.tables.scores import short_pivot, short_table
 
 MOST_WORDS = 600
@@ -25,8 +25,8 @@ LISTED_ROWS = 24
 """Rows of the table that the first screen has room for; of more, arms stand by columns."""
 TOLD_COLUMNS = 3
 """Columns of the first claim that the answer tells."""
-FIRST_FIGURES = ("forest", "along-")
-"""Beginnings of the names of figures that may stand above the folds."""
+FIRST_FIGURES = ("forest", "axis-")
+"""Beginnings of the names of figures that may stand above the folds: the first of them that there are."""
 
 
 def results_page(
@@ -43,10 +43,11 @@ def results_page(
     """
     results, setting = content.results, list(_setting(content, numbers))
     top = [f"# {markdown(results.title or results.name)}", markdown(short_answer(content)), setting[0]]
-    first = next((figure for figure in figures if figure.name.startswith(FIRST_FIGURES)), None)
-    top += _figure(first, folder) if first is not None else []
+    kinds = ([figure for figure in figures if figure.name.startswith(kind)] for kind in FIRST_FIGURES)
+    first = next(filter(None, kinds), [])
+    top += [text for figure in first for text in _figure(figure, folder)]
     table = short_table(results) if len(results.table) <= LISTED_ROWS else short_pivot(results)
-    shown = [to_markdown(each).rstrip() for each in (table, in_layout(results)) if each is not None]
+    shown = [_table(each) for each in (table, in_layout(results)) if each is not None]
     used, later = words_of("\n".join(top)), []
     for text in shown:
         (top if used + words_of(text) <= MOST_WORDS else later).append(text)
@@ -59,20 +60,14 @@ def results_page(
     if said:
         top += ["## What to keep in mind", _bullets(said)]
     folds = [
-        (
-            "All of the table",
-            [*later, *([to_markdown(content.pivot).rstrip()] if content.pivot else []), _full(content)],
-        ),
+        ("All of the table", [*later, *map(_table, filter(None, [content.pivot, content.table]))]),
         ("Each claim, checked", list(_claims(content))),
-        (
-            "Beside the paper, cell by cell",
-            [to_markdown(content.beside).rstrip()] if content.beside is not None else [],
-        ),
+        ("Beside the paper, cell by cell", [*map(_table, filter(None, [content.beside]))]),
     ]
     for more in content.more.values():
         titled = replace(more, title=words.sentences(results.setting))
-        folds.append((more.title, [to_markdown(titled).rstrip()]))
-    folds += [(figure.title, _figure(figure, folder)) for figure in figures if figure is not first]
+        folds.append((more.title, [_table(titled)]))
+    folds += [(figure.title, _figure(figure, folder)) for figure in figures if figure not in first]
     folds += [("Figures that are not here", [markdown(reason) for reason in undrawn])]
     folds += [("More to keep in mind", [_bullets(caveats[len(said) :])] if caveats[len(said) :] else [])]
     folds += [("Data and methods", [*setting[1:], markdown(content.answer), markdown(content.methods)])]
@@ -101,11 +96,11 @@ def _told(verdict: Verdict) -> str:
     outcomes = []
     for outcome in OUTCOMES:
         parts = [part for part in verdict.parts if part.outcome == outcome and part.difference is not None]
-        each = [
-            f"{part.column} ({', '.join(filter(None, [difference_text(verdict.claim, part.difference), f'n {part.difference.n}', part.standing]))})"
-            for part in parts[:TOLD_COLUMNS]
-            if part.difference is not None
-        ]
+        each = []
+        for part in parts[:TOLD_COLUMNS]:
+            assert part.difference is not None, "only those are kept"
+            told = [difference_text(verdict.claim, part.difference), f"n {part.difference.n}", part.standing]
+            each.append(f"{part.column} ({', '.join(filter(None, told))})")
         if each:
             more = [f"{len(parts) - TOLD_COLUMNS} more"] if len(parts) > TOLD_COLUMNS else []
             outcomes.append(f"{outcome} on {words.listed([*each, *more])}")
@@ -117,8 +112,8 @@ def _figure(figure: Drawing, folder: str) -> list[str]:
     return [f"![{caption}]({folder}{figure.file})"]
 
 
-def _full(content: Content) -> str:
-    return to_markdown(content.table).rstrip()
+def _table(table: ReportTable) -> str:
+    return to_markdown(table).rstrip()
 
 
 def _fold(title: str, parts: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headstart import words
 from headstart.errors import BadInput, Damaged, nearest
 from headstart.report.answer import leader
 from headstart.report.figures.arms import (
@@ -68,9 +67,8 @@ def _together(plan: Plan, results: Results) -> list[Drawing]:
     stand_in, out = stand_in_of(results.stood_in), []
     finished = sum(row.test is not None for row in results.table)
     if 0 < len(gain_lines(results)) <= MOST_LINES:
-        out.append(
-            ("forest", f"Differences from {words.printed_arm(str(results.against))}", gains_over_caption, gains_over)
-        )
+        title = f"Differences from {results.printed(str(results.against))}"
+        out.append(("forest", title, gains_over_caption, gains_over))
     if finished >= (MANY_ROWS if results.paper is not None or len(results.columns) > 1 else FEWEST_ROWS):
         out.append(("compared", "All arms and columns", compared_caption, compared))
     if any(average.value for average in results.averages):

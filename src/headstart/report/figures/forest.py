@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headstart import words
-from headstart.report.figures.style import Look, canvas, entry, folded, legend, plain
+from headstart.report.figures.style import Look, canvas, entry, legend, plain
 from headstart.statistics import Difference
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row
@@ -54,48 +54,56 @@ class ForestLine:
         return ABOVE if self.mean > 0 else BELOW
 
 
-def forest(lines: Sequence[ForestLine], axis: str, dark: bool = False, width: float = 7.2) -> Figure | None:
-    """The lines from top to bottom; None without any. axis: what is drawn along it."""
+def forest(
+    lines: Sequence[ForestLine], axis: str, dark: bool = False, width: float = 7.2, line: float = LINE
+) -> Figure | None:
+    """The lines from top to bottom; None without any.
+
+    axis: what is drawn along it. width: of the figure, in inches. line: height of a line, in inches; letters are not
+    larger than it allows.
+    """
     if not lines:
         return None
     with canvas(dark, width, FOREST_FRAME) as (figure, look):
-        axes, colours, points = figure.add_subplot(), COLOURS[dark], 8.5
-        y, places = 0.0, []
-        heads: list[tuple[float, str]] = []
-        for before, line in zip([None, *lines], lines, strict=False):
-            if line.group and (before is None or before.group != line.group):
-                heads.append((y, line.group))
-                y += 1
-            places.append(y)
-            y += 1
-        for place, line in zip(places, lines, strict=True):
-            colour = colours[line.side]
-            if line.low is not None and line.high is not None:
-                axes.plot([line.low, line.high], [place, place], color=colour, linewidth=1.8, solid_capstyle="butt")
-            fill = look.paper if line.hollow else colour
-            axes.plot(
-                [line.mean], [place], "o", color=colour, markerfacecolor=fill, markeredgewidth=1.4, markersize=5.5
-            )
-            if line.paper is not None:
-                axes.plot([line.paper], [place], "|", color=look.ink, markersize=10, markeredgewidth=1.8)
+        axes, colours, points = figure.add_subplot(), COLOURS[dark], min(8.5, 50 * line)
+        places, heads = _places(lines)
+        for place, each in zip(places, lines, strict=True):
+            colour = colours[each.side]
+            if each.low is not None and each.high is not None:
+                axes.plot([each.low, each.high], [place, place], color=colour, linewidth=1.8, solid_capstyle="butt")
+            point = {"color": colour, "markerfacecolor": look.paper if each.hollow else colour}
+            axes.plot([each.mean], [place], "o", markeredgewidth=1.4, markersize=0.65 * points, **point)
+            if each.paper is not None:
+                axes.plot([each.paper], [place], "|", color=look.ink, markersize=1.2 * points, markeredgewidth=1.8)
         axes.axvline(0.0, color=look.quiet, linewidth=0.8, zorder=0)
-        room = 0.34 * figure.get_figwidth()
-        names = [folded(plain(line.name), room, points).replace("\n", " ") for line in lines]
-        axes.set_yticks(places, names, fontsize=points)
-        axes.set_ylim(y - 0.4, -0.6)
+        axes.set_yticks(places, [plain(each.name) for each in lines], fontsize=points)
+        axes.set_ylim(places[-1] + 0.6, -0.6)
         left = axes.get_yaxis_transform()
         for place, group in heads:
-            axes.text(
-                -0.012, place, plain(group), transform=left, fontsize=points, fontweight="bold", ha="right", va="center"
-            )
-        for place, line in zip(places, lines, strict=True):
-            axes.text(1.015, place, _numbers(line), transform=left, fontsize=points - 1, va="center", color=look.ink)
+            bold = {"fontsize": points, "fontweight": "bold", "ha": "right", "va": "center"}
+            axes.text(-0.012, place, plain(group), transform=left, **bold)
+        for place, each in zip(places, lines, strict=True):
+            axes.text(1.015, place, _numbers(each), transform=left, fontsize=points - 1, va="center", color=look.ink)
         axes.set_xlabel(plain(axis), fontsize=points)
         axes.grid(axis="x")
         axes.tick_params(axis="y", length=0)
-        figure.set_figheight(FOREST_FRAME + LINE * y)
+        axes.tick_params(axis="x", labelsize=points)
+        figure.set_figheight(FOREST_FRAME + line * (places[-1] + 1))
         _legend(figure, lines, look, colours)
     return figure
+
+
+def _places(lines: Sequence[ForestLine]) -> tuple[list[float], list[tuple[float, str]]]:
+    """Where each line stands, counted in lines from the top, and each group's heading."""
+    y, places, heads, before = 0.0, [], [], ""
+    for line in lines:
+        if line.group and line.group != before:
+            heads.append((y, line.group))
+            y += 1
+        places.append(y)
+        y += 1
+        before = line.group
+    return places, heads
 
 
 def _legend(figure: Figure, lines: Iterable[ForestLine], look: Look, colours: dict[str, str]) -> None:
@@ -128,7 +136,7 @@ def gains_over(results: Results, dark: bool = False) -> Figure | None:
     lines = gain_lines(results)
     if not lines or len(lines) > MOST_LINES:
         return None
-    return forest(lines, f"difference in test {_metric(results)} from {words.printed_arm(str(results.against))}", dark)
+    return forest(lines, f"difference in test {_metric(results)} from {results.printed(str(results.against))}", dark)
 
 
 def gain_lines(results: Results) -> list[ForestLine]:
@@ -146,7 +154,7 @@ def gain_lines(results: Results) -> list[ForestLine]:
 def _line(results: Results, row: Row, gap: Difference, group: str) -> ForestLine:
     return ForestLine(
         group,
-        words.printed_arm(row.arm),
+        results.printed(row.arm),
         gap.mean,
         gap.low,
         gap.high,
@@ -157,7 +165,7 @@ def _line(results: Results, row: Row, gap: Difference, group: str) -> ForestLine
 
 
 def effect_of_paper(results: Results, arm: str, other: str, column: str) -> float | None:
-    """What the paper prints of one arm less the other on test; None where it prints one of them not, or other scores."""
+    """What the paper prints of one arm less the other on test; None where it prints not both, or other scores."""
     paper, row = results.paper, results.row(arm, column)
     if paper is None or row is None or row.stand_in or paper.metric_of(column) != row.metric:
         return None
@@ -173,10 +181,8 @@ def gains_over_caption(results: Results) -> str:
         "; ticks are the paper's, of its own data and sizes" if any(line.paper is not None for line in lines) else ""
     )
     gone = "; brown is withdrawn" if any(line.state == GONE for line in lines) else ""
-    return (
-        f"Test {_metric(results)} of each arm less that of {words.printed_arm(str(results.against))}, with 95 % intervals over "
-        f"seeds{paper}{gone}."
-    )
+    base = results.printed(str(results.against))
+    return f"Test {_metric(results)} of each arm less that of {base}, with 95 % intervals over seeds{paper}{gone}."
 
 
 def _metric(results: Results) -> str:

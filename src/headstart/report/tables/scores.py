@@ -69,7 +69,7 @@ def make_table(
 def short_table(results: Results) -> ReportTable:
     """Arm, test score, gain over the arm that it is compared with, and FLOPs; baselines below."""
     heads = {**_first_heads(results), "test": (f"test {score_name(row.metric for row in results.table)}", True)}
-    against = words.printed_arm(results.against) if results.against else ""
+    against = results.printed(results.against) if results.against else ""
     heads |= {"gain": (f"difference from {against} [95 %]", True)} if against else {}
     heads |= {"n": ("n", True), "flops": ("FLOP", True)}
     lines = []
@@ -78,12 +78,18 @@ def short_table(results: Results) -> ReportTable:
         flops = row.budget.get("flops") if row is not None and line.kind == "arm" else None
         cells = {
             **line.cells,
-            "arm": replace(line.cells["arm"], text=words.printed_arm(line.cells["arm"].text)),
+            "arm": replace(line.cells["arm"], text=_printed(results, line.cells["arm"].text)),
             "gain": TableCell(words.difference(row.difference) if row is not None else words.NONE),
             "flops": TableCell(words.NONE if flops is None else words.count(flops)),
         }
         lines.append(replace(line, cells=cells))
     return table_of("", heads, lines, "")
+
+
+def _printed(results: Results, text: str) -> str:
+    """An arm as the paper prints it, before what its cell says in brackets."""
+    name, bracket, rest = text.partition(" (")
+    return f"{results.printed(name)}{bracket}{rest}" if name in results.arms else text
 
 
 def short_pivot(results: Results) -> ReportTable:
@@ -93,7 +99,7 @@ def short_pivot(results: Results) -> ReportTable:
     for arm in results.arms:
         rows = {column: results.row(arm, column) for column in results.columns}
         scores = {c: TableCell(words.score(row.test.mean if row and row.test else None)) for c, row in rows.items()}
-        lines.append(TableLine("arm", {"arm": TableCell(words.printed_arm(arm)), **scores}, "measured"))
+        lines.append(TableLine("arm", {"arm": TableCell(results.printed(arm)), **scores}, "measured"))
     return table_of("", heads, lines, f"Test {score_name(row.metric for row in results.table)}, mean over seeds.")
 
 

@@ -154,6 +154,11 @@ class Results:
         """`digits for image` where other data stood in for some of a column's; empty where none did."""
         return words.listed(list(dict.fromkeys(row.stand_in for row in self.in_column(column) if row.stand_in)))
 
+    def printed(self, arm: str) -> str:
+        """An arm by the name of its row in the paper, else in words."""
+        rows = self.paper.rows if self.paper is not None else ()
+        return next((row.row for row in rows if row.arm == arm and row.quantity == "test"), words.printed_arm(arm))
+
     def label(self, column: str) -> str:
         """A column as tables call it: `image, stand-in` where all that is shown of it rests on other data."""
         rows = self.in_column(column)
