@@ -49,7 +49,7 @@ dist: $(READY)
 # The site, in build/site: installs the extra [docs] into .venv. A warning is an error.
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	$(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 # Every page of docs/results again from the results beside it, and their index; trains nothing.
 results: $(READY)

@@ -57,6 +57,9 @@ INDEX = "README.md"
 MOST = 12 + 5
 """Pages, at most: few that are worth reading; five are of pretrained backbones (`lu-`)."""
 QUESTIONS = HERE / "texts" / "questions.toml"
+RULE = ["---", "---", "---:", "---:", "---:", "---", "---"]
+MARK = "<!-- evidence: made by benchmarks/publish_results.py -->"
+"""Around what is made in the README."""
 STATES = {"holds": ABOVE, "contradicts": BELOW, "undecided": OPEN, "withdrawn": GONE}
 """Outcome -> its colour."""
 HEADS = ["question", "where", "the paper's", "ours [95 %]", "n", "what ours is", "verdict"]
@@ -122,6 +125,7 @@ class Answer:
     what: str
     part: Part
     paper: float | None
+    first: bool
 
     @property
     def badge(self) -> str:
@@ -168,7 +172,7 @@ def _answer(folder: Path, group: str, row: Mapping[str, str]) -> Answer:
                 higher, lower = verdict.claim.higher, verdict.claim.lower
                 plain = isinstance(higher, str) and isinstance(lower, str) and not verdict.claim.at
                 paper = effect_of_paper(results, str(higher), str(lower), part.column) if plain else None
-                return Answer(group, row["says"], row["page"], row["what"], part, paper)
+                return Answer(group, row["says"], row["page"], row["what"], part, paper, "first" in row)
     raise KeyError(f"{row['page']}: no claim begins with {row['claim']!r} and has a column {row['column']!r}")
 
 
@@ -179,10 +183,17 @@ def index(rows: Sequence[Answer]) -> str:
         chosen = [row for row in rows if (row.part.standing == "exploratory") == late]
         lines = [row.cells for row in chosen]
         tables += ["", "Exploratory (the claim is younger than its runs):", ""] if late and chosen else []
-        tables += (
-            markdown_table(HEADS, lines, rule=["---", "---", "---:", "---:", "---:", "---", "---"]) if chosen else []
-        )
+        tables += markdown_table(HEADS, lines, rule=RULE) if chosen else []
     return filled("results", tables="\n".join(tables))
+
+
+def with_evidence(readme: str, rows: Sequence[Answer]) -> str:
+    """The README with the rows that stand there, between its two marks."""
+    before, _, rest = readme.partition(f"{MARK}\n")
+    _, _, after = rest.partition(MARK)
+    lines = [row.cells for row in rows if row.first]
+    table = [line.replace("](", "](docs/results/") for line in markdown_table(HEADS, lines, rule=RULE)]
+    return "\n".join([before.rstrip("\n"), "", MARK, "", *table, "", MARK]) + after
 
 
 def index_figure(rows: Sequence[Answer]) -> bytes:
@@ -204,6 +215,7 @@ def main() -> None:
     (RESULTS / "gains.md").write_text(gains_page(), "utf-8")
     rows = answers(RESULTS)
     (RESULTS / INDEX).write_text(index(rows), "utf-8")
+    (ROOT / "README.md").write_text(with_evidence((ROOT / "README.md").read_text("utf-8"), rows), "utf-8")
     (RESULTS / "figures" / "index.png").write_bytes(index_figure(rows))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 import headstart
 from headstart.cli import app
@@ -38,8 +39,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A block that names its file (```python file=my_mixer.py) shows that name above it."""
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """A block that names its file (```python file=my_mixer.py) shows that name above it. The results have the whole
+    width: they are one screen."""
+    if page.file.src_uri == "results/README.md":
+        page.meta["hide"] = ["navigation", "toc"]
     return re.sub(r"^```(\w+) file=(\S+)$", r"`\2`:\n\n```\1", markdown, flags=re.MULTILINE)
 
 
