@@ -29,7 +29,7 @@ from harness import markdown as markdown_table
 
 from headstart import words
 from headstart.report.claims import Part, verdicts
-from headstart.report.figures.forest import ABOVE, BELOW, GONE, OPEN, ForestLine, effect_of_paper, forest
+from headstart.report.figures.forest import ForestLine, LineSide, effect_of_paper, forest
 from headstart.report.figures.style import png
 from headstart.report.page import publish_page
 from headstart.report.tables.report_table import markdown
@@ -60,7 +60,7 @@ QUESTIONS = HERE / "texts" / "questions.toml"
 RULE = ["---", "---", "---:", "---:", "---:", "---", "---"]
 MARK = "<!-- evidence: made by benchmarks/publish_results.py -->"
 """Around what is made in the README."""
-STATES = {"holds": ABOVE, "contradicts": BELOW, "undecided": OPEN, "withdrawn": GONE}
+STATES: dict[str, LineSide] = {"holds": "above", "contradicts": "below", "undecided": "open", "withdrawn": "withdrawn"}
 """Outcome -> its colour."""
 HEADS = ["question", "where", "the paper's", "ours [95 %]", "n", "what ours is", "verdict"]
 

@@ -40,13 +40,13 @@ def test_a_difference_shows_its_sign_and_interval() -> None:
 
 def test_no_interval_without_a_width_is_printed() -> None:
     same = Difference(0.05, 0.0, 0.05, 0.05, 6)
-    assert words.difference(same) == words.with_power(same) == "+0.050 on 6 of 6"
+    assert words.difference(same) == "+0.050 on 6 of 6"
     assert words.interval(same) == "0.050 on 6 of 6"
     steps = Difference(-400.0, 0.0, -400.0, -400.0, 3, (Estimate(0.0, 0.0, 3), Estimate(400.0, 0.0, 4)))
     assert words.whole_difference(steps) == "−400 on 3 of 3 and 4 of 4"
     near = Difference(0.05, 1e-4, 0.0498, 0.0502, 6)
     assert words.difference(near) == "+0.050 [0.0498, 0.0502]"
-    assert words.interval(near).startswith("0.0498 to 0.0502, detectable ")
+    assert words.interval(near) == "0.0498 to 0.0502"
 
 
 def test_counts_and_times_are_short() -> None:

@@ -64,7 +64,7 @@ def plus_minus(value: Estimate | None) -> str:
     return f"{score(value.mean)} ± {f'{value.sem:.3f}' if near else score(value.sem)}"
 
 
-PRINTED = {
+ARM_WORDS = {
     "self_pretrained": "self-pretrained",
     "query_key": "queries and keys",
     "value_output": "values and outputs",
@@ -75,7 +75,7 @@ PRINTED = {
 
 def printed_arm(name: str) -> str:
     """An arm as a paper prints it: `+ feed-forward` of `and_feed_forward`."""
-    for word, text in PRINTED.items():
+    for word, text in ARM_WORDS.items():
         name = name.replace(word, text)
     return ("+ " + name.removeprefix("and_") if name.startswith("and_") else name).replace("_", " ")
 

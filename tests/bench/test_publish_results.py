@@ -1,4 +1,4 @@
-"""Published pages are made of the results beside them, and the index names every claim."""
+"""Published pages are made of the results beside them, and the index answers one question a row."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.finished import fill, study
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import pretraining_pays
 import publish_results as published
 
-from headstart.api import Study
 from headstart.fit import defaults
-from headstart.report.claims import Part, Verdict
+from headstart.report.claims import Part
+from headstart.report.results_page import MOST_WORDS, words_of
 from headstart.statistics import Difference
-from headstart.study.language.papers import Claim
 from headstart.study.paper.snapshot import Snapshot, read_snapshot
 from headstart.verbs import compare
 from headstart.verbs import run as perform
-from headstart.verbs.run import Outputs, report_files, report_study
+from headstart.verbs.run import Outputs, report_files
 
 FILES = published.studies(published.RESULTS)
 PAGES = sorted(path.stem for path in published.RESULTS.glob("*.md") if path.name != published.INDEX)
@@ -107,74 +105,56 @@ def test_few_pages_are_published_each_with_its_results() -> None:
     assert {*PAGES} - {file.stem for file in FILES} == WITHOUT_RESULTS
     texts = [(published.RESULTS / f"{name}.md").read_text() for name in PAGES]
     shown = {name for text in texts for name in re.findall(r"\]\(figures/([^)]+)\)", text)}
+    shown.add("index.png")
     assert {path.name for path in (published.RESULTS / "figures").iterdir()} == shown, "no figure is left over"
     assert all(file.stat().st_size < 1.7e6 for file in FILES)
 
 
-def test_the_index_is_made_of_the_results_and_names_each_claim_on_its_first_screen() -> None:
+def test_the_index_and_the_readme_have_a_row_per_question_with_its_verdict() -> None:
+    rows = published.answers(published.RESULTS)
     text = (published.RESULTS / published.INDEX).read_text()
-    assert text == published.index(published.RESULTS), "run: make results"
-    screen = "\n".join(text.splitlines()[:40])
-    assert screen.count("\n| ") == text.count("\n| "), "every line of the table of claims"
+    assert text == published.index(rows), "run: make results"
+    readme = (published.ROOT / "README.md").read_text()
+    assert readme == published.with_evidence(readme, rows), "run: make results"
+    assert len(rows) <= 20
+    assert sum(row.first for row in rows) == 8
+    assert all(len(f"{row.says}".split()) <= 8 for row in rows)
+    assert all((published.RESULTS / f"{row.page}.md").is_file() for row in rows)
+    outcomes = {"holds", "contradicts", "undecided", "withdrawn"}
+    assert {row.badge.split(",")[0] for row in rows} <= outcomes
+    headlines = [row for row in rows if row.badge in ("holds", "contradicts")]
+    assert all(row.part.difference is not None and row.part.difference.n >= 8 for row in headlines)
 
 
-def with_claims(folder: Path, name: str, **more: Any) -> None:
-    claims = [
-        {"says": "It helps.", "higher": "self_pretrained", "lower": "scratch"},
-        {"says": "It hurts", "higher": "scratch", "lower": "self_pretrained"},
-        {"says": "Both are as good", "higher": "scratch", "lower": "self_pretrained", "within": 0.01},
-        {"says": "It is a story"},
+def test_contradictions_come_first_in_their_group_and_explorations_in_a_table_of_their_own() -> None:
+    def row(group: str, says: str, outcome: Any, standing: Any = "") -> published.Answer:
+        part = Part("c", outcome, Difference(0.1, 0.01, 0.05, 0.15, 8), standing=standing)
+        return published.Answer(group, says, "page", "small", part, 0.2, False)
+
+    rows = [row("G", "a", "the other way round"), row("G", "b", "holds"), row("G", "c", "holds", "exploratory")]
+    first, second = published.index(rows).split("Exploratory")
+    assert [line.split(" | ")[-1] for line in first.splitlines() if "](page.md)" in line] == [
+        "**contradicts** |",
+        "holds |",
     ]
-    finished = Study(study(claims=claims, **more), store=folder / "runs", data=folder)
-    fill(finished.plan, finished.store)
-    report_study(finished, Outputs(out=str(folder / "pages" / f"{name}.md")))
+    assert "[c](page.md)" in second
+    assert "| +0.200 | +0.100 \\[0.050, 0.150\\] | 8 | small |" in first
 
 
-def test_claims_are_listed_by_verdict_with_seeds_interval_and_page(tmp_path: Path) -> None:
-    folder = tmp_path / "pages"
-    folder.mkdir()
-    with_claims(tmp_path, "first")
-    (folder / "own.md").write_text("# Own data\n\nOn 29 sets. Little.\n\nMore.\n")
-    lines = published.index(folder).splitlines()
-    table = [line for line in lines if line.startswith("| ")]
-    assert table[0] == "| verdict | claim: columns, differences and seeds | page |"
-    assert [re.sub(r", detectable 0\.\d+;", ";", line) for line in table[2:]] == [
-        "| holds | It helps: digits +0.210 \\[0.185, 0.235\\]; n 3 | [first](first.md), our question |",
-        "| the other way round | It hurts: digits −0.210 \\[−0.235, −0.185\\]; n 3 | [first](first.md), our question |",
-        "| does not hold | Both are as good: digits −0.210 \\[−0.235, −0.185\\]; n 3 | [first](first.md), our question |",
-    ]
-    assert "- [own](own.md): Own data. On 29 sets. Little." in lines
-    (about,) = [line for line in lines if line.startswith("- [first]")]
-    assert about.startswith("- [first](first.md): Does it help? Of 3 directions that the study asks about")
-    assert published.remake(folder) == [folder / "first.md"]
+def test_a_question_that_no_page_answers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = tmp_path / "questions.toml"
+    row = '{ page = "coser-1", claim = "Nothing", column = "image", says = "x", what = "y" }'
+    questions.write_text(f'[[group]]\nsays = "G"\nrows = [{row}]\n')
+    monkeypatch.setattr(published, "QUESTIONS", questions)
+    with pytest.raises(KeyError, match="no claim begins with 'Nothing'"):
+        published.answers(published.RESULTS)
 
 
-def test_a_claim_on_many_columns_has_the_span_of_its_differences() -> None:
-    claim = Claim(says="It helps", higher="a", lower="b")
-    gaps = [Difference(0.1 * i, 0.1, 0.1 * i - 0.3, 0.1 * i + 0.3, 3 + i % 2) for i in range(1, 5)]
-    parts = tuple(Part(f"c{i}", "undecided", gap) for i, gap in enumerate(gaps))
-    ((_, _, page),) = published._claims("a", False, [Verdict(claim, parts, own=True)])
-    assert page == f"a{published.OURS}", "a question beside the claims of a paper"
-    (line,) = published._claims("a", False, [Verdict(claim, parts)])
-    span = "+0.100 to +0.400, all intervals within \\[−0.200, +0.700\\]"
-    assert line[1] == f"It helps: 4 columns, {span}; n 4 and 3"
-    (line,) = published._claims("a", False, [Verdict(claim, parts[:2])])
-    assert re.fullmatch(r"It helps: c0 \+0\.100 .*; c1 \+0\.200 .*; n 4 and 3", line[1])
-
-
-def test_undecided_claims_of_a_page_share_a_line_where_claims_are_many() -> None:
-    lines = [
-        [verdict, f"{claim}: digits +{i}", page]
-        for i, (verdict, claim, page) in enumerate(
-            [("holds", "It helps", "a"), ("holds", "It does", "a"), ("undecided", "A", "a"), ("undecided", "B", "a")]
-        )
-    ]
-    assert published._together(lines) == lines
-    many = lines * 10
-    short = published._together(many)
-    assert len(short) == 21
-    assert short[-1] == ["undecided", "<br>".join(["A: digits +2", "B: digits +3"] * 10), "a"]
-    assert [line for line in short if line[0] == "holds"] == [line for line in many if line[0] == "holds"]
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_a_published_page_has_at_most_600_words_above_its_folds(file: Path) -> None:
+    text = file.with_suffix(".md").read_text()
+    assert words_of(text.split("<details")[0]) <= MOST_WORDS
+    assert text.count("<details") == text.count("</details>") > 3
 
 
 def test_the_study_of_when_self_pretraining_pays_looks_at_validation_ten_times() -> None:

@@ -335,17 +335,17 @@ def test_a_claim_holds_where_the_whole_interval_of_the_paired_difference_is_abov
     assert verdict.parts[0].difference == row.difference
     assert str(verdict) == (
         "Self-pretraining beats training from scratch (self_pretrained less scratch, test): "
-        f"holds on a (+0.104 [0.090, 0.118], detectable 0.019, 5 paired seeds); undecided on b ({_gap(results, 'b')}, 5 paired seeds; "
+        f"holds on a (+0.104 [0.090, 0.118], 5 paired seeds, preliminary); undecided on b ({_gap(results, 'b')}, 5 paired seeds; "
         "the interval contains 0); not measured on c (not run here)."
     )
 
 
 def _gap(results: Results, column: str) -> str:
-    from headstart.words import with_power
+    from headstart.words import difference
 
     row = results.row("self_pretrained", column)
     assert row is not None
-    return with_power(row.difference)
+    return difference(row.difference)
 
 
 def test_the_other_way_round_is_said_as_loudly_as_what_holds() -> None:
@@ -357,7 +357,7 @@ def test_a_verdict_says_which_arm_diverged() -> None:
     results, paper = run(score=level(0.1, 0.1))
     table = tuple(replace(row, status="diverged") if row.key == "a/scratch" else row for row in results.table)
     message = str(verdicts(replace(results, table=table), paper)[0])
-    assert "holds on a (+0.104 [0.090, 0.118], detectable 0.019, 5 paired seeds; scratch diverged) and b (" in message
+    assert "holds on a (+0.104 [0.090, 0.118], 5 paired seeds, preliminary; scratch diverged) and b (" in message
 
 
 def test_columns_without_a_verdict_for_one_reason_are_told_together() -> None:

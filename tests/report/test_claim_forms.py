@@ -314,7 +314,7 @@ def test_a_tie_at_a_ceiling_prints_no_interval_without_a_width() -> None:
     ]
     results, paper = run(made(claims=claims), score=lambda _: (1.0, 1.0))
     number, arms = map(str, verdicts(results, paper))
-    assert "holds on a (1.000 on 5 of 5, +0.050 [0.045, 0.055], detectable" in number
+    assert "holds on a (1.000 on 5 of 5, 5 seeds, preliminary)" in number
     assert "undecided on a (0.000 on 5 of 5, 5 paired seeds; both are equal at every seed)" in arms
 
 
@@ -338,7 +338,7 @@ def test_a_verdict_as_json_holds_its_numbers() -> None:
     assert gap["interval"] == list(verdict.parts[0].difference.interval or ())
     tested = sorted(part.p for part in verdict.parts if part.p is not None)
     assert len(tested) == 2
-    head = {"column": "a", "outcome": "holds", "uncorrected": "holds", "why": "", "n": 5}
+    head = {"column": "a", "outcome": "holds", "uncorrected": "holds", "standing": "preliminary", "why": "", "n": 5}
     assert first == {**head, **gap, "p_holm": tested[0]}
     assert (away["column"], away["outcome"], away["difference"], away["n"]) == ("c", "not measured", None, 0)
 
@@ -376,7 +376,7 @@ def test_an_arm_is_held_against_a_number() -> None:
         "undecided",
     ]
     assert "(scratch less 0.3, test): holds on a (+" in str(of(0.3))
-    assert "], detectable 0.063, 5 seeds)" in str(of(0.3))
+    assert "], 5 seeds, preliminary)" in str(of(0.3))
 
 
 def test_how_soon_the_training_data_are_fitted_is_read_from_train_and_not_from_validation() -> None:

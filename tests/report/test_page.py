@@ -67,6 +67,7 @@ class Reader(HTMLParser):
 def test_the_report_is_two_pages_three_tables_a_study_and_figures(done: Done) -> None:
     _, results, page = done
     names = {path.name for path in page.parent.iterdir()}
+    of_digits = ("sweep-digits", "curves-digits", "reconstruction-digits")
     assert names == {
         "page.html",
         "results.md",
@@ -74,7 +75,7 @@ def test_the_report_is_two_pages_three_tables_a_study_and_figures(done: Done) ->
         "table.csv",
         "table.tex",
         "study.toml",
-        *(f"{name}-digits.{form}" for name in ("sweep", "curves", "reconstruction") for form in ("png", "svg", "pdf")),
+        *(f"{name}.{form}" for name in ("forest", *of_digits) for form in ("png", "svg", "pdf")),
     }
     assert page.name == "page.html"
     rows = list(csv.DictReader((page.parent / "table.csv").read_text().splitlines()))
@@ -89,7 +90,7 @@ def test_the_page_loads_nothing_and_runs_nothing(done: Done) -> None:
     output = Reader(text)
     assert not {"script", "iframe", "object", "link", "form"} & set(output.tags)
     assert all(source.startswith("data:image/svg+xml;base64,") for source in output.sources)
-    assert len(output.sources) == 6
+    assert len(output.sources) == 8
     assert all(link.startswith("#") for link in output.links)
     assert "url(" not in text
     assert "@import" not in text
@@ -260,7 +261,7 @@ def test_damaged_records_and_predictions_cost_their_figure_and_nothing_else(tmp_
         (tmp_path / "runs" / identity / "predictions.safetensors").write_bytes(b"broken")
         (tmp_path / "runs" / identity / "records.jsonl").write_text("{\n")
     page = write_report(plan, results, Store(tmp_path / "runs"), tmp_path / "again")
-    assert {path.name for path in page.parent.glob("*.png")} == {"sweep-digits.png"}
+    assert {path.name for path in page.parent.glob("*.png")} == {"forest.png", "sweep-digits.png"}
 
 
 def test_the_same_store_gives_the_same_bytes(done: Done, tmp_path: Path) -> None:
@@ -311,7 +312,7 @@ def test_the_answer_is_one_sentence_made_of_the_numbers(done: Done) -> None:
     results = done[1]
     assert answer(results) == (
         "On digits, self_pretrained beats scratch: test accuracy 0.650 ± 0.006 against 0.440 ± 0.000, a "
-        "difference of +0.210 (95 % interval 0.185 to 0.235, detectable 0.033, 3 paired seeds)."
+        "difference of +0.210 (95 % interval 0.185 to 0.235, 3 paired seeds)."
     )
     flat = replace(results.table[1], difference=replace(results.table[1].difference, low=-0.1))  # type: ignore[type-var]
     assert "whether self_pretrained is better than scratch is undecided: test" in answer(

@@ -26,7 +26,13 @@ def page_of(done: Done) -> str:
 
 
 def sections(text: str) -> list[str]:
-    return re.findall(r"^## (.*)$", text, re.MULTILINE)
+    """What stands on the first screen under a heading of its own, and what is below a fold."""
+    return re.findall(r"^(?:## |<details markdown=\"1\"><summary>)(.*?)(?:</summary>)?$", text, re.MULTILINE)
+
+
+def screen(text: str) -> str:
+    """What stands above the folds."""
+    return text.split("<details")[0]
 
 
 def test_the_page_has_the_answer_the_command_the_tables_and_the_figures(done: Done) -> None:
@@ -34,17 +40,19 @@ def test_the_page_has_the_answer_the_command_the_tables_and_the_figures(done: Do
     assert text.startswith("# Does it help?\n\nOn digits, self\\_pretrained beats scratch")
     assert "```\nheadstart run study.toml\n```" in text
     assert sections(text) == [
-        "Results",
+        "What to keep in mind",
+        "All of the table",
         "Differences to scratch",
         "Learning rates within reach of the best",
         "Train, the last weights and steps",
         "The sweep",
         "Learning curves",
         "What pretraining learnt to fill in",
-        "What to keep in mind",
-        "Methods",
+        "More to keep in mind",
+        "Data and methods",
         "Cost and provenance",
     ]
+    assert "| **self-pretrained** |" in screen(text)
     assert "| **self\\_pretrained** |" in text
     assert "Configurations tried: 2 in every arm and column." in text
 
@@ -52,7 +60,9 @@ def test_the_page_has_the_answer_the_command_the_tables_and_the_figures(done: Do
 def test_every_figure_is_named_beside_the_page_and_says_what_it_shows(done: Done) -> None:
     text = page_of(done)
     output = re.findall(r"^!\[([^\]]+)\]\(([^)]+)\)$", text, re.MULTILINE)
-    assert [name for _, name in output] == ["sweep-digits.png", "curves-digits.png", "reconstruction-digits.png"]
+    names = ["forest.png", "sweep-digits.png", "curves-digits.png", "reconstruction-digits.png"]
+    assert [name for _, name in output] == names
+    assert "forest.png" in screen(text)
     assert all((done[2].parent / name).is_file() for _, name in output)
     assert all(len(message) > 40 for message, _ in output)
 
@@ -112,9 +122,10 @@ def test_an_unfinished_study_has_a_page_that_counts_what_is_there(tmp_path: Path
 @pytest.mark.usefixtures("undrawn")
 def test_the_scale_its_note_and_the_stand_ins_stand_before_the_table(tmp_path: Path) -> None:
     text = (with_paper(tmp_path)[1].parent / "results.md").read_text()
-    before = text[: text.index("## Results")]
-    assert "Scale tiny (smoke test): one block. Stand-in data: digits for digits." in before
-    assert sections(text)[:3] == ["Results", "Beside the paper", "Claims of the paper, checked here"]
+    assert "Scale tiny (smoke test). Stand-in data: digits for digits." in screen(text).split("\n| ")[0]
+    assert "Scale tiny (smoke test): one block. Stand-in data: digits for digits." in text
+    assert "Claims of the paper, checked here" in sections(text)
+    assert "Beside the paper, cell by cell" in sections(text)
     assert "- It helps (self\\_pretrained less scratch, test): holds on digits (+0.210 \\[0.185, 0.235\\]" in text
 
 
@@ -135,7 +146,7 @@ def test_the_data_that_were_read_are_named_apart_from_generated_ones_and_stand_i
     def before(*words: str) -> str:
         plan = make_plan(read_study(table, words, data=tmp_path), tmp_path)
         page = results_page(read_content(plan, summarise(plan, lambda _: None), Store(tmp_path / "none")))
-        return page.split("## Results")[0]
+        return page
 
     message = before()
     assert (
@@ -166,8 +177,8 @@ def test_a_figure_without_printed_numbers_tells_its_source_and_note_with_the_cla
     page = written(tmp_path, table)[2]
     noted = "Never Train from Scratch, figure 5. A figure without printed numbers: training accuracy"
     text = (page.parent / "results.md").read_text()
-    assert "Beside the paper" not in sections(text)
-    claims = text[text.index("## Claims of the paper") : text.index("## The sweep")]
+    assert "Beside the paper, cell by cell" not in sections(text)
+    claims = text[text.index("<summary>Claims of the paper") : text.index("<summary>The sweep")]
     assert noted in claims
     assert noted in page.read_text()
     report_study(Study(table, store=tmp_path / "runs", data=tmp_path))
@@ -185,7 +196,7 @@ def test_test_at_every_setting_has_a_table_and_a_panel_only_where_the_study_asks
     page = written(tmp_path, table)[2]
     text = (page.parent / "results.md").read_text()
     assert "| scratch | 0.400 ± 0.000 (3) | 0.440 ± 0.000 (3)\\* |" in text
-    sweep = text[text.index("## The sweep") : text.index("## Learning curves")]
+    sweep = text[text.index("<summary>The sweep") : text.index("<summary>Learning curves")]
     assert "Every choice was made on validation; test is only shown." in sweep
     assert "The dotted line, at lr 0.002, is the rate of Doe." in sweep
     assert "Test accuracy at every lr" in page.read_text()
@@ -239,7 +250,7 @@ def test_a_page_without_a_study_beside_it_begins_with_a_command_that_there_is(do
     plan, results, page = done
     content = read_content(plan, results, Store(page.parent.parent / "runs"))
     text = results_page(content, numbers="here.json")
-    before = text[: text.index("## Results")]
+    before = screen(text)
     assert "study.toml" not in before
     assert "They stand in here.json beside this page" in before
     assert "```\nheadstart report --from here.json -o here.md\n```" in before

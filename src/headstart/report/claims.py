@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart import words
@@ -196,7 +196,7 @@ def _verdict(results: Results, paper: Paper | None, claim: Claim, own: bool) -> 
     rows = {arm: [row for row in results.table if row.arm == arm] for arm in claim.arms}
     began = [min((run.started for row in of for run in row.runs if run.started), default="") for of in rows.values()]
     first = max(began, default="")
-    late = written is not None and bool(first) and written.time > datetime.fromisoformat(first)
+    late = written is not None and bool(first) and written.time > _moment(first)
 
     def standing(part: Part) -> Standing:
         if part.outcome in ("withdrawn", "not measured") or part.difference is None:
@@ -207,6 +207,12 @@ def _verdict(results: Results, paper: Paper | None, claim: Claim, own: bool) -> 
 
     parts = [replace(part, standing=standing(part)) for part in _parts(results, paper, claim)]
     return Verdict(claim, tuple(parts), own, written, first)
+
+
+def _moment(text: str) -> datetime:
+    """A time in ISO 8601; one without a zone is UTC."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _corrected(every: list[Verdict]) -> list[Verdict]:

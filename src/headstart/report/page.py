@@ -18,7 +18,7 @@ from headstart.report.answer import leader
 from headstart.report.content import Content, command, read_content
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import FIGURE_FORMATS, Drawing
-from headstart.report.results_page import results_page
+from headstart.report.results_page import FIRST_FIGURES, results_page
 from headstart.report.tables.report_table import ReportTable, TableLine, to_csv, to_latex, to_markdown
 from headstart.report.tables.report_table import TableCell as TableCell
 from headstart.study.language.files import PLUGIN_SOURCES, publish_study
@@ -68,7 +68,7 @@ def write_report(
     _remove_figures(folder, figures)
     publish(folder / "results.md", results_page(content, list(figures), undrawn).encode())
     page = folder / "page.html"
-    publish(page, _render(content, store, list(figures.values()), undrawn).encode())
+    publish(page, _render(content, store, figures, undrawn).encode())
     return page
 
 
@@ -119,10 +119,11 @@ def _remove_figures(folder: Path, drawings: Iterable[Drawing]) -> None:
 
 
 def _render(
-    content: Content, store: Store | Snapshot, figures: Sequence[Mapping[str, str]], undrawn: Sequence[str]
+    content: Content, store: Store | Snapshot, figures: Mapping[Drawing, Mapping[str, str]], undrawn: Sequence[str]
 ) -> str:
     """The page as HTML. `undrawn` says which figures are missing."""
     results, anchors = content.results, Anchors(content.results)
+    first = [shown for drawing, shown in figures.items() if drawing.name.startswith(FIRST_FIGURES[0])]
     scored = [row for row in results.table if row.val is not None and row.test is not None]
     versions = dict.fromkeys(
         str(result.get("provenance", {}).get("versions", {}).get("headstart", ""))
@@ -133,7 +134,8 @@ def _render(
         "answer": content.answer,
         "lead": anchors.row(leader(scored).key) if scored else "",
         "caveats": results.caveats,
-        "figures": figures,
+        "first_figures": first,
+        "figures": [shown for shown in figures.values() if shown not in first],
         "undrawn": undrawn,
         "version": ", ".join(filter(None, versions)),
         "content": content,

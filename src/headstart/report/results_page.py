@@ -42,26 +42,24 @@ def results_page(
     and why. numbers: file of results beside the page, in place of study.toml.
     """
     results, setting = content.results, list(_setting(content, numbers))
-    top = [f"# {markdown(results.title or results.name)}", markdown(short_answer(content)), setting[0]]
+    top = [f"# {markdown(results.title or results.name)}", markdown(short_answer(content))]
+    top += [markdown(f"{words.sentences(results.setting)}.")] if results.setting else []
+    top += setting[:-1]
     kinds = ([figure for figure in figures if figure.name.startswith(kind)] for kind in FIRST_FIGURES)
     first = next(filter(None, kinds), [])
     top += [text for figure in first for text in _figure(figure, folder)]
     table = short_table(results) if len(results.table) <= LISTED_ROWS else short_pivot(results)
-    shown = [_table(each) for each in (table, in_layout(results)) if each is not None]
-    used, later = words_of("\n".join(top)), []
-    for text in shown:
-        (top if used + words_of(text) <= MOST_WORDS else later).append(text)
-        used += words_of(text) if text is top[-1] else 0
+    later: list[str] = []
+    for each in (table, in_layout(results)):
+        if each is not None:
+            (top if _fits([*top, _table(each)]) else later).append(_table(each))
     caveats = [str(caveat) for caveat in results.caveats]
-    said = []
-    while len(said) < min(MOST_CAVEATS, len(caveats)) and used + words_of(caveats[len(said)]) <= MOST_WORDS - 20:
-        used += words_of(caveats[len(said)])
-        said.append(caveats[len(said)])
-    if said:
-        top += ["## What to keep in mind", _bullets(said)]
+    number = max(k for k in range(MOST_CAVEATS + 1) if k == 0 or _fits([*top, *caveats[:k]]))
+    if caveats[:number]:
+        top += ["## What to keep in mind", _bullets(caveats[:number])]
     folds = [
         ("All of the table", [*later, *map(_table, filter(None, [content.pivot, content.table]))]),
-        ("Each claim, checked", list(_claims(content))),
+        (content.claims_heading, list(_claims(content))),
         ("Beside the paper, cell by cell", [*map(_table, filter(None, [content.beside]))]),
     ]
     for more in content.more.values():
@@ -69,10 +67,15 @@ def results_page(
         folds.append((more.title, [_table(titled)]))
     folds += [(figure.title, _figure(figure, folder)) for figure in figures if figure not in first]
     folds += [("Figures that are not here", [markdown(reason) for reason in undrawn])]
-    folds += [("More to keep in mind", [_bullets(caveats[len(said) :])] if caveats[len(said) :] else [])]
-    folds += [("Data and methods", [*setting[1:], markdown(content.answer), markdown(content.methods)])]
+    folds += [("More to keep in mind", [_bullets(caveats[number:])] if caveats[number:] else [])]
+    folds += [("Data and methods", [setting[-1], markdown(content.answer), markdown(content.methods)])]
     folds += [("Cost and provenance", [_cost(content), *_provenance(content)])]
     return "\n\n".join([*top, *(_fold(title, parts) for title, parts in folds if parts)]) + "\n"
+
+
+def _fits(parts: Sequence[str]) -> bool:
+    """Whether these stand above the folds together, with the headings that there may be."""
+    return words_of("\n".join(parts)) <= MOST_WORDS - 20
 
 
 def words_of(text: str) -> int:
@@ -99,8 +102,8 @@ def _told(verdict: Verdict) -> str:
         each = []
         for part in parts[:TOLD_COLUMNS]:
             assert part.difference is not None, "only those are kept"
-            told = [difference_text(verdict.claim, part.difference), f"n {part.difference.n}", part.standing]
-            each.append(f"{part.column} ({', '.join(filter(None, told))})")
+            numbers = [difference_text(verdict.claim, part.difference), f"n {part.difference.n}", part.standing]
+            each.append(f"{part.column} ({', '.join(filter(None, numbers))})")
         if each:
             more = [f"{len(parts) - TOLD_COLUMNS} more"] if len(parts) > TOLD_COLUMNS else []
             outcomes.append(f"{outcome} on {words.listed([*each, *more])}")

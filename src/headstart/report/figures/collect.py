@@ -20,7 +20,7 @@ from headstart.report.figures.arms import (
 from headstart.report.figures.attention import attention_drawings
 from headstart.report.figures.curves import TOGETHER, curves, curves_together, curves_told
 from headstart.report.figures.deviations import deviation_drawings, spread_drawings
-from headstart.report.figures.forest import MOST_LINES, gain_lines, gains_over, gains_over_caption
+from headstart.report.figures.forest import FOREST_LINES, gain_lines, gains_over, gains_over_caption
 from headstart.report.figures.kernels import kernel_drawings
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
 from headstart.report.figures.style import Drawing
@@ -66,7 +66,7 @@ def _together(plan: Plan, results: Results) -> list[Drawing]:
     """All arms and columns in one figure, where there are enough, or a paper's cells ask for it; averages and gains."""
     stand_in, out = stand_in_of(results.stood_in), []
     finished = sum(row.test is not None for row in results.table)
-    if 0 < len(gain_lines(results)) <= MOST_LINES:
+    if 0 < len(gain_lines(results)) <= FOREST_LINES:
         title = f"Differences from {results.printed(str(results.against))}"
         out.append(("forest", title, gains_over_caption, gains_over))
     if finished >= (MANY_ROWS if results.paper is not None or len(results.columns) > 1 else FEWEST_ROWS):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from headstart import words
 from headstart.report.figures.style import Look, canvas, entry, legend, plain
@@ -15,14 +15,15 @@ from headstart.study.results.rows import Row
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LINE, FOREST_FRAME = 0.27, 0.75
+LINE_HEIGHT, FOREST_FRAME = 0.27, 0.75
 """Inches of a line, and of the axis with its title."""
-MOST_LINES = 40
+FOREST_LINES = 40
 """Lines that a page has room for."""
-ABOVE, BELOW, OPEN, GONE = "above 0", "below 0", "open", "withdrawn"
-COLOURS = {
-    False: {ABOVE: "#1a7f37", BELOW: "#cf222e", OPEN: "#6e7781", GONE: "#9a6700"},
-    True: {ABOVE: "#3fb950", BELOW: "#ff7b72", OPEN: "#9aa7b1", GONE: "#d29922"},
+LineSide = Literal["above", "below", "open", "withdrawn"]
+"""Where a line lies of 0, what is open, and what says nothing: each has its colour."""
+SIDE_COLOURS: dict[bool, dict[LineSide, str]] = {
+    False: {"above": "#1a7f37", "below": "#cf222e", "open": "#6e7781", "withdrawn": "#9a6700"},
+    True: {"above": "#3fb950", "below": "#ff7b72", "open": "#9aa7b1", "withdrawn": "#d29922"},
 }
 """By light and dark page."""
 
@@ -42,20 +43,20 @@ class ForestLine:
     note: str = ""
     paper: float | None = None
     hollow: bool = False
-    state: str = ""
+    state: LineSide | None = None
 
     @property
-    def side(self) -> str:
+    def side(self) -> LineSide:
         """Which of the colours it has."""
         if self.state:
             return self.state
         if self.low is None or self.high is None or self.low <= 0 <= self.high:
-            return OPEN
-        return ABOVE if self.mean > 0 else BELOW
+            return "open"
+        return "above" if self.mean > 0 else "below"
 
 
 def forest(
-    lines: Sequence[ForestLine], axis: str, dark: bool = False, width: float = 7.2, line: float = LINE
+    lines: Sequence[ForestLine], axis: str, dark: bool = False, width: float = 7.2, line: float = LINE_HEIGHT
 ) -> Figure | None:
     """The lines from top to bottom; None without any.
 
@@ -65,25 +66,25 @@ def forest(
     if not lines:
         return None
     with canvas(dark, width, FOREST_FRAME) as (figure, look):
-        axes, colours, points = figure.add_subplot(), COLOURS[dark], min(8.5, 50 * line)
+        axes, colours, points = figure.add_subplot(), SIDE_COLOURS[dark], min(8.5, 50 * line)
         places, heads = _places(lines)
-        for place, each in zip(places, lines, strict=True):
+        for y, each in zip(places, lines, strict=True):
             colour = colours[each.side]
             if each.low is not None and each.high is not None:
-                axes.plot([each.low, each.high], [place, place], color=colour, linewidth=1.8, solid_capstyle="butt")
-            point = {"color": colour, "markerfacecolor": look.paper if each.hollow else colour}
-            axes.plot([each.mean], [place], "o", markeredgewidth=1.4, markersize=0.65 * points, **point)
+                axes.plot([each.low, each.high], [y, y], color=colour, linewidth=1.8, solid_capstyle="butt")
+            point: dict[str, Any] = {"color": colour, "markerfacecolor": look.paper if each.hollow else colour}
+            axes.plot([each.mean], [y], "o", markeredgewidth=1.4, markersize=0.65 * points, **point)
             if each.paper is not None:
-                axes.plot([each.paper], [place], "|", color=look.ink, markersize=1.2 * points, markeredgewidth=1.8)
+                axes.plot([each.paper], [y], "|", color=look.ink, markersize=1.2 * points, markeredgewidth=1.8)
         axes.axvline(0.0, color=look.quiet, linewidth=0.8, zorder=0)
         axes.set_yticks(places, [plain(each.name) for each in lines], fontsize=points)
         axes.set_ylim(places[-1] + 0.6, -0.6)
         left = axes.get_yaxis_transform()
-        for place, group in heads:
-            bold = {"fontsize": points, "fontweight": "bold", "ha": "right", "va": "center"}
-            axes.text(-0.012, place, plain(group), transform=left, **bold)
-        for place, each in zip(places, lines, strict=True):
-            axes.text(1.015, place, _numbers(each), transform=left, fontsize=points - 1, va="center", color=look.ink)
+        for y, group in heads:
+            bold: dict[str, Any] = {"fontsize": points, "fontweight": "bold", "ha": "right", "va": "center"}
+            axes.text(-0.012, y, plain(group), transform=left, **bold)
+        for y, each in zip(places, lines, strict=True):
+            axes.text(1.015, y, _numbers(each), transform=left, fontsize=points - 1, va="center", color=look.ink)
         axes.set_xlabel(plain(axis), fontsize=points)
         axes.grid(axis="x")
         axes.tick_params(axis="y", length=0)
@@ -106,7 +107,7 @@ def _places(lines: Sequence[ForestLine]) -> tuple[list[float], list[tuple[float,
     return places, heads
 
 
-def _legend(figure: Figure, lines: Iterable[ForestLine], look: Look, colours: dict[str, str]) -> None:
+def _legend(figure: Figure, lines: Iterable[ForestLine], look: Look, colours: Mapping[LineSide, str]) -> None:
     """What a tick and a hollow mark mean, where there are any."""
     lines = list(lines)
     marks = []
@@ -116,7 +117,7 @@ def _legend(figure: Figure, lines: Iterable[ForestLine], look: Look, colours: di
         )
     if any(line.hollow for line in lines):
         marks.append(
-            entry("preliminary", marker="o", color=colours[OPEN], markerfacecolor=look.paper, linestyle="none")
+            entry("preliminary", marker="o", color=colours["open"], markerfacecolor=look.paper, linestyle="none")
         )
     if marks:
         legend(figure, marks)
@@ -134,7 +135,7 @@ def _numbers(line: ForestLine) -> str:
 def gains_over(results: Results, dark: bool = False) -> Figure | None:
     """What each arm has more than the one that it is compared with, on test; None where nothing is compared."""
     lines = gain_lines(results)
-    if not lines or len(lines) > MOST_LINES:
+    if not lines or len(lines) > FOREST_LINES:
         return None
     return forest(lines, f"difference in test {_metric(results)} from {results.printed(str(results.against))}", dark)
 
@@ -160,7 +161,7 @@ def _line(results: Results, row: Row, gap: Difference, group: str) -> ForestLine
         gap.high,
         f"n {gap.n}",
         effect_of_paper(results, row.arm, str(results.against), row.column),
-        state=GONE if row.hardly_mixes or (row.base is not None and row.base.hardly_mixes) else "",
+        state="withdrawn" if row.hardly_mixes or (row.base is not None and row.base.hardly_mixes) else None,
     )
 
 
@@ -180,7 +181,7 @@ def gains_over_caption(results: Results) -> str:
     paper = (
         "; ticks are the paper's, of its own data and sizes" if any(line.paper is not None for line in lines) else ""
     )
-    gone = "; brown is withdrawn" if any(line.state == GONE for line in lines) else ""
+    gone = "; brown is withdrawn" if any(line.state == "withdrawn" for line in lines) else ""
     base = results.printed(str(results.against))
     return f"Test {_metric(results)} of each arm less that of {base}, with 95 % intervals over seeds{paper}{gone}."
 

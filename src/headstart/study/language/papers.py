@@ -171,8 +171,8 @@ class Written:
 def claim_key(claim: Mapping[str, Any]) -> str:
     """Of what a claim compares, as its file has it, whatever its words."""
     usual = {name: field.get_default(call_default_factory=True) for name, field in Claim.model_fields.items()}
-    told = {name: value for name, value in claim.items() if name != "says" and value != usual.get(name)}
-    return digest({name: value for name, value in told.items() if value != []})
+    stated = {name: value for name, value in claim.items() if name != "says" and value != usual.get(name)}
+    return digest({name: value for name, value in stated.items() if value != []})
 
 
 def claims_written(name: str) -> dict[str, Written]:

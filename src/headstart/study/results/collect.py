@@ -175,8 +175,8 @@ def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:
     provenance = (last or {}).get("provenance", {})
     machine, way = str(provenance.get("machine", "")), str(provenance.get("way", "alone"))
     started = str(provenance.get("started") or "")
-    ran = {"machine": machine, "way": way, "started": started}
-    return Run(cell.seed, status, stages, val, None, added(budgets), amounts(last), **ran)
+    budget, own = added(budgets), amounts(last)
+    return Run(cell.seed, status, stages, val, None, budget, own, machine=machine, way=way, started=started)
 
 
 def with_all_scores(run: Run, find: Find, metric: str, records: ReadRecords) -> Run:
