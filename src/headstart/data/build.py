@@ -25,7 +25,17 @@ from headstart.data.padding import filled
 from headstart.data.parts import Parts, in_time, label_changes, unit_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.subjects import subjects_of
-from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, texts_of
+from headstart.data.table import (
+    Cells,
+    Column,
+    Table,
+    Words,
+    arrow_lists,
+    arrow_numbers,
+    arrow_texts,
+    other_way,
+    texts_of,
+)
 from headstart.data.times import times_of
 from headstart.data.windows import cut_windows
 from headstart.errors import BadInput, Mistakes, Places
@@ -368,14 +378,11 @@ def _codes(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
         mistakes.add(table.places.source, f"no column says which rows are one sequence; name it with {option('id')}")
         mistakes.check()
     name = str(layout.id)
-    known: dict[str, int] = {}
-    codes = np.zeros(table.rows, dtype=np.int64)
-    for row, word in enumerate(table.columns[name].words):
-        if word is None or not word.strip():
+    codes, kinds = table.columns[name].coded
+    if "" in kinds:
+        for row in np.flatnonzero(codes == kinds.index("")).tolist():
             problem = "the id is empty, so that the row belongs to no sequence; give one"
             mistakes.add(table.places.cell(row, name), problem)
-        else:
-            codes[row] = known.setdefault(word.strip(), len(known))
     return codes
 
 
@@ -424,8 +431,8 @@ def _check_times(
     same = code[order][1:] == code[order][:-1]
     steps = np.diff(time[order])
     twice = np.flatnonzero(same & (steps == 0))
-    words, ids = table.columns[str(layout.time)].words, table.columns[str(layout.id)].words
     if len(twice):
+        words, ids = table.columns[str(layout.time)].words, table.columns[str(layout.id)].words
         row, before = int(order[twice[0] + 1]), int(order[twice[0]])
         many = f", and {counted(len(twice) - 1, 'more row is', 'more rows are')} like it" if len(twice) > 1 else ""
         mistakes.add(
@@ -456,20 +463,21 @@ def _one_each(
 ) -> Column:
     """The column with each sequence's one label (or group) in its first row."""
     each = f", or cut sequences into windows of a label each ({option('window')})" if role == "target" else ""
-    words = table.columns[name].words
-    first: dict[int, int] = {}
-    for row, word in enumerate(words):
-        if cells.missing(word):
-            continue
-        before = first.setdefault(int(code[row]), row)
-        if (words[before] or "").strip() != (word or "").strip():
-            mistakes.add(
-                table.places.cell(row, name),
-                f"{word!r} for {table.columns[str(layout.id)].words[row]!r}, which "
-                f"has {words[before]!r} ({table.places.of(before)}); a sequence has one {role}: correct it, or name "
-                f"another {option(role)}{each}",
-            )
-    out: Words = [None] * len(words)
-    for sequence, row in first.items():
-        out[int(rows[sequence])] = words[row]
-    return Column(name, "text", arrow_texts(out))
+    column = table.columns[name]
+    words, kinds = column.coded
+    words = np.where(np.array([cells.missing(kind) for kind in kinds], dtype=bool)[words], len(kinds), words)
+    first = np.full(int(code.max(initial=-1)) + 1, -1, dtype=np.int64)
+    there = np.flatnonzero(words < len(kinds))
+    first[code[there[::-1]]] = there[::-1]
+    for row in there[words[there] != words[first[code[there]]]].tolist():
+        before = int(first[code[row]])
+        mistakes.add(
+            table.places.cell(row, name),
+            f"{column.words[row]!r} for {table.columns[str(layout.id)].words[row]!r}, which "
+            f"has {column.words[before]!r} ({table.places.of(before)}); a sequence has one {role}: correct it, or name "
+            f"another {option(role)}{each}",
+        )
+    out = np.full(table.rows, len(kinds), dtype=np.int64)
+    known = np.flatnonzero(first >= 0)
+    out[rows[known]] = words[first[known]]
+    return Column(name, "text", arrow_texts([*kinds, None]).take(arrow_numbers(out)))

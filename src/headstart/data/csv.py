@@ -42,7 +42,8 @@ from headstart.data.numerals import (
 from headstart.data.rows import list_column
 from headstart.data.runs import named_by_run
 from headstart.data.sizes import check_columns
-from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of, without_summaries
+from headstart.data.summaries import without_summaries
+from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
 from headstart.data.text import (
     UTF16_MARKS,
     closing_mark,

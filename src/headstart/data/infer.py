@@ -450,7 +450,7 @@ def _channels(view: View, shape: TableShape) -> tuple[Channel, ...]:
     free = [
         column
         for column in view.free()
-        if column.type not in ("other", "time") and not (column.type == "text" and dated(column.words))
+        if column.type not in ("other", "time") and not (column.type == "text" and dated(column.top))
     ]
     if shape == "wide":
         return _wide(view, free)

@@ -106,7 +106,7 @@ def ungroup(column: Column, mark: str, table: Table) -> None:
         pc.replace_substring_regex(column.data, f"[{_KINDS[mark]}]", ""),
         column.data,
     )
-    for name in ("words", "numbers", "floats"):
+    for name in ("words", "coded", "numbers", "floats"):
         column.__dict__.pop(name, None)
     wrong = _matches(column, rf"^\s*[+-]?[0-9.,]*[{_KINDS[mark]}][0-9.,]*\s*$")
     if mark in ".," and wrong.any():
@@ -177,7 +177,7 @@ def take_unit(column: Column, unit: str) -> None:
     number, unit = f"([+-]?{_DIGITS})", re.escape(unit)
     for pattern, rest in ((rf"^\s*{number}\s*{unit}\s*$", r"\1"), (rf"^\s*([+-]?){unit}\s*{number}\s*$", r"\1\2")):
         column.data = pc.replace_substring_regex(column.data, pattern, rest)
-    for name in ("words", "numbers", "floats"):
+    for name in ("words", "coded", "numbers", "floats"):
         column.__dict__.pop(name, None)
 
 

@@ -75,16 +75,14 @@ class Ordered:
         column = self.column
         if column.type == "number":
             return _without_gaps(column.floats if self.decimal == "." else parse(column.data, self.decimal))
-        if column.type not in ("text", "time") or not dated(column.words):
+        if column.type not in ("text", "time") or not dated(column.top):
             return None
         return next((values for read in TIME_FORMS if (values := _without_gaps(read(column.words))) is not None), None)
 
     @cached_property
     def codes(self) -> np.ndarray:
         """(n,) number of each row's cell among the different ones, in the order in which they come first."""
-        known: dict[str, int] = {}
-        cells = [known.setdefault((word or "").strip(), len(known)) for word in self.column.words]
-        return np.array(cells, dtype=np.int64)
+        return self.column.coded[0]
 
     @property
     def kinds(self) -> int:
@@ -99,7 +97,7 @@ class Ordered:
     @property
     def numbered(self) -> bool:
         """Whether its cells are one word with different numbers: r01, r02."""
-        words = {word.strip() for word in self.column.words if word}
+        words = {word for word in self.column.coded[1] if word}
         return len({_NUMBER.sub("*", word) for word in words}) == 1 < len(words)
 
     @property
@@ -229,13 +227,21 @@ class Ordered:
 
     def changes_within(self, codes: np.ndarray) -> int | None:
         """The first row whose cell is not the first one of its code, empty ones apart."""
-        known: dict[int, str] = {}
-        cells = enumerate(zip(codes.tolist(), self.column.words, strict=True))
-        return next((row for row, (code, word) in cells if word and known.setdefault(code, word) != word), None)
+        rows = changes(self.column, codes)
+        return int(rows[0]) if len(rows) else None
 
     def one_within(self, codes: np.ndarray) -> bool:
         """Whether the rows of each code have one cell, empty ones apart."""
         return self.changes_within(codes) is None
+
+
+def changes(column: Column, codes: np.ndarray) -> np.ndarray:
+    """Rows whose cell is not the first one of their code (n,), empty ones apart."""
+    cells, kinds = column.coded
+    rows = np.flatnonzero(~np.isin(cells, [k for k, word in enumerate(kinds) if not word]))
+    first = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.int64)
+    first[codes[rows[::-1]]] = cells[rows[::-1]]
+    return rows[cells[rows] != first[codes[rows]]]
 
 
 def _even(steps: np.ndarray) -> bool:

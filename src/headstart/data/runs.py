@@ -48,12 +48,13 @@ def runs_of(table: Table, spec: LayoutSpec) -> list[SideRun]:
 
     Names of a clock and its channels have what tells the run in common, and are the same in each run without it.
     """
-    columns = [column for column in table.columns.values() if column.type != "empty"]
-    if table.shape is not None or not table.header or not 1 < len(columns) <= MOST_PAIRED or not _heads(columns[0]):
+    if table.shape is not None or not table.header or not 1 < len(table.columns) <= MOST_PAIRED:
         return []
-    if any(column.type != "number" for column in columns):
+    types = {name: column.type for name, column in table.columns.items() if column.type != "empty"}
+    heads = [k for k, (name, kind) in enumerate(types.items()) if kind == "number" and _heads(name)]
+    if len(types) < 2 or not heads or heads[0] != 0 or set(types.values()) != {"number"}:
         return []
-    heads = [k for k, column in enumerate(columns) if _heads(column)]
+    columns = [table.columns[name] for name in types]
     called = _of_one([column.name for column in columns], spec)
     width = len(columns)
     if called is None:
@@ -75,8 +76,9 @@ def runs_of(table: Table, spec: LayoutSpec) -> list[SideRun]:
     return out
 
 
-def _heads(column: Column) -> bool:
-    return column.type == "number" and (clock_name(column.name) or axis_name(column.name))
+def _heads(name: str) -> bool:
+    """Whether a column may be the clock before the channels of a run, by its name."""
+    return clock_name(name) or axis_name(name)
 
 
 def _there(column: Column) -> Column:

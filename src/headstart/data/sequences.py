@@ -27,6 +27,8 @@ from headstart.ways import option
 Target = Literal["class", "number", "none"]
 MOVED = 1e-5
 """Share of a channel's spread by which single precision may move a value: that of a mean of about a hundred spreads."""
+COMPARED_VALUES = 10_000
+"""First values of which one says that single precision does not hold all."""
 COMPARED_PAIRS = 1_000
 """Neighbouring rows that are compared at most."""
 OVERLAP_NUMBERS, OVERLAP_SYMBOLS = 4, 16
@@ -362,11 +364,15 @@ def needs_double(values: np.ndarray, offsets: np.ndarray, observed: np.ndarray |
     if values.dtype == np.float32:
         return False
     single = values.astype(np.float32)
-    if (single == values).all():
+    if (single[:COMPARED_VALUES] == values[:COMPARED_VALUES]).all() and (single == values).all():
         return False
     for f in range(values.shape[1]):
         channel = values[:, f] if observed is None else values[observed[:, f], f]
-        if len(channel) and float(np.abs(channel - channel.astype(np.float32)).max()) > MOVED * _spread(channel):
+        most = MOVED * _spread(channel) if len(channel) else math.inf
+        # Rounding moves a value by this share of it at most, so that most data need not be compared.
+        if max(float(channel.max(initial=0)), -float(channel.min(initial=0))) * 2.0**-24 <= most:
+            continue
+        if float(np.abs(channel - channel.astype(np.float32)).max()) > most:
             return True
     if (firsts := _firsts(single, offsets, observed)) == len(offsets) - 1:
         return False

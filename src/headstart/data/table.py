@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from headstart.data.layout import TableShape, plain
+from headstart.data.layout import TableShape
 from headstart.data.text import list_parts, number_name
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.text import counted, first_few, to_float
@@ -32,14 +32,9 @@ FEW_WORDS = 8
 NOT_A_NUMBER = "is not a number"
 TOO_LARGE = "is infinite, or beyond 3e38"
 
-# fmt: off
-SUMMARIES = frozenset(("mean", "means", "average", "avg", "std", "sd", "stdev", "stddev", "standarddeviation", "sem",
-    "se", "median", "min", "max", "minimum", "maximum", "sum", "total", "totals", "grandtotal", "subtotal", "var",
-    "variance", "cv", "rsd", "mittelwert", "summe", "gesamt", "moyenne", "promedio", "media"))
-# fmt: on
-"""First words, without case and marks, of rows that sum up those above them."""
-MOST_SUMMARIES, SUMMED_ROWS = 12, 3
-"""Such rows at the end, and rows above them, at least."""
+
+TOP_CELLS = 200
+"""Cells whose form is looked at."""
 
 
 class Ragged(NamedTuple):
@@ -74,6 +69,28 @@ class Column:
             return [None if value is None else str(value) for value in self.data.to_pylist()]
         return [None if value is None or value != value else number_name(value) for value in self.data.to_pylist()]
 
+    @cached_property
+    def coded(self) -> tuple[np.ndarray, list[str]]:
+        """(n,) number of each cell among the different ones, in the order in which they come first, and these: without
+        blanks at their ends, "" of an empty cell."""
+        if is_text(self.data.type) and len(self.data) > SINGLE_CELLS and self.type != "other":
+            data = self.data.combine_chunks() if hasattr(self.data, "combine_chunks") else self.data
+            if not hasattr(data, "chunks") and not hasattr(data, "dictionary"):
+                encoded = data.dictionary_encode("encode")
+                known: dict[str, int] = {}
+                numbers = [known.setdefault((w or "").strip(), len(known)) for w in texts_of(encoded.dictionary)]
+                return np.array(numbers, dtype=np.int64)[numbers_of(encoded.indices).astype(np.int64)], list(known)
+        known = {}
+        cells = [known.setdefault((word or "").strip(), len(known)) for word in self.words]
+        return np.array(cells, dtype=np.int64), list(known)
+
+    @property
+    def top(self) -> Words:
+        """The first cells as texts, which tell their form."""
+        return (
+            self.words[:TOP_CELLS] if "words" in self.__dict__ else Column("", self.type, self.data[:TOP_CELLS]).words
+        )
+
     @property
     def boolean(self) -> bool:
         """Whether the cells are true or false."""
@@ -102,8 +119,9 @@ class Column:
     def whole(self) -> bool:
         """Whether every cell is a whole number or missing."""
         there = self.floats[~np.isnan(self.floats)]
-        texts = self.numbers is None and sum(map(bool, self.words)) > len(there)
-        return not texts and bool((np.isfinite(there) & (there == there.round())).all())
+        if not (np.isfinite(there) & (there == there.round())).all():
+            return False
+        return self.numbers is not None or sum(map(bool, self.words)) <= len(there)
 
     @property
     def has_words(self) -> bool:
@@ -200,37 +218,6 @@ class Table:
         return self.columns[name]
 
 
-def without_summaries(table: Table) -> None:
-    """Leave out rows at the end that sum up those above: the first cell says so in a word that stands in no other row,
-    where ids are numbers or all differ, or a cell is empty that has a value in the row above them."""
-    last = {name: texts_of(column.data[-MOST_SUMMARIES - 1 :]) for name, column in table.columns.items()}
-    rows = list(zip(*last.values(), strict=True))
-    heads = [next((i for i, cell in enumerate(row) if cell and cell.strip()), None) for row in rows]
-    words = ["" if i is None else (row[i] or "").strip() for i, row in zip(heads, rows, strict=True)]
-    count = 0
-    while count < len(rows) - 1 and plain(words[-1 - count]) in SUMMARIES:
-        count += 1
-    keep = table.rows - count
-    if not count or keep < SUMMED_ROWS or len(set(words[-count:])) < count:
-        return
-    columns = list(table.columns.values())
-    above = [bool(cell and cell.strip()) for cell in rows[-1 - count]]
-    for row, head in zip(rows[-count:], heads[-count:], strict=True):
-        gap = any(full and not (cell and cell.strip()) for full, cell in zip(above, row, strict=True))
-        others = [] if head is None else [(word or "").strip() for word in texts_of(columns[head].data[:keep])]
-        apart = gap or columns[head or 0].type == "number" or len(set(others)) == keep
-        if head is None or not apart or not set(others).isdisjoint(words[-count:]):
-            return
-    for column in columns:
-        column.data = column.data[:keep]
-    table.rows, table.places = keep, table.places.take(np.arange(keep))
-    some = first_few([repr(word) for word in words[-count:]], 4)
-    table.notes.append(
-        f"{counted(count, 'row that sums up those above was', 'rows that sum up those above were')} passed over "
-        f"({some})"
-    )
-
-
 def unread(columns: Iterable[Column]) -> str:
     """Which of the columns holds what is not read, such as structs, and the way out; "" where none does."""
     import pyarrow as pa
@@ -257,6 +244,13 @@ def is_text(kind: Any) -> bool:
     known = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
     known += [getattr(pa, name)() for name in ("string_view", "binary_view") if hasattr(pa, name)]
     return kind in known
+
+
+def is_string(kind: Any) -> bool:
+    """Whether an Arrow type is one of texts that are kept as such, and not as bytes."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def is_list(kind: Any) -> bool:
@@ -292,7 +286,10 @@ def numbers_of(data: Any) -> np.ndarray:
 
 def texts_of(data: Any) -> Words:
     """The texts of an Arrow array."""
-    return [text.decode("utf-8", "surrogatepass") if isinstance(text, bytes) else text for text in data.to_pylist()]
+    texts: Words = data.to_pylist()
+    if is_string(data.type):
+        return texts
+    return [text.decode("utf-8", "surrogatepass") if isinstance(text, bytes) else text for text in texts]
 
 
 def arrow_texts(texts: Sequence[str | None]) -> Any:

@@ -22,6 +22,8 @@ from headstart.ways import option
 
 ABOVE, LOOKED_AT = 30, 200
 """Rows among which one of words above the numbers is looked for; rows and columns that are looked at for it."""
+HEADED_CELLS = 200_000
+"""Cells below a header that are looked at, and at least so many rows as above."""
 LINE = 2**26
 """Characters or bytes that one line may have."""
 
@@ -420,7 +422,8 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     head, below = rows[0], rows[1:]
 
     number = partial(is_number, decimal=decimal)
-    numeric = [i for i in range(len(head)) if mostly_numbers([row[i] for row in below if i < len(row)], decimal)]
+    some = below[: max(LOOKED_AT, HEADED_CELLS // max(len(head), 1))]
+    numeric = [i for i in range(len(head)) if mostly_numbers([row[i] for row in some if i < len(row)], decimal)]
     named = sum(bool(head[i].strip()) and not number(head[i]) and head[i].strip().lower() != "nan" for i in numeric)
     if 2 * named > len(numeric) > 0:
         return True

@@ -127,32 +127,33 @@ def times_of(
     A cell that is no time is a mistake. Raises: BadInput where days and months cannot be told apart.
     """
     column = table.columns[str(layout.time)]
-    words, decimal = column.words, "," if layout.decimal == "," else "."
-    first = _first(words)
+    decimal = "," if layout.decimal == "," else "."
+    first, numeric = _first(column.top), False
     text = "is neither a number nor a date or time (2024-05-01 12:30:00, 12:30:00.5)"
     if layout.spec.time_format is not None:
-        times = _as_set(words, layout.spec.time_format)
+        times = _as_set(column.words, layout.spec.time_format)
         if layout.beside is not None:
             times = _together(table, layout, column, codes, notes)
         text = f"is not written as {layout.spec.time_format!r} says"
     elif column.numbers is not None or 2 * sum(is_number(word or "", decimal) for word in first) > len(first):
-        times = _counted(column, decimal)
+        times, numeric = _counted(column, decimal), True
     elif layout.beside is not None:
         times = _together(table, layout, column, codes, notes)
     elif np.isfinite(iso_seconds(first)).all():
-        times = iso_seconds(words)
+        times = iso_seconds(column.words)
     elif np.isfinite(date_seconds(first)).any():
         times = _dates(table, column, codes)
     else:
-        times = day_seconds(words)
+        times = day_seconds(column.words)
         if codes is not None:
-            times = _beyond_midnight(times, words, codes, column.name, notes)
-    if codes is not None and dated(words) and np.isfinite(times).all():
+            times = _beyond_midnight(times, column.words, codes, column.name, notes)
+    if codes is not None and not numeric and np.isfinite(times).all():
         times = _without_summer_time(times, codes, column.name, notes)
     for row in np.flatnonzero(~np.isfinite(times)).tolist():
         mistakes.add(
             table.places.cell(row, column.name),
-            f"the time {words[row] or ''!r} {text}; correct it, or give {option('time', '')} to take rows as they come",
+            f"the time {column.words[row] or ''!r} {text}; correct it, or give {option('time', '')} to take rows as "
+            "they come",
         )
     return times
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from headstart.data.layout import (
     TEXTS,
     Decision,
@@ -13,7 +15,7 @@ from headstart.data.layout import (
     numbered,
     plain,
 )
-from headstart.data.order import FEW_VALUES, Ordered, clock_name
+from headstart.data.order import FEW_VALUES, Ordered, changes, clock_name
 from headstart.data.table import Column, Table
 from headstart.data.text import looks_like_list, name_files
 from headstart.data.times import dated
@@ -90,12 +92,12 @@ class View:
         """Whether a column holds few texts that may be classes."""
         column = self.table.columns[column] if isinstance(column, str) else column
         text = column.type == "text" or column.boolean
-        return text and plain(column.name) not in NO_CLASSES and self.few(column) and not dated(column.words)
+        return text and plain(column.name) not in NO_CLASSES and self.few(column) and not dated(column.top)
 
     def count(self, name: str) -> int:
         """How many different cells a column has."""
         if name not in self._counts:
-            self._counts[name] = len({word for word in self.table.columns[name].words if word})
+            self._counts[name] = sum(map(bool, self.table.columns[name].coded[1]))
         return self._counts[name]
 
     def longest(self, columns: list[Column]) -> list[tuple[str, list[str]]]:
@@ -110,7 +112,7 @@ class View:
             column
             for column in columns
             if column.type == "text"
-            and not (self.files(column) or dated(column.words))
+            and not (self.files(column) or dated(column.top))
             and (
                 plain(column.name) in (*TEXTS, "values")
                 or len(self.table.columns) == 1
@@ -120,7 +122,7 @@ class View:
 
     def files(self, column: Column) -> bool:
         """Whether nearly all cells of a column are names of files."""
-        return column.type == "text" and name_files(column.words[:200])
+        return column.type == "text" and name_files(column.top)
 
     def unique(self) -> list[str]:
         """Free columns of texts without blanks, of which each row has another one, as ids are written."""
@@ -130,13 +132,14 @@ class View:
             if column.type == "text"
             and self.count(column.name) == self.table.rows > 1
             and not any(" " in (word or " ").strip() for word in column.words)
-            and not (dated(column.words) or looks_like_list(column.words))
-            and not any(is_number(word or "") for word in column.words[:200])
+            and not (dated(column.top) or looks_like_list(column.words))
+            and not any(is_number(word or "") for word in column.top)
         ]
 
     def few(self, column: Column) -> bool:
         """Whether cells repeat as names of classes do."""
-        count, there = self.count(column.name), sum(bool(word) for word in column.words)
+        cells, kinds = column.coded
+        count, there = self.count(column.name), int(np.array([bool(word) for word in kinds])[cells].sum())
         return 1 < count <= max(FEW_VALUES, there // 10) and 2 * count <= max(there, 4)
 
     def few_whole(self, column: Column) -> bool:
@@ -146,10 +149,8 @@ class View:
 
     def one_each(self, name: str, of: str | None = None) -> bool:
         """Whether a column of a long table has one value for each sequence, empty cells apart. of: the id."""
-        known: dict[str | None, str] = {}
-        ids = self.table.columns[of or str(self.roles["id"])].words
-        words = self.table.columns[name].words
-        return all(known.setdefault(key, word) == word for key, word in zip(ids, words, strict=True) if word)
+        ids = self.table.columns[of or str(self.roles["id"])].coded[0]
+        return not len(changes(self.table.columns[name], ids))
 
     def one_label(self, name: str) -> bool:
         """Whether a column may be the label of a long table: of its sequences, or of windows of them."""
@@ -165,7 +166,7 @@ class View:
         if column.type in ("list", "other"):
             return ["values"] * (column.type == "list")
         ordered, rows, kinds = Ordered(column), self.table.rows, self.count(column.name)
-        whole, sequences = ordered.whole and not dated(column.words), ids.kinds if ids else rows
+        whole, sequences = ordered.whole and not dated(column.top), ids.kinds if ids else rows
         each = ids is None or ordered.one_within(ids.codes)
         again = ordered.once or column.type == "text" or bool({*self.named("group")} & {column.name})
         clock = (
@@ -187,7 +188,7 @@ class View:
             empty = "every cell is empty" if column.type == "empty" else "objects, which are not read"
             return "a list in each row" if column.type == "list" else empty
         ordered, rows, kinds = Ordered(column), self.table.rows, self.count(column.name)
-        words = "names of files" if self.files(column) else "dates or times" if dated(column.words) else ""
+        words = "names of files" if self.files(column) else "dates or times" if dated(column.top) else ""
         words = words or ("numbers" if column.type == "number" else "texts")
         if kinds == rows > 1:
             count = f"another one in each of {rows:,} rows"
