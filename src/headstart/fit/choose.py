@@ -21,6 +21,12 @@ Listener = Callable[[str | Event], None]
 """Hears a line before something takes long, and every event of the runner."""
 
 
+class Piece(str):
+    """A line that names what begins; seconds: that it should take (0: nobody knows)."""
+
+    seconds: float = 0.0
+
+
 def unheard(word: str | Event) -> None:
     """Hears nothing."""
 
@@ -75,7 +81,9 @@ def choose(fit: Fit, study: Plan, on: Listener = unheard, threads: int = 1) -> C
     alone = again.obstacle(left)
     if not alone:
         if again.seconds:
-            on(again.text)
+            piece = Piece(again.text)
+            piece.seconds = again.seconds
+            on(piece)
         runtime = Runtime(fit.data, fit.device, 0, threads, limit=left)
         for event in perform(again.stages, fit.store, runtime):
             on(event)

@@ -20,7 +20,7 @@ from headstart.fit import plan as planning
 from headstart.fit.again import reserved
 from headstart.fit.arms import arms
 from headstart.fit.budget import AFTER
-from headstart.fit.choose import Chosen, Listener, choose, unheard
+from headstart.fit.choose import Chosen, Listener, Piece, choose, unheard
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit, prepare
 from headstart.fit.serving import serve
@@ -54,7 +54,7 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
     learnt: int | None = pieces.first(max(FIRST * limit - fit.spent, FIRST * limit / 2))
     while learnt is not None:
         at = time.monotonic()
-        finished = _fit_here(fit, runs[0], on, learnt=learnt)
+        finished = _fit_here(fit, runs[0], on, learnt=learnt, seconds=pieces.forecast(learnt))
         now = time.monotonic()
         pieces.took(learnt, now - at)
         if finished and not ready:
@@ -69,7 +69,7 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
         if late or now + each - begun > limit * (2 / 3 if len(fit.splits) > 1 else 1 / 5):
             waiting = (len(runs) - i) * each  # the others run beside the networks
             break
-        _fit_here(fit, seed, on, learnt=pieces.done)
+        _fit_here(fit, seed, on, learnt=pieces.done, seconds=each)
         now = time.monotonic()
         each, last = now - last, now
     slow = planning.study_without_networks(fit.basis, fit.settings, runs[0], slow=True)
@@ -85,9 +85,11 @@ def forecast(fit: Fit) -> First:
     return First(0.0, 0.0, None if fit.rest is None else fit.part(fit.pieces().first(PART * fit.rest)))
 
 
-def _fit_here(fit: Fit, seed: int, on: Listener, *, slow: bool = False, learnt: int | None = None) -> bool:
+def _fit_here(
+    fit: Fit, seed: int, on: Listener, *, slow: bool = False, learnt: int | None = None, seconds: float = 0.0
+) -> bool:
     """Fit the models of one run, and tell as each begins, in later runs of the first alone. Whether one is finished.
-    learnt: rows of train that they are fitted on."""
+    learnt: rows of train that they are fitted on. seconds: that all of them should take."""
     stages, runs, more = fit.without_networks(seed, slow=slow, learnt=learnt).stages, fit.settings.runs, ""
     for event in perform(stages.values(), fit.store, Runtime(fit.data, "cpu")):
         if event.begins and not more:
@@ -95,7 +97,9 @@ def _fit_here(fit: Fit, seed: int, on: Listener, *, slow: bool = False, learnt: 
                 "" if learnt is None or fit.part(learnt) is None else f" on {learnt:,} of {fit.basis.rows:,} sequences"
             )
             more = rows if seed == runs[0] else f"{rows}, run {runs.index(seed) + 1} of {len(runs)}"
-            on(f"fitting {words.listed(list(stages[event.identity].arms))}{more} ...")
+            piece = Piece(f"fitting {words.listed(list(stages[event.identity].arms))}{more} ...")
+            piece.seconds, seconds = seconds, 0.0  # the first takes almost all of them
+            on(piece)
         on(event)
     return any(fit.store.finished(identity) for identity in stages)
 

@@ -30,6 +30,7 @@ from headstart.tasks.own import FILE_FIELDS
 from headstart.verbs.data import layout_of, print_card
 from headstart.verbs.options import ArmOptions, FitOptions, LayoutOptions, WorkOptions
 from headstart.verbs.predict import check_skops, export_estimator
+from headstart.verbs.pulse import Pulse
 from headstart.verbs.terminal import console, hanging, writable_folder
 
 if TYPE_CHECKING:
@@ -83,18 +84,19 @@ def fit_file(
     screen.print(f"store {root}")
     writable_folder("--store", root)
     # The file is read and accepted before torch is loaded: a mistake in it is reported within a second.
-    with _in_options():
+    pulse = Pulse(wanted.time, begun)
+    with _in_options(), pulse.at(f"reading {Path(path).name}"):
         source = read_source(path, wanted, root)
     if options.time is None and choose_device(device) != "cpu":
         wanted = replace(wanted, time=None)
     from headstart.fit import perform
-    from headstart.fit.choose import choose, compare
+    from headstart.fit.choose import Piece, choose, compare
     from headstart.fit.prepared import prepare
     from headstart.fit.serving import serve
     from headstart.serve.folder import save_model
 
     keep_freed_memory()
-    with _in_options():
+    with _in_options(), pulse.at("splitting and preparing the sequences"):
         fit = prepare(source, wanted, root, folder, device, time.monotonic() - begun)
     slots = default_workers(device) if work.workers is None else work.workers
     if dry_run:
@@ -110,16 +112,22 @@ def fit_file(
         if isinstance(word, Failed):
             failures.append(word)
         elif isinstance(word, str):
+            pulse.begins("")
             screen.print(Text(word))
+            if isinstance(word, Piece):
+                pulse.begins(word.removesuffix(" ..."), word.seconds)
 
     interruption: KeyboardInterrupt | None = None
     planned = None
     try:
-        first = perform.fit_first(fit, hear)
-        planned = perform.plan(fit, max(slots, 1), first)
+        with pulse.at("models without gradients"):
+            first = perform.fit_first(fit, hear)
+        with pulse.at("planning what the time has room for"):
+            planned = perform.plan(fit, max(slots, 1), first)
         _print_plan(fit, planned, slots)
         _train(fit, planned, first, hear, slots, work.threads)
-        chosen = choose(fit, planned.study, hear, work.threads)
+        with pulse.at("comparing models"):
+            chosen = choose(fit, planned.study, hear, work.threads)
     except KeyboardInterrupt as error:
         usable = perform.usable(fit)
         if usable is None:
@@ -128,9 +136,11 @@ def fit_file(
         screen.print(Text("interrupted: what is finished is written as a model (Ctrl-C again stops at once)"))
         planned = planned or perform.plan(fit, max(slots, 1), usable, keep=False, timed=False)
         chosen = compare(fit, planned.study)
-    outcome = serve(fit, planned, chosen, failures, interrupted=interruption is not None)
-    save_model(outcome.served, folder, {STUDY_FILE: perform.study_file(fit, planned, chosen).encode()})
-    fault = _add_page(fit, chosen, outcome, folder, show_examples)
+    with pulse.at("putting the model together"):
+        outcome = serve(fit, planned, chosen, failures, interrupted=interruption is not None)
+        save_model(outcome.served, folder, {STUDY_FILE: perform.study_file(fit, planned, chosen).encode()})
+    with pulse.at("drawing the page"):
+        fault = _add_page(fit, chosen, outcome, folder, show_examples)
     for text in causes(failures):
         screen.print(Text(text))
     _print_outcome(outcome, folder)

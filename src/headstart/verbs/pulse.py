@@ -1,0 +1,74 @@
+"""What a fit is at, said once in two seconds at least while it computes: the piece, the share done, the time left."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headstart.text import escaped
+from headstart.words import duration
+
+EVERY = 1.5
+"""Seconds between two lines."""
+
+
+class Pulse:
+    """Says it on standard error: in a terminal on one line, which is written over, else on a line each time.
+
+    limit: seconds that all may take, since `begun` by `time.monotonic`.
+    """
+
+    def __init__(self, limit: float | None, begun: float) -> None:
+        self.limit, self.begun = limit, begun
+        self._piece, self._since, self._seconds = "", begun, 0.0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def at(self, piece: str) -> Iterator[None]:
+        """Within it this is done, and it is said."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._beat, args=(over,), daemon=True, name="pulse")
+        self.begins(piece)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.begins("")
+            over.set()
+            thread.join()
+
+    def begins(self, piece: str, seconds: float = 0.0) -> None:
+        """Another piece begins; nothing is said of an empty one. seconds: that it should take, 0 where nobody knows."""
+        with self._lock:
+            self._clear()
+            self._piece, self._since, self._seconds = piece, time.monotonic(), seconds
+
+    def line(self, now: float) -> str:
+        """What is said."""
+        spent = now - self.begun
+        parts = [f"{min((now - self._since) / self._seconds, 0.99):.0%} done"] if self._seconds else []
+        if self.limit is None:
+            parts.append(f"{duration(spent)} elapsed")
+        else:
+            if not self._seconds:
+                parts.append(f"{min(spent / self.limit, 0.99):.0%} of the time gone")
+            parts.append(f"about {duration(max(self.limit - spent, 0.0))} left")
+        return f"{self._piece}: {', '.join(parts)}"
+
+    def _beat(self, over: threading.Event) -> None:
+        while not over.wait(EVERY):
+            with self._lock:
+                if self._piece and not sys.stderr.closed:
+                    text = escaped(self.line(time.monotonic()))
+                    wide = shutil.get_terminal_size().columns - 1
+                    sys.stderr.write(f"\r\x1b[K{text[:wide]}" if sys.stderr.isatty() else f"{text}\n")
+                    sys.stderr.flush()
+
+    def _clear(self) -> None:
+        if self._piece and sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
