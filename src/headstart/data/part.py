@@ -27,7 +27,7 @@ PART_LINES, PARQUET = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"), ".parquet"
 WHOLE_FILE, FIRST_BYTES, TIMED_BYTES, PART_BYTES = 1 << 23, 1 << 18, 1 << 21, 1 << 24
 """Bytes of a file that is always read whole; of its beginning that says how it is laid out, and that is timed; and
 that are looked through at once."""
-PART_OF_TIME, PREPARING = 0.4, 2.0
+PART_OF_TIME, PREPARING = 0.4, 1.7
 """Of the time, so much is for reading and preparing, which take so many times as long as reading alone."""
 MEMORY_TIMES = 8.0
 """Bytes in memory for each of a text file while it becomes numbers, as measured."""
@@ -76,13 +76,16 @@ def _share(path: Path, target: Path, layout: LayoutSpec, seconds: float | None) 
     head, size, room = _parquet_head if _packed(path) else _head, path.stat().st_size, memory()
     target.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     beginning = target.with_name(f"{path.stem}{path.suffix}")
-    first = head(path, beginning, layout, FIRST_BYTES)  # untimed: libraries are loaded
-    timed = head(path, beginning, layout, TIMED_BYTES) if first is not None else None
+    # The first is not timed: libraries are loaded. The others tell what more bytes take, beside what every file does.
+    few = [head(path, beginning, layout, most) for most in (FIRST_BYTES, FIRST_BYTES, TIMED_BYTES)]
+    first, timed = few[1:]
     if first is None or timed is None or first.skipped is None or timed.skipped != first.skipped:
         return 1.0, 0
     most = [1.0]
     if seconds is not None:
-        most.append(PART_OF_TIME * seconds / (PREPARING * timed.seconds * size / timed.size))
+        each = (timed.seconds - first.seconds) / max(timed.size - first.size, 1)
+        each = max(each, timed.seconds / timed.size / 3)
+        most.append(PART_OF_TIME * seconds / (PREPARING * each * size))
     if room is not None:
         most.append(room.size / (MEMORY_TIMES * size * timed.blown))
     share = max(min(most), LEAST_PART * timed.size / (timed.rows * size))

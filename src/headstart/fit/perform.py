@@ -27,6 +27,7 @@ from headstart.fit.serving import serve
 from headstart.fit.settings import FitPlan, FitSettings
 from headstart.fit.source import read_source
 from headstart.fitted.outcome import Outcome
+from headstart.limits import give_back
 from headstart.serve.config import ENSEMBLE, NETWORK
 from headstart.text import listed
 
@@ -57,6 +58,7 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
         finished = _fit_here(fit, runs[0], on, learnt=learnt, seconds=pieces.forecast(learnt))
         now = time.monotonic()
         pieces.took(learnt, now - at)
+        give_back()
         if finished and not ready:
             ready = True
             on(f"a first usable model after {words.duration(now - fit.begun)}; from now on Ctrl-C keeps one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from headstart.fit.defaults import shape_of
 from headstart.fit.settings import FitPlan, FitSettings
 from headstart.fit.source import FitSource, in_folds
 from headstart.fitted.wording import split_in_words
-from headstart.limits import check_memory, memory
+from headstart.limits import check_memory, give_back, memory
 from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.tasks.own import FILE_FIELDS, OwnFacts, OwnSpec
@@ -62,6 +63,8 @@ class Fit:
     """What the plan belongs to (`plan.made_for`)."""
     folder: Path
     """Where the plan is kept."""
+    sizes: tuple[int, ...] = ()
+    """Rows of train that models without gradients may learn from, in descending order."""
 
     @property
     def spent(self) -> float:
@@ -92,26 +95,35 @@ class Fit:
         """So many rows of train where that is a part of them, None where they are all."""
         return learnt if learnt < self.basis.rows else None
 
-    def pieces(self) -> Pieces:
-        """The models without gradients, of a part of train and of all. Raises: BadInput where memory has no room for
-        the smallest part."""
-        basis, room = self.basis, memory()
-        models = [stage.spec.model for stage in self.without_networks(self.settings.runs[0]).stages.values()]
+    def fitting_sizes(self) -> tuple[int, ...]:
+        """Rows of train, all and parts of them, that memory has room for. Raises: BadInput where it has none for the
+        smallest part."""
+        basis, room, models = self.basis, memory(), self._models()
 
         def bytes_of(rows: int) -> float:
             # What serves is fitted again on validation too, where all of train was learnt.
             labels = rows if self.part(rows) else len(self.source.sequences)
             return float(max(model.memory(labels, basis.signature, basis.lengths) for model in models))
 
-        def seconds(rows: int) -> float:
-            scored = basis.val + basis.test + min(rows, TRAIN_SCORED)
-            return float(sum(model.seconds(rows, scored, basis.signature, basis.lengths) for model in models))
-
         sizes = sizes_of(
             basis.rows, 2 * len(self.facts.labels), lambda rows: room is None or bytes_of(rows) <= room.size
         )
         check_memory(f"{self.source.known_as}: fitting {sizes[-1]:,} labelled sequences", bytes_of(sizes[-1]), FEWER)
-        return Pieces(sizes, seconds)
+        return tuple(sizes)
+
+    def pieces(self) -> Pieces:
+        """The models without gradients, of parts of train and of all."""
+        basis, models = self.basis, self._models()
+
+        def seconds(rows: int) -> float:
+            scored = basis.val + basis.test + min(rows, TRAIN_SCORED)
+            return float(sum(model.seconds(rows, scored, basis.signature, basis.lengths) for model in models))
+
+        return Pieces(self.sizes, seconds)
+
+    def _models(self) -> list[Any]:
+        """Specs of the models without gradients."""
+        return [stage.spec.model for stage in self.without_networks(self.settings.runs[0]).stages.values()]
 
 
 def prepare(
@@ -143,8 +155,8 @@ def prepare(
     folder = out or opened.root / "plans" / wanted
     FitPlan.load(folder, wanted, settings, part=source.part is not None)
     fit = Fit(begun, source, settings, opened, data, device, spec, task, splits, facts, card, basis, wanted, folder)
-    fit.pieces()
-    return fit
+    give_back()
+    return replace(fit, sizes=fit.fitting_sizes())
 
 
 def _scored(task: Task, settings: FitSettings) -> int | None:

@@ -95,9 +95,9 @@ def fit_file(
     from headstart.fit.serving import serve
     from headstart.serve.folder import save_model
 
-    keep_freed_memory()
     with _in_options(), pulse.at("splitting and preparing the sequences"):
         fit = prepare(source, wanted, root, folder, device, time.monotonic() - begun)
+    keep_freed_memory()
     slots = default_workers(device) if work.workers is None else work.workers
     if dry_run:
         print_card(fit.card)
