@@ -132,6 +132,6 @@ def stamps(files: Iterable[Path]) -> list[tuple[str, int, int, int]]:
     """
     out = []
     for file in files:
-        known = os.stat(file)
-        out.append((os.path.abspath(file), known.st_size, known.st_mtime_ns, known.st_ctime_ns))
+        status = os.stat(file)
+        out.append((os.path.abspath(file), status.st_size, status.st_mtime_ns, status.st_ctime_ns))
     return out

@@ -80,12 +80,12 @@ LISTED_NAMES = 40
 """Names that a message lists; of more it names the command that does, where there is one."""
 
 
-def nearest(value: Any, known: Iterable[str], lister: str = "") -> str:
+def nearest(value: Any, choices: Iterable[str], lister: str = "") -> str:
     """`no 'atention'; did you mean 'attention'?`, or the list of what there is where nothing is near.
 
     lister: what to say of many names instead: the command that lists them.
     """
-    names = sorted({str(k) for k in known})
+    names = sorted({str(k) for k in choices})
     close = difflib.get_close_matches(str(value), names, n=1, cutoff=0.55)
     if close:
         return f"no {str(value)!r}; did you mean {close[0]!r}?"

@@ -206,11 +206,11 @@ def _by_symbol(
             f"{entry.place}: the parent does not say what its token vectors stand for, as a checkpoint with a "
             "vocab.txt does; put that beside its weights, or leave rows out where both have the same tokens"
         )
-    known = bytes(parent[SYMBOL_TENSOR].tolist()).decode().split("\n")
-    if known == [""] or (source.is_meta and not symbols):
+    vocabulary = bytes(parent[SYMBOL_TENSOR].tolist()).decode().split("\n")
+    if vocabulary == [""] or (source.is_meta and not symbols):
         return source[:1].expand(len(own), -1)  # of absent weights or data shapes alone matter
-    rows = rows_of_symbols(symbols, known)
-    if not set(symbols) & set(known):
+    rows = rows_of_symbols(symbols, vocabulary)
+    if not set(symbols) & set(vocabulary):
         few = first_few(list(map(repr, symbols)), 6) or "which has none"
         raise BadInput(
             f"{entry.place}: the parent has a vector for no symbol of this task ({few}); take less, as in "

@@ -57,13 +57,13 @@ def _leaf(model: nn.Module, name: str) -> str:
     return _declared(model.get_submodule(f"blocks.{number}.mixer"), ".".join(rest[2:]), MIXER_PARTS)
 
 
-def _declared(module: nn.Module, name: str, known: Collection[str]) -> str:
+def _declared(module: nn.Module, name: str, leaves: Collection[str]) -> str:
     """The leaf that a module's `parts` (prefix -> leaf) give a tensor of it, the longest prefix first."""
     parts: Mapping[str, str] = getattr(module, "parts", {})
     prefixes = [prefix for prefix in parts if name == prefix or name.startswith(prefix + ".")]
     leaf = parts[max(prefixes, key=len)] if prefixes else "mixer_rest"
-    if leaf not in known:
-        raise BadInput(f"{getattr(module, 'kind', type(module).__name__)}.parts: {nearest(leaf, known)}")
+    if leaf not in leaves:
+        raise BadInput(f"{getattr(module, 'kind', type(module).__name__)}.parts: {nearest(leaf, leaves)}")
     return leaf
 
 

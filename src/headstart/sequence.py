@@ -430,7 +430,7 @@ def epoch_batches(lengths: np.ndarray, batch_size: int, seed: int, epoch: int, p
     return batches
 
 
-def rows_of_symbols(symbols: Iterable[str], known: Sequence[str]) -> list[int | None]:
+def rows_of_symbols(symbols: Iterable[str], vocabulary: Sequence[str]) -> list[int | None]:
     """The row that a vocabulary has for each symbol, that of `<unk>` for one that it lacks; None without either."""
-    rows = {symbol: row for row, symbol in enumerate(known)}
+    rows = {symbol: row for row, symbol in enumerate(vocabulary)}
     return [rows.get(symbol, rows.get(UNKNOWN)) for symbol in symbols]

@@ -156,8 +156,8 @@ def spec_of_kind(table: Mapping[str, Entry], value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise PydanticCustomError("kind", "{text}", {"text": f"{value!r} is not a table with a 'kind'"})
     if "kind" not in value:
-        known = ", ".join(sorted(table))
-        raise PydanticCustomError("kind", "{text}", {"text": f"no 'kind' given; there are: {known}"})
+        kinds = ", ".join(sorted(table))
+        raise PydanticCustomError("kind", "{text}", {"text": f"no 'kind' given; there are: {kinds}"})
     kind = value["kind"]
     if isinstance(kind, str) and ":" in kind:
         text = f"{kind!r} names code, which only the command line and Python may; register the class in a plugin, and "

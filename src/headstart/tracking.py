@@ -136,9 +136,9 @@ class MlflowTracker:
         disk.make_folder(self.folder)
         uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(self.folder / 'mlflow.db').absolute()}"
         self._client = self._mlflow.MlflowClient(tracking_uri=uri)
-        known = self._client.get_experiment_by_name(self.study)
-        if known is not None:
-            self._experiment = known.experiment_id
+        experiment = self._client.get_experiment_by_name(self.study)
+        if experiment is not None:
+            self._experiment = experiment.experiment_id
         else:
             artifacts = (self.folder / "artifacts").absolute().as_uri()
             self._experiment = self._client.create_experiment(self.study, artifact_location=artifacts)

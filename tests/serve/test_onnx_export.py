@@ -127,7 +127,7 @@ def test_the_whole_network_says_what_predict_says(name: str) -> None:
     served = made(sequences, **more)
     whole = Whole(served).eval()
     expected = served.predict(sequences)
-    np.testing.assert_allclose(said_by(whole, feeds(whole.known, sequences)), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(said_by(whole, feeds(whole.preparation, sequences)), expected, rtol=1e-5, atol=1e-5)
     assert np.ptp(expected, axis=0).min() > 1e-3, "sequences have answers of their own"
     difference, runs = compared(whole, served, lambda arrays: said_by(whole, arrays))
     assert difference < 1e-5
@@ -140,7 +140,7 @@ def test_what_stands_at_padded_and_missing_places_means_nothing() -> None:
     sequences = walks(channels=2, gaps=True)
     served = made(sequences, patch=3)
     whole = Whole(served).eval()
-    arrays = dict(feeds(whole.known, sequences))
+    arrays = dict(feeds(whole.preparation, sequences))
     expected = said_by(whole, arrays)
     there = arrays["valid"][:, :, None] & arrays["observed"]
     for empty in (np.nan, np.inf, -1e30):
@@ -152,7 +152,7 @@ def test_what_stands_at_padded_and_missing_places_means_nothing() -> None:
     np.testing.assert_array_equal(said_by(whole, gaps), expected)
     ids = made(tokens())
     whole = Whole(ids).eval()
-    arrays = dict(feeds(whole.known, tokens()))
+    arrays = dict(feeds(whole.preparation, tokens()))
     expected = said_by(whole, arrays)
     arrays["values"] = np.where(arrays["valid"], arrays["values"], -5)
     np.testing.assert_array_equal(said_by(whole, arrays), expected)

@@ -167,10 +167,10 @@ class EmbeddingSpec(PenalisedSpec):
 
         fields = checkpoint.fields
         if not isinstance(fields, SeriesFields):
-            known = ", ".join(entry.summary.partition(",")[0] for entry in SERIES.values())
+            names = ", ".join(line.summary.partition(",")[0] for line in SERIES.values())
             raise BadInput(
                 f"model.source: {checkpoint.source!r} is of family {fields.family!r}, which reads no series; name a "
-                f"model of series ({known}), or take its blocks with a network: checkpoint = {{ source = ... }}"
+                f"model of series ({names}), or take its blocks with a network: checkpoint = {{ source = ... }}"
             )
         return fields
 

@@ -181,16 +181,16 @@ def shapes(facts: Mapping[str, Any]) -> Shapes:
 
     Raises: BadInput naming each fact that is wrong.
     """
-    known = read(FittedFacts, facts, "model")
-    return _spec_class(known).shapes(known)
+    checked = read(FittedFacts, facts, "model")
+    return _spec_class(checked).shapes(checked)
 
 
 def from_arrays(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Fitted:
     """The model again. Raises: BadInput where facts or arrays are wrong or do not fit together."""
-    known = read(FittedFacts, facts, "model")
-    cls = _spec_class(known)
-    _check_arrays(known, arrays, cls.shapes(known))
-    return cls.restore(known, arrays)
+    checked = read(FittedFacts, facts, "model")
+    cls = _spec_class(checked)
+    _check_arrays(checked, arrays, cls.shapes(checked))
+    return cls.restore(checked, arrays)
 
 
 def _spec_class(facts: FittedFacts) -> type[FittedSpec]:

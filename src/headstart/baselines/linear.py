@@ -265,9 +265,9 @@ def fit_linear(
         readout = ridge_classes(split, held_out, facts.classes, class_weights, alpha)
     else:
         readout = logistic(split, held_out, facts.classes, class_weights, alpha)
-    known = {"features": features.kind, "size": features.size, "sizes": features.sizes}
+    sizes = {"features": features.kind, "size": features.size, "sizes": features.sizes}
     chosen = {"temperature": readout.temperature, "strength": readout.strength}
-    return Linear(facts.model_copy(update={**known, **chosen}), features, readout)
+    return Linear(facts.model_copy(update={**sizes, **chosen}), features, readout)
 
 
 def _loss(model: Linear, val: Examples, weights: np.ndarray | None) -> float:

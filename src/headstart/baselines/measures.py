@@ -130,13 +130,13 @@ def fit_temperature(
     wanted = np.eye(scores.shape[1])[target[there]]
     if smooth:
         wanted = (len(wanted) * wanted + 1 / wanted.shape[1]) / (len(wanted) + 1)
-    known = scores[there].astype(np.float64)
-    share = np.ones(len(known)) if weights is None else weights[target[there]]
-    reached = share @ (wanted * known).sum(axis=1)
+    labelled = scores[there].astype(np.float64)
+    share = np.ones(len(labelled)) if weights is None else weights[target[there]]
+    reached = share @ (wanted * labelled).sum(axis=1)
 
     def rising(temperature: float) -> bool:
         """Whether the loss rises with 1 / T here: the mean score under the model is above that of the targets."""
-        return bool(share @ (softmax(known, temperature) * known).sum(axis=1) > reached)
+        return bool(share @ (softmax(labelled, temperature) * labelled).sum(axis=1) > reached)
 
     low, high = np.log(COLDEST), np.log(HOTTEST)
     for _ in range(50):

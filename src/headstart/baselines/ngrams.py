@@ -154,9 +154,9 @@ def _counted(
         for length in range(1, longest + 1):
             runs = max(len(tokens) - length + 1, 0)
             hashed = bits(length, "classic/ngram", *(tokens[i : i + runs] for i in range(length)))
-            known = column[hashed % HASH_BUCKETS]
-            there = (row[:runs] == row[length - 1 :]) & (known >= 0)
-            places.append(row[:runs][there] * width + known[there])
+            inside = column[hashed % HASH_BUCKETS]
+            there = (row[:runs] == row[length - 1 :]) & (inside >= 0)
+            places.append(row[:runs][there] * width + inside[there])
         key, count = np.unique(np.concatenate(places), return_counts=True)
         keys.append(key)
         counts.append(count.astype(np.float32))

@@ -122,8 +122,8 @@ class NearestSpec(FittedSpec):
     ) -> Nearest:
         """Remember train; nothing is chosen."""
         features = Plain.of(signature)
-        known = {"features": features.kind, "size": features.size}
-        facts = facts_of(self.kind, train, signature).model_copy(update=known)
+        sizes = {"features": features.kind, "size": features.size}
+        facts = facts_of(self.kind, train, signature).model_copy(update=sizes)
         facts, some = thinned(facts, train, min(MOST_EXAMPLES, max(1, NUMBERS // facts.columns)))
         target = targets(some, facts)
         if facts.classes:

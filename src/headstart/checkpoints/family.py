@@ -78,13 +78,13 @@ class Config:
             raise BadInput(f"{self.path}: {key}: {value!r} is not a number above 0; correct it")
         return float(value)
 
-    def choice(self, key: str, default: Any, known: Mapping[Any, V]) -> V:
-        """What `known` has for the value (compared with its type)."""
+    def choice(self, key: str, default: Any, meanings: Mapping[Any, V]) -> V:
+        """What `meanings` has for the value (compared with its type)."""
         value = self._value(key, default)
-        for name, meaning in known.items():
+        for name, meaning in meanings.items():
             if type(name) is type(value) and name == value:
                 return meaning
-        names = " or ".join(repr(name) for name in known)
+        names = " or ".join(repr(name) for name in meanings)
         raise BadInput(
             f"{self.path}: {key}: {value!r} is not what the blocks of headstart have, {names}; take another checkpoint"
         )
@@ -179,12 +179,12 @@ def line(ours: str, theirs: str, form: TensorForm = PLAIN_FORM) -> Line:
 def expanded(lines: tuple[Line, ...], blocks: int, ours: Mapping[str, Any]) -> list[Line]:
     """The lines of the tensors that a model of `blocks` blocks has, by their whole names."""
     out = []
-    for entry in lines:
-        for number in range(blocks if "{i}" in entry.ours[0] else 1):
+    for line in lines:
+        for number in range(blocks if "{i}" in line.ours[0] else 1):
             for last in ("", ".weight", ".bias"):
-                names = tuple(name.format(i=number) + last for name in entry.ours)
+                names = tuple(name.format(i=number) + last for name in line.ours)
                 if names[0] in ours:
-                    out.append(Line(names, tuple(name.format(i=number) + last for name in entry.theirs), entry.form))
+                    out.append(Line(names, tuple(name.format(i=number) + last for name in line.theirs), line.form))
     return out
 
 

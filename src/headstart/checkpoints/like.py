@@ -57,13 +57,13 @@ def config_of(source: str | os.PathLike[str]) -> tuple[Config, Path | None]:
 
     Raises: BadInput where it is neither known nor at hand, or its config cannot be read.
     """
-    known = known_config(os.fspath(source))
-    folder = find_folder(source, hub=known is None)
+    config = known_config(os.fspath(source))
+    folder = find_folder(source, hub=config is None)
     if folder is not None:
         return Config(Folder(folder).config(), folder / CONFIG_FILE), folder
-    if known is None:
+    if config is None:
         raise BadInput(f"{absent(os.fspath(source))}; sizes of these are known without: {', '.join(KNOWN)}")
-    return Config(known, f"config of {source}"), None
+    return Config(config, f"config of {source}"), None
 
 
 def family_of(config: Config) -> tuple[str, Family]:

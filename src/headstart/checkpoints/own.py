@@ -39,17 +39,17 @@ class OwnFields(Fields):
 def _fields(config: Config) -> OwnFields:
     """Raises: BadInput where the folder holds no network of built-in mixers, or its config is damaged."""
     network: Any = config.table.get("network")
-    known: Any = config.table.get("preparation")
+    preparation: Any = config.table.get("preparation")
     if network is None:
         raise BadInput(f"{config.path}: the model has no network whose weights could be taken; fit one with a network")
     try:
         model = dict(network["model"])
-        kind, length, patch = known["kind"], network["length"], known["patch"]
+        kind, length, patch = preparation["kind"], network["length"], preparation["patch"]
         numbers = kind == "numbers"
-        symbols = tuple(known["symbols"])
-        width = input_width(kind, len(known["channels"]) * patch, len(symbols))
+        symbols = tuple(preparation["symbols"])
+        width = input_width(kind, len(preparation["channels"]) * patch, len(symbols))
         signature = Signature(
-            "floats" if numbers else "tokens", width, length, 1, "class", classes=2, missing=known["missing"]
+            "floats" if numbers else "tokens", width, length, 1, "class", classes=2, missing=preparation["missing"]
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(

@@ -61,9 +61,9 @@ class Checkpoint:
 
         Raises: BadInput where a file cannot be read, or a number is not finite.
         """
-        for entry in self.lines:
-            theirs = [_tensor(self.stored[name], dtype) for name in entry.theirs]
-            for name, tensor in zip(entry.ours, entry.form.read(*theirs), strict=True):
+        for line in self.lines:
+            theirs = [_tensor(self.stored[name], dtype) for name in line.theirs]
+            for name, tensor in zip(line.ours, line.form.read(*theirs), strict=True):
                 yield name, tensor.contiguous()
 
     @cached_property
@@ -116,8 +116,8 @@ def read_checkpoint(folder: Path | str) -> Checkpoint:
     lines = tuple(expanded(family.lines(config), blocks, ours))
     shapes = {
         name: shape
-        for entry in lines
-        for name, shape in zip(entry.theirs, entry.form.shapes(ours[entry.ours[0]]), strict=True)
+        for line in lines
+        for name, shape in zip(line.theirs, line.form.shapes(ours[line.ours[0]]), strict=True)
     }
     _compare(files, stored, shapes, fields.family)
     return Checkpoint(files.path, fields, lines, stored, dropped, _licence(files))

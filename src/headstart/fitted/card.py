@@ -45,9 +45,9 @@ def model_card(outcome: Outcome) -> str:
 
 
 def _front(outcome: Outcome) -> list[str]:
-    known = outcome.served.config.preparation
+    preparation = outcome.served.config.preparation
     task = "sequence-classification" if outcome.labels else "sequence-regression"
-    tags = "\n".join(f"- {tag}" for tag in ("headstart", task, _TAGS[known.kind]))
+    tags = "\n".join(f"- {tag}" for tag in ("headstart", task, _TAGS[preparation.kind]))
     return [f"---\nlibrary_name: headstart\ntags:\n{tags}\n---"]
 
 

@@ -101,12 +101,12 @@ def filled_in(outcome: Outcome, examples: Mapping[str, np.ndarray]) -> Drawing |
     filled = read_predictions(examples)
     if filled is None:
         return None
-    known = outcome.served.config.preparation
+    preparation = outcome.served.config.preparation
     text = caption(filled, False)
-    text += " Values are standardised." if known.mean else ""
-    text += f" Shown is the first of {len(known.channels)} channels." if len(known.channels) > 1 else ""
-    text += " Missing values stand at 0." if known.missing else ""
-    draw = partial(reconstruction, single(filled, known.patch), None)
+    text += " Values are standardised." if preparation.mean else ""
+    text += f" Shown is the first of {len(preparation.channels)} channels." if len(preparation.channels) > 1 else ""
+    text += " Missing values stand at 0." if preparation.missing else ""
+    draw = partial(reconstruction, single(filled, preparation.patch), None)
     return Drawing("filled", "What self-pretraining learnt to fill in", text, draw)
 
 

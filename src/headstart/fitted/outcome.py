@@ -34,8 +34,8 @@ class Answers:
     @property
     def labelled(self) -> Answers:
         """The rows that have a target."""
-        known = ~np.isnan(self.target) if self.target.dtype.kind == "f" else self.target != IGNORE
-        return Answers(self.target[known], self.predicted[known])
+        labelled = ~np.isnan(self.target) if self.target.dtype.kind == "f" else self.target != IGNORE
+        return Answers(self.target[labelled], self.predicted[labelled])
 
     @property
     def scores(self) -> dict[str, float]:

@@ -150,8 +150,8 @@ def _chosen(train: Examples, facts: OwnFacts) -> Iterator[tuple[str, str, list[i
             if rows:
                 yield short(facts.labels[k]), f"{counts[k]:,} in train", rows
     else:
-        known = np.flatnonzero(np.isfinite(target.reshape(len(target), -1)[:, 0]))
-        order = known[np.argsort(target.reshape(len(target), -1)[known, 0], kind="stable")]
+        labelled = np.flatnonzero(np.isfinite(target.reshape(len(target), -1)[:, 0]))
+        order = labelled[np.argsort(target.reshape(len(target), -1)[labelled, 0], kind="stable")]
         middle = max((len(order) - SHOWN_PER_CLASS) // 2, 0)
         parts = {"smallest numbers": order[:SHOWN_PER_CLASS], "middle": order[middle : middle + SHOWN_PER_CLASS]}
         parts |= {"largest numbers": order[-SHOWN_PER_CLASS:]}

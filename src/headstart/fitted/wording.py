@@ -269,8 +269,8 @@ def in_short(outcome: Outcome) -> str:
 
 def measures_of(outcome: Outcome) -> list[str]:
     """Measures of the table, the one that was chosen by first; those that no model has are left out."""
-    known = ("accuracy", "balanced_accuracy", "macro_f1") if outcome.labels else ("r2", "mae", "rmse")
-    more = [name for name in known if any(name in candidate.more for candidate in outcome.candidates)]
+    measures = ("accuracy", "balanced_accuracy", "macro_f1") if outcome.labels else ("r2", "mae", "rmse")
+    more = [name for name in measures if any(name in candidate.more for candidate in outcome.candidates)]
     return [outcome.metric, *(name for name in more if name != outcome.metric)]
 
 
@@ -291,14 +291,14 @@ def served_words(outcome: Outcome) -> str:
 
 def input_words(outcome: Outcome) -> str:
     """What it takes and what it gives, in one sentence."""
-    known = outcome.served.config.preparation
-    channels = f" in {words.many(len(known.channels), 'channel')}" if known.kind == "numbers" else ""
+    preparation = outcome.served.config.preparation
+    channels = f" in {words.many(len(preparation.channels), 'channel')}" if preparation.kind == "numbers" else ""
     result = f"one of {len(outcome.labels)} classes" if outcome.labels else "a number"
     limit = outcome.served.limit()
     reader = " by the network" if outcome.candidate(outcome.serves).members else ""
     cut = f" Of longer sequences the first {limit:,} positions are read{reader}." if limit is not None else ""
-    gaps = " Missing values are allowed." if known.missing else ""
-    return f"It takes sequences of {known.sound}{channels} and gives {result} for each.{cut}{gaps}"
+    gaps = " Missing values are allowed." if preparation.missing else ""
+    return f"It takes sequences of {preparation.sound}{channels} and gives {result} for each.{cut}{gaps}"
 
 
 def own_score(outcome: Outcome) -> str:

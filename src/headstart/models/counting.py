@@ -61,15 +61,15 @@ def training_flops(
 
     Relative positions act within mixers; the two layers of a parallel block pass gradients beside each other.
     """
-    total, below, entry, network = 0.0, False, False, learning.network
+    total, below, within, network = 0.0, False, False, learning.network
     for name, flops in layers:
         own = learning.within(name)
         block, _, layer = name.rpartition(".")
         # What passes a gradient below this layer: of a parallel block's second layer, what the block begins with.
         beside = layer.endswith("feed_forward") and bool(network.get_submodule(block).parallel)
-        passes = entry if beside else below
+        passes = within if beside else below
         if layer == "norm_mixer" or beside:
-            entry = passes or (beside and bool(own))
+            within = passes or (beside and bool(own))
         if kernels and name in kernels:
             learns = bool(own & learning.kernels(name))
             total += (3 if learns else 1) * kernels[name] / batch

@@ -84,8 +84,8 @@ def model_class(model: Any) -> type[ModelKind]:
     if isinstance(model, ModelKind):
         return type(model)
     kind = model.get("kind", DEFAULT) if isinstance(model, Mapping) else DEFAULT
-    known = isinstance(kind, str) and kind in MODELS
-    return MODELS[kind if known else DEFAULT].load()
+    named = isinstance(kind, str) and kind in MODELS
+    return MODELS[kind if named else DEFAULT].load()
 
 
 def with_kind(model: Any) -> Any:

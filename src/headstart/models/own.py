@@ -251,11 +251,11 @@ class _Counted:
         """FLOPs at a length; 2 per weight and position where no forward can be counted."""
         longest = max(self.signature.length, length)
         knots = [*(2**power for power in range((longest - 1).bit_length())), longest]
-        known = [knot for knot in knots if self._count(knot) is not None]
-        if not known:
+        counted = [knot for knot in knots if self._count(knot) is not None]
+        if not counted:
             return 2.0 * length * sum(weight.numel() for weight in self._built(shapes=False).parameters())
-        each = [(self.counts[knot] or 0.0) / knot for knot in known]
-        return length * float(np.interp(length, known, each))
+        each = [(self.counts[knot] or 0.0) / knot for knot in counted]
+        return length * float(np.interp(length, counted, each))
 
     def _count(self, length: int) -> float | None:
         """FLOPs of one forward, of shapes alone where the module takes them; None where it fails."""

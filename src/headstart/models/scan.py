@@ -97,8 +97,8 @@ class _Convolve(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
         needed = [i for i in (0, 1) if ctx.needs_input_grad[i]]
         out = _ConvolveBackward.apply(grads[0], *ctx.saved_tensors, ctx.length, ctx.size, needed)  # type: ignore[no-untyped-call]
-        known = dict(zip(needed, out, strict=True))
-        return known.get(0), known.get(1)
+        gradients = dict(zip(needed, out, strict=True))
+        return gradients.get(0), gradients.get(1)
 
 
 class _ConvolveBackward(Gradient):

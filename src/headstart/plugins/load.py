@@ -321,14 +321,14 @@ def register(sort: str, name: str, cls: type[Any]) -> None:
 
 def _enter(sort: str, name: str, cls: type[Any], plugin: Plugin, option: str) -> None:
     table = check_kind(sort, name, cls, option)
-    entry = table.get(name)
-    if entry is not None and not isinstance(entry, PluginEntry):
+    line = table.get(name)
+    if line is not None and not isinstance(line, PluginEntry):
         raise BadInput(f"{option}: {plugin.file}: {name!r} is a {sort} of headstart's own; give yours another name")
     path = f"{cls.__module__}:{cls.__qualname__}"
-    if entry is not None and entry.plugin in _together and entry.plugin != plugin.name:
-        raise BadInput(f"{option}: {name!r} is registered by {entry.path} and by {path}; give one of them another name")
-    if entry is not None and entry.plugin != plugin.name:
-        _forget(entry.plugin)
+    if line is not None and line.plugin in _together and line.plugin != plugin.name:
+        raise BadInput(f"{option}: {name!r} is registered by {line.path} and by {path}; give one of them another name")
+    if line is not None and line.plugin != plugin.name:
+        _forget(line.plugin)
     cls.source_digest = plugin.digest
     table[name] = PluginEntry(path, (cls.__doc__ or "").strip().partition("\n")[0], "a plugin", {}, cls, plugin.name)
 

@@ -304,8 +304,8 @@ def _nothing_learnt(results: Results, claim: Claim, terms: Sequence[Term]) -> st
 
 def _columns(results: Results, paper: Paper | None, claim: Claim) -> list[str]:
     """The claim's columns as they are called in these results; those that were not run keep the claim's name."""
-    known = paper.columns if paper and claim in paper.claims else ()
-    names: Sequence[str] = claim.columns or known or results.columns
+    columns = paper.columns if paper and claim in paper.claims else ()
+    names: Sequence[str] = claim.columns or columns or results.columns
     groups = [f"{AVERAGE} {over}".strip() for over in dict.fromkeys(average.over for average in results.averages)]
     known_as = {name: results.columns_of(name) or (groups if name == AVERAGE else []) or [name] for name in names}
     return [column for name in names for column in known_as[name]]

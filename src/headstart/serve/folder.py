@@ -85,7 +85,7 @@ def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others
         header = files.header()
         idle = {NETWORK, *document.get("classics", ())} - {*config.classics, NETWORK if config.network else ""}
         if served is not document:
-            header = {name: entry for name, entry in header.items() if name.partition(".")[0] not in idle}
+            header = {name: tensor for name, tensor in header.items() if name.partition(".")[0] not in idle}
         check_header(header, config, weights)
         arrays, meta = files.arrays()
     except Damaged as error:
@@ -196,9 +196,9 @@ def _check_kinds(document: Mapping[str, Any], path: Path) -> None:
             waiting += value
 
 
-def _unknown_kind(where: str, kind: Any, known: Collection[str]) -> BadInput:
+def _unknown_kind(where: str, kind: Any, kinds: Collection[str]) -> BadInput:
     return BadInput(
-        f"{where}: {nearest(kind, known)}; a model folder names no code, and serves models and mixers that come with "
+        f"{where}: {nearest(kind, kinds)}; a model folder names no code, and serves models and mixers that come with "
         "headstart, or from a plugin whose digest it holds"
     )
 
@@ -243,5 +243,5 @@ def check_header(header: ModelTensors, config: ModelConfig, path: Path) -> None:
             )
 
 
-def _text(entry: tuple[str, tuple[int, ...]]) -> str:
-    return f"{entry[0]} {list(entry[1])}"
+def _text(tensor: tuple[str, tuple[int, ...]]) -> str:
+    return f"{tensor[0]} {list(tensor[1])}"

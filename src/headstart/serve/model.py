@@ -32,10 +32,10 @@ class Served:
     classics: Mapping[str, Fitted]
 
     def __repr__(self) -> str:
-        known = self.config.preparation
-        what = f"one of {len(known.classes)} classes" if known.classes else "a number"
+        preparation = self.config.preparation
+        what = f"one of {len(preparation.classes)} classes" if preparation.classes else "a number"
         models = ", ".join(self.choices)
-        return f"Served({self.config.serve} gives {what} for sequences of {known.sound}; models: {models})"
+        return f"Served({self.config.serve} gives {what} for sequences of {preparation.sound}; models: {models})"
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -113,9 +113,9 @@ class Served:
 
     def _as_network(self, plain: Examples) -> Examples:
         self._network()
-        known = self.config.preparation
+        preparation = self.config.preparation
         cut = plain.cut(self.limit(NETWORK))
-        return cut.patched(known.patch, known.missing) if known.patch > 1 else cut
+        return cut.patched(preparation.patch, preparation.missing) if preparation.patch > 1 else cut
 
 
 def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarray:
@@ -148,7 +148,7 @@ class Ends(Protocol):
         """The number that stands as 1."""
 
 
-def in_own_unit(known: Ends, numbers: np.ndarray) -> np.ndarray:
+def in_own_unit(ends: Ends, numbers: np.ndarray) -> np.ndarray:
     """Numbers as a model learns them, -1 to 1 over the range of train, in the target's own unit; float64."""
-    low, high, numbers = known.low, known.high, numbers.astype(np.float64)
+    low, high, numbers = ends.low, ends.high, numbers.astype(np.float64)
     return numbers if low is None or high is None else (numbers + 1) / 2 * (high - low) + low

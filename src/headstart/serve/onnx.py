@@ -45,7 +45,7 @@ class Whole(nn.Module):
 
     def __init__(self, served: Served) -> None:
         super().__init__()
-        known, config = served.config.preparation, served.config.network
+        preparation, config = served.config.preparation, served.config.network
         if served.network is None or config is None:
             raise BadInput(
                 f"export: there is no network here, only {', '.join(served.choices)}, and classic models have no ONNX "
@@ -56,54 +56,54 @@ class Whole(nn.Module):
                 "export: the fit had numbers that single precision cannot hold (a small signal on a large offset), and "
                 "the file would take those; subtract the offset from the data, and fit again"
             )
-        self.known, self.temperature = known, config.temperature
+        self.preparation, self.temperature = preparation, config.temperature
         self.limit: int = served.limit(NETWORK) or config.length
         self.network = Predictor(served.network).exportable(config.length)
-        for name, part in zip(("mean", "rest", "deviation"), known.moments, strict=True):
+        for name, part in zip(("mean", "rest", "deviation"), preparation.moments, strict=True):
             self.register_buffer(name, torch.from_numpy(part))
 
     @property
     def inputs(self) -> dict[str, str]:
         """Name -> type and shape in words, in their order."""
-        if self.known.kind != "numbers":
+        if self.preparation.kind != "numbers":
             return {"values": "int64 (batch, length)", "valid": "bool (batch, length)"}
-        shape = f"(batch, length, {self.known.width})"
+        shape = f"(batch, length, {self.preparation.width})"
         out = {"values": f"float32 {shape}", "valid": "bool (batch, length)"}
-        return {**out, "observed": f"bool {shape}"} if self.known.missing else out
+        return {**out, "observed": f"bool {shape}"} if self.preparation.missing else out
 
     @property
     def output(self) -> tuple[str, str]:
         """Name, type and shape in words."""
-        count = len(self.known.classes)
+        count = len(self.preparation.classes)
         return ("probabilities", f"float32 (batch, {count})") if count else ("number", "float64 (batch)")
 
     def forward(self, values: Tensor, valid: Tensor, observed: Tensor | None = None) -> Tensor:
         # Picked and not sliced: of a slice torch 2.11 does not know how long it is while it makes the graph.
         positions = torch.arange(torch.sym_min(values.shape[1], self.limit))  # type: ignore[no-untyped-call]
         values, valid = values[:, positions], valid[:, positions]
-        if self.known.kind == "numbers":
+        if self.preparation.kind == "numbers":
             there = valid[:, :, None] & ~values.isnan()
             batch = self._numbers(values, valid, there if observed is None else there & observed[:, positions])
         else:
             batch = Batch(torch.where(valid, values, 0), valid, valid)
         scores: Tensor = self.network(batch)
-        if self.known.classes:
+        if self.preparation.classes:
             return (scores / self.temperature).softmax(-1)
-        low, high, numbers = self.known.low, self.known.high, scores[:, 0].double()
+        low, high, numbers = self.preparation.low, self.preparation.high, scores[:, 0].double()
         return numbers if low is None or high is None else (numbers + 1) / 2 * (high - low) + low
 
     def _numbers(self, values: Tensor, valid: Tensor, there: Tensor) -> Batch:
         """Numbers as the network sees them; `there` (B, L, F) where there is one."""
-        if self.known.mean:
+        if self.preparation.mean:
             values = (values - self.mean - self.rest) / self.deviation
-        values, patch = torch.where(there, values, 0.0), self.known.patch
+        values, patch = torch.where(there, values, 0.0), self.preparation.patch
         if patch > 1:
             more = -values.shape[1] % patch
             values, there = (
                 torch.unflatten(pad(x, (0, 0, 0, more)), 1, (-1, patch)).flatten(2) for x in (values, there)
             )
             valid = torch.unflatten(pad(valid, (0, more)), 1, (-1, patch))[:, :, 0]
-        return Batch(values, valid, valid, observed=there if self.known.missing else None)
+        return Batch(values, valid, valid, observed=there if self.preparation.missing else None)
 
 
 EXTRA = ("onnx", "onnxscript", "onnxruntime")
@@ -171,7 +171,7 @@ def check_extra() -> None:
 
 def graph_of(whole: Whole, served: Served) -> bytes:
     """The file's bytes. Raises: BadInput where torch cannot state the graph, or it is larger than a file may be."""
-    arrays = feeds(whole.known, made_up(served, 2, whole.limit))
+    arrays = feeds(whole.preparation, made_up(served, 2, whole.limit))
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
     with _silence():
         try:
@@ -205,10 +205,10 @@ def graph_of(whole: Whole, served: Served) -> bytes:
 
 def _notes(served: Served) -> dict[str, str]:
     """What a program must know besides: texts, and lists as JSON."""
-    known = served.config.preparation
-    lists = {"classes": known.classes, "channels": known.channels, "symbols": known.letters}
+    preparation = served.config.preparation
+    lists = {"classes": preparation.classes, "channels": preparation.channels, "symbols": preparation.letters}
     notes = {name: json.dumps(value, ensure_ascii=False) for name, value in lists.items() if value}
-    return {"kind": known.kind, **notes, "longest": str(served.limit(NETWORK)), "made_by": served.config.made_by}
+    return {"kind": preparation.kind, **notes, "longest": str(served.limit(NETWORK)), "made_by": served.config.made_by}
 
 
 def _forget_places(proto: Any) -> None:
@@ -277,20 +277,21 @@ def compared(whole: Whole, served: Served, answers: Callable[[Feeds], np.ndarray
 
     Lengths: one position, patches with and without room left, all that the network takes, and more than that.
     """
-    known, limit = whole.known, whole.limit
-    lengths = sorted({1, min(2, limit), min(known.patch + 1, limit), limit // 2 + 1, limit, limit + known.patch + 2})
+    preparation, limit = whole.preparation, whole.limit
+    patch = preparation.patch
+    lengths = sorted({1, min(2, limit), min(patch + 1, limit), limit // 2 + 1, limit, limit + patch + 2})
     runs = tuple((rows, length) for length in lengths for rows in ((1, 2, 5) if length <= 256 else (1, 2)))
-    unit = None if known.low is None or known.high is None else known.high - known.low
+    unit = None if preparation.low is None or preparation.high is None else preparation.high - preparation.low
     largest = []
     for rows, length in runs:
         sequences = made_up(served, rows, length)
-        expected, actual = served.predict(sequences, NETWORK), answers(feeds(known, sequences))
-        scale = 1.0 if known.classes else np.maximum(1.0, np.abs(expected)) if unit is None else unit
+        expected, actual = served.predict(sequences, NETWORK), answers(feeds(preparation, sequences))
+        scale = 1.0 if preparation.classes else np.maximum(1.0, np.abs(expected)) if unit is None else unit
         largest.append(np.max(np.abs(actual.reshape(expected.shape) - expected) / scale))
     return float(np.max(largest)), runs
 
 
-def feeds(known: Preparation, s: Sequences) -> Feeds:
+def feeds(preparation: Preparation, s: Sequences) -> Feeds:
     """Sequences as the file takes them, padded to the longest; what stands behind them is not 0, on purpose."""
     valid = np.arange(s.lengths.max())[None] < s.lengths[:, None]
     values = np.full((*valid.shape, *s.values.shape[1:]), 7, dtype=np.float32 if s.kind == "numbers" else np.int64)
@@ -298,7 +299,7 @@ def feeds(known: Preparation, s: Sequences) -> Feeds:
     observed = np.ones(values.shape, dtype=bool)
     if s.observed is not None:
         observed[valid] = s.observed
-    if known.missing:
+    if preparation.missing:
         return {"values": values, "valid": valid, "observed": observed}
     return {"values": values if s.observed is None else np.where(observed, values, np.float32(np.nan)), "valid": valid}
 
@@ -306,18 +307,18 @@ def feeds(known: Preparation, s: Sequences) -> Feeds:
 def made_up(served: Served, rows: int, length: int) -> Sequences:
     """Random sequences in the units of train, the first `length` long and the others at most; of numbers a tenth is
     missing."""
-    known = served.config.preparation
+    preparation = served.config.preparation
     sizes = [length, *(1 + int(below(0, "onnx/length", length, row, length)) for row in range(1, rows))]
     position, offsets = ragged([row * 2**32 + np.arange(size) for row, size in enumerate(sizes)])
-    values, observed = below(0, "onnx/tokens", known.width, position), None
-    if known.kind == "numbers":
-        channel = np.arange(known.width)
+    values, observed = below(0, "onnx/tokens", preparation.width, position), None
+    if preparation.kind == "numbers":
+        channel = np.arange(preparation.width)
         values = normal(0, "onnx/values", position[:, None], channel)
-        if known.mean:
-            values = values * np.array(known.deviation) + np.array(known.mean)
+        if preparation.mean:
+            values = values * np.array(preparation.deviation) + np.array(preparation.mean)
         observed = uniform(0, "onnx/observed", position[:, None], channel) > 0.1
         values = np.where(observed, values, 0).astype(np.float32)
-    return sequences_of(values, offsets, observed, known)
+    return sequences_of(values, offsets, observed, preparation)
 
 
 def _summary(error: Exception) -> str:

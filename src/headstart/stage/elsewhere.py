@@ -110,7 +110,7 @@ def _of_stage(identity: str, store: Store, data: Path, option: str) -> tuple[Pat
     if signature.input == "tokens":
         of_letters = {tuple(letters): kind for kind, letters in ALPHABETS.items()}
         kind = of_letters.get(tuple(symbols), "text" if signature.width == BYTES else "tokens")
-    known = {
+    preparation = {
         "kind": kind,
         "symbols": list(symbols) if kind == "tokens" else [],
         "channels": [str(number) for number in range(signature.width if kind == "numbers" else 1)],
@@ -122,5 +122,5 @@ def _of_stage(identity: str, store: Store, data: Path, option: str) -> tuple[Pat
     disk.make_folder(folder)
     publish(folder / WEIGHTS_FILE, seal(tensors, {"identity": identity}))
     network = {"model": document["spec"]["model"], "length": signature.length}
-    publish_json(folder / CONFIG_FILE, {"kind": MODEL_FOLDER, "network": network, "preparation": known})
+    publish_json(folder / CONFIG_FILE, {"kind": MODEL_FOLDER, "network": network, "preparation": preparation})
     return folder, f"stage {identity} ({stage.name})"

@@ -84,8 +84,8 @@ class KnownRun(StageRun):
         rules = [model["name"] for model in self.spec.task.baselines if model["kind"] == "task"]
         self.rule = self.spec.model.name or next(iter(rules), "")
         if self.rule not in rules:
-            known = nearest(self.rule, rules) if rules else "it has none; leave this arm out"
-            raise BadInput(f"model.name: a trivial rule of task {self.spec.task.kind!r}: {known}")
+            others = nearest(self.rule, rules) if rules else "it has none; leave this arm out"
+            raise BadInput(f"model.name: a trivial rule of task {self.spec.task.kind!r}: {others}")
 
     def finish(self) -> StageOutcome:
         """The scores that are known: of val, of test, or of both."""

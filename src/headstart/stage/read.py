@@ -75,9 +75,9 @@ class ReadRun(StageRun):
             "content": content,
             "symbols": list(checkpoint.fields.symbols),
         }
-        known = [f"family {checkpoint.fields.family}", f"content {content[:16]}"]
-        known += [f"revision {revision[:12]}"] if revision else []
-        known += [f"licence {checkpoint.licence or 'not declared'}"]
+        remarks = [f"family {checkpoint.fields.family}", f"content {content[:16]}"]
+        remarks += [f"revision {revision[:12]}"] if revision else []
+        remarks += [f"licence {checkpoint.licence or 'not declared'}"]
         return StageOutcome(
             "complete",
             tensors,
@@ -88,7 +88,7 @@ class ReadRun(StageRun):
             {**spent, "seconds": time.perf_counter() - begun, "peak_memory": peak_memory(torch.device("cpu"))},
             self._account(),
             {"name": "", "greater": True},
-            title=f"{model.source} ({', '.join(known)})",
+            title=f"{model.source} ({', '.join(remarks)})",
             model=facts,
         )
 

@@ -167,8 +167,8 @@ def _fits(data: bytes, length: int) -> bool:
     """Whether the head of a file of tensors asks for as many bytes as there are: then memory is all that can lack."""
     with contextlib.suppress(*UNREADABLE):
         size = int.from_bytes(data[:8], "little")
-        head = {name: entry for name, entry in json.loads(data[8 : 8 + size]).items() if name != "__metadata__"}
-        return 8 + size + max((entry["data_offsets"][1] for entry in head.values()), default=0) == length
+        head = {name: tensor for name, tensor in json.loads(data[8 : 8 + size]).items() if name != "__metadata__"}
+        return 8 + size + max((tensor["data_offsets"][1] for tensor in head.values()), default=0) == length
     return False
 
 
@@ -215,10 +215,10 @@ def problem(folder: Path) -> str | None:
     Raises: OSError where a file is there and cannot be read, which is no damage.
     """
     stamps = _stamps(folder)
-    known = _checked.get(folder.resolve())
-    if known is None or known[0] != stamps:
-        known = _checked[folder.resolve()] = (stamps, next(_damaged_files(folder), None))
-    return known[1] or next(lost_parents(optional_json(folder / RESULT) or {}, folder, folder.parent), None)
+    checked = _checked.get(folder.resolve())
+    if checked is None or checked[0] != stamps:
+        checked = _checked[folder.resolve()] = (stamps, next(_damaged_files(folder), None))
+    return checked[1] or next(lost_parents(optional_json(folder / RESULT) or {}, folder, folder.parent), None)
 
 
 def damages(folder: Path) -> Iterator[str]:
@@ -264,12 +264,12 @@ def lost_parents(result: Mapping[str, Any], name: str | Path, store: Path) -> It
     Results of before 2026-11-26 do not say which weights those were.
     """
     sources = {(source["identity"], source["weights"]) for source in result.get("references", {}).values()}
-    known = result.get("parents", {})
+    digests = result.get("parents", {})
     for parent, which in sorted(sources):
         whose = f"{name}: its frozen weights are those of stage {parent}, which"
         if not IDENTITY.fullmatch(str(parent)) or not _is_done(store / parent):
             yield f"{whose} is not there"
-        elif known.get(f"{parent}/{which}") not in (None, weights_digest(store / parent, which)):
+        elif digests.get(f"{parent}/{which}") not in (None, weights_digest(store / parent, which)):
             yield f"{whose} has been trained again and has other weights now"
 
 

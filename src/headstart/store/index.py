@@ -36,21 +36,21 @@ def summaries(
     names: of the stages (None: all of the store).
     """
     path = store.root / INDEX_FOLDER
-    known: Mapping[str, list[Any]] = read_derived(path, form)
+    indexed: Mapping[str, list[Any]] = read_derived(path, form)
     fresh: dict[str, list[Any]] = {}
     rows: dict[str, IndexRow] = {}
     for name in store.names() if names is None else names:
         key = _key(store.root / name)  # before the files are read: a change in between is seen the next time
-        if key is not None and name in known and known[name][0] == key:
-            rows[name] = known[name][1]
+        if key is not None and name in indexed and indexed[name][0] == key:
+            rows[name] = indexed[name][1]
             continue
         entry = store.entry(name)
         rows[name] = make(entry)
         if key is not None and entry.status in DONE:
             fresh[name] = [key, rows[name]]
-    gone = known.keys() - rows.keys() if names is None else set[str]()
+    gone = indexed.keys() - rows.keys() if names is None else set[str]()
     if fresh or gone:
-        write_derived(path, form, {name: item for name, item in {**known, **fresh}.items() if name not in gone})
+        write_derived(path, form, {name: item for name, item in {**indexed, **fresh}.items() if name not in gone})
     return rows
 
 

@@ -178,7 +178,7 @@ def _manifest(packed: zipfile.ZipFile, file: Path) -> dict[str, Any]:
                 f"unpack: {file}: format {written} is newer than this headstart reads ({PACK_FORMAT}); install a newer "
                 "one"
             )
-        sizes = {name: (int(entry["size"]), str(entry["digest"])) for name, entry in manifest["files"].items()}
+        sizes = {name: (int(facts["size"]), str(facts["digest"])) for name, facts in manifest["files"].items()}
         stages, study = [str(name) for name in manifest["stages"]], str(manifest["study"])
     except (*_UNPACKABLE, OSError) as error:
         if isinstance(error, BadInput):

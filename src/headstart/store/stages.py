@@ -167,9 +167,9 @@ class Store:
         matches = sorted(name for name in names if name.startswith(prefix))
         if not matches:
             close = difflib.get_close_matches(prefix, names, n=1)
-            known = f"`headstart ls` lists its {len(names)} stages" if names else "it is empty"
-            known = f"did you mean {close[0]!r}?" if close else known
-            raise BadInput(f"store {self.root}: no stage's id begins with {prefix!r}; {known}")
+            way = f"`headstart ls` lists its {len(names)} stages" if names else "it is empty"
+            way = f"did you mean {close[0]!r}?" if close else way
+            raise BadInput(f"store {self.root}: no stage's id begins with {prefix!r}; {way}")
         if len(matches) > 1:
             raise BadInput(f"store {self.root}: {prefix!r} is the start of {', '.join(matches[:5])}; give more")
         return matches[0]

@@ -171,12 +171,12 @@ class BidmcSpec(TaskSpec):
 
 def _apart(group: np.ndarray, rows: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], int]:
     """The rows without those of val and test whose content stands in an earlier split, and how many those were."""
-    out, known, gone = {}, np.array([], dtype=np.int64), 0
+    out, earlier, gone = {}, np.array([], dtype=np.int64), 0
     for split in SPLITS:
-        fresh = ~np.isin(group[rows[split]], known)
+        fresh = ~np.isin(group[rows[split]], earlier)
         out[split] = rows[split][fresh]
         gone += int((~fresh).sum())
-        known = np.union1d(known, group[rows[split]])
+        earlier = np.union1d(earlier, group[rows[split]])
     return out, gone
 
 
@@ -222,13 +222,13 @@ def cut(
             start, end = begin + first / SIGNAL_RATE, begin + (first + length) / SIGNAL_RATE
             # Half a sample of slack: times are decimal fractions.
             inside = (seconds[:, 0] >= start - 0.5 / SIGNAL_RATE) & (seconds[:, 0] < end - 0.5 / SIGNAL_RATE)
-            known = seconds[inside & ~np.isnan(seconds[:, 1]), 1]
+            rates = seconds[inside & ~np.isnan(seconds[:, 1]), 1]
             values = signals[first : first + length, 1:].astype(np.float32)
-            if not len(known) or np.isnan(values).all(0).any():
+            if not len(rates) or np.isnan(values).all(0).any():
                 lost += 1
                 continue
             out.values.append(values)
-            out.numbers.append(float(known.mean()))
+            out.numbers.append(float(rates.mean()))
             out.places.append(record)
     return out, lost
 

@@ -117,10 +117,10 @@ def make_task(
         target, group = unit_targets(train), groups(marks(train))
         classed = target is not None and target.dtype.kind != "f"
         labelled = np.isin(np.arange(train.units), train.labelled_units()) | (train.target is None)
-        known = np.asarray(target) if classed else np.where(labelled, 0, IGNORE)
+        classes = np.asarray(target) if classed else np.where(labelled, 0, IGNORE)
         shares = {"val": val_share, "test": test_share}
-        rows = dealt(known, group, shares, seed)
-        check_sides(rows, known, (), shares, len(np.unique(group)))
+        rows = dealt(classes, group, shares, seed)
+        check_sides(rows, classes, (), shares, len(np.unique(group)))
         train, val, test = (train.take(rows[name]) for name in SPLITS)
     if val is None or test is None:
         raise BadInput("make_task: one of val and test is given; give both, or neither, to have both drawn from train")

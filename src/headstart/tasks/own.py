@@ -376,8 +376,12 @@ class OwnSpec(TaskSpec):
             plain = whole.values.astype(np.float32) if whole.kind == "numbers" else whole.values
             return plain, whole.observed, [], []
         # Not `whole.take`: only the rows of the first file know their places.
-        known = Examples(whole.values, whole.offsets, None, np.arange(len(whole)), whole.observed).take(train)
-        flat = known.values if known.observed is None else np.where(known.observed, known.values, np.float32(np.nan))
+        examples = Examples(whole.values, whole.offsets, None, np.arange(len(whole)), whole.observed).take(train)
+        flat = (
+            examples.values
+            if examples.observed is None
+            else np.where(examples.observed, examples.values, np.float32(np.nan))
+        )
         mean, deviation = channel_moments([flat])
         values = standardised(whole.values, whole.observed, mean, deviation)
         return values, whole.observed, mean.tolist(), deviation.tolist()

@@ -266,9 +266,9 @@ def _film_of_each(base: Prepared, root: Path) -> tuple[np.ndarray, list[str]]:
 def split_films(film: np.ndarray, train: int, val_share: float, seed: int) -> dict[str, np.ndarray]:
     """(n,) bool of each split: whole films. A film of the official test is left out of train."""
     official = np.arange(len(film)) < train
-    known = np.setdiff1d(film[official], film[~official])
-    val = np.isin(film, shuffled(known.tolist(), "films", seed)[: round(val_share * len(known))])
-    return {"train": np.isin(film, known) & ~val, "val": val, "test": ~official}
+    films = np.setdiff1d(film[official], film[~official])
+    val = np.isin(film, shuffled(films.tolist(), "films", seed)[: round(val_share * len(films))])
+    return {"train": np.isin(film, films) & ~val, "val": val, "test": ~official}
 
 
 def film_pairs(rows: np.ndarray, film: np.ndarray, label: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -69,9 +69,9 @@ class SeriesSpec(TaskSpec):
             if not rows:
                 mistakes.add(name, "holds no sequence that can be read; give the file again")
         _check_widths((train, test), mistakes)
-        known = [("train", *row) for row in zip(train.labels, train.places, strict=True)]
-        known += [("test", *row) for row in zip(test.labels, test.places, strict=True)]
-        labels = classes_of(known, "sequence", self._names()[0], mistakes)
+        labelled = [("train", *row) for row in zip(train.labels, train.places, strict=True)]
+        labelled += [("test", *row) for row in zip(test.labels, test.places, strict=True)]
+        labels = classes_of(labelled, "sequence", self._names()[0], mistakes)
         for label in train.declared:
             if train.labels and label not in labels:
                 text = f"label {label!r} of the header has no sequence; correct it, or give the whole file"

@@ -167,11 +167,11 @@ def _named(some: np.ndarray) -> str:
 
 def _scaled(task: Task) -> Task:
     """The task with all targets on the scale of train's range."""
-    known = np.asarray(task.train.target, dtype=np.float64)
-    low, high = float(known.min()), float(known.max())
+    numbers = np.asarray(task.train.target, dtype=np.float64)
+    low, high = float(numbers.min()), float(numbers.max())
     if low == high:
         raise BadInput(
-            f"task.train: every one of the {len(known)} train windows has a target of {low:g}, which leaves "
+            f"task.train: every one of the {len(numbers)} train windows has a target of {low:g}, which leaves "
             "no range to scale by; take more, or scale_target = false"
         )
 

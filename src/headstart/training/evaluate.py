@@ -58,9 +58,9 @@ class TrainMetrics:
     def expect(self, shapes: Mapping[str, torch.Size]) -> None:
         """Make room for sums of these shapes, in this order: a restored state may have another one."""
         if list(shapes) != list(self.shapes):
-            known = self.parts()
-            missing = math.nan if known else 0.0
-            self._lay_out({name: known.get(name, torch.full(shape, missing)) for name, shape in shapes.items()})
+            sums = self.parts()
+            missing = math.nan if sums else 0.0
+            self._lay_out({name: sums.get(name, torch.full(shape, missing)) for name, shape in shapes.items()})
 
     def _lay_out(self, parts: Mapping[str, torch.Tensor]) -> None:
         self.shapes = {name: part.shape for name, part in parts.items()}

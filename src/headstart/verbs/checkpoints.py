@@ -71,8 +71,8 @@ def show_family(name: str) -> None:
 
     out = console()
     out.print(Text(SORTS["checkpoint"].summary_of(name)))
-    known = [what for what in (*KNOWN, *KNOWN_SERIES) if fields_of(what).family == name]
-    out.print(Text(f"known    {', '.join(known) or 'none by name'}"))
+    names = [what for what in (*KNOWN, *KNOWN_SERIES) if fields_of(what).family == name]
+    out.print(Text(f"known    {', '.join(names) or 'none by name'}"))
     out.print(Text("others are named by their folder, or as owner/name; `headstart show FOLDER` says what one holds"))
 
 
@@ -86,8 +86,8 @@ def show_checkpoint(what: str) -> None:
     if folder is None and known_config(what) is None:
         raise BadInput(f"show: {absent(what)}")
     fields, out = spec.fields, console()
-    entry = CHECKPOINT_READERS[fields.family]
-    out.print(Text(f"{what}: {entry.summary}{f' ({entry.source})' if entry.source else ''}"))
+    line = CHECKPOINT_READERS[fields.family]
+    out.print(Text(f"{what}: {line.summary}{f' ({line.source})' if line.source else ''}"))
     checkpoint = None if folder is None else spec.opened()
     if checkpoint is None:
         out.print(Text(f"absent   {absent(what)}"))

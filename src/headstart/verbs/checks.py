@@ -154,7 +154,7 @@ def check_one(
     file = what if what.endswith(".py") else f"{what}.py"
     if file == what or Path(file).is_file():
         raise BadInput(f"check: {file!r} is code; `headstart check --plugin {file}` checks the kinds that it registers")
-    known = [
+    names = [
         *TASKS,
         *MIXERS,
         *OBJECTIVES,
@@ -162,7 +162,7 @@ def check_one(
         *built_in_studies(),
     ]
     listed = "`headstart ls studies`, `ls tasks` and `ls mixers` list them"
-    raise BadInput(f"check: {nearest(what, known, listed)} (a study file ends in .toml)")
+    raise BadInput(f"check: {nearest(what, names, listed)} (a study file ends in .toml)")
 
 
 def _check_plugins(plugins: Sequence[Plugin], overrides: Sequence[str], data: str | None) -> None:

@@ -93,6 +93,6 @@ class Remarks:
         if len(target):
             classes = len(self.served.config.preparation.classes)
             scores = scores_of(target, np.concatenate(self._answers), classes)
-            known = {name: score for name, score in scores.items() if name in words.METRIC_NAMES}
-            text = ", ".join(f"{words.metric(name)} {score:.4g}" for name, score in known.items())
+            shown = {name: score for name, score in scores.items() if name in words.METRIC_NAMES}
+            text = ", ".join(f"{words.metric(name)} {score:.4g}" for name, score in shown.items())
             yield f"on the {many(len(target), 'row')} with a label: {text}"

@@ -182,16 +182,16 @@ def _reached(contents: Contents, studies: Sequence[str], settings: dict[str, Any
         yield word, set().union(*(_planned(contents, word, scale, settings) for scale in _scales(word)))
     for folder in sorted(path for path in (contents.store.root / "reports").glob("*") if path.is_dir()):
         page, study = folder / "page.html", folder / "study.toml"
-        known = set[str](_ANCHOR.findall(page.read_text("utf-8", errors="replace"))) if page.is_file() else set[str]()
+        anchors = set[str](_ANCHOR.findall(page.read_text("utf-8", errors="replace"))) if page.is_file() else set[str]()
         # A study that is newer than its page is running, or was broken off.
         if page.is_file() and (not study.is_file() or study.stat().st_mtime_ns <= page.stat().st_mtime_ns):
-            yield f"reports/{folder.name}", known
+            yield f"reports/{folder.name}", anchors
         elif study.is_file():
             try:
-                yield f"reports/{folder.name}", known | _planned(contents, str(study), None, settings)
+                yield f"reports/{folder.name}", anchors | _planned(contents, str(study), None, settings)
             except BadInput as error:
                 if page.is_file():
-                    yield f"reports/{folder.name}", known
+                    yield f"reports/{folder.name}", anchors
                     continue
                 way = "name what it needs (--plugin, --data), or delete the folder"
                 raise BadInput(f"gc: {folder}: which stages are its own is not known: {error}; {way}") from None

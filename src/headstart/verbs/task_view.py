@@ -29,8 +29,8 @@ SHOWN_SYMBOLS = 1200
 
 def describe(spec: TaskSpec, task: Task) -> list[str]:
     """Blocks of plain text, in the order in which a person reads them."""
-    known = spec.defaults(task.signature)
-    defaults = f"{known['objective']}; self-pretraining masks {float(known['mask_rate']):.0%}, loss {known['loss']}"
+    usual = spec.defaults(task.signature)
+    defaults = f"{usual['objective']}; self-pretraining masks {float(usual['mask_rate']):.0%}, loss {usual['loss']}"
     blocks = [
         f"{spec.kind}   fingerprint {task.fingerprint[:16]}\n"
         f"input      {_input(task.signature)}\n"

@@ -162,8 +162,8 @@ class _Fused(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
-        query, key, value, seen, out, known = ctx.saved_tensors
-        inputs = (grad, query, key, value, out, known, seen, ctx.causal)
+        query, key, value, seen, out, sums = ctx.saved_tensors
+        inputs = (grad, query, key, value, out, sums, seen, ctx.causal)
         grads = _FusedBackward.apply(*inputs)  # type: ignore[no-untyped-call]
         return *grads, None, None, None
 
@@ -182,13 +182,13 @@ class _FusedBackward(Gradient):
         key: Tensor,
         value: Tensor,
         out: Tensor,
-        known: Tensor,
+        sums: Tensor,
         seen: Tensor | None,
         causal: bool,
     ) -> Any:
-        if known.dim() == 4 or worth_chunks(query, key, causal):
-            return chunked_gradients(grad, query, key, value, out, known, seen)
-        return tuple(_backward(grad, query, key, value, out, known, 0.0, causal, attn_mask=seen))
+        if sums.dim() == 4 or worth_chunks(query, key, causal):
+            return chunked_gradients(grad, query, key, value, out, sums, seen)
+        return tuple(_backward(grad, query, key, value, out, sums, 0.0, causal, attn_mask=seen))
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> Any:
@@ -246,11 +246,11 @@ def chunked_means(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None
 
 
 def chunked_gradients(
-    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, known: Tensor, seen: Tensor | None
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, sums: Tensor, seen: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, key and value, within bfloat16's rounding of the scores (a share of 2^-8 each).
 
-    Shapes: grad, query and out (B, H, Q, E), key and value (B, H, K, E); known: the weights (B, H, Q, K), or (B, H, Q)
+    Shapes: grad, query and out (B, H, Q, E), key and value (B, H, K, E); sums: the weights (B, H, Q, K), or (B, H, Q)
     float32, the log of each query's summed weights; seen: 0 and -inf, broadcasts to the weights, or None.
     Source: Dao et al. 2022, algorithm 4, with whole heads as blocks.
     """
@@ -261,16 +261,16 @@ def chunked_gradients(
     k_wide, v_wide = (torch.cat([x, minus], -1).transpose(1, 2) for x in (k, v))
     slope = (g.float() * out.reshape_as(g).float()).sum(-1)
     g_wide = _with_negative(g, slope)
-    again = known.dim() == 3
+    again = sums.dim() == 3
     if again:
         # Weights are computed times `keys`, so that the exponents of even attention lie near 0, where bfloat16 is fine.
-        q_wide = _with_negative(q * scale, known.reshape(-1, queries) - math.log(keys))
+        q_wide = _with_negative(q * scale, sums.reshape(-1, queries) - math.log(keys))
     grads = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     parts = _chunks(batch * heads, queries * keys)
     buffers = q.new_empty(1 + again, parts[0].stop, queries, keys)
     for part in parts:
         change = buffers[0, : part.stop - part.start]
-        weight = buffers[1, : part.stop - part.start] if again else known.flatten(0, 1)[part]
+        weight = buffers[1, : part.stop - part.start] if again else sums.flatten(0, 1)[part]
         if again:
             torch.bmm(q_wide[part], k_wide[part], out=weight)
             if mask is not None:

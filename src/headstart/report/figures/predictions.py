@@ -118,10 +118,10 @@ def reliability_figure(after: Reliability, before: Reliability | None, dark: boo
 
 def _confidence(axes: Axes, curve: Reliability, colour: str, mark: str, label: str) -> None:
     """A point per bin with examples, its area by how many there are."""
-    known = curve.count > 0
-    sizes = 14 + 110 * curve.count[known] / curve.count.max()
+    filled = curve.count > 0
+    sizes = 14 + 110 * curve.count[filled] / curve.count.max()
     how: dict[str, Any] = {"color": colour, "marker": mark, "alpha": 0.85, "linewidths": 0, "zorder": 3}
-    axes.scatter(curve.confidence[known], curve.accuracy[known], s=sizes, label=label, **how)
+    axes.scatter(curve.confidence[filled], curve.accuracy[filled], s=sizes, label=label, **how)
 
 
 def errors_figure(target: np.ndarray, predicted: np.ndarray, dark: bool = False) -> Figure:
@@ -145,14 +145,14 @@ def errors_figure(target: np.ndarray, predicted: np.ndarray, dark: bool = False)
 def occlusion_figure(occlusion: Occlusion, classes: bool, dark: bool = False) -> Figure:
     """What each window of a sequence is worth to the model."""
     windows = len(occlusion.drop)
-    edges, known = np.linspace(0, 100, windows + 1), np.isfinite(occlusion.error)
+    edges, measured = np.linspace(0, 100, windows + 1), np.isfinite(occlusion.error)
     with canvas(dark, 7.6, 2.9) as (figure, look):
         axes = figure.add_subplot()
         bars: dict[str, Any] = {"color": look.colour(0), "alpha": 0.7, "edgecolor": look.paper, "linewidth": 0.8}
         axes.bar(edges[:-1], occlusion.drop, width=100 / windows, align="edge", **bars)
-        middle = (edges[:-1] + edges[1:])[known] / 2
+        middle = (edges[:-1] + edges[1:])[measured] / 2
         lines: dict[str, Any] = {"fmt": "none", "elinewidth": 1.0, "capsize": 2}
-        axes.errorbar(middle, occlusion.drop[known], yerr=occlusion.error[known], ecolor=look.ink, **lines)
+        axes.errorbar(middle, occlusion.drop[measured], yerr=occlusion.error[measured], ecolor=look.ink, **lines)
         axes.axhline(0, color=look.quiet, linewidth=0.8)
         axes.set(xlabel="place in the sequence (0 % its start, 100 % its end)", xlim=(0, 100))
         axes.set_ylabel(fill(f"{'fall' if classes else 'growth'} of the {occlusion.what}", 24))

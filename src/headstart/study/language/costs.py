@@ -78,7 +78,7 @@ def study_costs(at_hand: Callable[[str], bool]) -> list[StudyCost]:
     """
     text = (studies_folder() / COSTS).read_text("utf-8")
     costs: Mapping[str, Mapping[str, Mapping[str, Any]]] = json.loads(text)
-    known: dict[str, bool] = defaultdict(bool)
+    there: dict[str, bool] = defaultdict(bool)
     for name in {
         name
         for scales in costs.values()
@@ -86,17 +86,17 @@ def study_costs(at_hand: Callable[[str], bool]) -> list[StudyCost]:
         for c in columns.values()
         for name in c["needs"]
     }:
-        known[name] = at_hand(name)
+        there[name] = at_hand(name)
     out = []
     for study, scales in costs.items():
         for scale, columns in scales.items():
             chosen = {}
             for column, options in columns.items():
-                key = "+".join(name for name in options["needs"] if known[name])
+                key = "+".join(name for name in options["needs"] if there[name])
                 chosen[column] = options.get(key) or options["*"]
             sums = {key: sum(option[key] for option in chosen.values()) for key in WORK_AMOUNTS}
             reads = tuple(dict.fromkeys(name for option in chosen.values() for name in option["reads"]))
-            absent = tuple(name for name in reads if not known[name])
+            absent = tuple(name for name in reads if not there[name])
             stood_in = tuple(column for column, option in chosen.items() if option["stood_in"])
             out.append(StudyCost(study, scale, **sums, reads=reads, absent=absent, stood_in=stood_in))
     return out

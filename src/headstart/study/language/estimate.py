@@ -61,13 +61,13 @@ def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
     Raises: BadInput naming the place in the study of the model, parts, batch or task that do not fit.
     """
     outlines, out = outlines or Outlines(plan.data), []
-    known: dict[Hashable, tuple[str, Size | None]] = {}
+    sizes: dict[Hashable, tuple[str, Size | None]] = {}
     for planned in plan.every_stage.values():
         try:
             key = _shared(planned.spec)
-            if key not in known:
-                known[key] = _kind(planned.spec), outlines.size(planned.spec)
-            kind, size = known[key]
+            if key not in sizes:
+                sizes[key] = _kind(planned.spec), outlines.size(planned.spec)
+            kind, size = sizes[key]
             if size is not None:
                 _refuse_what_exceeds_memory(planned.spec, size)
                 out.append(Cost(planned=planned, kind=kind, **vars(size)))

@@ -73,16 +73,16 @@ def base_path(name: str, folder: Path | None) -> Path:
     return _built_in(name, {**built_in_studies(), **tables_in(studies_folder() / "parts")}, "extends")
 
 
-def _built_in(name: str, known: dict[str, Path], key: str) -> Path:
-    full = _known_as(name, known)
+def _built_in(name: str, studies: dict[str, Path], key: str) -> Path:
+    full = _known_as(name, studies)
     if full is None:
-        raise BadInput(f"{key}: {nearest(name, map(short_name, known), '`headstart ls studies` lists them')}")
-    return known[full]
+        raise BadInput(f"{key}: {nearest(name, map(short_name, studies), '`headstart ls studies` lists them')}")
+    return studies[full]
 
 
-def _known_as(name: str, known: dict[str, Path]) -> str | None:
+def _known_as(name: str, studies: dict[str, Path]) -> str | None:
     """A paper's study has a name of two parts: `coser-1` is `coser-1-described`, the paper's own words."""
-    return next((full for full in (name, f"{name}-described") if full in known), None)
+    return next((full for full in (name, f"{name}-described") if full in studies), None)
 
 
 def title_of(path: Path) -> str:

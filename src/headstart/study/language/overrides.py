@@ -121,7 +121,7 @@ def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value
 
     A setting of models is for the arms whose kind of model has it, as an axis over it is.
     """
-    known: set[str] = set()
+    fields: set[str] = set()
     fits = False
     for arm in arms:
         for name in full_names(stages, path):
@@ -131,10 +131,10 @@ def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value
             own = (settings.get("model", {}) for settings in (arm, arm.get(stage, {})))
             model = overlay(*(checked_table(table, f"override: {bundle}{stage}.model") for table in own))
             if rest.startswith("model.") and "kind" in model:
-                known |= model_class(model).model_fields.keys()
+                fields |= model_class(model).model_fields.keys()
                 if rest.split(".")[1] not in model_class(model).model_fields:
                     continue
             arm[stage] = overlay(arm.get(stage, {}), nested(rest, value) if rest else value)
             fits = True
     if not fits:
-        raise BadInput(f"override: {bundle}{path}: {nearest(path.partition('model.')[2].split('.')[0], known)}")
+        raise BadInput(f"override: {bundle}{path}: {nearest(path.partition('model.')[2].split('.')[0], fields)}")

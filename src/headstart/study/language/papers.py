@@ -346,9 +346,9 @@ def built_in_papers() -> dict[str, Path]:
 
 def read_paper(name: str) -> Paper:
     """The cells of a table, by name. Raises: BadInput for a name that is none, with the nearest."""
-    known = built_in_papers()
-    check_known(name, known, "paper")
-    return make_paper(name, table_of(known[name]))
+    papers = built_in_papers()
+    check_known(name, papers, "paper")
+    return make_paper(name, table_of(papers[name]))
 
 
 def make_paper(name: str, table: Mapping[str, Any]) -> Paper:

@@ -214,11 +214,11 @@ def _baselines(cells: Iterable[Cell], data: Path) -> tuple[Cell, ...]:
 
 def _check_model_axes(study: StudySpec, stages: Iterable[PlannedStage]) -> None:
     """An axis over a setting that no kind of model here has is a mistake."""
-    known = {field for planned in stages for field in type(planned.spec.model).model_fields}
+    fields = {field for planned in stages for field in type(planned.spec.model).model_fields}
     for path in study.axes:
         field = path.partition("model.")[2].split(".")[0]
-        if field and field not in known:
-            raise BadInput(f"axes.{path}: {nearest(field, known)}")
+        if field and field not in fields:
+            raise BadInput(f"axes.{path}: {nearest(field, fields)}")
 
 
 def _check_chosen(study: StudySpec, runs: Iterable[Cell]) -> None:
@@ -380,12 +380,12 @@ class _Chains:
         if key not in self._bundled:
             self._bundled[key] = self._bundles(name, self.study.columns.get(column, {}), self.study.arms[arm])
         out = self._bundled[key]
-        known = model_class(out["model"]).model_fields
+        fields = model_class(out["model"]).model_fields
         last: dict[str, Any] = {}
         for path, value in axes.items():
             first, _, rest = path.partition(".")
             own = rest if first == name else path if first in SHARED_KEYS else ""
-            if own.startswith("model.") and own.split(".")[1] not in known:
+            if own.startswith("model.") and own.split(".")[1] not in fields:
                 continue
             last = overlay(last, nested(own, value)) if own else last
         return overlay(out, last)

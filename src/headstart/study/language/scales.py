@@ -27,9 +27,9 @@ SCALE_KEYS = ("note", "only", *BUNDLES, "axes", "report", "stand_in", VARIANTS)
 """Keys of a scale besides those that go to every column."""
 
 
-def check_known(name: Any, known: Iterable[str], location: str) -> None:
+def check_known(name: Any, choices: Iterable[str], location: str) -> None:
     """Raises: BadInput naming the place and the nearest of the names that are known."""
-    names = list(known)
+    names = list(choices)
     if not isinstance(name, str) or name not in names:
         raise BadInput(f"{location}: {nearest(str(name), names)}")
 
@@ -62,9 +62,9 @@ def _check_scale(table: Mapping[str, Any], stages: Iterable[str], scale: Mapping
     check_bundle(stages, location, general, more=SCALE_KEYS)
     columns, arms = table.get("columns", {}), table.get("arms", {})
     variants = [name for column in columns.values() for name in column.get(VARIANTS, {})]
-    for key, known in (("columns", columns), ("arms", arms), (VARIANTS, variants)):
+    for key, names in (("columns", columns), ("arms", arms), (VARIANTS, variants)):
         for name, bundle in checked_tables(scale.get(key, {}), f"{location}.{key}").items():
-            check_known(name, known, f"{location}.{key}")
+            check_known(name, names, f"{location}.{key}")
             check_bundle(stages, f"{location}.{key}.{name}", bundle, of=key)
     for name, bundles in checked_table(scale.get("stand_in", {}), f"{location}.stand_in").items():
         check_known(name, columns, f"{location}.stand_in")
@@ -199,11 +199,11 @@ def full_names(stages: Iterable[str], path: str) -> list[str]:
 
 def set_by(stages: Iterable[str], path: str, values: Iterable[Any], other: str) -> list[str]:
     """Full names of `other` that are set where `path` is given these values (tables set what is in them)."""
-    known = list(stages)
+    every = list(stages)
     return [
         name
-        for name in full_names(known, other)
-        if any(_sets(own, value, name) for own in full_names(known, path) for value in values)
+        for name in full_names(every, other)
+        if any(_sets(own, value, name) for own in full_names(every, path) for value in values)
     ]
 
 
@@ -232,9 +232,9 @@ def _based(
     location: str,
     folder: Path | None,
     seen: tuple[Path, ...],
-    known: dict[Path, dict[str, Any]],
+    laid: dict[Path, dict[str, Any]],
 ) -> dict[str, Any]:
-    """seen: the files that extend each other down to this one. known: files that were laid over theirs before."""
+    """seen: the files that extend each other down to this one. laid: files that were laid over theirs before."""
     names = names_of(table.get("extends", ()))
     if not all(isinstance(name, str) for name in names):
         raise BadInput(f"{location}extends: {table['extends']!r} is neither a name nor a list of names")
@@ -246,14 +246,14 @@ def _based(
         file = path.resolve()
         if file in seen:
             raise BadInput(f"{location}extends: {name!r} extends itself")
-        if len(seen) > DEEPEST_BASES or len(known) > MOST_BASES:
+        if len(seen) > DEEPEST_BASES or len(laid) > MOST_BASES:
             raise BadInput(
                 f"{location}extends: {name!r} is one of more than {DEEPEST_BASES} studies in a row, or of {MOST_BASES} "
                 "in all; write what they say into fewer files"
             )
-        if file not in known:
-            known[file] = _based(table_of(path), f"{path.name}: ", path.parent, (*seen, file), known)
-        out = _laid(out, known[file])
+        if file not in laid:
+            laid[file] = _based(table_of(path), f"{path.name}: ", path.parent, (*seen, file), laid)
+        out = _laid(out, laid[file])
     return _laid(out, {k: v for k, v in table.items() if k != "extends"})
 
 
@@ -310,8 +310,8 @@ def at_scale(
             raise BadInput(f"--scale: this study {written}; leave the option out")
         return keep(out, only, "only")
     chosen = DEFAULT_SCALE if scale is None else scale
-    known = [name for name in SCALES if name in scales or name == "paper"]
-    check_known(chosen, known, "--scale")
+    defined = [name for name in SCALES if name in scales or name == "paper"]
+    check_known(chosen, defined, "--scale")
     for name, scale_of in scales.items():
         keep(table, scale_of.get("only", {}), f"scales.{name}.only")
     changes = scales.get(chosen, {})
@@ -373,8 +373,8 @@ def _stand_in(meant: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, st
     """What stands in where a scale has laid another task over the one meant; {} where it is of the same data."""
     if not meant or [meant.get(key) for key in DATA_KEYS] == [task.get(key) for key in DATA_KEYS]:
         return {}
-    kind, known = (str(table.get("kind")) for table in (task, meant))
-    return {"kind": f"{kind} ({task.get('source')})" if kind == known else kind, "meant": known}
+    kind, wanted = (str(table.get("kind")) for table in (task, meant))
+    return {"kind": f"{kind} ({task.get('source')})" if kind == wanted else kind, "meant": wanted}
 
 
 def _lost(column: Mapping[str, Any], stages: Mapping[str, Any], absent: Absent, location: str) -> list[str]:
@@ -391,11 +391,11 @@ def _lost(column: Mapping[str, Any], stages: Mapping[str, Any], absent: Absent, 
 
 def over(bundle: Mapping[str, Any], layer: Mapping[str, Any], stages: Iterable[str]) -> dict[str, Any]:
     """A bundle of settings with another that wins over it; variants win over the variants of the same names."""
-    known = set(stages)
-    out = merge(bundle, {k: v for k, v in layer.items() if k not in known and k != VARIANTS})
+    names = set(stages)
+    out = merge(bundle, {k: v for k, v in layer.items() if k not in names and k != VARIANTS})
     for name, own in layer.get(VARIANTS, {}).items():
-        out[VARIANTS] = {**out.get(VARIANTS, {}), name: over(bundle.get(VARIANTS, {}).get(name, {}), own, known)}
-    for name in known & set(layer):
+        out[VARIANTS] = {**out.get(VARIANTS, {}), name: over(bundle.get(VARIANTS, {}).get(name, {}), own, names)}
+    for name in names & set(layer):
         out[name] = overlay(out.get(name, {}), layer[name])
     return out
 

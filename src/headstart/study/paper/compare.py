@@ -41,12 +41,12 @@ def compare_stages(store: Store, first: str, second: str) -> list[SnapshotSectio
     Raises: BadInput where a stage is not in the store.
     """
     pair = [store.entry(identity) for identity in (first, second)]
-    for entry in pair:
-        if entry.stage is None:
-            state = f"stage {entry.identity} is {entry.status} in store {store.root}"
+    for stage in pair:
+        if stage.stage is None:
+            state = f"stage {stage.identity} is {stage.status} in store {store.root}"
             raise BadInput(f"compare: {state}; see `headstart ls`")
-    specs = [{"name": (entry.stage or {}).get("name"), **(entry.stage or {}).get("spec", {})} for entry in pair]
-    results = [entry.result or {} for entry in pair]
+    specs = [{"name": (stage.stage or {}).get("name"), **(stage.stage or {}).get("spec", {})} for stage in pair]
+    results = [stage.result or {} for stage in pair]
     names = (first[:8], second[:8])
     monitored = [result["monitor"]["name"] for result in results if "monitor" in result]
     curves = [curve(undamaged(store.records)(name), monitored[0] if monitored else "loss") for name in (first, second)]
@@ -145,8 +145,8 @@ def _marks(first: Mapping[int, float], second: Mapping[int, float], number: int)
     ]
 
 
-def _mean_curve(row: Row, known: ReadRecords) -> dict[int, float]:
-    records = undamaged(known)
+def _mean_curve(row: Row, read: ReadRecords) -> dict[int, float]:
+    records = undamaged(read)
     curves = [curve(records(run.stages[-1][1]), row.metric) for run in row.runs]
     return mean_curve([scores for scores in curves if scores])
 

@@ -68,7 +68,7 @@ def select(
 ) -> Results:
     """What a study found, from what is finished; rows of unfinished runs are there and marked so.
 
-    `facts` (see `facts.gather`) brings sizes and chance levels, by `task_key`. `records` (as
+    `facts` (see `collect.gather`) brings sizes and chance levels, by `task_key`. `records` (as
     `Store.records`) brings what a run scored on the way: without it no row has a pace.
     """
     known_facts = dict(facts or {})

@@ -206,15 +206,15 @@ def _baselines(arrays: dict[str, np.ndarray], rows: dict[str, slice]) -> tuple[B
 
 def _look_up(name: str, feature: np.ndarray, target: np.ndarray, rows: dict[str, slice], source: str) -> Baseline:
     """Accuracy of a table from a whole number to the commonest label that it has in train."""
-    known, row = np.unique(feature[rows["train"]], return_inverse=True)
-    counts = np.zeros((len(known), 10), dtype=np.int64)
+    features, row = np.unique(feature[rows["train"]], return_inverse=True)
+    counts = np.zeros((len(features), 10), dtype=np.int64)
     np.add.at(counts, (row, target[rows["train"]]), 1)
     answer, otherwise = counts.argmax(1), int(counts.sum(0).argmax())
 
     def score(split: str) -> float:
         values = feature[rows[split]]
-        row = np.minimum(np.searchsorted(known, values), len(known) - 1)
-        prediction = np.where(known[row] == values, answer[row], otherwise)
+        row = np.minimum(np.searchsorted(features, values), len(features) - 1)
+        prediction = np.where(features[row] == values, answer[row], otherwise)
         return float((prediction == target[rows[split]]).mean())
 
     return Baseline(name, score("val"), score("test"), source)
