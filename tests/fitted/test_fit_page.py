@@ -259,6 +259,15 @@ def test_the_served_models_own_test_score_has_an_interval_for_the_draw() -> None
     assert f"{words.score(off)} off on average" in text_of("numbers")
 
 
+def test_an_interval_over_rows_of_groups_says_that_it_is_too_narrow() -> None:
+    outcome = an_outcome("classes")
+    assert "too narrow" not in own_score(outcome)
+    grouped = replace(outcome.card, head=[*outcome.card.head, ("groups", "24")])
+    assert "those of one group (there are 24 in all) are alike, so that it is too narrow" in own_score(
+        replace(outcome, card=grouped)
+    )
+
+
 @pytest.mark.parametrize(("right", "count"), [(0, 10), (10, 10), (7, 10), (450, 500), (1, 1)])
 def test_the_interval_of_a_share_ends_where_the_share_lies_just_1_96_of_its_own_errors_off(
     right: int, count: int

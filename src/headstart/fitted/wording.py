@@ -309,10 +309,17 @@ def own_score(outcome: Outcome) -> str:
         return "No sequence was held out for a test, so that every score here is one by which models were chosen."
     several = outcome.candidate(outcome.serves).row.n > 1
     runs = f"{outcome.results.run_noun}s"
-    others = f" The table holds means over {runs}; this is the one model of them that is served." if several else ""
+    mean = f" The table holds means over {runs}; this is the one model of them that is served." if several else ""
+    others = mean
+    if groups := dict(outcome.card.head).get("groups"):
+        others += (
+            f" The interval takes sequences for independent; those of one group (there are {groups} in all) are alike, "
+            "so that it is too narrow."
+        )
     subject = "The model that is served"
     if outcome.again:
-        subject, others = "Before it was fitted again with validation, the model that is served", ""
+        subject = "Before it was fitted again with validation, the model that is served"
+        others = others.removeprefix(mean)
     if outcome.labels:
         from scipy.stats import binomtest
 
