@@ -356,7 +356,7 @@ def test_a_full_disk_is_no_bad_input(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(DiskFull, match=r"^x: the disk is full; make room, or name fold") as full, writing(Path("x")):
         raise OSError(errno.EDQUOT, "Disk quota exceeded", "x")
     assert print_error(full.value) == 1
-    assert capsys.readouterr().err.startswith("headstart: the disk is full; make room")
+    assert capsys.readouterr().err.startswith("headstart: runs/x: the disk is full; make room")
     assert print_error(ValueError("a fault of headstart's own")) is None
 
 

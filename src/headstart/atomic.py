@@ -8,6 +8,7 @@ import fcntl
 import glob
 import io
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,6 +19,11 @@ from headstart.errors import BadInput, DiskFull
 
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 """Modes of copies of a person's own data, whatever the mode of the file that they are of."""
+_WAYS = {
+    errno.EIO: "check the disk, or name another folder, and give the same command again",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`), and give the same command again",
+    errno.ENFILE: "close other programs, and give the same command again",
+}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -37,6 +43,23 @@ def writing(path: Path, what: str = "", other: str = "file") -> Iterator[None]:
         raise BadInput(
             f"{path}: {what}cannot be written ({error.strerror or error}); give access there, or name another {other}"
         ) from None
+
+
+def refused(error: OSError) -> str:
+    """What the system refused, in words: the file by the name that it has in the end, why, and a way out."""
+    name = re.sub(r"\.([^/]+)\.[0-9a-f]{16}\.tmp$", r"\1", str(error.filename))  # it is written beside its place first
+    return f"{name}: {error.strerror}; {_WAYS.get(error.errno or 0, 'give access there, or name another folder')}"
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of a descriptor say of which file they are: they have no name of their own."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def write_all(file: int, data: bytes | memoryview) -> None:
@@ -59,28 +82,41 @@ def published(path: Path, mode: int = 0o644) -> Iterator[int]:
     """The descriptor of a new file, to be written bit by bit; it gets its name, as in `publish`, at the end.
 
     Until then it has one that nobody can guess: no link waits there, and no other writer has it, in whatever container.
+    What processes that were killed left of the same file is deleted.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    file = disk.create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    temporary, file = _begun(path, mode)
     try:
         try:
-            yield file
-            disk.sync(file)
+            _remove_unfinished(path, temporary)
+            with naming(path):
+                yield file
+                disk.sync(file)
         finally:
             os.close(file)
         disk.replace(temporary, path)
     except BaseException:
         disk.unlink(temporary, missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync_folder(path.parent, path)
 
 
-def remove_unfinished(path: Path, file: int) -> None:
-    """Remove what processes that were killed left of `path`, and lock `file`, its own beginning, while it is open."""
-    with contextlib.suppress(OSError):  # a file system without locks: nothing says who is alive
-        disk.lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.tmp"):
-            with contextlib.suppress(OSError):  # another one is at it, or has just removed it
+def _begun(path: Path, mode: int) -> tuple[Path, int]:
+    """The name and descriptor of a file that is being written, locked while its writer lives."""
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        file = disk.create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        with contextlib.suppress(OSError):  # a file system without locks: nothing says who is alive
+            disk.lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file).st_nlink:  # else another writer took it for left over before it was locked
+            return temporary, file
+        os.close(file)
+
+
+def _remove_unfinished(path: Path, own: Path) -> None:
+    """Remove what processes that were killed left of `path`: files like our `own` that nobody has locked."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.tmp"):
+        with contextlib.suppress(OSError):  # another one is at it, or has just removed it; or there are no locks
+            if left != own:
                 other = disk.create(left, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
                 try:
                     disk.lock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,16 +149,17 @@ class Writable(io.RawIOBase):
         return len(data)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make names that were added to or removed from a folder survive a power cut."""
-    file = os.open(folder, os.O_RDONLY)
+def sync_folder(folder: Path, file: Path | None = None) -> None:
+    """Make names that were added to or removed from a folder survive a power cut. file: that an error names instead."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        disk.sync(file)
+        with naming(file or folder):
+            disk.sync(descriptor)
     except OSError as error:  # some network file systems cannot; the names are then as safe as they get
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
-        os.close(file)
+        os.close(descriptor)
 
 
 def stamps(files: Iterable[Path]) -> list[tuple[str, int, int, int]]:

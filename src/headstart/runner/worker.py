@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from headstart.atomic import disk_full
+from headstart.atomic import disk_full, refused
 from headstart.errors import BadInput, Damaged, StackTooLarge, first_line, lacks_memory
 from headstart.plugins import Plugin, place_of
 from headstart.runner import events
@@ -383,6 +383,8 @@ def explain(error: BaseException, path: Path, plugins: Sequence[Plugin] = ()) ->
             f"{path}: the disk is full ({getattr(error, 'strerror', error)}); what was saved before is "
             "kept. Make room, or move the store and name it with --store; give the same command again"
         )
+    if isinstance(error, OSError) and error.filename and path.parent in Path(str(error.filename)).parents:
+        return f"{refused(error)}; what was saved before is kept"
     if isinstance(error, Damaged):
         return f"{error}; give the same command again and that stage is done anew"
     if isinstance(error, (BadInput, LostRank, RankFailed)):

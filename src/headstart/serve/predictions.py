@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.atomic import Writable, published, remove_unfinished, writing
+from headstart.atomic import Writable, published, writing
 from headstart.data import Sequences
 from headstart.errors import BadInput
 from headstart.guard import guarded
@@ -214,7 +214,6 @@ def writing_predictions(path: Path) -> Iterator[OutputFormat]:
     ending = check_path(path)
     packed = path.name.lower().endswith(PACKED_ENDING)
     with writing(path, "the predictions "), published(path) as descriptor, ExitStack() as files:
-        remove_unfinished(path, descriptor)
         file: Any = Writable(descriptor)
         if packed:
             file = files.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart import disk
-from headstart.atomic import disk_full, publish, sync_folder, write_all
+from headstart.atomic import disk_full, naming, publish, sync_folder, write_all
 from headstart.documents import as_json
 from headstart.errors import Damaged
 from headstart.store import tensors as shared
@@ -250,25 +250,28 @@ class _Records:
     """The open `records.jsonl`: appended to, with the length and the digest of all that is in it."""
 
     def __init__(self) -> None:
-        self._file = -1
+        self._path, self._file = Path(), -1
         self._length = 0
         self._hash = hashlib.sha256()
 
     def open(self, path: Path, length: int) -> None:
         """Open, and cut to so many bytes."""
-        self._file = disk.create(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
-        disk.truncate(self._file, length)
+        self._path, self._file = path, disk.create(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+        with naming(path):
+            disk.truncate(self._file, length)
         self._length, self._hash = length, hashlib.sha256(path.read_bytes())
 
     def append(self, line: bytes) -> None:
         """Add a line. One that a full disk cuts short counts for nothing, and a resume removes it."""
-        write_all(self._file, line)
+        with naming(self._path):
+            write_all(self._file, line)
         self._hash.update(line)
         self._length += len(line)
 
     def sync(self) -> dict[str, Any]:
         """Make all lines survive a power cut; their length and digest."""
-        disk.sync(self._file)
+        with naming(self._path):
+            disk.sync(self._file)
         return {"bytes": self._length, "sha256": self._hash.hexdigest()}
 
     def close(self) -> None:

@@ -203,9 +203,10 @@ def states(folder: Path) -> list[Path]:
 
 
 def tidy(folder: Path) -> None:
-    """Delete what a finished stage no longer needs (a kill may have come before it could)."""
-    for path in [*states(folder), *folder.glob(".*.tmp")]:
-        disk.unlink(path, missing_ok=True)
+    """Delete what a finished stage no longer needs, as far as that can be (a kill may have come before it could)."""
+    for path in [*states(folder), *folder.glob(".*.tmp"), *(folder / note for note in NOTES.values())]:
+        with contextlib.suppress(OSError):
+            disk.unlink(path, missing_ok=True)
 
 
 def problem(folder: Path) -> str | None:

@@ -26,7 +26,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from headstart import disk
-from headstart.atomic import Writable, disk_full, publish, published, sync_folder, write_all
+from headstart.atomic import Writable, disk_full, naming, publish, published, refused, sync_folder, write_all
 from headstart.errors import BadInput, Damaged
 from headstart.store import tensors as shared
 from headstart.store.files import DONE, RESULT, STAGE, UNREADABLE, file_digest, lost_parents, read_json
@@ -264,7 +264,8 @@ class _Unpacking:
     def _reason(self, error: Exception) -> str:
         """An error in words, with the names that the file has."""
         if isinstance(error, (Damaged, BadInput, OSError)):
-            return str(error).replace(f"{self.aside}{os.sep}", "")
+            text = refused(error) if isinstance(error, OSError) and error.filename is not None else str(error)
+            return text.replace(f"{self.aside}{os.sep}", "")
         return f"its files cannot be read ({type(error).__name__}: {error})"
 
     def _take(self, name: str, check: Callable[[Store], object]) -> None:
@@ -302,9 +303,10 @@ class _Unpacking:
         disk.make_folder(path.parent)
         file = disk.create(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
-            with self.packed.open(member) as source:
+            with naming(path), self.packed.open(member) as source:
                 digest = _copy(source, lambda chunk: write_all(file, chunk))
-            disk.sync(file)
+            with naming(path):
+                disk.sync(file)
         finally:
             os.close(file)
         if digest != self.files[member][1]:

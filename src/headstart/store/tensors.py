@@ -116,7 +116,7 @@ def put(root: Path, path: Path, write: Callable[[Path], None]) -> None:
 
 
 def prune(root: Path) -> None:
-    """Delete files of the index that no stage holds any more."""
+    """Delete files of the index that no stage holds any more, as far as that can be."""
     index = root / TENSOR_INDEX
     check_inside(root, TENSOR_INDEX)
     if not index.is_dir():
@@ -124,7 +124,7 @@ def prune(root: Path) -> None:
     for path in index.iterdir():
         if not _NAME.fullmatch(path.name):  # it is not ours
             continue
-        with contextlib.suppress(FileNotFoundError):  # another process did it
+        with contextlib.suppress(OSError):  # another process did it, or the next one can
             if path.lstat().st_nlink == 1:
                 disk.unlink(path)
 

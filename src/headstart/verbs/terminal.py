@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart import disk
-from headstart.atomic import disk_full
+from headstart.atomic import disk_full, refused
 from headstart.errors import BadInput, Damaged, DiskFull
 from headstart.store.files import IDENTITY
 from headstart.text import broken, column_widths, escaped, listed
@@ -165,11 +164,8 @@ def _message(error: Exception) -> str | None:
     if loaded is not None and (at := loaded.place_of(error)):
         return f"{at}{type(error).__name__}: {error}"
     if disk_full(error):
-        return str(DiskFull())
+        return str(DiskFull(getattr(error, "filename", None) or ""))
     if isinstance(error, OSError) and error.filename is not None:
-        name = re.sub(
-            r"\.([^/]+)\.[0-9a-f]{16}\.tmp$", r"\1", str(error.filename)
-        )  # a file is written beside its place first
-        return f"{name}: {error.strerror}; give access there, or name another folder"
+        return refused(error)
     # A word of the command line is off: typer's own message says which.
     return error.format_message() if hasattr(error, "format_message") else None

@@ -1,0 +1,288 @@
+"""What each command begins with, and what must hold after a disturbed one and another."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from headstart.store import Store
+from support.checkpoints import GPT2, saved
+from support.points.attempts import KILLED, Attempt, Point, alike, attempt, made_ready, points_of, warmed
+from support.store_content import content, differences
+
+STUDY = """
+name = "points"
+[stages.pretrain]
+objective = { kind = "masked" }
+budget = { steps = 3, evaluate_every = 2 }
+[stages.finetune]
+objective = { kind = "classify" }
+budget = { steps = 1 }
+[columns.waves]
+task = { kind = "waves", length = 96, train = 32, val = 10, test = 10 }
+model = { width = 32, blocks = 1, mixer = { kind = "attention", heads = 2 } }
+[arms.frozen]
+finetune = { parent = "pretrain", start = ["take(all-head)"], trainable = "head" }
+[axes]
+seed = [0]
+[report]
+baselines = false
+"""
+RUN = ("run", "points.toml", "--workers=0", "--device=cpu")
+STARTED = """
+name = "points"
+[stages.small]
+checkpoint = { source = "small" }
+[stages.finetune]
+objective = { kind = "classify" }
+budget = { steps = 1 }
+[columns.digits]
+task = { kind = "digits", labelled = 60 }
+model = { like = "small", blocks = 1 }
+[arms.pretrained]
+finetune = { parent = "small", start = ["take(backbone+position)"] }
+[axes]
+seed = [0]
+[report]
+baselines = false
+"""
+FIT = (
+    *("fit", "train.csv", "--target=label", "--time=10m", "--seeds=1", "--folds=1", "--no-pretrain", "--no-examples"),
+    *("--workers=0", "--device=cpu", "finetune.budget.steps=1", "finetune.optim.lr=[0.001]"),
+)
+NOISY = re.compile(r"\.lock$|/(stage|result)\.json$|/records\.jsonl$|\.index$|(^|/)reports/|\.(md|html)$")
+"""Files that name times, which no two runs share; of stages `store_content` compares all else."""
+WAYS_OUT = re.compile(
+    r"give |make room|name another|again|check the disk|another (file|folder|store|disk)|--\w+|close ", re.I
+)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command, what makes the folder that it begins in, and how often its points are taken in the daily tests."""
+
+    words: tuple[str, ...]
+    begin: Callable[[Path], None]
+    stride: int = 10
+    noisy: re.Pattern[str] = NOISY
+
+
+@dataclass
+class Reference:
+    """What an undisturbed command makes of a folder: its files, the bytes of those that two commands write alike, the
+    stages of its store, and its operations."""
+
+    verb: Verb
+    base: Path
+    operations: list[tuple[str, str, bool]]
+    files: Counter[str]
+    exact: dict[str, bytes]
+    stages: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def points(self) -> list[Point]:
+        """All of them."""
+        return list(points_of(self.operations))
+
+    @property
+    def trials(self) -> list[Point]:
+        """Those that leave the files each in another way."""
+        return [point for point in self.points if not alike(point, self.operations)]
+
+
+TEMPORARY = r"^\.(.+)\.[0-9a-f]{16}\.tmp$"
+STAMPED = re.compile(r"(cache/(?:fingerprints/|prepared/\.?own-))[0-9a-f]+")
+"""Names that follow from when a file was written."""
+
+
+def listing(folder: Path) -> Counter[str]:
+    """The names of all files and empty folders, and how often each is there where it follows from times."""
+    paths = [path for path in folder.rglob("*") if not path.is_dir() or not any(path.iterdir())]
+    return Counter(STAMPED.sub(r"\1*", path.relative_to(folder).as_posix()) for path in paths)
+
+
+def restored(base: Path) -> Path:
+    """The folder as the command begins in it, always under the same name."""
+    here = base / "here"
+    shutil.rmtree(here, ignore_errors=True)
+    shutil.copytree(base / "begin", here, symlinks=True)
+    return here
+
+
+def make_reference(verb: Verb, base: Path) -> Reference:
+    """Begin, and perform it twice without a disturbance."""
+    made_ready()
+    made = base.parent / verb.begin.__name__
+    if not made.exists():
+        made.mkdir(parents=True)
+        verb.begin(made)
+    shutil.copytree(made, base / "begin", symlinks=True)
+    stage = next(iter(Store(base / "begin" / "runs").names()), "") if (base / "begin" / "runs").is_dir() else ""
+    verb = replace(verb, words=tuple(word.format(stage=stage) for word in verb.words))
+    warmed(restored(base), verb.words)
+    ends = []
+    for _ in range(2):
+        here = restored(base)
+        tried = attempt(here, verb.words)
+        assert tried.code == 0, tried.text
+        files = listing(here)
+        ends.append({name: (here / name).read_bytes() for name in files if (here / name).is_file()})
+    first, second = ends
+    exact = {name: data for name, data in second.items() if first.get(name) == data and not verb.noisy.search(name)}
+    store = Store(here / "runs")
+    stages = content(store, store.names()) if (here / "runs").is_dir() else {}
+    return Reference(verb, base, tried.operations, files, exact, stages)
+
+
+def finished(folder: Path) -> dict[str, int]:
+    """Results of the store, and when each was written."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in (folder / "runs").glob("[0-9a-f]*/result.json")}
+
+
+def findings(reference: Reference, point: Point) -> list[str]:
+    """What does not hold after a command that is disturbed at a point, and an undisturbed one."""
+    here = restored(reference.base)
+    disturbed = attempt(here, reference.verb.words, point)
+    wrong = list(_of_end(disturbed, point))
+    before = finished(here)
+    second = attempt(here, reference.verb.words)
+    if second.code:
+        wrong.append(f"the second command ends with {second.code}: {second.text[-600:]}")
+    elif lines := list(_of_folder(reference, here, before)):
+        wrong += lines
+    kind, name, _ = reference.operations[point.number]
+    return [f"operation {point.number} ({kind} {Path(name).name}), {point.fault}: {line}" for line in wrong]
+
+
+def _of_end(disturbed: Attempt, point: Point) -> Any:
+    """The end of the disturbed command: killed, absorbed, or refused in words."""
+    if point.number >= len(disturbed.operations):
+        yield f"only {len(disturbed.operations)} operations"
+    elif point.fault.startswith(("killed", "cut")):
+        if disturbed.code != KILLED:
+            yield f"ended with {disturbed.code} in spite of it"
+    elif disturbed.code not in (0, 1, 2) or "Traceback" in disturbed.text:
+        yield f"ended with {disturbed.code}: {disturbed.text[-700:]}"
+    elif disturbed.code:
+        kind, name, _ = disturbed.operations[point.number]
+        plain = re.sub(TEMPORARY, r"\1", Path(name).name)
+        names = {plain, Path(name).parent.name, *([Path(name).parent.parent.name] if "." in plain else [])}
+        if kind == "sync":  # of a folder: for the sake of a file in it
+            names |= {
+                re.sub(TEMPORARY, r"\1", Path(file).name)
+                for _, file, _ in disturbed.operations
+                if str(Path(file).parent) == name
+            }
+        words = " ".join(disturbed.text.split())
+        if not any(part in words for part in names if part) or not WAYS_OUT.search(words):
+            yield f"names no file or no way out ({disturbed.code}): {words[-400:]}"
+
+
+def _of_folder(reference: Reference, here: Path, before: Mapping[str, int]) -> Any:
+    now = listing(here)
+    yield from (f"{name} is left over" for name in sorted(now - reference.files))
+    yield from (f"{name} is lost" for name in sorted(reference.files - now))
+    for name, data in reference.exact.items():
+        if name in now and (here / name).read_bytes() != data:
+            yield f"{name} has other bytes"
+    if reference.stages:
+        yield from differences(Store(here / "runs"), reference.stages)
+    after = finished(here)
+    yield from (f"stage {name} is done twice" for name, when in before.items() if after.get(name, when) != when)
+
+
+def begin_study(folder: Path) -> None:
+    """A study, and its data prepared."""
+    (folder / "points.toml").write_text(STUDY)
+    (folder / "cache").mkdir()
+
+
+def begin_finished(folder: Path) -> None:
+    """The same, all of it trained."""
+    begin_study(folder)
+    assert attempt(folder, RUN).code == 0
+
+
+def begin_two(folder: Path) -> None:
+    """The same with stages of another seed, which no study needs any more."""
+    begin_study(folder)
+    for seeds in ("seed=[1]", "seed=[0]"):
+        assert attempt(folder, (*RUN, seeds)).code == 0
+    shutil.rmtree(folder / "runs" / "reports")
+
+
+def begin_pack(folder: Path) -> None:
+    """A packed study, and a folder without a store."""
+    begin_finished(folder)
+    assert attempt(folder, ("store", "pack", "points.toml", "-o", "packed.zip")).code == 0
+    shutil.rmtree(folder / "runs")
+
+
+def begin_table(folder: Path) -> None:
+    """A table of DNA."""
+    random, lines = Random(0), ["id,label,dna"]
+    for row in range(40):
+        letters = random.choices("ACGT", k=30)
+        if row % 2:
+            letters[5:11] = "TATAAT"
+        lines.append(f"s{row},{'ab'[row % 2]},{''.join(letters)}")
+    (folder / "train.csv").write_text("\n".join(lines) + "\n")
+    (folder / "cache").mkdir()
+
+
+def begin_model(folder: Path) -> None:
+    """A model that was fitted to it."""
+    begin_table(folder)
+    tried = attempt(folder, FIT)
+    assert tried.code == 0, tried.text
+
+
+def begin_checkpoint(folder: Path) -> None:
+    """A small checkpoint, and a study that starts from it."""
+    saved(folder / "weights" / "small", {**GPT2, "n_positions": 64})
+    (folder / "points.toml").write_text(STARTED)
+    (folder / "cache").mkdir()
+
+
+def begin_empty(folder: Path) -> None:
+    """Nothing but an empty cache."""
+    (folder / "cache").mkdir()
+
+
+VERBS: dict[str, Verb] = {
+    "run": Verb(RUN, begin_study, 40),
+    "run --json --tidy": Verb((*RUN, "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 40),
+    "run with a checkpoint": Verb(RUN, begin_checkpoint, 70),
+    "report": Verb(("report", "points.toml", "--out=page", "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 40),
+    "report -o page.md": Verb(("report", "points.toml", "--out=page.md"), begin_finished, 20),
+    "fit": Verb(FIT, begin_table, 120),
+    "predict -o csv": Verb(("predict", "model", "train.csv", "-o", "out.csv.gz"), begin_model),
+    "predict -o parquet": Verb(("predict", "model", "train.csv", "-o", "out.parquet"), begin_model),
+    "export a stage": Verb(("export", "{stage}", "-o", "weights.safetensors"), begin_finished),
+    "export --sklearn": Verb(("export", "model", "--sklearn", "model.skops"), begin_model),
+    "prepare": Verb(("prepare", "listops", "task.train=40", "task.val=10", "task.test=10", "--workers=0"), begin_empty),
+    "prepare --clear": Verb(("prepare", "--clear"), begin_model),
+    "store gc": Verb(("store", "gc", "points.toml", "--yes", "--recent"), begin_two),
+    "store pack": Verb(("store", "pack", "points.toml", "-o", "packed.zip"), begin_finished),
+    "store unpack": Verb(("store", "unpack", "packed.zip"), begin_pack, 20),
+}
+
+
+def take_points(names: Sequence[str], base: Path, stride: int | None = None) -> dict[str, Any]:
+    """Take every point of these commands, or each `stride`-th (None: as daily tests do); what was found is printed as it comes."""
+    out: dict[str, Any] = {}
+    for name in names:
+        reference = make_reference(VERBS[name], base / re.sub(r"\W+", "-", name))
+        trials = reference.trials[:: VERBS[name].stride if stride is None else stride]
+        wrong = [line for point in trials for line in findings(reference, point)]
+        rows: list[Sequence[Any]] = [reference.operations, reference.points, reference.trials, trials]
+        out[name] = dict(zip(("operations", "points", "trials", "tried"), map(len, rows), strict=True))
+        print(name, out[name], *wrong, sep="\n  ", flush=True)
+        out[name]["findings"] = wrong
+    return out
