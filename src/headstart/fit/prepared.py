@@ -33,9 +33,9 @@ from headstart.tasks.own import FILE_FIELDS, OwnFacts, OwnSpec
 OTHERWISE = "compare it with others in a study of your own (`headstart run`)"
 """The way out with code that a fit does not serve."""
 
-SCORED_SHARE, LEAST_SCORED = 0.1, 1_000
-"""Of the time, so much is for answers to validation and test; and of how many sequences of each a score is true
-within 0.03."""
+SCORED_SHARE, LEAST_SCORED = 0.05, 1_000
+"""Of the time, so much is for one model's answers to validation and test; and of how many sequences of each a score is
+true within 0.03."""
 
 
 @dataclass(frozen=True)
