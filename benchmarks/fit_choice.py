@@ -58,8 +58,8 @@ from headstart.fit.defaults import FEW_ROWS, FOLDS
 from headstart.fit.perform import fit_sequences
 from headstart.fit.plan import study_table, with_places
 from headstart.fit.prepared import prepare
-from headstart.fit.settings import FitSettings
-from headstart.fit.source import read_source
+from headstart.request.settings import FitSettings
+from headstart.request.source import read_source
 from headstart.runner.machine import torch_settings
 from headstart.stage import TrainStage
 from headstart.stage.trained import TrainedRun, outputs_of

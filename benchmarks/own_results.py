@@ -27,10 +27,10 @@ from harness import NONE, PAGES, RESULTS, Set, all_sets, days_of, filled, once, 
 from scipy.stats import t as t_distribution
 
 from headstart.fit.perform import fit_sequences
-from headstart.fit.settings import FitSettings
 from headstart.fitted.outcome import FitCandidate, Outcome
 from headstart.report.figures.style import MARKERS, canvas, legend_of, png
 from headstart.report.tables.report_table import ReportTable, text_table, to_markdown
+from headstart.request.settings import FitSettings
 from headstart.runner.machine import machine, version
 from headstart.statistics import LEVEL, Difference, corrected
 from headstart.words import difference, duration, listed, score, signed

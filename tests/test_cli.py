@@ -236,7 +236,7 @@ def test_no_verb_has_lost_an_option() -> None:
 
 def test_the_options_of_a_layout_and_of_a_fit_are_fields_of_their_specs() -> None:
     from headstart.data import LayoutSpec
-    from headstart.fit.settings import FitSettings
+    from headstart.request.settings import FitSettings
 
     layout = [field.name for field in fields(LayoutOptions)]
     assert set(layout) <= set(LayoutSpec.model_fields)

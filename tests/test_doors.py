@@ -7,7 +7,7 @@ from test_layers import ROOT, modules_imported
 import headstart.data
 from headstart import core
 
-PRODUCT = ("fit", "fitted", "serve", "estimator")
+PRODUCT = ("request", "fit", "fitted", "serve", "estimator")
 WORDS = (
     *("atomic", "disk", "documents", "errors", "guard", "kinds", "limits", "normal", "seeds", "sequence", "spec"),
     *("statistics", "text", "ways", "words"),

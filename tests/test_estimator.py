@@ -22,7 +22,7 @@ from headstart import BadInput, SequenceClassifier, SequenceRegressor
 from headstart.data import LayoutSpec, read_sequences
 from headstart.estimator.inputs import fit_settings, workers_of
 from headstart.fit.perform import fit_sequences
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.serve.folder import save_model
 
 QUICK = {"epochs": 1, "pretrain_epochs": 1, "seeds": 1, "learning_rates": (3e-3,)}

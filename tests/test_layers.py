@@ -47,6 +47,7 @@ LAYERS: dict[str, int] = {
     "tracking": 7,
     "bench": 7,
     "fitted": 7,
+    "request": 7,
     "fit": 7,
     "api": 8,
     "__main__": 8,
@@ -208,7 +209,7 @@ def test_the_scripts_that_measure_stay_few() -> None:
     assert sum(len(path.read_text("utf-8").splitlines()) for path in scripts) <= MEASURING
 
 
-FIT_LINES = 3345
+FIT_LINES = 3200
 """Lines of `fit/` at most: it plans, trains, chooses and serves; what is shown of that stands in `fitted/`."""
 
 

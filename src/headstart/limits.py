@@ -82,8 +82,8 @@ def memory(root: Path = ROOT) -> FreeMemory | None:
                 FreeMemory(max(0, int(most) - max(0, taken)), f"of the {in_words(int(most))} that are allowed here")
             )
     if (text := os.environ.get(ALLOWED)) is not None:
-        most = memory_size(text)
-        rooms.append(FreeMemory(max(0, most - _resident(root)), f"of the {in_words(most)} that --memory allows"))
+        allowed = memory_size(text)
+        rooms.append(FreeMemory(max(0, allowed - _resident(root)), f"of the {in_words(allowed)} that --memory allows"))
     return min(rooms, key=lambda room: room.size, default=None)
 
 

@@ -15,7 +15,7 @@ from headstart.fit.arms import ARMS, arms, check_names, ranks
 from headstart.fit.arms.arm import Frame, Offer, Spent
 from headstart.fit.arms.self_pretrained import TWIN, SelfPretrainedArm
 from headstart.fit.basis import Amount, Basis
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
 

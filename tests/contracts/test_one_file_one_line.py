@@ -25,13 +25,13 @@ from headstart.data.readers import READERS as DATA_READERS
 from headstart.errors import BadInput
 from headstart.fit.arms import ARMS
 from headstart.fit.perform import fit_sequences
-from headstart.fit.settings import FitSettings
 from headstart.models import MODELS
 from headstart.models.contract import MIXER_CHECKS, check_mixer
 from headstart.models.exporting import exportable_network
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
 from headstart.report.page import write_report
+from headstart.request.settings import FitSettings
 from headstart.spec import Entry
 from headstart.tasks import TASKS
 

@@ -10,8 +10,8 @@ from support.made_tables import read, why, write
 
 from headstart.data import LayoutSpec, read_sequences
 from headstart.errors import BadInput
-from headstart.fit.settings import FitSettings
-from headstart.fit.source import read_source
+from headstart.request.settings import FitSettings
+from headstart.request.source import read_source
 from headstart.sequence import IGNORE
 from headstart.spec import read as read_spec
 from headstart.tasks.contract import check_task

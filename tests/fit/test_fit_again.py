@@ -24,11 +24,11 @@ from headstart.data import read_sequences
 from headstart.fit import choose as choose_module
 from headstart.fit.perform import fit_sequences
 from headstart.fit.prepared import Fit
-from headstart.fit.settings import FitSettings
 from headstart.fitted.card import model_card
 from headstart.fitted.evidence import drawings
 from headstart.fitted.outcome import FitCandidate, Outcome
 from headstart.fitted.wording import own_score
+from headstart.request.settings import FitSettings
 from headstart.runner.events import Event, StageProgress
 from headstart.runner.machine import torch_settings
 from headstart.sequence import Examples, Signature

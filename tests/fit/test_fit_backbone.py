@@ -24,7 +24,7 @@ from headstart.fit.arms.backbone import Backbone
 from headstart.fit.arms.read import find_backbone
 from headstart.fit.basis import Amount, Basis
 from headstart.fit.defaults import LEAST_STEPS
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
 from headstart.serve.folder import load_model

@@ -19,10 +19,10 @@ from headstart.fit.arms import without_gradients
 from headstart.fit.choice import serving, winner
 from headstart.fit.ensemble import with_ensemble
 from headstart.fit.perform import fit_sequences
-from headstart.fit.settings import FitSettings
 from headstart.fitted.card import model_card
 from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
 from headstart.fitted.page import write_page
+from headstart.request.settings import FitSettings
 from headstart.serve.folder import load_model, save_model
 from headstart.store import Store
 from headstart.study.results.results import Results

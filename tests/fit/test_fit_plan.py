@@ -19,10 +19,11 @@ from headstart.fit.arms.arm import Frame
 from headstart.fit.basis import Amount, Basis
 from headstart.fit.basis import looks as looks_of
 from headstart.fit.defaults import LEAST_STEPS, ModelShape, batch_size, model_table, shape_of
+from headstart.fit.kept import FitPlan
 from headstart.fit.perform import First
 from headstart.fit.plan import Planned
-from headstart.fit.settings import FitPlan, FitSettings
 from headstart.models import MODELS
+from headstart.request.settings import FitSettings
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
 from headstart.study.language.plan import Plan, make_plan

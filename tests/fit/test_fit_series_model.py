@@ -22,7 +22,7 @@ from headstart.fit.arms import check_names, check_served
 from headstart.fit.arms.embedding import SeriesModel
 from headstart.fit.arms.read import find_backbone
 from headstart.fit.basis import Basis
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.sequence import Signature
 from headstart.serve.folder import load_model
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headstart.errors import BadInput
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.words import read_time
 
 

@@ -14,9 +14,9 @@ from headstart.data import LayoutSpec, read_sequences, sources
 from headstart.data.splits import dealt_in_time
 from headstart.errors import BadInput
 from headstart.fit.arms import without_gradients
-from headstart.fit.settings import FitSettings
-from headstart.fit.source import from_memory, read_source
 from headstart.models import MODELS
+from headstart.request.settings import FitSettings
+from headstart.request.source import from_memory, read_source
 from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.tasks.own import OwnSpec

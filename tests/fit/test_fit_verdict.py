@@ -11,10 +11,10 @@ from headstart.fit.arms import without_gradients
 from headstart.fit.choice import serving, winner
 from headstart.fit.perform import fit_sequences
 from headstart.fit.serving import helped
-from headstart.fit.settings import FitSettings
 from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
 from headstart.fitted.wording import answer, models_table, notes
 from headstart.report.tables.scores import note
+from headstart.request.settings import FitSettings
 from headstart.statistics import paired_difference
 from headstart.study.results.results import Caveat, Results
 from headstart.study.results.rows import best_rows

@@ -14,10 +14,10 @@ from support.own_code import EXAMPLE, OUTPUTS, clean_process, copy_of, fitted_wi
 from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier, SequenceRegressor
 from headstart.fit.arms import arms, check_names
-from headstart.fit.settings import FitSettings
 from headstart.models.own import OwnModel
 from headstart.plugins import load_plugins, own_networks
 from headstart.plugins.load import load_plugin
+from headstart.request.settings import FitSettings
 from headstart.serve.folder import load_model
 
 FIT = ["fit", "data.csv", "--target", "label", "--seeds", "1", "--workers", "0"]

@@ -10,7 +10,7 @@ from headstart.baselines.summary import SummarySpec
 from headstart.data.splits import dealt, fold_of
 from headstart.errors import BadInput
 from headstart.fit.perform import fit_sequences
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.seeds import bits
 from headstart.sequence import IGNORE
 from headstart.spec import read

@@ -241,7 +241,8 @@ def changes(column: Column, codes: np.ndarray) -> np.ndarray:
     rows = np.flatnonzero(~np.isin(cells, [k for k, word in enumerate(kinds) if not word]))
     first = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.int64)
     first[codes[rows[::-1]]] = cells[rows[::-1]]
-    return rows[cells[rows] != first[codes[rows]]]
+    other: np.ndarray = rows[cells[rows] != first[codes[rows]]]
+    return other
 
 
 def _even(steps: np.ndarray) -> bool:

@@ -18,7 +18,7 @@ from headstart.data import LayoutSpec, Profile, Sequences, label_names, read_seq
 from headstart.errors import BadInput
 
 if TYPE_CHECKING:
-    from headstart.fit.settings import FitSettings
+    from headstart.request.settings import FitSettings
     from headstart.serve.config import ModelConfig
 
 
@@ -189,7 +189,7 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
 
     Raises: BadInput for one that cannot be.
     """
-    from headstart.fit.settings import FitSettings
+    from headstart.request.settings import FitSettings
     from headstart.words import read_time
 
     start, count, balanced = _seed(estimator.random_state), estimator.seeds, getattr(estimator, "class_weight", None)

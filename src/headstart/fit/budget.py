@@ -11,7 +11,7 @@ from headstart.fit import defaults
 from headstart.fit.arms import arms, foreign_arms
 from headstart.fit.arms.arm import Arm, Offer, Spent
 from headstart.fit.basis import Amount, Basis
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 
 SAFE = 0.7
 """Share of the time left that is planned: a few timed steps promise nothing."""

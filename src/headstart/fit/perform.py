@@ -18,16 +18,17 @@ from headstart.baselines.pieces import FIRST, PART
 from headstart.core import Event, Failed, Runtime, Store, perform
 from headstart.fit import plan as planning
 from headstart.fit.again import reserved
-from headstart.fit.arms import arms
+from headstart.fit.arms import arms, check_names
 from headstart.fit.budget import AFTER
 from headstart.fit.choose import Chosen, Listener, Piece, choose, unheard
+from headstart.fit.kept import FitPlan
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit, prepare
 from headstart.fit.serving import serve
-from headstart.fit.settings import FitPlan, FitSettings
-from headstart.fit.source import read_source
 from headstart.fitted.outcome import Outcome
 from headstart.limits import give_back
+from headstart.request.settings import FitSettings
+from headstart.request.source import read_source
 from headstart.serve.config import ENSEMBLE, NETWORK
 from headstart.text import listed
 
@@ -206,6 +207,7 @@ def fit_sequences(
     """
     with _store(data, store) as root:
         begun = time.monotonic()
+        check_names(settings)
         source = read_source(data, settings, root, labels, groups, unlabelled)
         fit, failures = prepare(source, settings, root, out, device, time.monotonic() - begun), list[Failed]()
         slots = Runtime.slots(device) if workers is None else workers

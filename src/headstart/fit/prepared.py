@@ -21,11 +21,12 @@ from headstart.fit.arms.kernels import KERNEL_SECONDS
 from headstart.fit.arms.read import read_weights
 from headstart.fit.basis import Basis
 from headstart.fit.budget import LATE, LATE_SECONDS, REPORT, whole_amount
-from headstart.fit.defaults import shape_of
-from headstart.fit.settings import FitPlan, FitSettings
-from headstart.fit.source import FitSource, in_folds
+from headstart.fit.defaults import FEW_ROWS, FOLDS, shape_of
+from headstart.fit.kept import FitPlan
 from headstart.fitted.wording import split_in_words
 from headstart.limits import check_memory, give_back, memory
+from headstart.request.settings import FitSettings
+from headstart.request.source import FitSource
 from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.tasks.own import FILE_FIELDS, OwnFacts, OwnSpec
@@ -157,6 +158,27 @@ def prepare(
     fit = Fit(begun, source, settings, opened, data, device, spec, task, splits, facts, card, basis, wanted, folder)
     give_back()
     return replace(fit, sizes=fit.fitting_sizes())
+
+
+def in_folds(settings: FitSettings, spec: OwnSpec, task: Task, data: Path) -> tuple[FitSettings, tuple[Task, ...]]:
+    """The settings with folds and seeds written out, and the task as each fold deals it (one, without folds).
+
+    Where rows belong together in few groups there are as few folds. Raises: BadInput where one that was asked for is
+    empty.
+    """
+    labelled = sum(len(split.labelled_units()) for split in (task.train, task.val))
+    few = labelled < FEW_ROWS and settings.val is None and settings.split == "random"
+    for folds in [settings.folds] if settings.folds is not None else [*range(FOLDS if few else 1, 0, -1)]:
+        seeds = settings.seeds or (tuple(range(folds)) if folds > 1 else settings.runs)
+        try:
+            dealt = [spec.model_copy(update={"folds": folds, "fold": i}) for i in range(folds)]
+            splits = [each.opened(data) for each in dealt] if folds > 1 else [task]
+        except BadInput:
+            if settings.folds is not None:
+                raise
+            continue
+        return replace(settings, folds=folds, seeds=seeds), tuple(splits)
+    raise AssertionError("one fold is always there")
 
 
 def _scored(task: Task, settings: FitSettings) -> int | None:

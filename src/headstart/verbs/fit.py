@@ -20,9 +20,11 @@ from headstart.atomic import publish
 from headstart.data import LayoutSpec
 from headstart.data.splits import ACROSS
 from headstart.errors import BadInput, one_line
-from headstart.fit.settings import DEFAULT_TIME, PLAN, FitSettings
-from headstart.fit.source import read_source
+from headstart.fit.arms import check_names
+from headstart.fit.kept import PLAN
 from headstart.plugins import load_plugins, own_networks
+from headstart.request.settings import DEFAULT_TIME, FitSettings
+from headstart.request.source import read_source
 from headstart.runner.events import Event, Failed
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory
 from headstart.store import store_folder
@@ -86,6 +88,7 @@ def fit_file(
     # The file is read and accepted before torch is loaded: a mistake in it is reported within a second.
     pulse = Pulse(wanted.time, begun)
     with _in_options(), pulse.at(f"reading {Path(path).name}"):
+        check_names(wanted)
         source = read_source(path, wanted, root)
     if options.time is None and choose_device(device) != "cpu":
         wanted = replace(wanted, time=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput, nearest
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.serve.config import ENSEMBLE, NETWORK
 from headstart.spec import Entry
 from headstart.ways import argument

@@ -12,7 +12,7 @@ import numpy as np
 from headstart.core import StepTime
 from headstart.fit import defaults
 from headstart.fit.basis import Amount, Basis, WeightsRead, looks
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.sequence import Signature
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from headstart.errors import BadInput
 from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer, Spent
 from headstart.fit.basis import Basis, WeightsRead
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.sequence import rows_of_symbols
 
 BACKBONE, TUNED = "backbone", "backbone_tuned"

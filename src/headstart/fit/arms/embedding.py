@@ -13,7 +13,7 @@ from headstart import words
 from headstart.baselines.embedding import EmbeddingSpec, size_of
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer
 from headstart.fit.basis import Basis, WeightsRead
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.sequence import Examples
 from headstart.spec import read
 

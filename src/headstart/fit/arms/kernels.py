@@ -10,7 +10,7 @@ import numpy as np
 
 from headstart.fit.arms.arm import Arm, Frame
 from headstart.fit.basis import Basis
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 
 KERNEL_WORDS = {
     True: {

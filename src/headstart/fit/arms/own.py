@@ -9,8 +9,8 @@ from headstart.errors import BadInput
 from headstart.fit.arms.arm import Arm, Frame, Networks, Spent
 from headstart.fit.arms.self_pretrained import STARTS, TWIN
 from headstart.fit.basis import Basis
-from headstart.fit.settings import ELSEWHERE, FitSettings
 from headstart.kinds import SORTS
+from headstart.request.settings import ELSEWHERE, FitSettings
 
 
 class OwnArm(Arm):

@@ -14,7 +14,7 @@ from headstart.fit.arms.backbone import Backbone
 from headstart.fit.arms.embedding import SeriesModel
 from headstart.fit.arms.started import Start
 from headstart.fit.basis import WeightsRead
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 
 
 def read_weights(settings: FitSettings, task: Task, kind: str, store: Store, data: Path) -> tuple[WeightsRead, ...]:

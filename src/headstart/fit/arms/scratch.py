@@ -9,7 +9,7 @@ from typing import Any
 from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Offer, Spent
 from headstart.fit.basis import Amount, Basis
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.words import duration
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer, Spent
 from headstart.fit.basis import Basis
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 
 SECOND = "inception"
 SECOND_MIXERS: Mapping[str, Mapping[str, Any]] = {"numbers": {"kind": "inception"}}

@@ -8,7 +8,7 @@ from typing import Any
 from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer, Spent
 from headstart.fit.basis import Basis
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 
 STARTS: Mapping[str, Any] = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
 """What an arm adds to start from self-pretraining."""

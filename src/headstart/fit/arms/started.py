@@ -11,7 +11,7 @@ from headstart.data import SOUNDS
 from headstart.errors import BadInput
 from headstart.fit.arms.arm import Arm, Frame, Networks, Spent
 from headstart.fit.basis import Basis, WeightsRead
-from headstart.fit.settings import FitSettings
+from headstart.request.settings import FitSettings
 from headstart.sequence import Signature
 
 STARTED = "started"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headstart.core import Task
 from headstart.data import FilePart, LayoutSpec, Sequences, check_targets, keep_sequences, read_sequences
 from headstart.errors import BadInput
-from headstart.fit.arms import check_names
-from headstart.fit.defaults import FEW_ROWS, FOLDS
-from headstart.fit.settings import FitSettings
-from headstart.tasks.own import FILE_FIELDS, OwnSpec
+from headstart.request.settings import FitSettings
+from headstart.tasks.own import FILE_FIELDS
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,6 @@ def read_source(
 
     Raises: BadInput for whatever is wrong with them, or where there is nothing to learn.
     """
-    check_names(settings)
     if isinstance(data, (str, os.PathLike)):
         if labels is not None or groups is not None or unlabelled is not None:
             raise BadInput("labels, groups and X_unlabelled belong to data in memory; a file has columns for them")
@@ -88,24 +84,3 @@ def _task(settings: FitSettings) -> dict[str, Any]:
     shares = {f"{split}_share" for split in ("val", "test") if getattr(settings, split) is None}
     names = ("by_group", "split_seed", *sorted(shares), *(("split",) if settings.split != "random" else ()))
     return {"kind": "own", **{name: getattr(settings, name) for name in names}}
-
-
-def in_folds(settings: FitSettings, spec: OwnSpec, task: Task, data: Path) -> tuple[FitSettings, tuple[Task, ...]]:
-    """The settings with folds and seeds written out, and the task as each fold deals it (one, without folds).
-
-    Where rows belong together in few groups there are as few folds. Raises: BadInput where one that was asked for is
-    empty.
-    """
-    labelled = sum(len(split.labelled_units()) for split in (task.train, task.val))
-    few = labelled < FEW_ROWS and settings.val is None and settings.split == "random"
-    for folds in [settings.folds] if settings.folds is not None else [*range(FOLDS if few else 1, 0, -1)]:
-        seeds = settings.seeds or (tuple(range(folds)) if folds > 1 else settings.runs)
-        try:
-            dealt = [spec.model_copy(update={"folds": folds, "fold": i}) for i in range(folds)]
-            splits = [each.opened(data) for each in dealt] if folds > 1 else [task]
-        except BadInput:
-            if settings.folds is not None:
-                raise
-            continue
-        return replace(settings, folds=folds, seeds=seeds), tuple(splits)
-    raise AssertionError("one fold is always there")
