@@ -56,7 +56,7 @@ FIT = (
     *("fit", "train.csv", "--target=label", "--time=10m", "--seeds=1", "--folds=1", "--no-pretrain", "--no-examples"),
     *("--workers=0", "--device=cpu", "finetune.budget.steps=1", "finetune.optim.lr=[0.001]"),
 )
-NOISY = re.compile(r"\.lock$|/(stage|result)\.json$|/records\.jsonl$|\.index$|(^|/)reports/|\.(md|html)$")
+NOISY = re.compile(r"\.lock$|/(stage|result|plan)\.json$|/records\.jsonl$|\.index$|(^|/)reports/|\.(md|html)$")
 """Files that name times, which no two runs share; of stages `store_content` compares all else."""
 WAYS_OUT = re.compile(
     r"give |make room|name another|again|check the disk|another (file|folder|store|disk)|--\w+|close ", re.I
@@ -256,12 +256,12 @@ def begin_empty(folder: Path) -> None:
 
 
 VERBS: dict[str, Verb] = {
-    "run": Verb(RUN, begin_study, 40),
-    "run --json --tidy": Verb((*RUN, "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 40),
-    "run with a checkpoint": Verb(RUN, begin_checkpoint, 70),
-    "report": Verb(("report", "points.toml", "--out=page", "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 40),
-    "report -o page.md": Verb(("report", "points.toml", "--out=page.md"), begin_finished, 20),
-    "fit": Verb(FIT, begin_table, 120),
+    "run": Verb(RUN, begin_study, 80),
+    "run --json --tidy": Verb((*RUN, "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 80),
+    "run with a checkpoint": Verb(RUN, begin_checkpoint, 140),
+    "report": Verb(("report", "points.toml", "--out=page", "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 80),
+    "report -o page.md": Verb(("report", "points.toml", "--out=page.md"), begin_finished, 30),
+    "fit": Verb(FIT, begin_table, 300),
     "predict -o csv": Verb(("predict", "model", "train.csv", "-o", "out.csv.gz"), begin_model),
     "predict -o parquet": Verb(("predict", "model", "train.csv", "-o", "out.parquet"), begin_model),
     "export a stage": Verb(("export", "{stage}", "-o", "weights.safetensors"), begin_finished),
@@ -270,7 +270,7 @@ VERBS: dict[str, Verb] = {
     "prepare --clear": Verb(("prepare", "--clear"), begin_model),
     "store gc": Verb(("store", "gc", "points.toml", "--yes", "--recent"), begin_two),
     "store pack": Verb(("store", "pack", "points.toml", "-o", "packed.zip"), begin_finished),
-    "store unpack": Verb(("store", "unpack", "packed.zip"), begin_pack, 20),
+    "store unpack": Verb(("store", "unpack", "packed.zip"), begin_pack, 30),
 }
 
 
