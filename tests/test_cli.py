@@ -204,6 +204,7 @@ OPTIONS = {
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights --memory",
     "compare": "--store --data --scale --plugin",
+    "challenge": "--seeds --workers --threads --device --stack --store --data",
     "predict": f"{LAYOUT} -o --out --spans --use --memory",
     "export": "--onnx --use",
     "ls": "--store --data --json",

@@ -103,6 +103,22 @@ def report(
     report(words or [], sources or [], folders, reading, outputs, checklist)
 
 
+@command(app, lasting=True)
+def challenge(
+    *,
+    page: Annotated[
+        str, typer.Argument(metavar="PAGE.json", help="Results beside a page, as `report -o` writes them.")
+    ],
+    seeds: Annotated[int, typer.Option("--seeds", min=2, max=1000, metavar="N", help="Fresh seeds.")] = 8,
+    way: opt.RunOptions,
+    folders: opt.FolderOptions,
+) -> None:
+    """Train a page's first claim anew with fresh seeds. Its outcome is written onto the page."""
+    from headstart.verbs.challenge import challenge
+
+    raise typer.Exit(challenge(page, seeds, folders, way))
+
+
 @command(app)
 def compare(
     *,

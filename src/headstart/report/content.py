@@ -35,7 +35,7 @@ class Content:
     """Tables, claims and texts of a report. `finished`: result.json of every distinct stage that has one, by identity.
 
     `beside`: the paper's cells with ours beside them, None where it has none. `more`: further tables by name. `pivot`:
-    arms by columns, where that was asked for.
+    arms by columns, where that was asked for. challenges: what came of a claim on fresh seeds.
     """
 
     plan: Plan
@@ -46,6 +46,7 @@ class Content:
     more: Mapping[str, ReportTable]
     verdicts: list[Verdict]
     pivot: ReportTable | None = None
+    challenges: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def answer(self) -> str:
@@ -99,6 +100,7 @@ def read_content(plan: Plan, results: Results, store: Store | Snapshot, pivot: b
         more_tables(plan, results),
         checked if every else _run_here(checked),
         pivot_table(results) if pivot else None,
+        () if every else store.challenges,
     )
 
 

@@ -17,6 +17,7 @@ from headstart.report.figures.style import Drawing
 from headstart.report.tables.paper import in_layout
 from headstart.report.tables.report_table import ReportTable, markdown, to_markdown
 from headstart.report.tables.scores import short_pivot, short_table
+from headstart.study.paper.challenge import challenge_line
 
 MOST_WORDS = 600
 """Above the folds."""
@@ -44,6 +45,7 @@ def results_page(
     results, setting = content.results, list(_setting(content, numbers))
     top = [f"# {markdown(results.title or results.name)}", markdown(short_answer(content))]
     top += [markdown(f"{words.sentences(results.setting)}.")] if results.setting else []
+    top += [markdown(challenge_line(challenge)) for challenge in content.challenges]
     top += setting[:-1]
     kinds = ([figure for figure in figures if figure.name.startswith(kind)] for kind in FIRST_FIGURES)
     first = next(filter(None, kinds), [])

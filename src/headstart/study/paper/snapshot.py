@@ -73,6 +73,12 @@ FORM: Form = {
     "machines": [PROVENANCE],
     "parameters": [PARAMETERS],
     "stages": {ANY: _STAGE},
+    "challenges?": [
+        {
+            **dict.fromkeys(("date", "says", "column", "difference", "outcome", "made_by"), TEXT),
+            "seeds": [WHOLE_NUMBER],
+        }
+    ],
 }
 """Of the file, besides its format."""
 SHARED_TABLES = ("settings", "machines", "parameters")
@@ -84,7 +90,7 @@ class Snapshot:
     """What a store holds of a study's stages, without weights and predictions; read by the same names as `Store`.
 
     contents: identity -> digest of the loaded data that the stage reads. measures: quantity -> identity of a reported
-    stage -> what was read from weights.
+    stage -> what was read from weights. challenges: what came of the page's claim on fresh seeds, the oldest first.
     """
 
     plan: Plan
@@ -93,6 +99,7 @@ class Snapshot:
     facts: Mapping[str, TaskFacts]
     contents: Mapping[str, str]
     measures: Mapping[str, Mapping[str, float]]
+    challenges: tuple[Mapping[str, Any], ...] = ()
 
     def entry(self, identity: str) -> StageEntry:
         """What is known of one stage."""
@@ -144,6 +151,7 @@ class Snapshot:
             "baselines": [_run_document(cell) for cell in self.plan.baselines],
             **{name: [json.loads(text) for text in texts] for name, texts in shared.items()},
             "stages": stages,
+            **({"challenges": list(self.challenges)} if self.challenges else {}),
         }
 
     def _stage_document(self, planned: PlannedStage, shared: Mapping[str, dict[str, int]]) -> dict[str, Any]:
@@ -313,6 +321,7 @@ class _Reader:
             },
             {identity: digest for identity, digest in digests.items() if digest is not None},
             document["measures"],
+            tuple(document.get("challenges", ())),
         )
 
     def _check_stage(self, identity: str, stage: Mapping[str, Any]) -> None:
