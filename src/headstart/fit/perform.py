@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -95,6 +97,9 @@ def _fit_here(
     learnt: rows of train that they are fitted on. seconds: that all of them should take."""
     stages, runs, more = fit.without_networks(seed, slow=slow, learnt=learnt).stages, fit.settings.runs, ""
     for event in perform(stages.values(), fit.store, Runtime(fit.data, "cpu")):
+        if event.begins and threading.current_thread() is threading.main_thread():
+            # There is nothing to save of such a model: Ctrl-C ends it at once, and `perform` puts its own answer back.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         if event.begins and not more:
             rows = (
                 "" if learnt is None or fit.part(learnt) is None else f" on {learnt:,} of {fit.basis.rows:,} sequences"

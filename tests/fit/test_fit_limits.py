@@ -1,0 +1,93 @@
+"""A fit keeps to its time and memory, and what it has is never lost: real processes."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headstart.cli import main
+
+CODE = "import sys; from headstart.cli import main; main(sys.argv[1:])"
+
+
+def rows(folder: Path, count: int = 240, length: int = 24) -> Path:
+    """Two classes of waves."""
+    draw, at = np.random.default_rng(0), np.arange(length)
+    waves = [np.sin(at / (2 + i % 2) + draw.random()) + draw.normal(size=length) * 0.3 for i in range(count)]
+    lines = [f"{'ab'[i % 2]}," + ",".join(f"{x:.3f}" for x in wave) for i, wave in enumerate(waves)]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "rows.csv").write_text("label," + ",".join(f"t{i}" for i in at) + "\n" + "\n".join(lines) + "\n")
+    return folder
+
+
+def started(folder: Path, *words: str, code: str = CODE, limit: int | None = None) -> subprocess.Popen[str]:
+    """A fit in a process of its own. limit: bytes of data that it may have."""
+    command = [sys.executable, "-c", code, "fit", "rows.csv", "--store", "runs", "--workers", "0", *words]
+    bound = None if limit is None else lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, text=True, stdout=pipe, stderr=pipe, env=environment, preexec_fn=bound)
+
+
+SLOW = f"""
+import time
+from headstart.baselines.pieces import Pieces
+Pieces.first, Pieces.more = lambda self, _: self.sizes[-1], lambda self, _: self.sizes[0] if self.done < self.sizes[0] else None
+from headstart.baselines import kernels
+fit = kernels.KernelsSpec.fit
+def slow(self, train, *words):
+    model = fit(self, train, *words)
+    if train.units > 300:
+        print("a long piece", flush=True)
+        time.sleep(60)
+    return model
+kernels.KernelsSpec.fit = slow
+{CODE}
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_within_a_long_piece_leaves_the_model_of_the_piece_before(tmp_path: Path) -> None:
+    folder = rows(tmp_path / "one", count=900)
+    going = started(folder, "--time", "300s", code=SLOW)
+    assert going.stdout is not None
+    lines = []
+    for line in going.stdout:
+        lines.append(line)
+        if line.startswith("a long piece"):
+            break
+    going.send_signal(signal.SIGINT)
+    out, error = going.communicate(timeout=60)
+    assert going.returncode == 130, error
+    assert any("a first usable model after" in line for line in lines)
+    assert "interrupted: what is finished is written as a model" in out
+    assert "Models without gradients learn from" in " ".join(out.split())
+    with pytest.raises(SystemExit) as done:
+        main(["predict", str(folder / "model"), str(folder / "rows.csv"), "-o", str(tmp_path / "answers.csv")])
+    assert done.value.code == 0
+    assert len((tmp_path / "answers.csv").read_text().splitlines()) == 901
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+def test_a_small_fit_keeps_to_the_memory_that_it_may_take(tmp_path: Path) -> None:
+    folder = rows(tmp_path / "one")
+    going = started(folder, "--time", "5s", "--memory", "1G", limit=2 * 10**9)
+    _, error = going.communicate(timeout=120)
+    assert going.returncode == 0, error
+    assert (folder / "model" / "report.html").is_file()
+
+
+def test_a_memory_in_which_nothing_could_be_done_is_refused_before_anything_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = rows(tmp_path / "one")
+    with pytest.raises(SystemExit) as done:
+        main(["fit", str(folder / "rows.csv"), "--memory", "10M", "-o", str(tmp_path / "model")])
+    assert done.value.code == 2
+    assert "--memory: 10 MB is less than the 700 MB" in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
