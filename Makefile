@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Two workers that take over each other's tests: those of a file stay together and share its fixtures.
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal --durations=40
 
-.PHONY: demo test test-all test-slow test-onnx lint install dist docs results fuzz soak gpu gpu-backbone clean
+.PHONY: demo test test-all test-slow test-onnx lint install dist docs results fuzz soak points gpu gpu-backbone clean
 
 install: $(READY)
 
@@ -63,6 +63,11 @@ fuzz: $(READY)
 # Kills, races, full disks and damage at random instants for MINUTES; counts are added to docs/benchmarks/reliability.json.
 soak: $(READY)
 	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m support.soak --minutes $(or $(MINUTES),30) --json ../docs/benchmarks/reliability.json
+
+# Every point at which a command can fail, or those of NAMES (`make points NAMES="fit 'store gc'"`), each STRIDE-th; counts are
+# written to docs/benchmarks/reliability.json.
+points: $(READY)
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m support.points $(NAMES) --stride $(or $(STRIDE),1) --json ../docs/benchmarks/reliability.json
 
 # Image at the paper's size on a GPU, three seeds, in pieces of 9 minutes: the same command goes on. DATA names the folder of cifar10/.
 gpu: $(READY)

@@ -31,8 +31,20 @@ def page(document: Mapping[str, Any]) -> str:
         number=len(document["findings"]),
         findings=[f"- {finding}" for finding in document["findings"]],
         table=_table(["disturbance", "times"], [[name, f"{number:,}"] for name, number in counts.items()]),
+        points=_points(document["points"]) if document.get("points") else "",
         fuzz=_fuzz(document["fuzz"]) if document.get("fuzz") else "",
     )
+
+
+def _points(commands: Mapping[str, Any]) -> str:
+    """The section of points at which a command can fail."""
+    keys = ("operations", "points", "trials", "tried")
+    rows = [
+        [f"`{name}`", *(f"{row[key]:,}" for key in keys), str(len(row["findings"]))] for name, row in commands.items()
+    ]
+    sums = {key: f"{sum(row[key] for row in commands.values()):,}" for key in keys}
+    heads = ["command", "operations", "points", "apart", "tried", "findings"]
+    return filled("reliability-points", table=markdown(heads, rows), **sums)
 
 
 def _fuzz(formats: Mapping[str, Any]) -> str:
