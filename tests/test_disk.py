@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import errno
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import headstart
 from headstart import disk
-from headstart.atomic import publish
+from headstart.atomic import publish, published, refused
 
 ROOT = Path(headstart.__file__).parent
 OF_OS = set(
@@ -139,3 +143,47 @@ def test_a_watch_sees_every_operation_of_a_file_that_is_written_whole_and_may_cu
     publish(tmp_path / "b", b"1234")
     assert seen == ["create", "lock", "write", "sync", "replace", "sync", "make folder"]
     assert ((tmp_path / "a").read_bytes(), (tmp_path / "b").read_bytes()) == (b"12", b"1234")
+
+
+def test_a_refused_write_names_its_file_and_leaves_nothing(tmp_path: Path) -> None:
+    for kind in ("write", "sync"):
+
+        def watch(operation: disk.Operation, act: Callable[[], Any], _: Any, kind: str = kind) -> Any:
+            if operation.kind == kind:
+                raise OSError(errno.EIO, "Input/output error")  # as the system says it of a descriptor
+            return act()
+
+        with disk.watched(watch), pytest.raises(OSError, match="Input/output error") as caught:
+            publish(tmp_path / "a", b"1234")
+        assert refused(caught.value).startswith(
+            f"{tmp_path / 'a'}: Input/output error; check the disk, or name another"
+        )
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_another_writer_took_for_left_over_before_it_was_locked_is_begun_again(tmp_path: Path) -> None:
+    taken = []
+
+    def watch(operation: disk.Operation, act: Callable[[], Any], _: Any) -> Any:
+        if operation.kind == "lock" and not taken:
+            taken.extend(tmp_path.iterdir())
+            taken[0].unlink()
+        return act()
+
+    with disk.watched(watch):
+        publish(tmp_path / "a", b"1234")
+    assert taken
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_killed_writers_left_of_a_file_goes_with_the_next_and_that_of_other_files_and_living_ones_stays(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / f".a.{'0' * 16}.tmp").write_bytes(b"half")
+    (tmp_path / f".b.{'0' * 16}.tmp").write_bytes(b"of another")
+    with published(tmp_path / "a") as living:
+        publish(tmp_path / "a", b"second")
+        assert len(list(tmp_path.glob(".a.*.tmp"))) == 1
+        os.write(living, b"first")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f".b.{'0' * 16}.tmp", "a"]
+    assert (tmp_path / "a").read_bytes() == b"first"
