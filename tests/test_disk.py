@@ -53,6 +53,7 @@ OTHERWISE = {
     ("serve/predictions.py", "write_table"): "written to a file of `atomic.published`",
     ("serve/predictions.py", "ParquetWriter"): "written to a file of `atomic.published`",
     ("data/keeping.py", "write_table"): "memory",
+    ("data/part.py", "ParquetWriter"): "memory, or a file of `atomic.published`",
     ("verbs/run.py", "write_table"): "memory",
     ("report/figures/style.py", "savefig"): "memory",
     ("data/apart.py", "save"): "a temporary folder",

@@ -5,6 +5,7 @@ Rows are taken evenly over the file, so that a file in the order of its classes,
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from headstart.atomic import PRIVATE_FOLDER, publish, stamps
+from headstart import disk
+from headstart.atomic import PRIVATE, PRIVATE_FOLDER, Writable, publish, published, stamps
 from headstart.data.layout import LayoutSpec
 from headstart.data.sources import read_sequences
 from headstart.documents import sorted_json
@@ -74,7 +76,7 @@ class FilePart:
 def _share(path: Path, target: Path, layout: LayoutSpec, seconds: float | None) -> tuple[float, int]:
     """How much of a file's rows there is room for, and how many lines stand above them."""
     head, size, room = _parquet_head if _packed(path) else _head, path.stat().st_size, memory()
-    target.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    disk.make_folder(target.parent, PRIVATE_FOLDER)
     beginning = target.with_name(f"{path.stem}{path.suffix}")
     # The first is not timed: libraries are loaded. The others tell what more bytes take, beside what every file does.
     few = [head(path, beginning, layout, most) for most in (FIRST_BYTES, FIRST_BYTES, TIMED_BYTES)]
@@ -119,7 +121,7 @@ def _head(path: Path, target: Path, layout: LayoutSpec, size: int) -> _Head | No
 
 
 def _timed(target: Path, data: bytes, layout: LayoutSpec, size: int, lines: int, blown: float = 1.0) -> _Head:
-    target.write_bytes(data)
+    disk.write_file(target, data)
     begun = time.monotonic()
     sequences = read_sequences(target, layout)
     seconds, rows = time.monotonic() - begun, len(sequences)
@@ -131,7 +133,7 @@ def _timed(target: Path, data: bytes, layout: LayoutSpec, size: int, lines: int,
 def _part(path: Path, target: Path, share: float, skipped: int) -> tuple[int, int]:
     """Write the lines above the rows, and so large a share of the rows."""
     seen, taken, rest = 0, 0, b""
-    with path.open("rb") as opened, target.open("wb") as out:
+    with path.open("rb") as opened, published(target, PRIVATE) as file, io.BufferedWriter(Writable(file)) as out:
         while chunk := opened.read(PART_BYTES):
             chunk = rest + chunk
             end = chunk.rfind(b"\n") + 1
@@ -162,10 +164,10 @@ def _parquet_head(path: Path, target: Path, layout: LayoutSpec, size: int) -> _H
     whole = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
     rows = max(1, min(file.metadata.num_rows, int(size / max(whole, 1) * file.metadata.num_rows)))
     batch = next(iter(file.iter_batches(rows)))
-    with parquet.ParquetWriter(target, batch.schema) as out:
+    memory_file = io.BytesIO()
+    with parquet.ParquetWriter(memory_file, batch.schema) as out:
         out.write_batch(batch)
-    share = len(batch) / file.metadata.num_rows
-    data = target.read_bytes()
+    share, data = len(batch) / file.metadata.num_rows, memory_file.getvalue()
     return _timed(
         target, data, layout, max(1, int(share * path.stat().st_size)), len(batch), whole / path.stat().st_size
     )
@@ -177,7 +179,7 @@ def _parquet_part(path: Path, target: Path, share: float, _: int) -> tuple[int, 
 
     file = parquet.ParquetFile(path)
     taken = 0
-    with parquet.ParquetWriter(target, file.schema_arrow) as out:
+    with published(target, PRIVATE) as opened, parquet.ParquetWriter(Writable(opened), file.schema_arrow) as out:
         for batch in _chosen(file, share):
             out.write_batch(batch)
             taken += len(batch)
