@@ -13,7 +13,7 @@ import numpy as np
 from headstart import words
 from headstart.core import Results, Task, plugins_of
 from headstart.data import crosses_splits
-from headstart.fitted.outcome import ALIKE, FitCandidate, Outcome
+from headstart.fitted.outcome import ALIKE, Answers, FitCandidate, Outcome
 from headstart.report.tables.report_table import ReportTable, TableCell, TableLine
 from headstart.report.tables.scores import make_table
 from headstart.statistics import LEVEL, detectable, mean, t_quantile
@@ -255,16 +255,21 @@ def in_short(outcome: Outcome) -> str:
             f"{model.name} ({model.text}) is off by {words.score(float(errors.mean()))} on average on {sequences}; "
             f"always to say their middle number would be off by {words.score(usual)}."
         )
-    from scipy.stats import binomtest
-
-    right = int((answers.predicted.argmax(1) == answers.target).sum())
-    ends = binomtest(right, count).proportion_ci(LEVEL, method="wilson")
+    right, ends = _right(answers)
     share, common = words.percent(right / count), int(np.bincount(answers.target.astype(np.int64)).max())
     return (
         f"{model.name} ({model.text}) names the right class of {right:,} of {sequences}: {share} "
         f"(95 % interval {words.percent(ends.low)} to {words.percent(ends.high)}); always to say the commonest class "
         f"would be right on {common:,}."
     )
+
+
+def _right(answers: Answers) -> tuple[int, Any]:
+    """How many classes are right, and the `low` and `high` end of the 95 % interval (Wilson) of their share."""
+    from scipy.stats import binomtest
+
+    right = int((answers.predicted.argmax(1) == answers.target).sum())
+    return right, binomtest(right, len(answers.target)).proportion_ci(LEVEL, method="wilson")
 
 
 def measures_of(outcome: Outcome) -> list[str]:
@@ -321,10 +326,7 @@ def own_score(outcome: Outcome) -> str:
         subject = "Before it was fitted again with validation, the model that is served"
         others = others.removeprefix(mean)
     if outcome.labels:
-        from scipy.stats import binomtest
-
-        right = int((answers.predicted.argmax(1) == answers.target).sum())
-        ends = binomtest(right, count).proportion_ci(LEVEL, method="wilson")
+        right, ends = _right(answers)
         return (
             f"{subject} was right on {right:,} of {words.many(count, 'test sequence')}, "
             f"{words.score(right / count)}; from a draw of that size the accuracy may be {words.score(ends.low)} to "
