@@ -202,24 +202,26 @@ def gains_table(results: Sequence[Mapping[str, Any]]) -> ReportTable:
     return text_table(["set", "gain", "p (Holm)", "n", *NETWORKS, "training"], lines, names=1)
 
 
+def best_network(result: Mapping[str, Any]) -> float | None:
+    """Test accuracy of the best network of a set; None where none was trained."""
+    return max((x for m in (*NETWORKS, "inception") if (x := test_of(result, m)) is not None), default=None)
+
+
 def plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Gain of self-pretraining against the number of labels, with intervals."""
-    with canvas(False, 7.6, 4.2) as (figure, look):
-        axes = figure.add_subplot()
-        known = [result for result in results if result["gain"] and result["gain"]["low"] is not None]
-        for i, family in enumerate(dict.fromkeys(result["family"] for result in known)):
-            some = [result for result in known if result["family"] == family]
-            gains = [result["gain"] for result in some]
-            reach = [[g["mean"] - g["low"] for g in gains], [g["high"] - g["mean"] for g in gains]]
-            labels, means = [result["sizes"]["labelled"] for result in some], [g["mean"] for g in gains]
-            axes.errorbar(
-                labels, means, reach, fmt=MARKERS[i], color=look.colour(i), markersize=5, label=family, alpha=0.85
+    """The best network of each set against kernels (n-grams), with the diagonal where both are equal."""
+    with canvas(False, 5.2, 5.0) as (figure, look):
+        axes = figure.add_subplot(aspect="equal")
+        axes.plot([0, 1], [0, 1], color=look.quiet, linewidth=0.8)
+        for i, family in enumerate(dict.fromkeys(result["family"] for result in results)):
+            some = [result for result in results if result["family"] == family]
+            pairs = [(test_of(result, "kernels"), best_network(result)) for result in some]
+            known = [(x, y) for x, y in pairs if x is not None and y is not None]
+            axes.plot(
+                *zip(*known, strict=True), MARKERS[i], color=look.colour(i), markersize=6, label=family, alpha=0.85
             )
-        axes.axhline(0, color=look.quiet, linewidth=0.8)
-        axes.set_xscale("log")
-        axes.set_ylim(-0.5, 0.5)
-        axes.set_xlabel("labelled train sequences")
-        axes.set_ylabel("gain in test accuracy over scratch")
+        axes.set(
+            xlabel="test accuracy of kernels (n-grams)", ylabel="of the best network", xlim=(0, 1.02), ylim=(0, 1.02)
+        )
         legend_of(figure, axes)
     path.write_bytes(png(figure, 150))
 
@@ -236,11 +238,7 @@ def page_of(results: Sequence[Mapping[str, Any]]) -> str:
     above = sum(gain > 0 for gain in clear.values())
     standing = sum(p < 1 - LEVEL for p in corrected(gains).values())
     middle = statistics.median(gap.mean for gap in gains.values()) if gains else math.nan
-    ahead = sum(
-        max((test for m in (*NETWORKS, "inception") if (test := test_of(result, m)) is not None), default=0.0)
-        > (test_of(result, "kernels") or 0.0)
-        for result in results
-    )
+    ahead = sum((best_network(result) or 0.0) > (test_of(result, "kernels") or 0.0) for result in results)
     times = Counter(result["time"] for result in results)
     usual = times.most_common(1)[0][0]
     longer = [(t, sorted({r["family"] for r in results if r["time"] == t})) for t in sorted(times) if t != usual]
@@ -280,7 +278,7 @@ def publish(folder: Path) -> None:
     """Write the page and its figure of the numbers in a folder."""
     results = json.loads((folder / NUMBERS.name).read_text("utf-8"))
     (folder / "figures").mkdir(exist_ok=True)
-    plot(results, folder / "figures" / "own-gain.png")
+    plot(results, folder / "figures" / "own.png")
     (folder / PAGE.name).write_text(page_of(results), "utf-8")
 
 

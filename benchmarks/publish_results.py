@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import own_results
 import pretraining_pays
 from harness import HERE, RESULTS, filled, parser_of
@@ -75,29 +76,32 @@ def studies(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob("*.json") if file.name != own_results.NUMBERS.name)
 
 
-def gains_page() -> str:
-    """What self-pretraining gained in all results that are kept here, one table."""
+def gains_page() -> tuple[str, bytes]:
+    """What self-pretraining gained in all results that are kept here: the page, and its figure as PNG."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(ROOT):
         files = [str(file) for pattern in POOLED for file in sorted(RESULTS.relative_to(ROOT).glob(pattern))]
         page, numbers = Path(folder, "gains.md"), Path(folder, "gains.json")
         print_pooled(files, page, numbers)
         table, comparisons = page.read_text("utf-8"), json.loads(numbers.read_text("utf-8"))["comparisons"]
-    parts = []
+    parts, lines, draw = [], [], np.random.default_rng(0)
     kinds = [NAMES.get(gain["data"], gain["data"]) for gain in comparisons]
     for kind in dict.fromkeys(kinds):
-        values = [gain["gain"] for gain, name in zip(comparisons, kinds, strict=True) if name == kind]
-        above, mean = sum(value > 0 for value in values), words.signed(sum(values) / len(values))
-        parts.append(f"on {kind} {above} of {len(values)} comparisons are above 0, {mean} on average")
+        values = np.array([gain["gain"] for gain, name in zip(comparisons, kinds, strict=True) if name == kind])
+        low, high = np.quantile(draw.choice(values, (4000, len(values))).mean(1), [0.025, 0.975]).tolist()
+        parts.append(f"| {kind} | {len(values)} | {(values > 0).sum()} | {words.signed(values.mean())} |")
+        lines.append(ForestLine("", kind, values.mean(), low, high, f"{(values > 0).sum()} of {len(values)} above 0"))
+    figure = forest(lines, "mean gain in test accuracy over the comparisons")
+    assert figure is not None, "there are comparisons"
     seeds = sorted({gain["n"] for gain in comparisons})
     clear = sum(gain["interval"] is not None and gain["interval"][0] > 0 for gain in comparisons)
     sides = []
     for few in (True, False):
-        values = [gain["gain"] for gain in comparisons if (gain["steps"] <= FEW_STEPS) == few]
-        above, mean = sum(value > 0 for value in values), words.signed(sum(values) / len(values))
-        sides.append(f"{above} of {len(values)} are above 0 ({mean} on average)")
-    return filled(
+        side = np.array([gain["gain"] for gain in comparisons if (gain["steps"] <= FEW_STEPS) == few])
+        mean = words.signed(side.mean())
+        sides.append(f"{(side > 0).sum()} of {len(side)} are above 0 ({mean} on average)")
+    text = filled(
         "gains",
-        parts=words.listed(parts),
+        parts=parts,
         fewest=seeds[0],
         most=seeds[-1],
         clear=clear,
@@ -107,6 +111,7 @@ def gains_page() -> str:
         many=sides[1],
         table=table,
     )
+    return text, png(figure)
 
 
 def pays_results(folder: Path) -> Results | None:
@@ -212,7 +217,9 @@ def main() -> None:
         own_results.publish(RESULTS)
     if (pays := pays_results(RESULTS)) is not None:
         print(pretraining_pays.publish(pays, RESULTS))
-    (RESULTS / "gains.md").write_text(gains_page(), "utf-8")
+    text, figure = gains_page()
+    (RESULTS / "gains.md").write_text(text, "utf-8")
+    (RESULTS / "figures" / "gains.png").write_bytes(figure)
     rows = answers(RESULTS)
     (RESULTS / INDEX).write_text(index(rows), "utf-8")
     (ROOT / "README.md").write_text(with_evidence((ROOT / "README.md").read_text("utf-8"), rows), "utf-8")

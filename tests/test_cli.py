@@ -169,6 +169,7 @@ def test_the_verbs_are_those_that_were_decided() -> None:
         "demo",
         "run",
         "report",
+        "challenge",
         "compare",
         "fit",
         "predict",

@@ -91,7 +91,7 @@ def test_the_page_counts_its_sets_and_is_made_of_the_numbers_beside_it(tmp_path:
     assert "The time left less than half of the usual steps on films (17 %)." in text
     assert "A network is ahead of kernels (n-grams) on 1." in text
     assert "600 steps of 8 sequences, 3 seeds" in text
-    assert (tmp_path / "figures" / "own-gain.png").stat().st_size > 1000
+    assert (tmp_path / "figures" / "own.png").stat().st_size > 1000
     assert own_results.ranks(RESULTS) == {}, "no set has all five models"
     assert publish_results.studies(tmp_path) == [], "its numbers are no results of a study"
 
@@ -109,7 +109,7 @@ def test_what_each_set_gained_counts_for_the_rule_of_fit_where_its_networks_had_
 
 
 def test_the_page_has_each_default_with_its_gain_or_says_that_it_was_not_measured() -> None:
-    section = own_results.page_of(RESULTS).partition("## Defaults, and what they gained on validation")[2]
+    section = own_results.page_of(RESULTS).partition("<summary>Defaults, and what they gained on validation")[2]
     heads, _, *lines = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
     assert heads[4] == "gain in validation accuracy"
     assert len(lines) > 15

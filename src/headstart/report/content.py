@@ -100,7 +100,7 @@ def read_content(plan: Plan, results: Results, store: Store | Snapshot, pivot: b
         more_tables(plan, results),
         checked if every else _run_here(checked),
         pivot_table(results) if pivot else None,
-        () if every else store.challenges,
+        store.challenges if isinstance(store, Snapshot) else (),
     )
 
 
