@@ -75,15 +75,16 @@ class Took(NamedTuple):
     output: str = ""
 
 
-def headstart(folder: Path, *words: str, source: Path = SOURCE) -> Took:
-    """Run the command line of the version in `source`, with its store in the folder. Raises: RuntimeError where it fails."""
+def headstart(folder: Path, *words: str, source: Path = SOURCE, code: str | None = None) -> Took:
+    """Run the command line of the version in `source`, or this code, with its store in the folder. Raises: RuntimeError
+    where it fails."""
     environment = {**os.environ, "PYTHONPATH": str(source), "HEADSTART_STORE": str(folder / "runs")}
     environment.pop(
         "PYTHONDONTWRITEBYTECODE", None
     )  # Python keeps its bytecode, as it does unless it is told otherwise
     began, output = time.perf_counter(), folder / "output.txt"
     with output.open("w") as file:
-        command = [sys.executable, "-m", "headstart", *words]
+        command = [sys.executable, *(("-m", "headstart") if code is None else ("-c", code)), *words]
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=file, stderr=file)
         _, status, usage = os.wait4(process.pid, 0)
     wall, process.returncode = time.perf_counter() - began, os.waitstatus_to_exitcode(status)
