@@ -100,15 +100,18 @@ def looked(
     x, target = replace(x.take(rows), target=None), target[rows]
     windows = min(windows, int(x.lengths.max()))
     window = _windows(x, windows)
-    begun = time.monotonic()
-    best = _scores(answer(x), target, classes)
-    if seconds is not None and (each := (time.monotonic() - begun) / len(x)) * windows * len(x) > seconds:
-        fit = int(seconds / (each * windows))
-        if fit < FEWEST_SEQUENCES:
+    if seconds is not None:
+        few, begun = x.take(np.arange(min(len(x), FEWEST_SEQUENCES))), time.monotonic()
+        if seconds > 0:
+            answer(few)
+        fit = int(seconds / max((time.monotonic() - begun) / len(few) * windows, 1e-9))
+        if fit < min(FEWEST_SEQUENCES, len(x)) or seconds <= 0:
             return None
-        sample = np.linspace(0, len(x) - 1, fit).astype(np.int64)
-        x, target, best = x.take(sample), target[sample], best[sample]
-        window = _windows(x, windows := min(windows, int(x.lengths.max())))
+        if fit < len(x):
+            sample = np.linspace(0, len(x) - 1, fit).astype(np.int64)
+            x, target = x.take(sample), target[sample]
+            window = _windows(x, windows := min(windows, int(x.lengths.max())))
+    best = _scores(answer(x), target, classes)
     drop, error = np.zeros(windows), np.full(windows, np.nan)
     for number in range(windows):
         lost = best - _scores(answer(exchanged(x, window == number, _partners(len(x), seed, number))), target, classes)

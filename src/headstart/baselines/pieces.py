@@ -13,7 +13,7 @@ FIRST = 0.1
 """Of the time, until there is a model that could serve."""
 PART = 0.6
 """Of the time left, so much at most is for a piece: what it takes is a forecast, and others come after it."""
-LEAST_ROWS = 200
+LEAST_ROWS = 40
 """Rows of train from which on a part of them is a piece."""
 TRAIN_SCORED = 5_000
 """Rows of train that a stage scores at most, beside validation and test."""

@@ -33,7 +33,7 @@ PART_OF_TIME, PREPARING = 0.4, 1.7
 """Of the time, so much is for reading and preparing, which take so many times as long as reading alone."""
 MEMORY_TIMES = 8.0
 """Bytes in memory for each of a text file while it becomes numbers, as measured."""
-LEAST_PART = 1_000
+LEAST_PART = 100
 """Rows of a part at least."""
 
 
