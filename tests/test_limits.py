@@ -22,6 +22,7 @@ from headstart.limits import (
     allowed_memory,
     check_memory,
     cores,
+    follow_quota,
     memory,
     memory_size,
     oom_kills,
@@ -210,3 +211,17 @@ def test_what_a_person_allows_counts_beside_the_container_less_what_the_process_
     assert room.limit == "of the 3 GB that --memory allows"
     monkeypatch.setenv(ALLOWED, "30000000000")
     assert memory(root) == FreeMemory(8 * 10**9, "of the 8 GB that are allowed here")
+
+
+@pytest.mark.parametrize(("quota", "threads"), [("10000 100000", "1"), ("250000 100000", "3"), ("max 100000", None)])
+def test_threads_of_libraries_follow_the_quota_and_not_the_cores_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, threads: str | None
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # so that it is put back
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    root = machine(tmp_path, "0::/a", V2.format(inside="/"), {"cpu.max": quota})
+    follow_quota(root)
+    assert limits.os.environ.get("OMP_NUM_THREADS") == threads
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    follow_quota(root)
+    assert limits.os.environ["OMP_NUM_THREADS"] == "7", "what a person says stands"

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headstart.errors import BadInput
+from headstart.limits import follow_quota
 from headstart.text import escaped
 from headstart.verbs import options as opt
 from headstart.verbs.groups import bench, store_verbs
@@ -353,6 +354,7 @@ def main(argv: list[str] | None = None) -> None:
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Escaped())
     open_streams()
+    follow_quota()
     try:
         verbs = refuse_repeats(typer.main.get_command(app))
         with typed(sys.argv[1:] if argv is None else argv):

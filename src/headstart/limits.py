@@ -49,6 +49,14 @@ def cores(root: Path = ROOT) -> int:
     return max(1, min([mask, *(math.ceil(quota) for quota in _quotas(root))]))
 
 
+def follow_quota(root: Path = ROOT) -> None:
+    """Let libraries that are loaded later start as many threads as the quota has cores, and not one for each core of
+    the machine, where nobody has said how many: more of them wait for each other."""
+    mask = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if (count := cores(root)) < mask:
+        os.environ.setdefault("OMP_NUM_THREADS", str(count))
+
+
 def _quotas(root: Path) -> Iterator[float]:
     """Cores that each group on the path of this process may use, of those that have a quota."""
     for folder, version in _groups(root, "cpu"):

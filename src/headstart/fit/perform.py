@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headstart import words
-from headstart.baselines.pieces import FIRST, PART
+from headstart.baselines.pieces import FIRST, PART, SOON
 from headstart.core import Event, Failed, Runtime, Store, perform
 from headstart.fit import plan as planning
 from headstart.fit.again import reserved
@@ -55,7 +55,9 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
     limit, runs, ready, waiting = fit.settings.time or float("inf"), fit.settings.runs, False, 0.0
     begun = last = time.monotonic()
     pieces = fit.pieces()
-    learnt: int | None = pieces.first(max(FIRST * limit - fit.spent, FIRST * limit / 2))
+    learnt: int | None = pieces.first(
+        max(FIRST * limit - fit.spent, FIRST * limit / 2, min(SOON, (fit.rest or 0.0) / 4))
+    )
     while learnt is not None:
         at = time.monotonic()
         finished = _fit_here(fit, runs[0], on, learnt=learnt, seconds=pieces.forecast(learnt))
