@@ -12,7 +12,7 @@ from dataclasses import dataclass
 FIRST = 0.1
 """Of the time, until there is a model that could serve."""
 SOON = 2.0
-"""Seconds that a first model may take, where that is a quarter of what is left at most: all of a small set is in time."""
+"""Seconds that a first model may take, a quarter of those left at most, so that a small set is whole at once."""
 PART = 0.6
 """Of the time left, so much at most is for a piece: what it takes is a forecast, and others come after it."""
 LEAST_ROWS = 40
