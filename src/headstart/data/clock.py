@@ -21,6 +21,7 @@ _NAMES = {"ns": "ns nanos nanosecond nanoseconds nsec", "us": "us usec micros mi
     "min": "min mins minute minutes", "h": "h hour hours"}
 # fmt: on
 UNIT_NAMES = {word: TIME_UNITS[unit] for unit, words in _NAMES.items() for word in words.split()}
+UNIT_WORDS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"}
 RECORDING = "recording"
 """The column that names recordings which have no id."""
 MOST_ON_CLOCK = 2**27
@@ -52,8 +53,13 @@ def ask_unit(source: str, column: str, times: np.ndarray) -> BadInput:
     """What asks in which unit whole numbers count."""
     steps = np.diff(np.unique(times[:10_000]))
     step = f" (its steps are {step_words(float(np.median(steps)))})" if len(steps) else ""
-    ways = [{"time_unit": unit} for unit in ("ms", "s")]
-    return BadInput(asked(f"{source}: {column!r} may be in milliseconds or in seconds{step}", *ways))
+    units = ["ms", "s", "us", "ns"]
+    if len(steps):  # a tenth or a hundredth of a second is usual
+        usual = float(np.median(steps))
+        units.sort(key=lambda unit: abs(np.log10(usual * TIME_UNITS[unit]) + 1.5))
+    first, second = sorted(units[:2], key=lambda unit: TIME_UNITS[unit])
+    question = f"{source}: {column!r} may be in {UNIT_WORDS[first]} or in {UNIT_WORDS[second]}{step}"
+    return BadInput(asked(question, {"time_unit": first}, {"time_unit": second}))
 
 
 def on_clock(

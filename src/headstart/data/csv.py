@@ -17,16 +17,19 @@ from headstart.data.archives import reading, unpacked
 from headstart.data.csv_form import CsvForm
 from headstart.data.exports import (
     COMMENTS,
+    REMARKS,
     Surroundings,
     empty_ends,
     end_of_line,
     is_comment,
     is_footer,
     passed_over,
+    start_and_rate,
     surroundings,
+    unfilled,
     without_labels,
 )
-from headstart.data.layout import LayoutSpec, numbered
+from headstart.data.layout import LayoutSpec, numbered, plain
 from headstart.data.numerals import (
     BRACKETS,
     DECIMAL,
@@ -40,7 +43,7 @@ from headstart.data.numerals import (
     unit_of,
 )
 from headstart.data.rows import list_column
-from headstart.data.runs import named_by_run
+from headstart.data.runs import told_apart
 from headstart.data.sizes import check_columns
 from headstart.data.summaries import without_summaries
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
@@ -127,12 +130,15 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
     if spec.units_row is None:
         _check_words(sample, without_labels(rows) if form.header and not plainly else rows, form, spec)
     if form.header:
+        if plain(rows[0][-1]) in REMARKS and unfilled(rows[0], rows[1:]):
+            form.notes.append(f"no row has a cell for {rows[0][-1]!r}")
+            rows[0] = rows[0][:-1]
         ragged = not rows[0][-1].strip() or any(len(row) != len(rows[0]) for row in rows)
         form.extra = empty_ends(rows[0], rows[1:]) if ragged else 0
         form.first = [] if around.names or any(map(is_number, rows[0])) else rows[0]
         rows[0] = rows[0][: len(rows[0]) - form.extra * (not rows[0][-1].strip())]
         if len(set(rows[0])) < len(rows[0]):
-            rows[0] = named_by_run(rows[0], [*cut(sample[: around.begin][-1:], form.mark, spec.quote), []][0])
+            rows[0] = told_apart(rows[0], cut(sample[: around.begin][-4:], form.mark, spec.quote))
         if form.extra:
             form.notes.append("separators at the end of lines, without a name or a cell behind them, are passed over")
     width = len(rows[0])
@@ -192,7 +198,11 @@ def _plainly(sample: Sequence[str], name: str, spec: LayoutSpec) -> bool:
     mark = spec.delimiter or find_delimiter(sample[:50], name, spec.quote)
     rows = cut(sample[:2], mark, spec.quote) if mark.strip() else []
     whole = len(rows) == 2 and len(rows[0]) == len(rows[1]) > 1 and all(rows[0]) and not rows[0][0].startswith(COMMENTS)
-    return whole and 2 * sum(map(is_number, rows[1])) > len(rows[1])
+    return (
+        whole
+        and 2 * sum(map(is_number, rows[1])) > len(rows[1])
+        and not (is_number(rows[0][0]) and start_and_rate(sample))
+    )
 
 
 def _form(path: Path, spec: LayoutSpec, sample: Sequence[str], around: Surroundings) -> CsvForm:

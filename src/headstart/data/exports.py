@@ -21,25 +21,34 @@ COMMENTS = ("#", "%", "//")
 LINES_ABOVE, ROWS_BELOW, LINES_LAST = 200, 200, 50
 """Lines among which the header is looked for; rows and columns that are looked at for it; lines whose cells are
 counted, from the last part of the sample."""
+REMARKS = frozenset(("comment", "comments", "note", "notes", "remark", "remarks"))
+"""Last names of a header that rows may have no cell for."""
+LINES_ALIKE = 10
+"""Lines of one number each from which on they are a column."""
 FEW_COLUMNS = 3
 """Columns up to which a line above the header may have as many cells as it has."""
 LABELLED_COLUMNS, FEW_LABELS = 6, 20
 """Columns from which on words for each of them may be labels, and kinds of labels that there may be."""
 _SEPARATOR = re.compile(r"^\ufeff?\"?sep=(.)\"?;*,*\s*$", re.IGNORECASE)
 _NUMBER = re.compile("^[+-]?(?:\\d[\\d.,'\u00a0\u2009\u202f\u2019 ]*|[.,]\\d+)(?:[eE][+-]?\\d+)?$")
+_LONE = re.compile(r"^\s*[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?\s*$")
+_END = re.compile(r"^\W*(end[_ ]?of[_ ]?header|begin[_ ](spectral[_ ])?data|data|xydata)\W*$", re.IGNORECASE)
+"""A line behind which the table begins: ***End_of_Header***, [Data]."""
+_KEY = re.compile(r"^[A-Za-z]\w*=$")
+"""A first cell of a line about the file: Interval=."""
 _BELOW_ZERO = re.compile(r"^\([^()]*\d[.,]\d+\s*\)$")
 """A number below 0 in the brackets of an account."""
 # fmt: off
 _BASES = (r"(?:[pnuµμmcdhkMGT]?(?:s|V|A|W|Hz|N|Pa|g|G|T|K|m|l|L|J|S|F|C|Ω|ohm|Ohm|mol|M|lx|lm|cd|cal|bar|bps|rad|sec|"
-    r"px|Nm|deg|gal|eV|bit|pH)|°[CF]?|º[CF]?|deg[CF]|dB[A-Za-z]*|ms|min|hr?|hrs|day|days|d|yr|sec|secs|seconds?|"
-    r"minutes?|hours?|"
+    r"px|Nm|deg|gal|eV|bit|pH)|°[CF]?|º[CF]?|[Dd]eg ?[CF]|[Vv]olts|[Aa]mps|dB[A-Za-z]*|ms|min|hr?|"
+    r"hrs|day|days|d|yr|sec|secs|seconds?|minutes?|hours?|"
     r"%|‰|ppm|ppb|psi|mmHg|cmH2O|bpm|rpm|counts?|cts|a\.?u\.?|arb\.?|pixels?|samples?|units?|in|ft|mph|kmh|lb|atm|dps|"
     r"microvolts?|millivolts?|volts?|degrees?|percent|hertz|meters?|metres?|celsius|none|n/?a|1)")
 _POWER = r"(?:\^\(?-?[0-9]\)?|[²³⁻¹]+|(?<=[ms])-?[123])?"
 _UNIT = re.compile(rf"^{_BASES}{_POWER}(?:\s?[/·*. ]\s?\(?{_BASES}\)?{_POWER})*$")
 _TYPES = frozenset(("float", "float32", "float64", "double", "int", "int32", "int64", "integer", "string", "str",
     "text", "number", "numeric", "real", "varchar", "char", "bool", "boolean", "datetime", "continuous", "discrete",
-    "c", "d", "class", "meta", "ignore", "i", "s"))
+    "c", "d", "class", "meta", "ignore", "i", "s", "ts", "rn", "smp", "avg", "tot"))
 # fmt: on
 
 
@@ -74,6 +83,11 @@ def is_comment(row: Sequence[str], comment: str, width: int) -> bool:
     return len(row) != width and row[0].lstrip().startswith(COMMENTS)
 
 
+def unfilled(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether no row has a cell for the last name: each has one less than the header."""
+    return len(header) > 2 and bool(rows) and all(len(row) == len(header) - 1 for row in rows)
+
+
 def empty_ends(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """Columns at the end without a name and without a cell, as a separator at the end of each line makes them."""
     width = len(header)
@@ -105,6 +119,18 @@ def surroundings(lines: Sequence[str], name: str, source: str, spec: LayoutSpec)
             raise BadInput(f"{source}: skip: it has {len(lines):,} lines, and skip={spec.skip} leaves none of them")
     elif match := _SEPARATOR.match(lines[0] if lines else ""):
         out.begin, out.mark = 1, match[1]
+    if spec.skip is None and not out.begin:
+        out.begin = _behind(lines)
+        if start_and_rate(lines):
+            out.begin, out.header = 2, False
+            rate = lines[1].split(",")[0].strip()
+            way = f"{option('skip', '0')} reads them"
+            out.notes.append(f"lines 1 and 2, a time and a rate of {rate} a second, were passed over ({way})")
+            return out
+        if single := _one_column(lines, out.begin):
+            out.begin, out.header = single, False
+            out.notes.append(_passed(single))
+            return out
     begin, mark = out.begin, out.mark
     for _ in range(2):  # lines above the table may hide what separates the cells below them
         rows, cut_at, width = _rows(lines, name, spec, mark)
@@ -118,12 +144,61 @@ def surroundings(lines: Sequence[str], name: str, source: str, spec: LayoutSpec)
         if mark in (cut_at, ""):
             break
     _below(rows, numbers, out, source, spec)
+    _counts_below(rows, width, out, spec)
     if spec.skip is None and not any(line.strip() for line in lines[: out.begin]):
         out.begin = 0  # empty lines are counted where they are read
     elif spec.skip is None and out.begin > (out.mark is not None):
-        count = counted(out.begin, "line above the table was", "lines above the table were")
-        out.notes.insert(0, f"{count} passed over ({option('skip', '0')} reads {'it' if out.begin == 1 else 'them'})")
+        out.notes.insert(0, _passed(out.begin))
     return out
+
+
+def _counts_below(rows: Sequence[Sequence[str]], width: int, out: Surroundings, spec: LayoutSpec) -> None:
+    """Find a row below the header without a first cell, which all others have, that holds one whole number alone: how
+    many samples there are."""
+    at = out.begin + (not out.names) + out.below
+    if spec.units_row is not None or at + LINES_ALIKE > len(rows) or len(rows[at]) < 2:
+        return
+    cells = {cell.strip() for cell in rows[at][1:] if cell.strip()}
+    below = [row for row in rows[at + 1 :] if len(row) >= width - 1]
+    if rows[at][0].strip() or len(cells) != 1 or not next(iter(cells)).isdecimal():
+        return
+    if all(row[0].strip() for row in below) and not any(row[1:] == rows[at][1:] for row in below):
+        out.below += 1
+        way = option("units_row", str(out.below - 1))
+        out.notes.append(f"line {at + 1:,} was passed over, as it counts samples ({next(iter(cells))}; {way} reads it)")
+
+
+def start_and_rate(lines: Sequence[str]) -> int:
+    """2 where the first line is a time in seconds since 1970 and the second a rate, each the same in all cells, above
+    numbers of another size, as wrist-worn loggers write them; else 0."""
+    rows = [[cell.strip() for cell in line.split(",")] for line in lines[:ROWS_BELOW] if line.strip()]
+    if len(rows) < LINES_ALIKE or not all(map(_LONE.match, rows[0] + rows[1])):
+        return 0
+    alike = len(set(rows[0])) == len(set(rows[1])) == 1 and len({len(row) for row in rows}) == 1
+    since, rate = to_float(rows[0][0]), to_float(rows[1][0])
+    rest = [abs(to_float(row[0])) for row in rows[2:]]
+    return 2 * bool(alike and 1e9 < since < 3e9 and 0 < rate <= 1e5 and all(value < 1e8 for value in rest))
+
+
+def _passed(begin: int) -> str:
+    """What is said of lines above a table."""
+    count = counted(begin, "line above the table was", "lines above the table were")
+    return f"{count} passed over ({option('skip', '0')} reads {'it' if begin == 1 else 'them'})"
+
+
+def _behind(lines: Sequence[str]) -> int:
+    """The line behind the last one that says that the table begins there; 0 where none does."""
+    ends = [i for i, line in enumerate(lines[:LINES_ABOVE]) if _END.match(line.strip())]
+    return ends[-1] + 1 if ends and ends[-1] + 1 < len(lines) else 0
+
+
+def _one_column(lines: Sequence[str], begin: int) -> int:
+    """Where a column of numbers begins whose lines hold one each, behind lines of several cells; 0 where none does."""
+    count = next((i for i, line in enumerate(reversed(lines)) if not _LONE.match(line)), len(lines))
+    start = len(lines) - count
+    above = [line for line in lines[begin:start] if line.strip()]
+    cut_above = len(above) > 1 and 2 * sum("," in line or "\t" in line or ";" in line for line in above) > len(above)
+    return start if begin <= start <= LINES_ABOVE and count >= LINES_ALIKE and cut_above else 0
 
 
 def _rows(lines: Sequence[str], name: str, spec: LayoutSpec, mark: str | None) -> tuple[list[list[str]], str, int]:
@@ -180,6 +255,14 @@ def _above(
     """Find the first line that has as many cells as the rows."""
     start, seen = out.begin, ""
     full = max(2, (width + 1) // 2)
+    keyed = [i for i in range(start, min(len(rows), LINES_ABOVE)) if rows[i] and _KEY.match(rows[i][0])]
+    if len(keyed) > 1 and _is_data(rows, keyed[-1] + 1, numbers):
+        titles = next((rows[i][1:] for i in keyed if rows[i][0].startswith("ChannelTitle")), [])
+        out.begin = keyed[-1] + 1
+        if len(titles) == width - 1:
+            out.names, out.header = ["Time", *titles], True
+            out.notes.append("names of columns were read from the line ChannelTitle=")
+        return
     for i in range(start, min(len(rows), LINES_ABOVE)):
         row = rows[i]
         mark = next((mark for mark in COMMENTS if row and row[0].lstrip("\ufeff ").startswith(mark)), "")
@@ -299,7 +382,7 @@ def _is_units(row: Sequence[str], above: Sequence[str], numbers: Sequence[int]) 
     there = [row[k].strip() for k in numbers if k < len(row) and row[k].strip()]
     rest = [cell.strip() for k, cell in enumerate(row) if k not in numbers and cell.strip(" -.")]
     named = _may_be_header(above, len(row))
-    known = all(map(is_unit, row)) or all(cell.strip("'\" ").lower() in _TYPES for cell in row if cell.strip())
+    known = all(is_unit(cell) or cell.strip("'\" ").lower() in _TYPES for cell in row)
     if known and any(set(cell) - set("-.") for cell in there):
         return True
     alike = len(set(there)) < len(there) and not rest

@@ -10,16 +10,16 @@ import numpy as np
 
 from headstart.data.clock import ask_unit, check_one_rate, equal_steps, on_clock, seconds_in, step_words
 from headstart.data.layout import LayoutSpec, by_role, matching
-from headstart.data.order import Ordered, clock_name, counter_name
+from headstart.data.order import WORDS, Ordered, clock_name, counter_name
 from headstart.data.readers import format_by, reader_of
 from headstart.data.rows import list_column
 from headstart.data.table import Cells, Column, Table, arrow_lists, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.store.plain import leads_out
-from headstart.text import first_few
+from headstart.text import first_few, is_number
 from headstart.ways import option
 
-RECORDING_TABLES = (".csv", ".tsv", ".tab", ".dat", ".parquet", ".feather", ".xlsx", ".ods")
+RECORDING_TABLES = (".csv", ".tsv", ".tab", ".dat", ".lvm", ".parquet", ".feather", ".xlsx", ".ods")
 """Endings of tables that may hold a recording each."""
 MOST_CELLS = 2**29
 """Cells of all tables."""
@@ -36,7 +36,7 @@ def is_recording_table(name: str) -> bool:
 def read_table(file: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """A table of a folder, read by its ending as a file alone is."""
     ending = file.name.lower().removesuffix(".gz").rpartition(".")[2]
-    own = spec.model_copy(update={"target": None, "id": None, "group": None, "columns": None})
+    own = spec.model_copy(update={"target": None, "id": None, "group": None, "columns": None, "shape": "auto"})
     table: Table = reader_of(format_by(ending, b"", lambda _: None))(file, own, mistakes)
     return table
 
@@ -154,8 +154,16 @@ def is_one_recording(path: Path, table: Table, spec: LayoutSpec) -> bool:
     """Whether a table is read as a folder of it: the layout is that of a folder of tables, and its columns hold numbers
     where cells of others hold whole sequences."""
     columns = [table.columns.get(name) for name in spec.values]
-    numbers = all(column is not None and column.type in ("number", "empty") for column in columns)
-    return spec.optional and spec.shape == "list" and bool(columns) and numbers and is_recording_table(path.name)
+    numbers = all(column is not None and _of_numbers(column) for column in columns)
+    table_alone = is_recording_table(path.name) or path.suffix.lower() == ".txt"
+    return spec.optional and spec.shape == "list" and bool(columns) and numbers and table_alone
+
+
+def _of_numbers(column: Column) -> bool:
+    """Whether cells are a number each, with a decimal comma, too, which nobody looks for where cells hold lists."""
+    there = [word.strip() for word in column.top if word and word.strip()] if column.type == "text" else []
+    commas = len(there) > 2 and all(is_number(word, ",") or word.lower() == "nan" for word in there)
+    return column.type in ("number", "empty") or commas
 
 
 def one_recording(path: Path, table: Table, spec: LayoutSpec, mistakes: Mistakes) -> Table:
@@ -173,7 +181,8 @@ def _clock(table: Table, spec: LayoutSpec) -> str | None:
         if spec.time:
             table.column(spec.time, "time")
         return spec.time or None
-    clocks = [Ordered(column) for column in table.columns.values() if column.type in ("number", "text", "time")]
+    mark = "," if table.decimal == "," else "."
+    clocks = [Ordered(column, mark) for column in table.columns.values() if column.type in ("number", "text", "time")]
     clocks = [clock for clock in clocks if clock.never_falls and (clock_name(clock.name) or clock.even)]
     return next((clock.name for clock in sorted(clocks, key=lambda clock: not clock_name(clock.name))), None)
 
@@ -189,11 +198,14 @@ def _channels(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:
                 raise BadInput(f"{table.places.source}: values: no column {nearest(value, names).removeprefix('no ')}")
             out += known
         return out
-    columns = [Ordered(column) for column in table.columns.values() if column.type in ("number", "empty")]
+    mark = "," if table.decimal == "," else "."
+    columns = [Ordered(column, mark) for column in table.columns.values() if column.type in ("number", "empty")]
     counters = {
         c.name
         for c in columns
-        if c.counts_rows and (counter_name(c.name) or c.name.startswith(("column 1", "Unnamed")))
+        if c.counts_rows
+        and (counter_name(c.name) or c.name.startswith(("column 1", "Unnamed")) or not WORDS.search(c.name))
+        and not (c.name.isdecimal() and not table.header)
     }
     out = [
         column.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import numpy as np
 
 from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import listed, members, reading
+from headstart.data.exports import like_number
 from headstart.data.file_labels import PERSON, holds_labels, labelled_by_name, labelled_by_table, labels_tables
 from headstart.data.folder_tables import folder_of_tables, is_recording_table
 from headstart.data.layout import LayoutSpec, by_role
@@ -22,6 +24,7 @@ from headstart.data.rows import list_column
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sound_rate
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places, one_line
+from headstart.store.plain import leads_out
 from headstart.text import counted, many
 from headstart.ways import asked, option
 
@@ -52,6 +55,9 @@ SPLIT_FOLDERS = (
 """Names of folders that hold a split, and no class."""
 TABLES = (".csv", ".tsv", ".txt", ".dat", ".tab", ".parquet", ".npy", ".npz", ".json", ".jsonl", ".xlsx", ".mat")
 """Files beside others that may hold their labels, or a recording each."""
+LOOKED_FILES, LEAST_LINES = 3, 8
+"""Texts that are looked at, and lines of numbers that each holds at least, where these are tables."""
+_MARKS = re.compile(r"\s*[;\t]\s*|,\s+|,(?=[^\d])|\s+|,(?=\d)")
 GREY = ("1", "L", "LA")
 """Modes of Pillow for grey images of at most 8 bits a pixel."""
 
@@ -80,6 +86,8 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             mixed = " and ".join(many(count, kind.removesuffix("s")) for kind, count in kinds.items())
             raise BadInput(f"{path}: holds {mixed}; name a folder that holds one kind")
         (kind,) = kinds
+        if kind == "texts" and _hold_numbers(path, [name for name in names if _kind(name) == kind]):
+            kind = "tables"
         table, there = _read(path, kind, set(names) - (set(tables) if kind == "tables" else set()), spec, mistakes)
         beside = labelled_by_table(path, tables, there, spec)
         notes, table.notes = table.notes, []
@@ -111,6 +119,22 @@ def _is_table(name: str) -> bool:
     return name.lower().removesuffix(".gz").endswith(TABLES)
 
 
+def _hold_numbers(path: Path, names: Sequence[str]) -> bool:
+    """Whether the second half of the first texts is lines of numbers, as tables of recordings are."""
+    for name in sorted(names)[:LOOKED_FILES]:
+        file = path / name
+        if file.is_symlink() and leads_out(file, [path]):
+            return False
+        with file.open("rb") as opened:
+            lines = opened.read(2**16).decode("latin-1").replace("\0", "").splitlines()
+        rows = [_MARKS.split(line.strip(" ,;\t")) for line in lines[len(lines) // 2 : -1] if line.strip()]
+        begins = [row for row in rows if row[0].strip('"')[:1] in "0123456789+-."]
+        numbers = sum(2 * sum(map(like_number, row)) >= len(row) for row in begins)
+        if numbers < LEAST_LINES or 10 * numbers < 9 * len(rows):
+            return False
+    return True
+
+
 def _kind(name: str) -> str | None:
     return next((kind for kind, endings in ENDINGS.items() if name.lower().endswith(endings)), None)
 
@@ -120,7 +144,8 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
     if kind == "signals":
         return folder_of_signals(path, sorted(name for name in names if _kind(name) == kind), spec)
     if kind == "tables":
-        return folder_of_tables(path, sorted(filter(is_recording_table, names)), spec, mistakes)
+        recordings = [name for name in names if is_recording_table(name) or _kind(name) == "texts"]
+        return folder_of_tables(path, sorted(recordings), spec, mistakes)
     lists: list[np.ndarray | None] = []
     texts: list[str | None] = []
     there: list[str] = []

@@ -1,7 +1,5 @@
-"""What the columns of a table mean: its shape, its channels, and which column is the target, id, time or group.
-
-Names are looked at first, then cells and their order. Whatever was set stands; what was guessed is listed, with why.
-"""
+"""What the columns of a table mean: its shape, its channels, and which column is the target, id, time or group. Names
+are looked at first, then cells and their order. What was set stands; what was guessed is listed, with why."""
 
 from __future__ import annotations
 
@@ -476,6 +474,9 @@ def _wide(view: View, free: list[Column]) -> tuple[Channel, ...]:
     runs = view.longest(free)
     if runs and 2 * sum(len(names) for _, names in runs) >= len(numbers):
         return tuple(run_of(view.source, pattern, names, list(view.table.columns)) for pattern, names in runs)
+    named = tuple(name for name in numbers if is_number(name) or is_number(name, ","))
+    if len(named) >= POSITION_COLUMNS and 2 * len(named) > len(numbers):  # wavelengths, beside other measurements
+        numbers = named
     if len(numbers) < 2:
         raise _nothing(view, "wide")
     return (Channel("values", numbers),)

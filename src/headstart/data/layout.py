@@ -326,16 +326,21 @@ def by_role(role: str, names: Iterable[str]) -> list[str]:
     return sorted((name for name in names if plain(name) in known), key=lambda name: known.index(plain(name)))
 
 
+_ONE_NUMBER = re.compile(r"\d+(?:[,:/.-]\d+)+")
+"""A name that is a number with a fraction, a time or a date: 400,5 or 00:15."""
+
+
 def numbered(names: Sequence[str]) -> dict[str, list[str]]:
     """Runs of names that differ in one whole number, as `pattern -> names in the order of their numbers`.
 
     `t*` stands for t0, t1, ... Where names hold two numbers (t0_x1) the one that makes fewer and longer runs counts.
-    Times in equal steps (x@0.98s, x@1.00s) are one number each. Names that are themselves numbers with a fraction make
-    none.
+    Times in equal steps (x@0.98s, x@1.00s) are one number each. Names that are numbers with a fraction, times or dates
+    make none.
     """
     timed = _fractions(names)
     inside = {name for run in timed.values() for name in run}
     names = [name for name in names if name not in inside] if timed else names
+    names = [name for name in names if not _ONE_NUMBER.fullmatch(name.strip())]
     first, last = _runs(names, 0), _runs(names, -1)
     return timed | (first if len(first) < len(last) else last)
 

@@ -16,7 +16,7 @@ READERS: dict[str, Entry] = {
     "csv": _reader(
         "csv:read_csv",
         "a table as text, one row a line",
-        "csv tsv tab psv dat data txt",
+        "csv tsv tab psv dat data txt lvm",
         blocks="headstart.data.blocks:plain_tables",
     ),
     "jsonl": _reader(

@@ -27,6 +27,30 @@ class SideRun:
     columns: dict[str, Column]
 
 
+def told_apart(header: Sequence[str], above: Sequence[Sequence[str]]) -> list[str]:
+    """Names of columns of which some are there twice, told apart by the lines above, the nearest last.
+
+    Names that come again in one order are those of runs, `Blank: Time` or `1: Time`. Others have the last cell of the
+    line above that stands over them before their name, `nose x` below `nose,,,tail`. Others stay as they are.
+    """
+    names = named_by_run(header, above[-1] if above else [])
+    for line in reversed(above):
+        if len(set(names)) == len(names) or not _heads_several(line, names):
+            break
+        over, cells = "", []
+        for cell in [*line, *[""] * len(names)][: len(names)]:
+            over = cell.strip() or over
+            cells.append(over)
+        names = [f"{cell} {name}".strip() for cell, name in zip(cells, names, strict=True)]
+    return names if len(set(names)) == len(names) else list(header)
+
+
+def _heads_several(line: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether a line above names groups of columns."""
+    there = [cell for cell in line if cell.strip()]
+    return abs(len(line) - len(names)) <= 1 and len(there) > 1 and not any(cell.isdecimal() for cell in there)
+
+
 def named_by_run(header: Sequence[str], above: Sequence[str]) -> list[str]:
     """Names of columns that come again in the same order, each with its run before it: `Blank: Time`, where the line
     above the header names the runs, else `1: Time`. Other names as they are."""

@@ -23,6 +23,8 @@ _TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:[.,]\d+)?)(?:\s*([
 _MONTH = re.compile(r"(\d{4})[-/](0?[1-9]|1[0-2])|(0?[1-9]|1[0-2])/((?:19|20)\d\d)")
 MONTH_LENGTH = 365.2425 / 12 * DAY_LENGTH
 """Seconds of a month on the average, so that months count evenly."""
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMED_MONTH = re.compile(rf"(\d{{1,2}})[-/ .]({'|'.join(_MONTHS)})[a-z]*[-/ .,]+(\d{{4}})(?!\d)", re.IGNORECASE)
 _DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})[./-](\d{1,4})(?:[ T,]+(\S.*))?")
 
 
@@ -71,12 +73,21 @@ def day_seconds(words: Words) -> np.ndarray:
     return np.array([_seconds(word or "") for word in words])
 
 
+def _with_month(word: str | None) -> str:
+    """01-Mar-2024 as 2024-3-01, which no country reads otherwise; other words as they are."""
+    match = _NAMED_MONTH.match(plain := (word or "").strip())
+    if match is None:
+        return plain
+    month = _MONTHS.index(match[2].lower()) + 1
+    return f"{match[3]}-{month}-{match[1]}{plain[match.end() :]}"
+
+
 def date_seconds(words: Words, day_first: bool | None = None) -> np.ndarray:
     """(n,) seconds of dates in other forms: 31.03.2024 10:00, 3/31/2024 1:05 PM; NaN where a cell is none.
 
     day_first: whether the day comes before the month; None: it does before a dot, or where a number above 12 says so.
     """
-    matches = [_DATE.fullmatch((word or "").strip()) for word in words]
+    matches = [_DATE.fullmatch(_with_month(word)) for word in words]
     if day_first is None:
         day_first = _day_first([match for match in matches if match]) is True
     out = np.full(len(words), np.nan)
@@ -220,7 +231,7 @@ def _counted(column: Column, decimal: str) -> np.ndarray:
 
 def _dates(table: Table, column: Column, codes: np.ndarray | None) -> np.ndarray:
     """(n,) seconds of dates that are not ISO's. Raises: BadInput where the month may be the day and that matters."""
-    matches = [match for word in column.words if (match := _DATE.fullmatch((word or "").strip()))]
+    matches = [match for word in column.words if (match := _DATE.fullmatch(_with_month(word)))]
     known = _day_first(matches)
     if known is not None:
         return date_seconds(column.words, known)
