@@ -100,7 +100,7 @@ def looked(
     x, target = replace(x.take(rows), target=None), target[rows]
     windows = min(windows, int(x.lengths.max()))
     window = _windows(x, windows)
-    if seconds is not None:
+    if seconds is not None and np.isfinite(seconds):
         few, begun = x.take(np.arange(min(len(x), FEWEST_SEQUENCES))), time.monotonic()
         if seconds > 0:
             answer(few)

@@ -340,6 +340,8 @@ def _tall_ridge(
     features: np.ndarray, wanted: np.ndarray, alphas: np.ndarray, weights: np.ndarray | None
 ) -> tuple[Readout, np.ndarray]:
     """`ridge` of many rows, a few at a time: what is kept of them are the products of the columns, (P, P)."""
+    from scipy.linalg import eigh
+
     n, columns = features.shape
     each = np.ones(n) if weights is None else weights
     starts = range(0, n, TALL_ROWS)
@@ -357,7 +359,7 @@ def _tall_ridge(
         rows *= np.sqrt(each[i : i + TALL_ROWS, None])
         products += rows.T @ rows
         crossed += rows.T @ (np.sqrt(each[i : i + TALL_ROWS, None]) * (wanted[i : i + TALL_ROWS] - middle))
-    sizes, axes = np.linalg.eigh(products)
+    sizes, axes = eigh(products, overwrite_a=True, check_finite=False, driver="evr")  # in the least memory
     del products
     sizes = np.maximum(sizes, 0)
     along = axes.T @ crossed
