@@ -23,6 +23,7 @@ def taken(*words: str) -> str:
     return "" if not done.returncode else done.stdout + done.stderr[-2_000:]
 
 
+@pytest.mark.timeout(900)
 def test_some_points_of_each_command_at_a_fixed_stride() -> None:
     assert not taken("--stride", "0")
 
