@@ -277,7 +277,7 @@ def test_what_takes_long_is_not_fitted_again_once_the_time_is_over(
     choose = choose_module.choose
 
     def late(fit: Fit, *words: Any) -> choose_module.Chosen:
-        return choose(replace(fit, begun=fit.begun - 400.0), *words)
+        return choose(replace(fit, begun=fit.begun - 600.0), *words)
 
     monkeypatch.setattr(choose_module, "choose", late)
     assert fit(tmp_path, *FEW, "--serve", serve) == 0
