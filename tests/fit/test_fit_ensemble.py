@@ -16,8 +16,8 @@ from headstart.cli import main
 from headstart.data import read_sequences
 from headstart.errors import BadInput
 from headstart.fit.arms import without_gradients
-from headstart.fit.choice import serving, winner
-from headstart.fit.ensemble import with_ensemble
+from headstart.fit.choice import serving
+from headstart.fit.ensemble import greedy_shares, with_ensemble
 from headstart.fit.perform import fit_sequences
 from headstart.fitted.card import model_card
 from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
@@ -46,22 +46,26 @@ def candidate(name: str, *shares: list[float], expected: int | None = None, test
     return FitCandidate(line, "in words", models=tuple(models), is_network=name not in without_gradients())
 
 
-def compared(*candidates: FitCandidate, asked: bool = False) -> tuple[Results, list[FitCandidate]]:
+def compared(*candidates: FitCandidate, asked: bool = False) -> tuple[list[FitCandidate], FitCandidate | None]:
+    """The candidates with the ensemble, and what serves by it."""
     table = tuple(item.row for item in candidates)
     results = Results("fit", "", tuple(item.name for item in candidates), ("data",), "scratch", (), table)
-    return with_ensemble(results, candidates, NONE, asked=asked)
+    results, after, serves = with_ensemble(results, candidates, NONE, asked=asked)
+    assert [item.row for item in after] == list(results.table)
+    return after, serves
 
 
-WRONG_LAST, WRONG_FIRST = [0.9, 0.9, 0.9, 0.4], [0.3, 0.9, 0.9, 0.9]
+WRONG_LAST, WRONG_FIRST = [0.9, 0.9, 0.9, 0.45], [0.45, 0.9, 0.9, 0.9]
 
 
-def test_it_is_served_where_validation_says_so_and_named_with_its_members() -> None:
-    results, candidates = compared(candidate("kernels", WRONG_LAST), candidate("scratch", WRONG_FIRST))
-    best = winner(candidates)
-    assert (best.name, best.members, best.worth) == ("ensemble", ("scratch", "kernels"), 1.0)
-    assert best.text == "the average of the calibrated probabilities of scratch and kernels"
-    assert results.table[-1] is best.row
-    assert results.arms[-1] == "ensemble"
+def test_it_is_served_where_validation_says_so_and_named_with_its_members_and_their_shares() -> None:
+    candidates, best = compared(candidate("kernels", WRONG_LAST), candidate("scratch", WRONG_FIRST))
+    assert best is candidates[-1]
+    assert (best.name, set(best.members), best.worth) == ("ensemble", {"scratch", "kernels"}, 1.0)
+    assert sum(best.shares) == pytest.approx(1)
+    assert list(best.shares) == sorted(best.shares, reverse=True)
+    first, second = (f"{name} ({share:.2f})" for name, share in zip(best.members, best.shares, strict=True))
+    assert best.text == f"the weighted average of the calibrated probabilities of {first} and {second}"
     assert best.row.val is not None
     assert best.row.test is not None
     assert (best.row.val.mean, best.row.test.mean) == (1.0, 0.0)
@@ -74,75 +78,89 @@ def test_it_is_served_where_validation_says_so_and_named_with_its_members() -> N
     }
 
 
-def test_of_equal_models_it_is_the_last() -> None:
-    _, candidates = compared(candidate("kernels", WRONG_LAST), candidate("scratch", [0.5, 0.9, 0.9, 0.1]))
-    assert candidates[-1].worth == 0.75
-    assert winner(candidates).name == "kernels"
-    _, candidates = compared(candidate("kernels", [0.6, 0.4, 0.4, 0.4]), candidate("my_own", WRONG_LAST))
-    assert candidates[-1].worth == 0.75
-    assert winner(candidates).name == "my_own"
+def test_of_a_model_that_has_all_of_the_weight_there_is_no_average() -> None:
+    kernels, network = candidate("kernels", [0.9, 0.9, 0.9, 0.8]), candidate("scratch", [0.5, 0.4, 0.5, 0.1])
+    candidates, best = compared(kernels, network)
+    assert candidates == [kernels, network]
+    assert best is kernels
+    with_both, asked = compared(kernels, network, asked=True)
+    assert asked is with_both[-1]
+    assert asked.members == ("kernels", "scratch")
 
 
 def test_test_chooses_nothing() -> None:
     right, wrong = candidate("kernels", WRONG_LAST, test=0.9), candidate("scratch", [0.1] * 4, test=0.9)
-    _, candidates = compared(right, wrong)
-    assert candidates[-1].row.test is not None
-    assert candidates[-1].row.test.mean == 1.0
-    assert winner(candidates).name == "kernels"
+    other = candidate("scratch", [0.1] * 4, test=0.1)
+    assert compared(right, wrong)[1] is compared(right, other)[1] is right
 
 
 def test_each_fold_is_averaged_with_its_own_and_a_fold_of_one_member_alone_is_left_out() -> None:
     kernels = candidate("kernels", WRONG_LAST, WRONG_FIRST, WRONG_LAST, expected=3)
     network = candidate("scratch", WRONG_FIRST, WRONG_LAST, expected=3)
-    _, candidates = compared(kernels, network)
-    ensemble = candidates[-1]
+    _, ensemble = compared(kernels, network)
+    assert ensemble is not None
     assert (ensemble.row.n, ensemble.row.expected, ensemble.row.status) == (2, 3, "partial")
-    assert [[part.identity for part in model.members] for model in ensemble.models] == [
-        ["scratch0", "kernels0"],
-        ["scratch1", "kernels1"],
+    assert [{part.identity for part in model.members} for model in ensemble.models] == [
+        {"scratch0", "kernels0"},
+        {"scratch1", "kernels1"},
     ]
-    for model, first, second in zip(ensemble.models, network.models, kernels.models, strict=False):
-        by_hand = [(a + b) / 2 for a, b in zip(first.val.predicted, second.val.predicted, strict=True)]
-        np.testing.assert_array_equal(model.val.predicted, by_hand)
+    for model in ensemble.models:
+        average = sum(s * part.val.predicted for s, part in zip(ensemble.shares, model.members, strict=True))
+        by_hand = softmax(np.log(average), model.temperature)
+        np.testing.assert_allclose(model.val.predicted, by_hand, atol=1e-12)
+
+
+def test_a_model_of_fewer_than_half_of_the_folds_is_no_member() -> None:
+    kernels = candidate("kernels", *[WRONG_LAST] * 5, expected=5)
+    late = candidate("scratch", *[WRONG_FIRST] * 2, expected=5)
+    assert compared(kernels, late)[1] is None
+    assert compared(kernels, late, candidate("summary", *[WRONG_FIRST] * 5))[1].members == ("kernels", "summary")  # type: ignore[union-attr]
 
 
 def test_a_model_that_draws_nothing_is_averaged_with_the_network_of_every_seed() -> None:
     summary = candidate("summary", WRONG_LAST, expected=1)
-    _, candidates = compared(summary, candidate("scratch", WRONG_FIRST, WRONG_FIRST, expected=2))
-    assert [model.seed for model in candidates[-1].models] == [0, 1]
-    assert winner(candidates).name == "ensemble"
+    _, best = compared(summary, candidate("scratch", WRONG_FIRST, WRONG_FIRST, expected=2))
+    assert best is not None
+    assert best.name == "ensemble"
+    assert [model.seed for model in best.models] == [0, 1]
 
 
-def test_the_best_of_each_kind_is_a_member_and_the_commonest_class_never() -> None:
-    _, candidates = compared(
+def test_the_best_network_is_a_member_and_the_commonest_class_never() -> None:
+    candidates, _ = compared(
         candidate("majority", [0.9] * 4),
-        candidate("summary", [0.1, 0.9, 0.9, 0.1]),
         candidate("kernels", WRONG_LAST),
         candidate("scratch", [0.1, 0.9, 0.1, 0.1]),
         candidate("self_pretrained", WRONG_FIRST),
     )
-    assert candidates[-1].members == ("self_pretrained", "kernels")
+    assert set(candidates[-1].members) == {"self_pretrained", "kernels"}
+
+
+def test_shares_are_those_of_the_least_loss_of_a_fine_grid() -> None:
+    """Of two models and many rows, whose best average lies between them."""
+    rng = np.random.default_rng(0)
+    columns = np.stack([rng.uniform(0.2, 1, 4_000), rng.uniform(0.3, 0.9, 4_000)], axis=1)
+    grid = np.linspace(0, 1, 101)
+    losses = [-np.log(columns @ [share, 1 - share]).mean() for share in grid]
+    best = grid[int(np.argmin(losses))]
+    assert 0.1 < best < 0.9
+    assert greedy_shares(columns, np.ones(4_000), True)[0] == pytest.approx(best, abs=0.06)
+    errors = rng.normal(size=(4_000, 2)) * [1, 2]
+    assert greedy_shares(errors, np.ones(4_000), False)[0] == pytest.approx(4 / 5, abs=0.06)
 
 
 @pytest.mark.parametrize(
-    ("candidates", "reason"),
+    "candidates",
     [
-        ((candidate("kernels", WRONG_LAST),), "no network was trained to its end"),
-        (
-            (candidate("scratch", WRONG_LAST), candidate("majority", WRONG_LAST)),
-            "no model without a network was trained to its end",
-        ),
-        ((candidate("kernels", expected=2), candidate("scratch", WRONG_LAST, expected=2)), "on no common fold"),
+        (candidate("kernels", WRONG_LAST),),
+        (candidate("scratch", WRONG_LAST), candidate("majority", WRONG_LAST)),
+        (candidate("kernels", expected=2), candidate("scratch", WRONG_LAST, expected=2)),
     ],
 )
-def test_it_is_refused_where_a_member_is_missing(
-    candidates: tuple[FitCandidate, ...], reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("headstart.fit.ensemble.winner", lambda items: items[0])
-    text = f"--serve: 'ensemble' averages a network and a model without one, and .*{reason}; give the same command"
+def test_it_is_refused_where_a_member_is_missing(candidates: tuple[FitCandidate, ...]) -> None:
+    text = "--serve: 'ensemble' averages models, and fewer than two were trained to their end on the same rows; give the same"
     with pytest.raises(BadInput, match=text):
         compared(*candidates, asked=True)
-    assert compared(*candidates)[1] == list(candidates)
+    assert compared(*candidates) == (list(candidates), None)
 
 
 def rows(count: int = 60) -> list[np.ndarray]:
@@ -174,7 +192,8 @@ def test_its_score_is_that_of_the_answers_of_its_members_by_hand(
     counts = np.array([sum(label == name for label in labels) for name in outcome.labels])
     for model in ensemble.models:
         answers = []
-        for part, other in zip(model.members, (False, True), strict=True):
+        for name, part in zip(ensemble.members, model.members, strict=True):
+            other = not outcome.candidate(name).is_network
             saved = {name: x.numpy().astype(np.float64) for name, x in store.predictions(part.identity).items()}
             output, target = saved["val/output"], saved["val/target"].reshape(-1)
             if kind == "numbers":
@@ -183,12 +202,12 @@ def test_its_score_is_that_of_the_answers_of_its_members_by_hand(
             weights = counts.sum() / (2 * counts) if kind == "balanced" else None
             hot = 1.0 if other else fit_temperature(output, target.astype(int), True, weights)
             answers.append(softmax(output, hot))
-        mean = (answers[0] + answers[1]) / 2
+        mean = np.average(answers, axis=0, weights=ensemble.shares)
         if kind == "numbers":
             wanted = 1 - ((mean - target) ** 2).sum() / ((target - target.mean()) ** 2).sum()
             assert model.worth[0] == pytest.approx(wanted, abs=1e-5)
             continue
-        np.testing.assert_allclose(model.val.predicted, mean, atol=1e-12)
+        np.testing.assert_allclose(model.val.predicted, softmax(np.log(mean), model.temperature), atol=1e-9)
         right = mean.argmax(1) == target
         spec = json.loads((tmp_path / "runs" / model.identity / "stage.json").read_text())["spec"]
         each = np.array(spec["objective"].get("class_weights") or (1.0, 1.0))[target.astype(int)]
@@ -198,12 +217,14 @@ def test_its_score_is_that_of_the_answers_of_its_members_by_hand(
     assert all(member is not None for member in members)
     save_model(outcome.served, tmp_path / "model")
     served = load_model(tmp_path / "model")
-    first, second = (served.predict(s, use) for use in ("network", ensemble.members[1]))
-    np.testing.assert_allclose(served.predict(s), (first + second) / 2, atol=1e-6)
+    config = served.config
+    average = np.average([served.predict(s, use) for use in config.ensemble], axis=0, weights=config.shares)
+    average = average if kind == "numbers" else softmax(np.log(average), config.temperature)
+    np.testing.assert_allclose(served.predict(s), average, atol=1e-6)
     assert outcome.again
-    assert all(served.config.held_out[name].again for name in ("ensemble", "network", ensemble.members[1]))
-    assert "Both of its models were then fitted again" in model_card(outcome)
-    assert "Served is ensemble: the average of the" in write_page(outcome)
+    assert all(config.held_out[name].again for name in ("ensemble", *config.ensemble))
+    assert "All of its models were then fitted again" in model_card(outcome)
+    assert "Served is ensemble: the weighted average of the" in write_page(outcome)
 
 
 def test_the_command_serves_it_and_predicts_with_it(
@@ -227,7 +248,8 @@ def test_the_command_serves_it_and_predicts_with_it(
     assert code == 0, err
     assert "ensemble (predicts)" in out
     config = json.loads(Path("model/config.json").read_text())
-    assert (config["serve"], config["ensemble"][0]) == ("ensemble", "network")
+    assert config["serve"] == "ensemble"
+    assert len(config["ensemble"]) == len(config["shares"]) >= 2
     assert set(config["held_out"]) == {"network", "kernels", "summary", "majority", "ensemble"}
     assert "`ensemble`" in Path("model/README.md").read_text()
     shares = []
@@ -235,4 +257,6 @@ def test_the_command_serves_it_and_predicts_with_it(
         code, out, _ = ran("predict", "model", "train.csv", "--use", use, "--confidence", "0.7")
         assert code == 0
         shares.append(np.array([float(line["p_a"]) for line in csv.DictReader(out.splitlines())]))
-    np.testing.assert_allclose(shares[0], (shares[1] + shares[2]) / 2, atol=2e-6)  # six digits are written
+    first = np.average(shares[1:], axis=0, weights=config["shares"])
+    both = softmax(np.log(np.stack([first, 1 - first], axis=1)), config["temperature"])
+    np.testing.assert_allclose(shares[0], both[:, 0], atol=2e-5)  # six digits are written

@@ -8,7 +8,7 @@ from support.made_outcomes import row
 
 from headstart.errors import BadInput
 from headstart.fit.arms import without_gradients
-from headstart.fit.choice import serving, winner
+from headstart.fit.choice import best_of, none_better, serving
 from headstart.fit.perform import fit_sequences
 from headstart.fit.serving import helped
 from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
@@ -59,7 +59,7 @@ def against(candidates: tuple[FitCandidate, ...]) -> list[FitCandidate]:
 
 def conclusion(*candidates: FitCandidate, serve: str = "auto", planned: tuple[str, ...] = ("self_pretrained",)) -> str:
     compared = against(candidates)
-    best = winner(compared)
+    best = best_of(compared)
     serves, _ = serving(serve, best, compared)
     return answer(AGAINST, compared, best, serves, *helped(planned, compared))
 
@@ -107,29 +107,43 @@ def test_of_equal_models_the_simpler_one_is_taken() -> None:
     assert text.startswith("The model summary (in words) is as good as the best network")
 
 
-def test_a_network_has_to_lead_clearly() -> None:
+def test_a_model_that_the_average_takes_alone_is_named_with_what_a_network_is_ahead_by() -> None:
     kernels = candidate("kernels", [0.80, 0.80, 0.80], [0.8] * 3)
     near = candidate("scratch", [0.70, 0.85, 0.90], [0.9] * 3)
-    text = conclusion(near, kernels)
+    text = answer(AGAINST, against((near, kernels)), kernels, kernels, {})
     assert text.startswith(
-        "The model kernels (in words) is taken as the simpler one: accuracy 0.800 ± 0.000 on validation (test 0.800 ± 0.000); "
-        "the lead of the network scratch on validation is not clear: +0.017 ["
+        "The model kernels (in words) is taken: accuracy 0.800 ± 0.000 on validation (test 0.800 ± 0.000); its log-loss or error "
+        "is the lower one, though the network scratch is ahead by +0.017 ["
     )
     error = np.std([-0.1, 0.05, 0.1], ddof=1) / 3**0.5
     assert near.lead(kernels).sem == pytest.approx(error)
     assert near.lead(kernels).low == pytest.approx(0.05 / 3 - 4.303 * error, abs=1e-4)
-    far = candidate("scratch", [0.84, 0.86, 0.85], [0.9] * 3)
-    assert winner([far, kernels]).name == "scratch", "+0.050 [0.025, 0.075]"
+    assert best_of([near, kernels]).name == "scratch"
     # Kernels that draw nothing are one run for all seeds.
-    alone = candidate("kernels", [0.80], [0.8])
-    assert winner([candidate("scratch", [0.79, 0.81, 0.84], [0.9] * 3), alone]).name == "kernels"
-    assert winner([far, alone]).name == "scratch"
-    assert winner([near, candidate("self_pretrained", [0.7, 0.85, 0.92], [0.9] * 3)]).name == "self_pretrained"
+    assert (
+        best_of([candidate("scratch", [0.79, 0.81, 0.84], [0.9] * 3), candidate("kernels", [0.82], [0.8])]).name
+        == "kernels"
+    )
+
+
+def test_where_no_model_is_better_than_one_answer_for_all_that_is_served_and_said() -> None:
+    constant, kernels = candidate("majority", [0.6, 0.6], [0.6] * 2), candidate("kernels", [0.5, 0.6], [0.5] * 2)
+    alike = [replace(m, val=Answers(m.val.target, np.tile([[0.6, 0.4]], (9, 1)))) for m in constant.models]
+    constant = replace(constant, models=tuple(alike))
+    assert none_better(kernels, constant)
+    assert not none_better(candidate("kernels", [0.5, 0.8], [0.5] * 2), constant)
+    surer = replace(kernels, models=tuple(replace(m, worth=(m.worth[0], 0.1)) for m in kernels.models))
+    assert not none_better(surer, constant), "its loss is lower"
+    text = answer(AGAINST, [constant, kernels], constant, constant, {})
+    assert text.startswith(
+        "The model majority (in words) is taken: accuracy 0.600 ± 0.000 on validation (test 0.600 ± 0.000); no model tells the "
+        "sequences apart: on validation none is better than one answer for all. It is what predict serves."
+    )
 
 
 def test_validation_chooses_and_test_does_not() -> None:
     candidates = [candidate("scratch", [0.9], [0.1]), candidate("kernels", [0.8], [1.0])]
-    assert winner(candidates).name == "scratch"
+    assert best_of(candidates).name == "scratch"
 
 
 def test_self_pretraining_that_helped_is_said_with_its_interval() -> None:
@@ -261,7 +275,7 @@ def test_runs_on_folds_are_called_folds_and_their_intervals_stand_beneath_the_ta
     )
     assert "Over folds" not in note(replace(results, folds=1))
     assert "over n seeds" in note(replace(results, folds=1))
-    best = winner([first, second])
+    best = best_of([first, second])
     pair = against((first, candidate("self_pretrained", [0.7] * 5, [0.7] * 5)))
     spoken = answer(replace(AGAINST, folds=5), pair, best, best, *helped(("self_pretrained",), pair))
     assert "(5 folds, and a standard error" in spoken

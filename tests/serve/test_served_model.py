@@ -270,7 +270,8 @@ def test_a_config_whose_models_are_for_other_data_is_refused() -> None:
     document = served.config.model_dump(mode="json")
     for change, message in (
         ({"serve": "kernel"}, "serve: no 'kernel'"),
-        ({"classics": {"summary": document["classics"]["majority"]}}, "classics.summary: is for other data"),
+        ({"classics": {"majority": {**document["classics"]["majority"], "width": 3}}}, "majority: is for other data"),
+        ({"classics": {"network": document["classics"]["majority"]}}, "classics.network: is no name of such a model"),
         ({"network": {**document["network"], "objective": {"kind": "regress"}}}, "'regress', these data need 'classi"),
     ):
         with pytest.raises(BadInput, match=message):

@@ -68,6 +68,13 @@ def softmax(scores: np.ndarray, temperature: float = 1.0) -> np.ndarray:
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
+def heated(probabilities: np.ndarray, temperature: float) -> np.ndarray:
+    """(n, K) probabilities at another temperature: those of their logarithms, divided by it."""
+    if temperature == 1.0:
+        return probabilities
+    return softmax(np.log(np.maximum(probabilities, _LEAST)), temperature)
+
+
 def log_loss(target: np.ndarray, probabilities: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Mean of -log p(target), in nats; a probability of 0 counts as the smallest float64 above it.
 

@@ -16,7 +16,7 @@ from headstart.fitted.outcome import FitCandidate
 from headstart.text import listed
 
 SERVED = "served"
-"""The arm of what is fitted again; of an ensemble that of its network, beside `served_NAME` of its other model."""
+"""The arm of what is fitted again; of an ensemble that of its first model, beside `served_NAME` of each other."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from headstart.core import Event, Plan, Results, Runtime, perform, results_on_ta
 from headstart.fit.again import Again, planned_again
 from headstart.fit.arms import arms, constant_names
 from headstart.fit.candidates import candidates_of
-from headstart.fit.choice import serving, winner
+from headstart.fit.choice import best_of, none_better, serving
 from headstart.fit.ensemble import with_ensemble
 from headstart.fit.prepared import Fit
 from headstart.fitted.outcome import FitCandidate
@@ -68,8 +68,11 @@ def compare(fit: Fit, study: Plan) -> Chosen:
     results = results_of(fit, study)
     candidates = candidates_of(results, fit.store, fit.facts, settings.balanced, texts)
     asked = settings.serve == ENSEMBLE
-    results, candidates = with_ensemble(results, candidates, np.array(basis.class_weights), asked=asked)
-    best = winner(candidates)
+    results, candidates, average = with_ensemble(results, candidates, np.array(basis.class_weights), asked=asked)
+    best = average or best_of(candidates)
+    constant = next((item for item in candidates if item.name in constant_names()), None)
+    if constant is not None and none_better(best, constant):
+        best = constant
     return Chosen(results, tuple(candidates), best, *serving(settings.serve, best, candidates))
 
 

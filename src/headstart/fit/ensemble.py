@@ -1,95 +1,188 @@
-"""The average of the best network and the best model without gradients: a model more that may be served, untrained.
+"""A weighted average of models: chosen by what each answers to rows that it was not fitted on; a model more, untrained.
 
-On validation rows of choosing sets (benchmarks/fit_against.toml, train rows alone, 4 to 5 minutes of a busy core) it
-was chosen on none of four. Accuracy of it, of the best network and of kernels: 0.870, 0.900 and 0.880 on ECG200; 0.759,
-0.826 and 0.795 on ArrowHead, four folds of five; 0.978, 0.994 and 0.978 on SyntheticControl; 0.950, 0.781 and 0.956 on
-OSULeaf, four folds. So it is a candidate that validation may choose, and never the default by itself.
+Greedy selection with replacement (Caruana et al. 2004) of the models whose average has the least loss on these rows, on
+bootstrap samples of them; the weight of a model is its share of all choices, and models of little weight are left out.
+On choosing sets (docs/benchmarks/fit-members.md) it lowered log-loss by 0.012 [0.001, 0.023] at least.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headstart.baselines.measures import fit_temperature, heated
 from headstart.core import Results
 from headstart.errors import BadInput
 from headstart.fit.arms import constant_names
 from headstart.fit.candidates import test_means, worth_of
-from headstart.fit.choice import winner
+from headstart.fit.choice import best_of
 from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
+from headstart.seeds import below
 from headstart.serve.config import ENSEMBLE
+from headstart.text import listed
 from headstart.ways import again, argument
 
 METRICS = ("accuracy", "weighted_accuracy", "r2")
 """What an average can be chosen by; the loss of a network is none of its answers."""
+SAMPLES, CHOICES = 20, 20
+"""Bootstrap samples of the rows, and models chosen on each."""
+LEAST_SHARE = 0.1
+"""Of a model of the average."""
+_LEAST = 1e-6
+"""Smaller probabilities of the true class count as this: one row alone decides nothing."""
+
+
+@dataclass(frozen=True)
+class Blend:
+    """Names of models and their shares, the largest first, which add up to 1; and the temperature of the average."""
+
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+    temperature: float = 1.0
 
 
 def with_ensemble(
     results: Results, candidates: Sequence[FitCandidate], weights: np.ndarray, *, asked: bool = False
-) -> tuple[Results, list[FitCandidate]]:
-    """Results and candidates with the ensemble as the last of both, where there is one.
+) -> tuple[Results, list[FitCandidate], FitCandidate | None]:
+    """Results and candidates with the ensemble as the last of both, and what serves by it: the ensemble; the one model
+    that has all of the weight, without an ensemble; None where nothing can be averaged.
 
-    Each of its models averages the answers of a network and of a model without gradients of the same seed, and so of
-    the same fold; its scores are of the stored answers. weights (K,): of the classes, empty where they weigh the same.
+    Each of its models averages the answers of models of the same seed, and so of the same fold; its scores are of the
+    stored answers. weights (K,): of the classes, empty where they weigh the same.
     Raises: BadInput where it was asked for and there is none.
     """
-    networks = [item for item in candidates if item.is_network]
     # Of a model that answers all alike an average says nothing new.
-    others = [item for item in candidates if not item.is_network and item.name not in constant_names()]
-    metric, way = results.table[0].metric, again(more=argument("time"))
-    if not networks or not others:
-        lack = "model without a network" if networks else "network"
-        why = f"no {lack} was trained to its end; {way}"
-    elif metric not in METRICS:
+    simple = [item for item in candidates if not item.is_network and item.name not in constant_names()]
+    networks = [item for item in candidates if item.is_network]
+    pool = [*simple, *([best_of(networks)] if networks else [])]
+    metric, why, serves = results.table[0].metric, "", None
+    if metric not in METRICS:
         why = f"models are chosen by {metric!r}, which an average does not have; leave that setting out"
-    elif not (pairs := _pairs(winner(networks), winner(others))):
-        why = f"both were trained to their end on no common fold; {way}"
+    elif len(pool := _comparable(pool)) < 2:
+        why = f"fewer than two were trained to their end on the same rows; {again(more=argument('time'))}"
     else:
-        results, candidate = _candidate(results, winner(networks), winner(others), pairs, weights)
-        return results, [*candidates, candidate]
+        runs = _common_runs(pool)
+        blend = chosen_blend(pool, runs, weights, least=2 if asked else 1)
+        if len(blend.names) > 1:
+            results, serves = _candidate(results, pool, runs, blend, weights)
+            return results, [*candidates, serves], serves
+        serves = next(item for item in pool if item.name == blend.names[0])
     if asked:
-        raise BadInput(f"{argument('serve')}: {ENSEMBLE!r} averages a network and a model without one, and {why}")
-    return results, list(candidates)
+        raise BadInput(f"{argument('serve')}: {ENSEMBLE!r} averages models, and {why}")
+    return results, list(candidates), serves
 
 
-def _pairs(network: FitCandidate, other: FitCandidate) -> list[TrainedModel]:
-    """The average at each seed that both have; a model that draws nothing is one for all seeds."""
-    common = other.row.expected == 1 < network.row.expected
-    return [
-        pair_of(first, second, (0.0, 0.0))
-        for first in network.models
-        for second in other.models
-        if common or first.seed == second.seed
-    ]
+def _comparable(pool: Sequence[FitCandidate]) -> list[FitCandidate]:
+    """Those that saw at least half of the folds, or seeds, that any saw, and at least one that all of these saw."""
+    most = max((len(item.models) for item in pool), default=0)
+    enough = [item for item in pool if _draws_nothing(item) or 2 * len(item.models) >= most]
+    return enough if enough and _common_runs(enough) else []
 
 
-def pair_of(network: TrainedModel, other: TrainedModel, worth: tuple[float, float]) -> TrainedModel:
-    """The average of the two."""
-    val, test = _average(network.val, other.val), _average(network.test, other.test)
-    return TrainedModel(network.seed, network.identity, val, test, worth, members=(network, other))
+def _draws_nothing(item: FitCandidate) -> bool:
+    """It is one for all seeds, on rows that all runs share."""
+    return item.row.expected == 1
 
 
-def _average(first: Answers, second: Answers) -> Answers:
-    same = np.array_equal(first.target, second.target, equal_nan=first.target.dtype.kind == "f")
-    assert same, "both answer the same rows in their order"
-    return Answers(first.target, (first.predicted + second.predicted) / 2)
+def _common_runs(pool: Sequence[FitCandidate]) -> list[tuple[TrainedModel, ...]]:
+    """The models of the pool, in its order, of each seed that all have."""
+    drawn = [item for item in pool if not _draws_nothing(item)] or list(pool)
+    seeds = [model.seed for model in drawn[0].models if all(model.seed in _seeds(item) for item in drawn)]
+    return [tuple(item.models[0] if _draws_nothing(item) else _seeds(item)[seed] for item in pool) for seed in seeds]
+
+
+def _seeds(item: FitCandidate) -> dict[int, TrainedModel]:
+    return {model.seed: model for model in item.models}
+
+
+def chosen_blend(
+    pool: Sequence[FitCandidate], runs: Sequence[tuple[TrainedModel, ...]], weights: np.ndarray, least: int = 1
+) -> Blend:
+    """The average of the pool, chosen on the validation rows of these runs. least: models that it has in any case."""
+    answers = [[model.val.labelled for model in run] for run in runs]
+    target = np.concatenate([each[0].target for each in answers])
+    predicted = [np.concatenate([each[i].predicted for each in answers]) for i in range(len(pool))]
+    classes = predicted[0].ndim == 2
+    each = weights[target] if classes and len(weights) else np.ones(len(target))
+    # A loss of an average needs no more of a row than the true class's probability, or the error.
+    rows = np.arange(len(target))
+    columns = np.stack([p[rows, target] if classes else p - target for p in predicted], axis=1)
+    shares = greedy_shares(columns, each, classes)
+    order = np.argsort(-shares, kind="stable")
+    kept = [i for number, i in enumerate(order) if shares[i] >= LEAST_SHARE or number < least]
+    rest = np.maximum(shares[kept], LEAST_SHARE if least > 1 else 0.0)
+    parts = tuple(float(share) for share in rest / rest.sum())
+    hot = 1.0
+    if classes and len(kept) > 1:
+        average = np.log(np.maximum(sum(share * predicted[i] for share, i in zip(parts, kept, strict=True)), _LEAST))
+        hot = fit_temperature(average, target, True, weights if len(weights) else None)
+    return Blend(tuple(pool[i].name for i in kept), parts, hot)
+
+
+def greedy_shares(columns: np.ndarray, weights: np.ndarray, classes: bool) -> np.ndarray:
+    """(M,) shares of models, on average over bootstrap samples of the rows.
+
+    columns (n, M): probabilities of the true class, or errors of numbers; weights (n,): of the rows.
+    """
+    n, models = columns.shape
+    shares = np.zeros(models)
+    for sample in range(SAMPLES):
+        rows = below(0, "fit/ensemble", n, sample, np.arange(n))
+        some, each = columns[rows], weights[rows] / max(float(weights[rows].sum()), _LEAST)
+        total, counts = np.zeros(n), np.zeros(models)
+        best, kept = np.inf, counts
+        for number in range(1, CHOICES + 1):
+            average = (total[:, None] + some) / number
+            losses = each @ (-np.log(np.maximum(average, _LEAST)) if classes else average**2)
+            choice = int(np.argmin(losses))
+            total, counts = total + some[:, choice], counts + np.eye(models)[choice]
+            if losses[choice] < best:
+                best, kept = float(losses[choice]), counts
+        shares += kept / kept.sum() / SAMPLES
+    return shares
+
+
+def blended(members: Sequence[TrainedModel], shares: Sequence[float], like: TrainedModel) -> TrainedModel:
+    """The average of these, of the seed, the worth and the temperature of another."""
+    val, test = (_average([getattr(m, split) for m in members], shares, like.temperature) for split in ("val", "test"))
+    first = members[0]
+    return TrainedModel(like.seed, first.identity, val, test, like.worth, like.temperature, members=tuple(members))
+
+
+def _average(answers: Sequence[Answers], shares: Sequence[float], temperature: float) -> Answers:
+    target = answers[0].target
+    same = all(np.array_equal(each.target, target, equal_nan=target.dtype.kind == "f") for each in answers)
+    assert same, "all answer the same rows in their order"
+    average = np.asarray(sum(share * each.predicted for share, each in zip(shares, answers, strict=True)))
+    return Answers(target, heated(average, temperature) if average.ndim == 2 else average)
 
 
 def _candidate(
-    results: Results, network: FitCandidate, other: FitCandidate, pairs: Sequence[TrainedModel], weights: np.ndarray
+    results: Results,
+    pool: Sequence[FitCandidate],
+    runs: Sequence[tuple[TrainedModel, ...]],
+    blend: Blend,
+    weights: np.ndarray,
 ) -> tuple[Results, FitCandidate]:
-    metric, models = network.row.metric, list[TrainedModel]()
-    scores = list[tuple[int, str, float | None, float | None]]()
-    for pair in pairs:
-        val, test = (_score(answers.labelled, metric, weights) for answers in (pair.val, pair.test))
-        models.append(replace(pair, worth=worth_of(pair.val, val)))
-        scores.append((pair.seed, pair.identity, val, test))
-    results, row = results.with_arm(ENSEMBLE, network.row, scores)
-    what = "calibrated probabilities" if pairs[0].val.predicted.ndim == 2 else "predictions"
-    text = f"the average of the {what} of {network.name} and {other.name}"
-    return results, FitCandidate(row, text, test_means(models), tuple(models), (network.name, other.name))
+    at = [[item.name for item in pool].index(name) for name in blend.names]
+    drawn = max((item.row for item in pool), key=lambda row: row.expected)
+    models, scores = list[TrainedModel](), list[tuple[int, str, float | None, float | None]]()
+    for run in runs:
+        members = [run[i] for i in at]
+        seed = max(model.seed for model in run)  # one that draws nothing has the first
+        plain = replace(members[0], seed=seed, temperature=blend.temperature)
+        model = blended(members, blend.shares, plain)
+        val, test = (_score(answers.labelled, drawn.metric, weights) for answers in (model.val, model.test))
+        models.append(replace(model, worth=worth_of(model.val, val)))
+        scores.append((seed, model.identity, val, test))
+    results, row = results.with_arm(ENSEMBLE, drawn, scores)
+    what = "calibrated probabilities" if models[0].val.predicted.ndim == 2 else "predictions"
+    parts = [f"{name} ({share:.2f})" for name, share in zip(blend.names, blend.shares, strict=True)]
+    text = f"the weighted average of the {what} of {listed(parts)}"
+    made = FitCandidate(row, text, test_means(models), tuple(models), blend.names, shares=blend.shares)
+    return results, made
 
 
 def _score(answers: Answers, metric: str, weights: np.ndarray) -> float | None:

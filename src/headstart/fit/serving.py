@@ -16,7 +16,7 @@ from headstart.fit.arms import arms
 from headstart.fit.budget import REPORT
 from headstart.fit.candidates import model_of, weights_of
 from headstart.fit.choose import Chosen
-from headstart.fit.ensemble import pair_of
+from headstart.fit.ensemble import blended
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit
 from headstart.fitted.outcome import Answers, FitCandidate, Outcome, TrainedModel
@@ -122,7 +122,7 @@ def recordings(fit: Fit, chosen: Chosen, outcome: Outcome) -> Shown:
 
 def served_model(fit: Fit, chosen: Chosen) -> Served:
     """Every model that `predict` may be asked for: the best network, and each arm without gradients at its best seed;
-    where an ensemble serves, the two models that it averages.
+    where an ensemble serves, the models that it averages.
 
     What was fitted again on train and validation stands in its place; temperatures and errors stay those of the runs
     that were chosen. Raises: BadInput where a stage of it is gone.
@@ -154,7 +154,9 @@ def served_model(fit: Fit, chosen: Chosen) -> Served:
         network=None if stage is None or network is None else _network_config(stage, network.name, best[network.name]),
         classics={name: fitted.facts for name, fitted in classics.items()},
         serve=NETWORK if serves.is_network else serves.name,
-        ensemble=(NETWORK, serves.members[1]) if serves.members else (),
+        ensemble=tuple(NETWORK if network and name == network.name else name for name in serves.members),
+        shares=serves.shares,
+        temperature=serves.best().temperature if serves.members else 1.0,
         held_out=errors,
         profile=Profile.of(fit.source.sequences),
         plugins={} if stage is None else {plugin.name: plugin.digest for plugin in plugins_of(stage.spec.model)},
@@ -176,11 +178,12 @@ def _at_last(fit: Fit, chosen: Chosen, again: dict[str, str]) -> list[FitCandida
             for model in item.models if len(fit.splits) > 1 else (parts[item.name],):
                 last[model.identity] = _last_of(fit, model, weights)
 
-    def now(model: TrainedModel) -> TrainedModel:
-        changed = last.get(model.identity, model)
-        return pair_of(changed, model.members[1], model.worth) if model.members else changed
+    def now(model: TrainedModel, shares: tuple[float, ...]) -> TrainedModel:
+        if not model.members:
+            return last.get(model.identity, model)
+        return blended([last.get(part.identity, part) for part in model.members], shares, model)
 
-    return [replace(item, models=tuple(map(now, item.models))) for item in chosen.candidates]
+    return [replace(item, models=tuple(now(m, item.shares) for m in item.models)) for item in chosen.candidates]
 
 
 def _last_of(fit: Fit, model: TrainedModel, weights: np.ndarray | None) -> TrainedModel:

@@ -48,7 +48,7 @@ class Answers:
 class TrainedModel:
     """One finished stage of an arm, and its answers. worth: what validation compares, the greater the better, then what
     decides between equals. raw: (n, K) scores of a network on test before its temperature. members: of an ensemble the
-    two models that it averages; its seed and stage are those of the network."""
+    models that it averages; its stage is that of the first."""
 
     seed: int
     identity: str
@@ -66,8 +66,8 @@ class FitCandidate:
 
     row: of the study's results. text: what it is, in words. more: test measures by name over the same seeds; numbers in
     the target's own unit. models: of each seed; one where no random numbers are drawn. members: of an ensemble, names
-    of the network and of the model without gradients that it averages. is_network: it is a neural network, not a model
-    without gradients, nor an ensemble of both.
+    of the models that it averages, and shares: how much each counts, 1 in all. is_network: it is a neural network, not
+    a model without gradients, nor an ensemble.
     """
 
     row: Row
@@ -75,12 +75,19 @@ class FitCandidate:
     more: Mapping[str, Estimate] = field(default_factory=dict)
     models: tuple[TrainedModel, ...] = ()
     members: tuple[str, ...] = ()
+    shares: tuple[float, ...] = ()
     is_network: bool = False
 
     @property
     def name(self) -> str:
         """Of its arm."""
         return self.row.arm
+
+    @property
+    def answers_alike(self) -> bool:
+        """It answers every validation sequence alike."""
+        parts = [model.val.predicted for model in self.models]
+        return all(len(part) > 1 and not np.ptp(part, axis=0).any() for part in parts)
 
     @property
     def worth(self) -> float:
@@ -92,7 +99,7 @@ class FitCandidate:
         return max(self.models, key=lambda model: model.worth)
 
     def parts(self) -> dict[str, TrainedModel]:
-        """What serves where this does, by the names of arms: its best model, or the two that this averages."""
+        """What serves where this does, by the names of arms: its best model, or those that this averages."""
         best = self.best()
         return dict(zip(self.members, best.members, strict=True)) if self.members else {self.name: best}
 

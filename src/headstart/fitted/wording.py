@@ -74,6 +74,13 @@ def _winner(candidates: Sequence[FitCandidate], best: FitCandidate, serves: FitC
     row = best.row
     on_test = f" (test {words.plus_minus(row.test)})" if row.test is not None else ""
     scores = f"{words.metric(row.metric)} {words.plus_minus(row.val)} on validation{on_test}"
+    if best.members:
+        alone = max((c for c in candidates if not c.members), key=lambda candidate: candidate.worth)
+        single = f"the best model alone, {alone.name}, has {words.score(alone.worth)} on validation"
+        return _served(f"The best is {best.text}: {scores}; {single}", best, serves)
+    if best.answers_alike:
+        none = "no model tells the sequences apart: on validation none is better than one answer for all"
+        return _served(f"The model {best.name} ({best.text}) is taken: {scores}; {none}", best, serves)
     networks, others = ([c for c in candidates if c.is_network is side and not c.members] for side in (True, False))
     network = max(networks, key=lambda candidate: candidate.worth, default=None)
     model, beside = f"{best.name} ({best.text})", ""
@@ -85,14 +92,18 @@ def _winner(candidates: Sequence[FitCandidate], best: FitCandidate, serves: FitC
     if best.is_network or network is None:
         sentence = f"The best model is {model}: {scores}{beside}"
     elif (gap := network.lead(best)).mean > ALIKE * abs(best.worth):
-        unclear = f"the lead of the network {network.name} on validation is not clear: {words.difference(gap)}"
-        sentence = f"The model {model} is taken as the simpler one: {scores}; {unclear}"
+        surer = f"its log-loss or error is the lower one, though the network {network.name} is ahead by"
+        sentence = f"The model {model} is taken: {scores}; {surer} {words.difference(gap)}"
     elif abs(gap.mean) <= ALIKE * abs(best.worth):
         sentence = f"The model {model} is as good as the best network: {scores}{beside}"
     else:
         sentence = f"The model {model} beats the networks: {scores}"
         alone = f"; the best network has {words.score(network.row.val.mean)} on validation" if network.row.val else ""
         sentence += beside or alone
+    return _served(sentence, best, serves)
+
+
+def _served(sentence: str, best: FitCandidate, serves: FitCandidate) -> str:
     if serves is best:
         return f"{sentence}. It is what predict serves."
     return f"{sentence}. As asked for, predict serves {serves.name}."
@@ -355,7 +366,7 @@ def how_chosen(outcome: Outcome) -> str:
         text = f"Settings, weights and the model that is served were chosen on validation (val){test}."
     if not outcome.again:
         return text
-    what = "Both of its models were" if outcome.candidate(outcome.serves).members else "It was"
+    what = "All of its models were" if outcome.candidate(outcome.serves).members else "It was"
     return (
         f"{text} {what} then fitted again on train and validation together; the scores here are those of the runs "
         "that chose it."

@@ -17,7 +17,7 @@ from headstart.spec import Spec
 NETWORK = "network"
 """Name of the neural network among the models of a folder; the others have their kinds in `models.MODELS`."""
 ENSEMBLE = "ensemble"
-"""Name of the average of the network and a model without gradients; it has no weights of its own."""
+"""Name of the average of several models; it has no weights of its own."""
 
 
 class NetworkConfig(NetworkSpec):
@@ -75,7 +75,11 @@ class ModelConfig(Spec):
     serve: str
     """The model that predicts unless another is named: `network`, one of `classics`, or `ensemble`."""
     ensemble: tuple[str, ...] = ()
-    """The models that this averages, `network` and one of `classics` (none: there is no such model)."""
+    """The models that this averages, of `network` and `classics` (none: there is no such model)."""
+    shares: tuple[float, ...] = ()
+    """How much each of them counts, 1 in all (none: all the same)."""
+    temperature: float = Field(default=1.0, gt=0)
+    """Of the probabilities of the average."""
     label_type: Literal["text", "integer", "number", "boolean"] = "text"
     """Of the labels in Python (`text` from files)."""
     plugins: dict[str, str] = Field(default_factory=dict)
@@ -90,8 +94,13 @@ class ModelConfig(Spec):
     def _together(self) -> ModelConfig:
         """The parts say the same of the data. Raises: ValueError naming what does not."""
         there = (*((NETWORK,) if self.network is not None else ()), *self.classics)
-        if self.ensemble and (self.network is None or self.ensemble not in [(NETWORK, name) for name in self.classics]):
-            raise ValueError(f"ensemble: {', '.join(self.ensemble)}: is not {NETWORK} and one of classics, both there")
+        distinct = set(self.ensemble)
+        if self.ensemble and (not distinct <= set(there) or len(self.ensemble) != len(distinct) or len(distinct) < 2):
+            raise ValueError(f"ensemble: {', '.join(self.ensemble)}: are not several of {', '.join(there)}")
+        if self.shares and (len(self.shares) != len(self.ensemble) or abs(sum(self.shares) - 1) > 1e-6):
+            raise ValueError(f"shares: {list(self.shares)}: are not {len(self.ensemble)} numbers that add up to 1")
+        if not all(0 < share <= 1 for share in self.shares):
+            raise ValueError(f"shares: {list(self.shares)}: are not numbers above 0")
         if self.serve not in (*there, *((ENSEMBLE,) if self.ensemble else ())):
             raise ValueError(f"serve: {nearest(self.serve, there)}")
         wanted = "classify" if self.preparation.classes else "regress"
@@ -100,8 +109,10 @@ class ModelConfig(Spec):
         whole = self.preparation.signature(1)
         asked = (whole.input, whole.width, whole.classes, 1, False)
         for name, facts in self.classics.items():
-            if name != facts.method or (facts.input, facts.width, facts.classes, facts.targets, facts.paired) != asked:
-                raise ValueError(f"classics.{name}: is for other data, or of another method, than it says")
+            if name in (NETWORK, ENSEMBLE) or "." in name:
+                raise ValueError(f"classics.{name}: is no name of such a model")
+            if (facts.input, facts.width, facts.classes, facts.targets, facts.paired) != asked:
+                raise ValueError(f"classics.{name}: is for other data than it says")
         return self
 
     @property

@@ -104,12 +104,14 @@ def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others
 
 
 def _without_idle(document: dict[str, Any], use: str | None) -> dict[str, Any]:
-    """A config without network, ensemble and the models with an encoder, where another model of it answers."""
-    name, classics = use or document.get("serve"), document.get("classics")
-    if not (isinstance(classics, Mapping) and isinstance(name, str) and name in classics):
+    """A config without network, ensemble and the models with an encoder, where others of it answer."""
+    name, classics, averaged = use or document.get("serve"), document.get("classics"), document.get("ensemble")
+    members = averaged if name == ENSEMBLE and isinstance(averaged, list) else [name]
+    if not (isinstance(classics, Mapping) and all(isinstance(each, str) and each in classics for each in members)):
         return document
-    few = {key: x for key, x in classics.items() if key == name or not (isinstance(x, Mapping) and x.get("encoder"))}
-    return {**document, "network": None, "ensemble": [], "serve": name, "classics": few}
+    few = {k: x for k, x in classics.items() if k in members or not (isinstance(x, Mapping) and x.get("encoder"))}
+    none = {} if name == ENSEMBLE else {"ensemble": [], "shares": []}
+    return {**document, "network": None, "serve": name, "classics": few, **none}
 
 
 def _tensors(served: Served) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from headstart.baselines import Fitted
-from headstart.baselines.measures import softmax
+from headstart.baselines.measures import heated, softmax
 from headstart.data import Sequences
 from headstart.errors import BadInput, nearest
 from headstart.sequence import Examples
@@ -39,7 +39,7 @@ class Served:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Names of the models that are there; of an ensemble both members are, too."""
+        """Names of the models that are there; of an ensemble its members are, too."""
         network, ensemble = (NETWORK,) if self.network is not None else (), (ENSEMBLE,) if self.config.ensemble else ()
         return (*network, *self.classics, *ensemble)
 
@@ -125,7 +125,9 @@ def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarr
     """
     members, config = served.members(use), served.config
     if len(members) > 1:
-        return np.asarray(np.mean([of_examples(served, x, member) for member in members], axis=0))
+        answers = [of_examples(served, x, member) for member in members]
+        average = np.mean(answers, axis=0) if not config.shares else np.tensordot(config.shares, answers, axes=1)
+        return heated(average, config.temperature) if config.preparation.classes else np.asarray(average)
     (name,) = members
     if name != NETWORK or config.network is None:
         answers = served.classics[name].predict(x)

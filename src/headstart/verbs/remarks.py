@@ -26,7 +26,8 @@ class Remarks:
 
     def __init__(self, served: Served, name: str) -> None:
         self.served, self.name, self.rows = served, name, 0
-        self.part = served.members(name)[0]  # of an ensemble the network, which alone has limits
+        members = served.members(name)  # of an ensemble the network alone has limits
+        self.part = NETWORK if NETWORK in members else members[0]
         self._notes: Counter[tuple[str, str]] = Counter()
         profile = served.config.profile
         self._drift = None if profile is None else Drift(profile)
