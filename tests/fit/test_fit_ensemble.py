@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from support.made_outcomes import row
 
+from headstart.baselines.average import greedy_shares
 from headstart.baselines.measures import fit_temperature, softmax
 from headstart.cli import main
 from headstart.data import read_sequences
 from headstart.errors import BadInput
 from headstart.fit.arms import without_gradients
 from headstart.fit.choice import serving
-from headstart.fit.ensemble import greedy_shares, with_ensemble
+from headstart.fit.ensemble import with_ensemble
 from headstart.fit.perform import fit_sequences
 from headstart.fitted.card import model_card
 from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel

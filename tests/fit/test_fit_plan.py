@@ -21,7 +21,7 @@ from headstart.fit.basis import looks as looks_of
 from headstart.fit.defaults import LEAST_STEPS, ModelShape, batch_size, model_table, shape_of
 from headstart.fit.kept import FitPlan
 from headstart.fit.perform import First
-from headstart.fit.plan import Planned
+from headstart.fit.plan import Planned, study_without_networks
 from headstart.models import MODELS
 from headstart.request.settings import FitSettings
 from headstart.runner.events import StepTime
@@ -507,18 +507,37 @@ def test_letters_at_their_places_get_positions_and_others_none() -> None:
 @pytest.mark.parametrize(
     ("positions", "channels", "seconds", "expected"),
     [
-        (400_000, 1, None, {"also": ["hydra"]}),
-        (400_000, 1, 20.0, {"also": ["hydra"]}),
+        (100_000, 1, None, {"competing": {}, "pools": {"features": 10_080}}),
+        (20_000, 1, 20.0, {"competing": {}, "pools": {"features": 10_080}}),
+        (100_000, 1, 20.0, {"competing": {}, "pools": {"features": 5_040}}),
+        (400_000, 1, 20.0, {"competing": {}}),
         (400_000, 3, 20.0, {}),  # competing kernels read several channels
         (1_600_000, 1, 20.0, {}),
-        (1_600_000, 1, 10.0, {"features": 2_520}),
         (5_000_000, 1, None, {}),
     ],
 )
-def test_kernels_have_fewer_features_where_they_would_take_much_of_the_time(
+def test_further_kernels_take_part_where_they_have_their_share_of_the_time(
     positions, channels, seconds, expected
 ) -> None:
+    signature = Signature("floats", channels, 100, 100, "class", classes=3)
     lengths = np.full(positions // 100, 100)
-    assert kernels.table_of("kernels", "numbers", lengths, channels, seconds) == {"kind": "kernels", **expected}
-    assert kernels.table_of("kernels", "text", lengths, 1, seconds) == {"kind": "kernels"}
-    assert kernels.table_of("summary", "numbers", lengths, 1, seconds) == {"kind": "summary"}
+    basis = Basis({"kind": "own"}, "numbers", signature, 60, 60, 20, 20, lengths, (), Path("data"))
+    settings = FitSettings(time=seconds)
+    tables = (
+        study_without_networks(basis, settings, 0)["arms"]
+        | study_without_networks(basis, settings, 0, slow=True)["arms"]
+    )
+    further = {name: table["model"] for name, table in tables.items() if name not in ("kernels", "summary", "majority")}
+    assert set(further) == set(expected)
+    assert all(further[name].items() >= table.items() for name, table in expected.items())
+
+
+@pytest.mark.parametrize(
+    ("positions", "seconds", "expected"),
+    [(400_000, None, {}), (1_600_000, 20.0, {}), (1_600_000, 10.0, {"features": 2_520})],
+)
+def test_kernels_have_fewer_features_where_they_would_take_much_of_the_time(positions, seconds, expected) -> None:
+    lengths = np.full(positions // 100, 100)
+    assert kernels.table_of("kernels", "numbers", lengths, seconds) == {"kind": "kernels", **expected}
+    assert kernels.table_of("kernels", "text", lengths, seconds) == {"kind": "kernels"}
+    assert kernels.table_of("summary", "numbers", lengths, seconds) == {"kind": "summary"}

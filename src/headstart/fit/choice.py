@@ -1,10 +1,8 @@
-"""Which single model of a fit is the best on validation, and which is served."""
+"""Which of the models of a fit is served: by validation, and of models that are hardly apart the simplest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
 
 from headstart.errors import BadInput
 from headstart.fit.arms import ranks
@@ -12,14 +10,49 @@ from headstart.fitted.outcome import ALIKE, FitCandidate
 from headstart.ways import again, argument
 
 
+def winner(candidates: Sequence[FitCandidate]) -> FitCandidate:
+    """The best on validation, by the mean over the seeds that two models share; of equals the simplest.
+
+    A network, or an ensemble with one, has to lead the best model without clearly: the 95 % interval of its lead over
+    seeds or folds lies above 0, where there are two. Validation rows are few, and the best of several networks is the
+    luckiest, too.
+    """
+    simple = [item for item in candidates if not (item.is_network or item.members)]
+    others = [item for item in candidates if item.is_network or item.members]
+    if not (simple and others):
+        return best_of(candidates)
+    first, other = best_of(simple), best_of(others)
+    gap = other.lead(first)
+    ahead = gap.mean > ALIKE * abs(first.worth) and (gap.low is None or gap.low > 0)
+    return other if ahead else first
+
+
+def of_enough_runs(candidates: Sequence[FitCandidate]) -> list[FitCandidate]:
+    """Networks, and of the others those that saw at least half of the folds, or seeds, that any of them saw."""
+    most = max((len(item.models) for item in candidates if not item.is_network), default=0)
+    return [
+        item for item in candidates if item.is_network or item.row.expected == 1 or 2 * len(item.models) >= most
+    ]
+
+
+def none_better(best: FitCandidate, constant: FitCandidate) -> bool:
+    """Whether the best is ahead of one that answers all alike neither by its score nor by its loss on validation."""
+
+    def ahead(i: int) -> bool:
+        own, other = (sum(model.worth[i] for model in item.models) / len(item.models) for item in (best, constant))
+        return own - other > ALIKE * abs(other)
+
+    return not ahead(0) and not ahead(1)
+
+
 def best_of(candidates: Sequence[FitCandidate]) -> FitCandidate:
     """The best on validation, whatever it leads by, of equals the simplest.
 
-    Where the time ended before a network saw every fold, it is compared on those that it saw. What weights in float32
-    add up to is equal within 1e-6.
+    Where the time ended before a network saw every fold, it is compared on those that it saw. An ensemble is the last
+    of equals, and what weights in float32 add up to is equal within 1e-6.
     """
     simplest = ranks()
-    order = sorted(candidates, key=lambda item: simplest.get(item.name, len(simplest)))
+    order = sorted(candidates, key=lambda item: (bool(item.members), simplest.get(item.name, len(simplest))))
     best = order[0]
     for other in order[1:]:
         own, others = best.on_common_runs(other)
@@ -27,16 +60,6 @@ def best_of(candidates: Sequence[FitCandidate]) -> FitCandidate:
         if ahead > ALIKE * abs(mean):
             best = other
     return best
-
-
-def none_better(best: FitCandidate, constant: FitCandidate) -> bool:
-    """Whether the best is ahead of one that answers all alike neither by its score nor by its loss on validation."""
-
-    def ahead(i: int) -> bool:
-        own, other = (float(np.mean([model.worth[i] for model in item.models])) for item in (best, constant))
-        return own - other > ALIKE * abs(other)
-
-    return not ahead(0) and not ahead(1)
 
 
 def serving(
@@ -47,7 +70,7 @@ def serving(
     Raises: BadInput where it was not trained to its end.
     """
     networks = [candidate for candidate in candidates if candidate.is_network]
-    network = best_of(networks) if networks else None
+    network = winner(networks) if networks else None
     if serve == "auto":
         return best, network
     by_name = {candidate.name: candidate for candidate in candidates} | ({"network": network} if network else {})

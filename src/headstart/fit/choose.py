@@ -11,7 +11,7 @@ from headstart.core import Event, Plan, Results, Runtime, perform, results_on_ta
 from headstart.fit.again import Again, planned_again
 from headstart.fit.arms import arms, constant_names
 from headstart.fit.candidates import candidates_of
-from headstart.fit.choice import best_of, none_better, serving
+from headstart.fit.choice import none_better, of_enough_runs, serving, winner
 from headstart.fit.ensemble import with_ensemble
 from headstart.fit.prepared import Fit
 from headstart.fitted.outcome import FitCandidate
@@ -69,7 +69,7 @@ def compare(fit: Fit, study: Plan) -> Chosen:
     candidates = candidates_of(results, fit.store, fit.facts, settings.balanced, texts)
     asked = settings.serve == ENSEMBLE
     results, candidates, average = with_ensemble(results, candidates, np.array(basis.class_weights), asked=asked)
-    best = average or best_of(candidates)
+    best = average or winner(of_enough_runs([item for item in candidates if not item.members]))
     constant = next((item for item in candidates if item.name in constant_names()), None)
     if constant is not None and none_better(best, constant):
         best = constant

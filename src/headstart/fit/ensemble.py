@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headstart.baselines.average import LEAST_MEMBER, LEAST_TRUE, greedy_shares
 from headstart.baselines.measures import fit_temperature, heated
 from headstart.core import Results
 from headstart.errors import BadInput
@@ -19,19 +20,12 @@ from headstart.fit.arms import constant_names
 from headstart.fit.candidates import test_means, worth_of
 from headstart.fit.choice import best_of
 from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
-from headstart.seeds import below
 from headstart.serve.config import ENSEMBLE
 from headstart.text import listed
 from headstart.ways import again, argument
 
 METRICS = ("accuracy", "weighted_accuracy", "r2")
 """What an average can be chosen by; the loss of a network is none of its answers."""
-SAMPLES, CHOICES = 20, 20
-"""Bootstrap samples of the rows, and models chosen on each."""
-LEAST_SHARE = 0.1
-"""Of a model of the average."""
-_LEAST = 1e-6
-"""Smaller probabilities of the true class count as this: one row alone decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -110,38 +104,15 @@ def chosen_blend(
     rows = np.arange(len(target))
     columns = np.stack([p[rows, target] if classes else p - target for p in predicted], axis=1)
     shares = greedy_shares(columns, each, classes)
-    order = np.argsort(-shares, kind="stable")
-    kept = [i for number, i in enumerate(order) if shares[i] >= LEAST_SHARE or number < least]
-    rest = np.maximum(shares[kept], LEAST_SHARE if least > 1 else 0.0)
-    parts = tuple(float(share) for share in rest / rest.sum())
-    hot = 1.0
-    if classes and len(kept) > 1:
-        average = np.log(np.maximum(sum(share * predicted[i] for share, i in zip(parts, kept, strict=True)), _LEAST))
-        hot = fit_temperature(average, target, True, weights if len(weights) else None)
-    return Blend(tuple(pool[i].name for i in kept), parts, hot)
-
-
-def greedy_shares(columns: np.ndarray, weights: np.ndarray, classes: bool) -> np.ndarray:
-    """(M,) shares of models, on average over bootstrap samples of the rows.
-
-    columns (n, M): probabilities of the true class, or errors of numbers; weights (n,): of the rows.
-    """
-    n, models = columns.shape
-    shares = np.zeros(models)
-    for sample in range(SAMPLES):
-        rows = below(0, "fit/ensemble", n, sample, np.arange(n))
-        some, each = columns[rows], weights[rows] / max(float(weights[rows].sum()), _LEAST)
-        total, counts = np.zeros(n), np.zeros(models)
-        best, kept = np.inf, counts
-        for number in range(1, CHOICES + 1):
-            average = (total[:, None] + some) / number
-            losses = each @ (-np.log(np.maximum(average, _LEAST)) if classes else average**2)
-            choice = int(np.argmin(losses))
-            total, counts = total + some[:, choice], counts + np.eye(models)[choice]
-            if losses[choice] < best:
-                best, kept = float(losses[choice]), counts
-        shares += kept / kept.sum() / SAMPLES
-    return shares
+    order = np.argsort(-shares, kind="stable").tolist()
+    chosen = [i for number, i in enumerate(order) if shares[i] >= LEAST_MEMBER or number < least]
+    rest = np.maximum(shares[chosen], LEAST_MEMBER)
+    parts, hot = tuple(float(share) for share in rest / rest.sum()), 1.0
+    if classes and len(chosen) > 1:
+        average = np.tensordot(parts, [predicted[i] for i in chosen], axes=1)
+        scores = np.log(np.maximum(average, LEAST_TRUE))
+        hot = fit_temperature(scores, target, True, weights if len(weights) else None)
+    return Blend(tuple(pool[i].name for i in chosen), parts, hot)
 
 
 def blended(members: Sequence[TrainedModel], shares: Sequence[float], like: TrainedModel) -> TrainedModel:
@@ -155,7 +126,7 @@ def _average(answers: Sequence[Answers], shares: Sequence[float], temperature: f
     target = answers[0].target
     same = all(np.array_equal(each.target, target, equal_nan=target.dtype.kind == "f") for each in answers)
     assert same, "all answer the same rows in their order"
-    average = np.asarray(sum(share * each.predicted for share, each in zip(shares, answers, strict=True)))
+    average = np.tensordot(shares, [each.predicted for each in answers], axes=1)
     return Answers(target, heated(average, temperature) if average.ndim == 2 else average)
 
 

@@ -75,8 +75,8 @@ def _winner(candidates: Sequence[FitCandidate], best: FitCandidate, serves: FitC
     on_test = f" (test {words.plus_minus(row.test)})" if row.test is not None else ""
     scores = f"{words.metric(row.metric)} {words.plus_minus(row.val)} on validation{on_test}"
     if best.members:
-        alone = max((c for c in candidates if not c.members), key=lambda candidate: candidate.worth)
-        single = f"the best model alone, {alone.name}, has {words.score(alone.worth)} on validation"
+        first = max((c for c in candidates if not c.members), key=lambda candidate: candidate.worth)
+        single = f"the best model alone, {first.name}, has {words.score(first.worth)} on validation"
         return _served(f"The best is {best.text}: {scores}; {single}", best, serves)
     if best.answers_alike:
         none = "no model tells the sequences apart: on validation none is better than one answer for all"
@@ -92,8 +92,8 @@ def _winner(candidates: Sequence[FitCandidate], best: FitCandidate, serves: FitC
     if best.is_network or network is None:
         sentence = f"The best model is {model}: {scores}{beside}"
     elif (gap := network.lead(best)).mean > ALIKE * abs(best.worth):
-        surer = f"its log-loss or error is the lower one, though the network {network.name} is ahead by"
-        sentence = f"The model {model} is taken: {scores}; {surer} {words.difference(gap)}"
+        unclear = f"the lead of the network {network.name} on validation is not clear: {words.difference(gap)}"
+        sentence = f"The model {model} is taken as the simpler one: {scores}; {unclear}"
     elif abs(gap.mean) <= ALIKE * abs(best.worth):
         sentence = f"The model {model} is as good as the best network: {scores}{beside}"
     else:

@@ -110,8 +110,8 @@ def _without_idle(document: dict[str, Any], use: str | None) -> dict[str, Any]:
     if not (isinstance(classics, Mapping) and all(isinstance(each, str) and each in classics for each in members)):
         return document
     few = {k: x for k, x in classics.items() if k in members or not (isinstance(x, Mapping) and x.get("encoder"))}
-    none = {} if name == ENSEMBLE else {"ensemble": [], "shares": []}
-    return {**document, "network": None, "serve": name, "classics": few, **none}
+    rest = document if name == ENSEMBLE else {**document, "ensemble": [], "shares": []}
+    return {**rest, "network": None, "serve": name, "classics": few}
 
 
 def _tensors(served: Served) -> dict[str, Any]:

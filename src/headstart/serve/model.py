@@ -125,8 +125,8 @@ def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarr
     """
     members, config = served.members(use), served.config
     if len(members) > 1:
-        answers = [of_examples(served, x, member) for member in members]
-        average = np.mean(answers, axis=0) if not config.shares else np.tensordot(config.shares, answers, axes=1)
+        each = [of_examples(served, x, member) for member in members]
+        average = np.tensordot(config.shares, each, axes=1) if config.shares else np.mean(each, axis=0)
         return heated(average, config.temperature) if config.preparation.classes else np.asarray(average)
     (name,) = members
     if name != NETWORK or config.network is None:
