@@ -14,7 +14,7 @@ from headstart.baselines.pieces import Pieces
 from headstart.errors import BadInput
 from headstart.fit import budget, perform, plan
 from headstart.fit.again import reserved
-from headstart.fit.arms import arms, kernels
+from headstart.fit.arms import arms, kernels, without_gradients
 from headstart.fit.arms.arm import Frame
 from headstart.fit.basis import Amount, Basis
 from headstart.fit.basis import looks as looks_of
@@ -153,7 +153,8 @@ def test_a_study_without_pretraining_has_one_network_of_each_mixer(kind: str, ne
     basis = _basis(kind=kind)
     settings = FitSettings(pretrain=False)
     table = plan.study_table(basis, ModelShape(), settings, budget.whole_amount(basis, settings))
-    assert list(table["arms"]) == [*networks, "kernels", "summary", "majority"]
+    further = ["competing", "pools"] if kind == "numbers" else []
+    assert list(table["arms"]) == [*networks, "kernels", "summary", "majority", *further]
 
 
 def test_networks_of_numbers_have_batch_norm_and_the_model_that_checkpoints_are_laid_over_has_none() -> None:
@@ -212,7 +213,7 @@ def test_both_mixers_are_trained_where_the_time_leaves_each_half_of_its_steps(
     settings = FitSettings(time=seconds, pretrain=pretrain)
     steps = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
     fitted, _ = plan._fitted(basis, ModelShape(), settings, "", steps, 0.0, 1.0)
-    assert [arm for arm in fitted.study["arms"] if arm not in ("kernels", "summary", "majority")] == networks
+    assert [arm for arm in fitted.study["arms"] if arm not in without_gradients()] == networks
     assert fitted.seconds <= seconds
     both = "inception" in networks
     assert any("a second network, from random weights, is of inception" in line for line in fitted.texts) == both
@@ -414,7 +415,7 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
         now[0] += each
         return []
 
-    settings, basis = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4)), _basis()
+    settings, basis = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4)), _basis(kind="text")
     fit = SimpleNamespace(settings=settings, splits=(None,) * splits, basis=basis, data=Path(), store=None, begun=100.0)
     fit.without_networks = lambda *_, **__: Plan(None, (), {})  # type: ignore[arg-type]
     fit.pieces, fit.part, fit.spent, fit.rest = lambda: Pieces([300], lambda _: each), lambda _: None, 0.0, 99.0
@@ -477,7 +478,7 @@ def test_few_steps_for_symbols_are_not_enough_and_come_after_a_second_rate() -> 
 
 def test_few_sequences_are_seen_more_often() -> None:
     basis = _basis(labelled=20, rows=20)
-    networks = ("scratch", "self_pretrained", "second", "kernels")
+    networks = ("scratch", "self_pretrained", "second", "kernels", "competing", "pools")
     assert budget.whole_amount(basis, FitSettings()) == Amount((1e-3, 3e-3), 600, 1_000, arms=networks)
 
 
@@ -508,7 +509,7 @@ def test_letters_at_their_places_get_positions_and_others_none() -> None:
     ("positions", "channels", "seconds", "expected"),
     [
         (100_000, 1, None, {"competing": {}, "pools": {"features": 10_080}}),
-        (20_000, 1, 20.0, {"competing": {}, "pools": {"features": 10_080}}),
+        (10_000, 1, 20.0, {"competing": {}, "pools": {"features": 10_080}}),
         (100_000, 1, 20.0, {"competing": {}, "pools": {"features": 5_040}}),
         (400_000, 1, 20.0, {"competing": {}}),
         (400_000, 3, 20.0, {}),  # competing kernels read several channels

@@ -16,6 +16,7 @@ from support.made_outcomes import NASTY, outcome
 from headstart import SequenceClassifier
 from headstart.cli import app
 from headstart.data import read_sequences
+from headstart.fitted.leaderboard import leaderboard_of
 from headstart.fitted.outcome import Answers
 from headstart.fitted.page import write_page
 from headstart.fitted.recordings import (
@@ -184,10 +185,14 @@ def test_without_a_test_split_right_and_wrong_are_those_of_validation(labels: tu
 def test_the_leaderboard_is_short_and_sorted_by_validation() -> None:
     item = outcome()
     board = item.leaderboard()
-    assert board[0]._fields == ("model", "validation", "test", "seconds", "predicts")
+    assert board[0]._fields == ("model", "validation", "test", "seconds", "predicts", "share")
     assert [line.validation for line in board] == sorted((line.validation for line in board), reverse=True)
     assert [line.model for line in board if line.predicts] == [item.serves]
-    assert "| model | validation accuracy | test accuracy | seconds |" in str(board)
+    assert "| model | validation accuracy | test accuracy | seconds |\n" in str(board)
+    first, second = (line.model for line in board[:2])
+    averaged = leaderboard_of(item.results, "ensemble", {first: 0.7, second: 0.3})
+    assert [line.share for line in averaged[:2]] == [0.7, 0.3]
+    assert "| seconds | share |\n" in str(averaged)
 
 
 def test_an_outcome_and_what_serves_have_a_repr_of_at_most_twenty_lines() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from headstart import words
@@ -12,13 +12,15 @@ from headstart.text import short
 
 
 class LeaderboardLine(NamedTuple):
-    """One model: its mean scores (NaN where there is none), seconds that its runs took, and whether it predicts."""
+    """One model: its mean scores (NaN where there is none), seconds that its runs took, whether it predicts, and its
+    share of the average that predicts (NaN without one)."""
 
     model: str
     validation: float
     test: float
     seconds: float
     predicts: bool
+    share: float = float("nan")
 
 
 class Leaderboard(tuple[LeaderboardLine, ...]):
@@ -50,11 +52,18 @@ class Leaderboard(tuple[LeaderboardLine, ...]):
             ]
             for line in self
         ]
+        if any(line.share == line.share for line in self):
+            heads = (*heads, "share")
+            rows = [
+                [*row, f"{line.share:.2f}" if line.share == line.share else ""]
+                for row, line in zip(rows, self, strict=True)
+            ]
         return text_table(heads, rows)
 
 
-def leaderboard_of(results: Results, serves: str) -> Leaderboard:
-    """The models of a fit, the best on validation first, then what was not trained. serves: the one that predicts."""
+def leaderboard_of(results: Results, serves: str, shares: Mapping[str, float] | None = None) -> Leaderboard:
+    """The models of a fit, the best on validation first, then what was not trained. serves: the one that predicts.
+    shares: of the models that it averages."""
     nothing = float("nan")
     lines = [
         LeaderboardLine(
@@ -63,6 +72,7 @@ def leaderboard_of(results: Results, serves: str) -> Leaderboard:
             nothing if row.test is None else row.test.mean,
             (row.tried or row.budget).get("seconds", nothing),
             row.arm == serves,
+            (shares or {}).get(row.arm, nothing),
         )
         for row in results.table
     ]

@@ -177,7 +177,8 @@ class Outcome:
 
     def leaderboard(self) -> Leaderboard:
         """The models as a short table, the best on validation first."""
-        return leaderboard_of(self.results, self.serves)
+        serves = self.candidate(self.serves)
+        return leaderboard_of(self.results, self.serves, dict(zip(serves.members, serves.shares, strict=True)))
 
     def candidate(self, name: str) -> FitCandidate:
         """The line of this name."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Offer
 from headstart.fit.basis import Basis
 from headstart.request.settings import FitSettings
@@ -36,7 +37,7 @@ KERNEL_SECONDS, COMPETING_SECONDS, COMPETING_CHANNELS, POOL_SECONDS = 2.7, 4.7, 
 """Processor seconds per million positions of random kernels, of competing ones of one and of several channels, and of
 10,080 features of four pools on sequences and on steps (2-core AMD EPYC)."""
 KERNEL_SHARE, POOL_SHARE = 1 / 3, 1 / 4
-"""Of the time that a fit may take, so much is for the features of kernels, of one run; and for pools, of all runs."""
+"""Of the time that a fit may take, so much is for the features of kernels, of one run; and for pools, of all folds."""
 POOL_FEATURES = (10_080, 5_040)
 """Of pools, on the sequences and as many on their steps: where the time suffices, or else."""
 RIDGE_PRODUCTS = 5e9
@@ -137,6 +138,6 @@ def _pool_features(basis: Basis, settings: FitSettings) -> int | None:
     for features in POOL_FEATURES:
         regression = (4.0 * n * n * features + 10.0 * n**3) / RIDGE_PRODUCTS
         each = positions / 1e6 * POOL_SECONDS * features / POOL_FEATURES[0] + regression
-        if (len(settings.runs) + 1) * each <= POOL_SHARE * (settings.time or math.inf):
+        if (defaults.FOLDS + 1) * each <= POOL_SHARE * (settings.time or math.inf):
             return features
     return None
