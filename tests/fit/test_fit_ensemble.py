@@ -251,7 +251,7 @@ def test_the_command_serves_it_and_predicts_with_it(
     config = json.loads(Path("model/config.json").read_text())
     assert config["serve"] == "ensemble"
     assert len(config["ensemble"]) == len(config["shares"]) >= 2
-    assert set(config["held_out"]) == {"network", "kernels", "summary", "majority", "ensemble"}
+    assert set(config["held_out"]) == {"network", "kernels", "summary", "majority", "competing", "pools", "ensemble"}
     assert "`ensemble`" in Path("model/README.md").read_text()
     shares = []
     for use in ("ensemble", *config["ensemble"]):

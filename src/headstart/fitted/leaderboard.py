@@ -42,7 +42,7 @@ class Leaderboard(tuple[LeaderboardLine, ...]):
     def table(self) -> ReportTable:
         """As texts; the model that predicts is marked."""
         name = words.metric(self.metric)
-        heads = ("model", f"validation {name}", f"test {name}", "seconds")
+        heads: tuple[str, ...] = ("model", f"validation {name}", f"test {name}", "seconds")
         rows = [
             [
                 f"{short(line.model)} (predicts)" if line.predicts else short(line.model),
