@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.made_outcomes import row
 
-from headstart.baselines.average import greedy_shares
+from headstart.baselines.average import gains, greedy_shares
 from headstart.baselines.measures import fit_temperature, softmax
 from headstart.cli import main
 from headstart.data import read_sequences
@@ -31,15 +31,16 @@ from headstart.study.results.results import Results
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 NONE = np.zeros(0)
-TARGET = np.array([0, 0, 0, 0])
+TARGET = np.zeros(240, dtype=np.int64)
 
 
 def candidate(name: str, *shares: list[float], expected: int | None = None, test: float = 0.4) -> FitCandidate:
-    """A model that gives the true class these probabilities on validation, a list for each seed, and `test` on test."""
+    """A model that gives the true class these probabilities on validation, a list of four for each seed, 60 times, and `test` on test."""
     models = []
     for seed, right in enumerate(shares):
-        val = Answers(TARGET, np.stack([right, 1 - np.array(right)], axis=1))
-        tested = Answers(TARGET, np.tile([[test, 1 - test]], (4, 1)))
+        rows = np.tile(right, 60)
+        val = Answers(TARGET, np.stack([rows, 1 - rows], axis=1))
+        tested = Answers(TARGET, np.tile([[test, 1 - test]], (240, 1)))
         models.append(TrainedModel(seed, f"{name}{seed}", val, tested, (val.scores["accuracy"], 0.0)))
     scores = {model.seed: model.worth[0] for model in models}
     line = row(name, "accuracy", scores, scores)
@@ -56,7 +57,7 @@ def compared(*candidates: FitCandidate, asked: bool = False) -> tuple[list[FitCa
     return after, serves
 
 
-WRONG_LAST, WRONG_FIRST = [0.9, 0.9, 0.9, 0.45], [0.45, 0.9, 0.9, 0.9]
+WRONG_LAST, WRONG_FIRST = [0.9, 0.9, 0.9, 0.3], [0.3, 0.9, 0.9, 0.9]
 
 
 def test_it_is_served_where_validation_says_so_and_named_with_its_members_and_their_shares() -> None:
@@ -83,16 +84,26 @@ def test_of_a_model_that_has_all_of_the_weight_there_is_no_average() -> None:
     kernels, network = candidate("kernels", [0.9, 0.9, 0.9, 0.8]), candidate("scratch", [0.5, 0.4, 0.5, 0.1])
     candidates, best = compared(kernels, network)
     assert candidates == [kernels, network]
-    assert best is kernels
+    assert best is None
     with_both, asked = compared(kernels, network, asked=True)
     assert asked is with_both[-1]
     assert asked.members == ("kernels", "scratch")
 
 
+def test_an_average_that_gains_by_no_more_than_chance_is_not_served() -> None:
+    rng = np.random.default_rng(0)
+    single, other = rng.uniform(0.5, 1, (2, 40))
+    average, many = (single + other) / 2, np.tile(single, 50)
+    assert not gains(average, single, np.ones(40), True)
+    assert gains(np.tile(average, 50), many, np.ones(2_000), True) == gains(average, single, np.ones(40), True, 1 / 50)
+    assert not gains(np.tile(average, 50), many, np.ones(2_000), True, 50), "the same rows fifty times"
+
+
 def test_test_chooses_nothing() -> None:
     right, wrong = candidate("kernels", WRONG_LAST, test=0.9), candidate("scratch", [0.1] * 4, test=0.9)
     other = candidate("scratch", [0.1] * 4, test=0.1)
-    assert compared(right, wrong)[1] is compared(right, other)[1] is right
+    assert compared(right, wrong)[1] is None
+    assert compared(right, other)[1] is None
 
 
 def test_each_fold_is_averaged_with_its_own_and_a_fold_of_one_member_alone_is_left_out() -> None:

@@ -27,12 +27,15 @@ def winner(candidates: Sequence[FitCandidate]) -> FitCandidate:
     return other if ahead else first
 
 
-def of_enough_runs(candidates: Sequence[FitCandidate]) -> list[FitCandidate]:
-    """Networks, and of the others those that saw at least half of the folds, or seeds, that any of them saw."""
-    most = max((len(item.models) for item in candidates if not item.is_network), default=0)
-    return [
-        item for item in candidates if item.is_network or item.row.expected == 1 or 2 * len(item.models) >= most
-    ]
+def of_enough_runs(candidates: Sequence[FitCandidate], *, networks: bool = False) -> list[FitCandidate]:
+    """Those that saw at least half of the folds, or seeds, that any of them saw. networks: also of these, which are
+    compared on the folds that they saw, however few."""
+
+    def exempt(item: FitCandidate) -> bool:
+        return item.row.expected == 1 or (item.is_network and not networks)
+
+    most = max((len(item.models) for item in candidates if not exempt(item)), default=0)
+    return [item for item in candidates if exempt(item) or 2 * len(item.models) >= most]
 
 
 def none_better(best: FitCandidate, constant: FitCandidate) -> bool:

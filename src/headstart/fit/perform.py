@@ -81,6 +81,8 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
         each, last = now - last, now
     slow = planning.study_without_networks(fit.basis, fit.settings, runs[0], slow=True)
     for seed in runs if slow["arms"] else ():
+        if waiting and fit.settings.backbone is None:
+            break  # what nobody asked for waits for the folds of the others
         _fit_here(fit, seed, on, slow=True)
         if time.monotonic() - begun > limit / 2:
             break
