@@ -1,9 +1,9 @@
 """Which models stand beside each other in a fit, and how one answer is made of them, on the sets that defaults are chosen on.
 
-    python benchmarks/fit_members.py --data DIR [--work DIR] [--write]
+    python benchmarks/fit_members.py --data DIR [--work DIR]
 
 Each model is fitted once, what it answers is kept, and everything else is chosen on these answers. The rules stand in
-texts/fit-members.md, which was committed before the first run.
+docs/benchmarks/fit-members.md, and were committed before the first run.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Set, all_sets, files_of, once, parser_of, sets_of
+from harness import Set, all_sets, files_of, markdown, once, parser_of, sets_of
 
+from headstart.baselines.average import LEAST_MEMBER, gains, greedy_shares
 from headstart.baselines.features import Features
 from headstart.baselines.hydra import fit_hydra
 from headstart.baselines.kernels import fit_kernels
 from headstart.baselines.linear import Split, ridge_classes
-from headstart.baselines.measures import reliability, softmax
+from headstart.baselines.measures import fit_temperature, heated, reliability, softmax
 from headstart.baselines.quant import fit_quant
 from headstart.baselines.summary import SummarySpec
 from headstart.sequence import Examples, Signature
@@ -190,6 +191,53 @@ def kernels_table(known: Mapping[str, Set], work: Path, names: Sequence[str]) ->
         print(f"{name:42} {mean[0]:.4f} {mean[1]:.4f} {time_of:.1f} s/M  accuracy {more[0]}  loss {more[1]}")
 
 
+POOLS = {
+    "both, summary": ("both", "summary"),
+    "both, pools, summary": ("both", "pools", "summary"),
+    "both, half pools, summary": ("both", "half pools", "summary"),
+    "both, competing, pools, summary": ("both", "competing", "pools", "summary"),
+    "kernels, competing, pools, summary": ("kernels", "competing", "pools", "summary"),
+    "kernels, competing, pools, quantiles, summary": ("kernels", "competing", "pools", "quantiles", "summary"),
+}
+"""Models that stand beside each other; the first is what `fit` has had."""
+WAYS = ("single", "average", "average where it gains clearly")
+
+
+def answered(measured: Mapping[str, Any], pool: Sequence[str], way: str) -> tuple[np.ndarray, int]:
+    """Test probabilities that are served, and of how many models."""
+    target, rows = np.array(measured["target"]), np.arange(len(measured["target"]))
+    out, test = ([np.array(measured[side][name]) for name in pool] for side in ("out", "test"))
+    columns = np.stack([p[rows, target] for p in out], axis=1)
+    best = max(
+        range(len(pool)), key=lambda i: ((out[i].argmax(1) == target).mean(), np.log(columns[:, i] + 1e-12).mean())
+    )
+    shares = greedy_shares(columns, np.ones(len(target)), True)
+    shares = np.where(shares >= LEAST_MEMBER, shares, 0) / shares[shares >= LEAST_MEMBER].sum()
+    several = (shares > 0).sum() > 1
+    clear = gains(columns @ shares, columns[:, best], np.ones(len(target)), True)
+    if way == "single" or (way != "average" and not (several and clear)):
+        return test[best], 1
+    hot = fit_temperature(np.log(np.maximum(np.tensordot(shares, out, axes=1), 1e-6)), target, True)
+    return heated(np.tensordot(shares, test, axes=1), hot), int((shares > 0).sum())
+
+
+def choosers_table(work: Path, names: Sequence[str]) -> list[str]:
+    """The second part."""
+    measured = {name: once(work / "members" / f"{name}.json", lambda: None) for name in names}
+    today, lines = dict[str, tuple[np.ndarray, np.ndarray, float]](), []
+    for title, pool in POOLS.items():
+        for way in WAYS:
+            each = {name: answered(m, pool, way) for name, m in measured.items()}
+            marks = {name: scores(np.array(measured[name]["truth"]), [p]) for name, (p, _) in each.items()}
+            today = today or marks
+            more = [gain([(today[name][i], marks[name][i]) for name in names]) for i in (0, 1)]
+            means = [f"{np.mean([np.mean(mark[i]) for mark in marks.values()]):.3f}" for i in (0, 1, 2)]
+            count = f"{np.mean([number for _, number in each.values()]):.1f}"
+            lines.append([title, way, count, means[0], more[0], means[1], more[1], means[2]])
+    heads = ["models", "served", "models served", "accuracy", "gain", "log-loss", "change", "calibration error"]
+    return markdown(heads, lines, names=2)
+
+
 def main() -> None:
     words = parser_of(__doc__)
     words.add_argument("--data", type=Path, required=True)
@@ -202,6 +250,7 @@ def main() -> None:
     for name in names:
         once(work / "members" / f"{name}.json", partial(members_of, known[name], work))
         print(name, flush=True)
+    print("\n".join(choosers_table(work, names)))
 
 
 if __name__ == "__main__":

@@ -200,7 +200,7 @@ def test_no_file_is_longer_than_500_lines() -> None:
     assert not {name: count for name, count in lines.items() if count > LONGEST_FILE}
 
 
-MEASURING = 5_620
+MEASURING = 5_670
 """Lines of `benchmarks/` at most: a script whose question is answered goes, and its page says at which commit it stood."""
 
 

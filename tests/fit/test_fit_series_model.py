@@ -86,7 +86,7 @@ def test_ragged_series_with_gaps_are_fitted_served_without_the_source_and_repeat
     served = load_model("model")
     assert served.choices == ("network", "kernels", "summary", "majority", "pools", "embedding")
     assert 0 < affordable(served) <= 200
-    assert load_model("model", "kernels", others=False).choices == ("kernels", "summary", "majority")
+    assert load_model("model", "kernels", others=False).choices == ("kernels", "summary", "majority", "pools")
     assert headstart("run", "model/study.toml", "--data", ".", "--weights", "elsewhere", "--workers", "0") == 0
     assert {path.parent.name for path in folder.glob("runs/*/result.json")} == stages
     document = json.loads((folder / "model" / "plan.json").read_text())["study"]
