@@ -230,7 +230,8 @@ def choosers_table(work: Path, names: Sequence[str]) -> list[str]:
             each = {name: answered(m, pool, way) for name, m in measured.items()}
             marks = {name: scores(np.array(measured[name]["truth"]), [p]) for name, (p, _) in each.items()}
             today = today or marks
-            more = [gain([(today[name][i], marks[name][i]) for name in names]) for i in (0, 1)]
+            pairs = [[(np.asarray(today[name][i]), np.asarray(marks[name][i])) for name in names] for i in (0, 1)]
+            more = [gain(pair) for pair in pairs]
             means = [f"{np.mean([np.mean(mark[i]) for mark in marks.values()]):.3f}" for i in (0, 1, 2)]
             count = f"{np.mean([number for _, number in each.values()]):.1f}"
             lines.append([title, way, count, means[0], more[0], means[1], more[1], means[2]])
