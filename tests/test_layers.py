@@ -200,7 +200,7 @@ def test_no_file_is_longer_than_500_lines() -> None:
     assert not {name: count for name, count in lines.items() if count > LONGEST_FILE}
 
 
-MEASURING = 5_670
+MEASURING = 5_500
 """Lines of `benchmarks/` at most: a script whose question is answered goes, and its page says at which commit it stood."""
 
 
@@ -209,7 +209,7 @@ def test_the_scripts_that_measure_stay_few() -> None:
     assert sum(len(path.read_text("utf-8").splitlines()) for path in scripts) <= MEASURING
 
 
-FIT_LINES = 3260
+FIT_LINES = 3200
 """Lines of `fit/` at most: it plans, trains, chooses and serves; what is shown of that stands in `fitted/`."""
 
 

@@ -9,8 +9,7 @@ import pytest
 from support.command import command
 
 from headstart.errors import BadInput
-from headstart.fit.serving import held_out
-from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
+from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel, held_out
 from headstart.serve.config import HeldOut
 from headstart.serve.predictions import predictions_of, to_csv
 

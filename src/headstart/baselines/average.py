@@ -6,8 +6,11 @@ samples of the rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from headstart.baselines.measures import fit_temperature
 from headstart.seeds import below
 
 BOOTSTRAPS, CHOICES = 20, 20
@@ -18,6 +21,41 @@ LEAST_TRUE = 1e-6
 """Smaller probabilities of the true class count as this: one row alone decides nothing."""
 CLEARLY = 1.64
 """Standard errors that a gain must have to be one by more than chance, of twenty such gains in nineteen."""
+
+
+def choose_average(
+    predicted: Sequence[np.ndarray],
+    target: np.ndarray,
+    weights: np.ndarray,
+    single: int,
+    copies: int = 1,
+    *,
+    asked: bool = False,
+) -> tuple[list[int], tuple[float, ...], float] | None:
+    """(models, shares, temperature) of the average, the largest share first; None where it does not gain clearly over
+    the model number `single`, unless it was asked for.
+
+    predicted: (n, K) probabilities or (n,) numbers of each model, of rows that it was not fitted on; target (n,).
+    weights (K,): of the classes, empty where they weigh the same. copies: how often each row is there.
+    """
+    classes = predicted[0].ndim == 2
+    each = weights[target] if classes and len(weights) else np.ones(len(target))
+    # A loss of an average needs no more of a row than the true class's probability, or the error.
+    rows = np.arange(len(target))
+    columns = np.stack([p[rows, target] if classes else p - target for p in predicted], axis=1)
+    shares = greedy_shares(columns, each, classes)
+    order = np.argsort(-shares, kind="stable").tolist()
+    chosen = [i for number, i in enumerate(order) if shares[i] >= LEAST_MEMBER or (asked and number < 2)]
+    rest = np.maximum(shares[chosen], LEAST_MEMBER)
+    parts, hot = tuple(float(share) for share in rest / rest.sum()), 1.0
+    if not asked and (
+        len(chosen) < 2 or not gains(columns[:, chosen] @ parts, columns[:, single], each, classes, copies)
+    ):
+        return None
+    if classes:
+        average = np.tensordot(parts, [predicted[i] for i in chosen], axes=1)
+        hot = fit_temperature(np.log(np.maximum(average, LEAST_TRUE)), target, True, weights if len(weights) else None)
+    return chosen, parts, hot
 
 
 def greedy_shares(columns: np.ndarray, weights: np.ndarray, classes: bool) -> np.ndarray:

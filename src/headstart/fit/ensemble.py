@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headstart.baselines.average import LEAST_MEMBER, LEAST_TRUE, gains, greedy_shares
-from headstart.baselines.measures import fit_temperature, heated
+from headstart.baselines.average import choose_average
+from headstart.baselines.measures import heated
 from headstart.core import Results
 from headstart.errors import BadInput
 from headstart.fit.arms import constant_names
@@ -98,24 +98,8 @@ def chosen_blend(
     answers = [[model.val.labelled for model in run] for run in runs]
     target = np.concatenate([each[0].target for each in answers])
     predicted = [np.concatenate([each[i].predicted for each in answers]) for i in range(len(pool))]
-    classes = predicted[0].ndim == 2
-    each = weights[target] if classes and len(weights) else np.ones(len(target))
-    # A loss of an average needs no more of a row than the true class's probability, or the error.
-    rows = np.arange(len(target))
-    columns = np.stack([p[rows, target] if classes else p - target for p in predicted], axis=1)
-    shares = greedy_shares(columns, each, classes)
-    order = np.argsort(-shares, kind="stable").tolist()
-    chosen = [i for number, i in enumerate(order) if shares[i] >= LEAST_MEMBER or (asked and number < 2)]
-    rest = np.maximum(shares[chosen], LEAST_MEMBER)
-    parts, hot = tuple(float(share) for share in rest / rest.sum()), 1.0
-    copies, pair = 1 if folds > 1 else len(runs), (columns[:, chosen] @ parts, columns[:, single])
-    if not asked and (len(chosen) < 2 or not gains(*pair, each, classes, copies)):
-        return None
-    if classes:
-        average = np.tensordot(parts, [predicted[i] for i in chosen], axes=1)
-        scores = np.log(np.maximum(average, LEAST_TRUE))
-        hot = fit_temperature(scores, target, True, weights if len(weights) else None)
-    return Blend(tuple(pool[i].name for i in chosen), parts, hot)
+    chosen = choose_average(predicted, target, weights, single, 1 if folds > 1 else len(runs), asked=asked)
+    return None if chosen is None else Blend(tuple(pool[i].name for i in chosen[0]), *chosen[1:])
 
 
 def blended(members: Sequence[TrainedModel], shares: Sequence[float], like: TrainedModel) -> TrainedModel:
@@ -148,7 +132,7 @@ def _candidate(
         seed = max(model.seed for model in run)  # one that draws nothing has the first
         plain = replace(members[0], seed=seed, temperature=blend.temperature)
         model = blended(members, blend.shares, plain)
-        val, test = (_score(answers.labelled, drawn.metric, weights) for answers in (model.val, model.test))
+        val, test = (answers.labelled.score(drawn.metric, weights) for answers in (model.val, model.test))
         models.append(replace(model, worth=worth_of(model.val, val)))
         scores.append((seed, model.identity, val, test))
     results, row = results.with_arm(ENSEMBLE, drawn, scores)
@@ -157,12 +141,3 @@ def _candidate(
     text = f"the weighted average of the {what} of {listed(parts)}"
     made = FitCandidate(row, text, test_means(models), tuple(models), blend.names, shares=blend.shares)
     return results, made
-
-
-def _score(answers: Answers, metric: str, weights: np.ndarray) -> float | None:
-    """The score by which networks are chosen; None where there is no row, or it is not a number."""
-    if metric == "weighted_accuracy" and len(answers.target):
-        right, each = answers.predicted.argmax(1) == answers.target, weights[answers.target]
-        return float(each[right].sum() / max(each.sum(), 1e-12))
-    score = answers.scores.get(metric)
-    return score if score is not None and np.isfinite(score) else None

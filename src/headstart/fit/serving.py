@@ -19,18 +19,13 @@ from headstart.fit.choose import Chosen
 from headstart.fit.ensemble import blended
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit
-from headstart.fitted.outcome import Answers, FitCandidate, Outcome, TrainedModel
+from headstart.fitted.outcome import Answers, FitCandidate, Outcome, TrainedModel, held_out
 from headstart.fitted.recordings import Shown, shown_recordings
 from headstart.fitted.wording import answer, notes, title
 from headstart.sequence import Examples
-from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig
+from headstart.serve.config import NETWORK, ModelConfig, NetworkConfig
 from headstart.serve.model import Served, of_examples
 from headstart.ways import argument
-
-ENOUGH = 100
-"""Labelled test sequences from which on they alone say how wrong a model is."""
-MOST_ERRORS = 10_000
-"""Errors on held-out sequences that a model folder holds: of more, so many quantiles."""
 
 
 def serve(
@@ -191,26 +186,6 @@ def _last_of(fit: Fit, model: TrainedModel, weights: np.ndarray | None) -> Train
     if outputs is None:
         return model
     return replace(model_of(model.seed, model.identity, outputs, fit.facts, weights), worth=model.worth)
-
-
-def held_out(candidate: FitCandidate, again: bool, folds: int, best: TrainedModel | None = None) -> HeldOut:
-    """Errors on test where it is large enough, else on validation: of the best model, or of those of all folds. best:
-    the model of it that serves, where that is another.
-
-    Of folds that were dealt several times, one time counts: each row once. Errors are rounded up, so that a sequence
-    that is as wrong is within.
-    """
-    best = best or candidate.best()
-    same = [model for model in candidate.models if model.seed // folds == best.seed // folds]
-    several = folds > 1 and len(same) > 1
-    source, parts = "folds" if several else "validation", [m.val for m in (same if several else (best,))]
-    if len(best.test.labelled.target) >= ENOUGH:
-        source, parts = "test", [best.test]
-    pairs = [(part.labelled.target, part.labelled.predicted) for part in parts]
-    errors = np.concatenate([1 - p[np.arange(len(t)), t] if p.ndim == 2 else np.abs(p - t) for t, p in pairs])
-    few = np.linspace(0, len(errors) - 1, min(len(errors), MOST_ERRORS)).round().astype(int)  # of many, quantiles
-    upward = np.sort(errors)[few] * (1 + 6e-6)
-    return HeldOut(errors=tuple(float(f"{x:.6g}") for x in upward), source=source, again=again)
 
 
 def _network_config(stage: FinishedStage, arm: str, network: TrainedModel) -> NetworkConfig:

@@ -14,6 +14,7 @@ from headstart.core import Results, Row
 from headstart.data import Card
 from headstart.fitted.leaderboard import Leaderboard, leaderboard_of
 from headstart.sequence import IGNORE
+from headstart.serve.config import HeldOut
 from headstart.serve.model import Served
 from headstart.statistics import Difference, Estimate, difference, unpaired_difference
 
@@ -21,6 +22,10 @@ MOST_LINES = 12
 """Models that the repr of an outcome lists."""
 ALIKE = 1e-6
 """Scores that differ by no more, as a share of them, are equal."""
+ENOUGH = 100
+"""Labelled test sequences from which on they alone say how wrong a model is."""
+MOST_ERRORS = 10_000
+"""Errors on held-out sequences that a model folder holds: of more, so many quantiles."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,14 @@ class Answers:
         """Every measure (`baselines.measures.scores_of`); none without rows."""
         classes = self.predicted.shape[1] if self.predicted.ndim == 2 else 0
         return scores_of(self.target, self.predicted, classes) if len(self.target) else {}
+
+    def score(self, metric: str, weights: np.ndarray) -> float | None:
+        """One by which models are chosen; None where it is no number. weights (K,): of classes."""
+        if metric == "weighted_accuracy" and len(self.target):
+            right, each = self.predicted.argmax(1) == self.target, weights[self.target]
+            return float(each[right].sum() / max(each.sum(), 1e-12))
+        score = self.scores.get(metric)
+        return score if score is not None and np.isfinite(score) else None
 
 
 @dataclass(frozen=True)
@@ -183,3 +196,23 @@ class Outcome:
     def candidate(self, name: str) -> FitCandidate:
         """The line of this name."""
         return next(candidate for candidate in self.candidates if candidate.name == name)
+
+
+def held_out(candidate: FitCandidate, again: bool, folds: int, best: TrainedModel | None = None) -> HeldOut:
+    """Errors on test where it is large enough, else on validation: of the best model, or of those of all folds. best:
+    the model of it that serves, where that is another.
+
+    Of folds that were dealt several times, one time counts: each row once. Errors are rounded up, so that a sequence
+    that is as wrong is within.
+    """
+    best = best or candidate.best()
+    same = [model for model in candidate.models if model.seed // folds == best.seed // folds]
+    several = folds > 1 and len(same) > 1
+    source, parts = "folds" if several else "validation", [m.val for m in (same if several else (best,))]
+    if len(best.test.labelled.target) >= ENOUGH:
+        source, parts = "test", [best.test]
+    pairs = [(part.labelled.target, part.labelled.predicted) for part in parts]
+    errors = np.concatenate([1 - p[np.arange(len(t)), t] if p.ndim == 2 else np.abs(p - t) for t, p in pairs])
+    few = np.linspace(0, len(errors) - 1, min(len(errors), MOST_ERRORS)).round().astype(int)  # of many, quantiles
+    upward = np.sort(errors)[few] * (1 + 6e-6)
+    return HeldOut(errors=tuple(float(f"{x:.6g}") for x in upward), source=source, again=again)
