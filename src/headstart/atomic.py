@@ -86,17 +86,16 @@ def published(path: Path, mode: int = 0o644) -> Iterator[int]:
     """
     temporary, file = _begun(path, mode)
     try:
-        try:
-            _remove_unfinished(path, temporary)
-            with naming(path):
-                yield file
-                disk.sync(file)
-        finally:
-            os.close(file)
+        _remove_unfinished(path, temporary)
+        with naming(path):
+            yield file
+            disk.sync(file)
         disk.replace(temporary, path)
     except BaseException:
         disk.unlink(temporary, missing_ok=True)
         raise
+    finally:  # last: without its lock a file of that name is taken for left over
+        os.close(file)
     sync_folder(path.parent, path)
 
 
@@ -105,11 +104,16 @@ def _begun(path: Path, mode: int) -> tuple[Path, int]:
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
         file = disk.create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-        with contextlib.suppress(OSError):  # a file system without locks: nothing says who is alive
+        try:
             disk.lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(file).st_nlink:  # else another writer took it for left over before it was locked
+            taken = not os.fstat(file).st_nlink
+        except BlockingIOError:
+            taken = True
+        except OSError:  # a file system without locks: nothing says who is alive
+            taken = False
+        if not taken:
             return temporary, file
-        os.close(file)
+        os.close(file)  # another writer took it for left over before it was locked, and removes it
 
 
 def _remove_unfinished(path: Path, own: Path) -> None:

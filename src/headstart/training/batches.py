@@ -164,8 +164,8 @@ class Batches:
 
     @cached_property
     def fits(self) -> bool:
-        """Whether the set can be held on the device as a whole, one without numbers aside: there is nothing to hold."""
-        return len(self.units) > 0 and self.device.type != "meta" and self._size <= room(self.device)
+        """Whether the set can be held on the device as a whole."""
+        return len(self.units) > 0 and self._size <= room(self.device)
 
     @property
     def picks(self) -> bool:
