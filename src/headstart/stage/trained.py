@@ -87,8 +87,8 @@ class TrainedRun(StageRun):
                 f"optim.batch_size: {spec.optim.batch_size} is more than the {size} train examples "
                 f"of task {spec.task.kind!r}; give at most {size}"
             )
-        one = self.feeds["train"].gathered(np.arange(1)).to(self.device, dtype)  # a plan holds no set for one batch
-        check_repeats(self.model, spec.objective, task.signature, one, spec.seed)
+        first = self.feeds["train"].gathered(np.arange(1)).to(self.device, dtype)  # a plan holds no set for one batch
+        check_repeats(self.model, spec.objective, task.signature, first, spec.seed)
         self.setting = TrainConfig(
             spec.objective,
             task.signature,
