@@ -133,7 +133,7 @@ def test_the_guide_to_own_data_gets_from_a_file_to_predictions(tmp_path: Path) -
         (
             "instruments.md",
             "line 6 was passed over as units",
-            "The best model is",
+            "(predicts)",
             "Recording,prediction,p_sound,p_worn",
         ),
         ("sound.md", "8,000 samples per second", "neighbouring positions", "file,prediction,p_finch,p_frog,p_warbler,"),
