@@ -215,9 +215,9 @@ def plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
         for i, family in enumerate(dict.fromkeys(result["family"] for result in results)):
             some = [result for result in results if result["family"] == family]
             pairs = [(test_of(result, "kernels"), best_network(result)) for result in some]
-            known = [(x, y) for x, y in pairs if x is not None and y is not None]
+            both = [(x, y) for x, y in pairs if x is not None and y is not None]
             axes.plot(
-                *zip(*known, strict=True), MARKERS[i], color=look.colour(i), markersize=6, label=family, alpha=0.85
+                *zip(*both, strict=True), MARKERS[i], color=look.colour(i), markersize=6, label=family, alpha=0.85
             )
         axes.set(
             xlabel="test accuracy of kernels (n-grams)", ylabel="of the best network", xlim=(0, 1.02), ylim=(0, 1.02)

@@ -142,11 +142,11 @@ class Answer:
     @property
     def line(self) -> ForestLine:
         """As the figure draws it."""
-        gap, name = self.part.difference, f"{self.says}"
+        gap = self.part.difference
         assert gap is not None, "a question without an answer is not in the index"
         hollow, state = bool(self.part.standing), STATES[self.badge.split(",")[0]]
         return ForestLine(
-            self.group, name, gap.mean, gap.low, gap.high, f"n {gap.n}  {self.badge}", self.paper, hollow, state
+            self.group, self.says, gap.mean, gap.low, gap.high, f"n {gap.n}  {self.badge}", self.paper, hollow, state
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from headstart.study.language.papers import Claim, check_claim
 from headstart.study.paper.summary import summarise
 from headstart.study.results.rows import difference_document
 
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 OVER = {"says": "S", "higher": "self_pretrained", "lower": "scratch"}
 
 
@@ -436,3 +438,14 @@ def test_a_verdict_on_frozen_random_blocks_that_hardly_mix_is_withdrawn() -> Non
     assert "the random start was too small for its width" in str(verdicts(results, paper)[0])
     assert "1 holds and 1 is withdrawn" in answer(results)
     assert "Differences from scratch are no evidence" in answer(results)
+
+
+def test_an_outcome_that_the_correction_leaves_undecided_is_not_called_preliminary() -> None:
+    results, paper = run(score=level(0.1, 0.0))
+    parts = [part for verdict in verdicts(results, paper) for part in verdict.parts]
+    assert {part.standing for part in parts if part.outcome == "holds"} == {"preliminary"}
+    assert {part.standing for part in parts if part.outcome == "undecided"} == {""}
+    pages = [json.loads(file.read_text()) for file in RESULTS.glob("*.json") if file.name != "own.json"]
+    every = [column for page in pages for claim in page["claims"] for column in claim["columns"]]
+    assert len(every) > 100
+    assert not [c for c in every if (c["outcome"], c["standing"]) == ("undecided", "preliminary")]

@@ -187,11 +187,13 @@ def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:
     """Each claim of the paper and of the study, checked on its columns (all that there are, where it names none)."""
     theirs = paper.claims if paper else ()
     sided = [*((claim, False) for claim in theirs), *((claim, paper is not None) for claim in results.claims)]
-    return _corrected([_verdict(results, paper, claim, own) for claim, own in sided])
+    checked = _corrected([Verdict(claim, tuple(_parts(results, paper, claim)), own) for claim, own in sided])
+    return [_dated(results, verdict) for verdict in checked]
 
 
-def _verdict(results: Results, paper: Paper | None, claim: Claim, own: bool) -> Verdict:
-    """The claim with its outcomes and what they stand for."""
+def _dated(results: Results, verdict: Verdict) -> Verdict:
+    """The verdict with its dates, and with what keeps each outcome, after the correction, from being a headline."""
+    claim = verdict.claim
     written = results.written.get(claim_key(claim.model_dump(mode="json", exclude_defaults=True)))
     rows = {arm: [row for row in results.table if row.arm == arm] for arm in claim.arms}
     began = [min((run.started for row in of for run in row.runs if run.started), default="") for of in rows.values()]
@@ -205,8 +207,8 @@ def _verdict(results: Results, paper: Paper | None, claim: Claim, own: bool) -> 
         few = part.difference.n < HEADLINE_SEEDS or (chosen and not claim.at)
         return "exploratory" if late else "preliminary" if few and part.outcome != "undecided" else ""
 
-    parts = [replace(part, standing=standing(part)) for part in _parts(results, paper, claim)]
-    return Verdict(claim, tuple(parts), own, written, first)
+    parts = tuple(replace(part, standing=standing(part)) for part in verdict.parts)
+    return replace(verdict, parts=parts, written=written, first=first)
 
 
 def _moment(text: str) -> datetime:
