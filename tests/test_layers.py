@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,12 @@ LONGEST_FILE = 500
 def test_no_file_is_longer_than_500_lines() -> None:
     lines = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
     assert not {name: count for name, count in lines.items() if count > LONGEST_FILE}
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """pytest imports a test file by its name alone, where its folder is no package: the second of a name is not run."""
+    names = Counter(path.name for path in TESTS.rglob("test_*.py"))
+    assert not [name for name, count in names.items() if count > 1]
 
 
 MEASURING = 5_500
