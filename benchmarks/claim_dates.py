@@ -57,9 +57,9 @@ def written(file: Path, named: Mapping[str, Path]) -> dict[str, list[str]]:
 
 def dated(claims: tuple[Claim, ...], file: Path, named: Mapping[str, Path]) -> dict[str, list[str]]:
     """The claims that stand there now."""
-    known = written(file, named)
+    dates = written(file, named)
     keys = [claim_key(claim.model_dump(mode="json", exclude_defaults=True)) for claim in claims if claim.higher]
-    return {key: known[key] for key in keys if key in known}
+    return {key: dates[key] for key in keys if key in dates}
 
 
 def main() -> None:

@@ -539,7 +539,7 @@ def main() -> None:
     words.add_argument("sets", nargs="*", metavar="SET")
     options = words.parse_args()
     work = options.work.absolute()
-    known = {dataset.name: dataset for dataset in [*all_sets(options.data, work), *other_sets(options.data)]}
+    sets = {dataset.name: dataset for dataset in [*all_sets(options.data, work), *other_sets(options.data)]}
     if options.mantis is not None and MANTIS not in options.methods:
         options.methods.append(MANTIS)
     methods = Methods(options.fit_time, options.environment, options.mantis)
@@ -554,9 +554,9 @@ def main() -> None:
         for name in sets_of(part):
             asked = part == options.part or (options.part is None and not options.sets) or name in options.sets
             for method in options.methods if asked and not options.write else []:
-                for seed in range(options.seeds if method != NGRAMS or known[name].family in LETTERS else 0):
+                for seed in range(options.seeds if method != NGRAMS or sets[name].family in LETTERS else 0):
                     path = work / "results" / f"{plain_name(name)}-{method}{variants[method]}-{seed}.json"
-                    row = once(path, partial(measure, known[name], method, seed, work, methods))
+                    row = once(path, partial(measure, sets[name], method, seed, work, methods))
                     shown = "failed" if row["accuracy"] is None else f"{row['accuracy']:.4f}"
                     print(
                         f"{name:28} {method:18} {seed} {shown} {row['seconds']:8.1f} s",

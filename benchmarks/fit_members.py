@@ -168,13 +168,13 @@ def gain(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
     return f"{np.mean([d.mean() for d in differences]):+.4f} [{low:+.4f}, {high:+.4f}]".replace("-", "\N{MINUS SIGN}")
 
 
-def kernels_table(known: Mapping[str, Set], work: Path, names: Sequence[str]) -> None:
+def kernels_table(sets: Mapping[str, Set], work: Path, names: Sequence[str]) -> None:
     """The first part."""
     right: dict[str, dict[str, np.ndarray]] = {name: {} for name in TOGETHER}
     loss: dict[str, dict[str, np.ndarray]] = {name: {} for name in TOGETHER}
     seconds = []
     for dataset in names:
-        measured = once(work / "kernels" / f"{dataset}.json", partial(kernels_of, known[dataset], work))
+        measured = once(work / "kernels" / f"{dataset}.json", partial(kernels_of, sets[dataset], work))
         target = np.array(measured["target"])
         seconds.append(measured["seconds"])
         for name, answers in measured["answers"].items():
@@ -245,11 +245,11 @@ def main() -> None:
     words.add_argument("--work", type=Path, default=Path("runs/fit-members"))
     options = words.parse_args()
     work = options.work.absolute()
-    known = {dataset.name: dataset for dataset in all_sets(options.data, work)}
-    names = [name for name in sets_of("choosing") if known[name].family == "UCR"]
-    kernels_table(known, work, names)
+    sets = {dataset.name: dataset for dataset in all_sets(options.data, work)}
+    names = [name for name in sets_of("choosing") if sets[name].family == "UCR"]
+    kernels_table(sets, work, names)
     for name in names:
-        once(work / "members" / f"{name}.json", partial(members_of, known[name], work))
+        once(work / "members" / f"{name}.json", partial(members_of, sets[name], work))
         print(name, flush=True)
     print("\n".join(choosers_table(work, names)))
 

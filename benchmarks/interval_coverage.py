@@ -168,9 +168,9 @@ def main() -> None:
     options = words.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     write_waves(options.work, {"TRAIN": 400, "TEST": 2_000})
-    known = {each.name: each for each in [*all_sets(options.data, options.work), *other_sets(options.data)]}
-    files = {name: files_of(known[name], options.work) for name in options.sets or sorted(sets_of(None))}
-    layouts = {name: known[name].layout for name in files}
+    sets = {each.name: each for each in [*all_sets(options.data, options.work), *other_sets(options.data)]}
+    files = {name: files_of(sets[name], options.work) for name in options.sets or sorted(sets_of(None))}
+    layouts = {name: sets[name].layout for name in files}
     files[WAVES] = (options.work / f"{WAVES}_TRAIN.tsv", options.work / f"{WAVES}_TEST.tsv")
     layouts[WAVES] = LayoutSpec(header=False, target="1", target_kind="number")
     rows: list[list[str]] = []

@@ -76,9 +76,9 @@ def _sums(events: Any, device: str, wall: float) -> dict[str, float]:
         if str(event.device_type).endswith("CPU"):
             own = event.self_cpu_time_total if device == "cpu" else event.self_device_time_total
             spent[_scope(event) or group_of(event.name)] += own / 1e6
-    known = sum(spent.values()) - spent[OTHER]
-    spent[OTHER] = max(wall - known, 0.0)
-    total = known + spent[OTHER]
+    measured = sum(spent.values()) - spent[OTHER]
+    spent[OTHER] = max(wall - measured, 0.0)
+    total = measured + spent[OTHER]
     return {group: seconds / total for group, seconds in spent.items()}
 
 

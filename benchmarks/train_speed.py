@@ -360,9 +360,9 @@ def train_table(speeds: Sequence[Speed]) -> PageTable:
 
 def ways(speeds: Sequence[Speed]) -> str:
     """How steps were taken, in a sentence, and what the Trainer's columns lack."""
-    known = {f"{speed.model}, {speed.device}": speed.how for speed in speeds if speed.how}
-    several = [f"{name}: {how}" for name, how in known.items()]
-    text = f"Steps of ours: {next(iter(known.values())) if len(set(known.values())) == 1 else '; '.join(several)}."
+    ways = {f"{speed.model}, {speed.device}": speed.how for speed in speeds if speed.how}
+    several = [f"{name}: {how}" for name, how in ways.items()]
+    text = f"Steps of ours: {next(iter(ways.values())) if len(set(ways.values())) == 1 else '; '.join(several)}."
     if any(speed.seconds is not None and speed.trainer_seconds is None for speed in speeds):
         text += " The Trainer of transformers was not measured: `pip install 'headstart[bench]'` adds it."
     return text

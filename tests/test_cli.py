@@ -232,8 +232,8 @@ def options_of(command: Any, name: str = "") -> dict[str, set[str]]:
 
 
 def test_no_verb_has_lost_an_option() -> None:
-    known = options_of(typer.main.get_command(app))
-    assert {verb: lost for verb, words in OPTIONS.items() if (lost := set(words.split()) - known[verb])} == {}
+    options = options_of(typer.main.get_command(app))
+    assert {verb: lost for verb, words in OPTIONS.items() if (lost := set(words.split()) - options[verb])} == {}
 
 
 def test_the_options_of_a_layout_and_of_a_fit_are_fields_of_their_specs() -> None:

@@ -228,9 +228,9 @@ def test_token_vectors_are_taken_by_what_they_stand_for() -> None:
         BadInput, match=r"the parent has a vector for no symbol of this task \('x', 'y', 'z'\); take less"
     ):
         by_symbol(parent, ("x", "y", "z"))
-    known = {**parent, SYMBOL_TENSOR: symbol_tensor(["D", "A", "B", "C"])}
+    named = {**parent, SYMBOL_TENSOR: symbol_tensor(["D", "A", "B", "C"])}
     with pytest.raises(BadInput, match=r"no vector for 'Z', and none for unknown symbols \(<unk>\)"):
-        by_symbol(known)
+        by_symbol(named)
     with pytest.raises(BadInput, match=r"the parent does not say what its token vectors stand for.*vocab\.txt"):
         by_symbol({"encoder.weight": vectors})
     with pytest.raises(BadInput, match=r"start: match.* means nothing here"):

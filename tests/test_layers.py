@@ -176,7 +176,7 @@ def test_circles_are_found_whatever_leads_into_them() -> None:
     assert _circles(graph) == {frozenset({"b", "c"})}
 
 
-NO_NOUNS = {"found", "given", "said", "told", "one", "place", "kept"}
+NO_NOUNS = {"found", "given", "said", "told", "one", "place", "kept", "known"}
 """Names that a local or a parameter does not have: it is called after what it is."""
 
 

@@ -168,9 +168,9 @@ def test_a_file_that_memory_has_no_room_for_is_refused_before_it_is_read(
 def test_the_memory_of_kernels_is_known_before_they_are_fitted() -> None:
     lengths = np.full(30_000, 300)
     signature = Signature("floats", 1, 300, "class", 2)
-    known = KernelsSpec().memory(len(lengths), signature, lengths)
-    assert known == ridge_bytes(30_000, 2_520)
-    assert 0.3e9 < known < 1e9
+    bytes_needed = KernelsSpec().memory(len(lengths), signature, lengths)
+    assert bytes_needed == ridge_bytes(30_000, 2_520)
+    assert 0.3e9 < bytes_needed < 1e9
     assert KernelsSpec(also=("hydra", "quant")).memory(1_000, signature, lengths) > ridge_bytes(1_000, 9_996)
     assert KernelsSpec().memory(10, Signature("tokens", 4, 300, "class", 2), lengths) == 0
 

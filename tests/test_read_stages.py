@@ -165,8 +165,8 @@ def test_like_fills_in_what_is_not_given_and_is_not_stored() -> None:
     )
     assert like == written
     assert "like" not in like.model_dump(mode="json")
-    known = read(ModelSpec, {"like": "openai-community/gpt2-medium"})
-    assert (known.width, known.blocks, known.mixers[0].heads) == (1024, 24, 16)
+    medium = read(ModelSpec, {"like": "openai-community/gpt2-medium"})
+    assert (medium.width, medium.blocks, medium.mixers[0].heads) == (1024, 24, 16)
     longformer = read(ModelSpec, {"like": "longformer-base-4096", "blocks": 3})
     assert len(longformer.mixers) == 3
     assert read(ModelSpec, {"like": "t5-small", "position": {"kind": "none"}}).position.kind == "none"
@@ -196,10 +196,10 @@ def test_an_axis_runs_over_what_a_model_is_like(tmp_path: Path) -> None:
 
 
 def test_absent_weights_are_planned_open_and_refused_when_trained(tmp_path: Path, folder: Path) -> None:
-    known = merge(STUDY, {"stages": {"small": {"checkpoint": {"source": "gpt2"}}}})
-    known["arms"]["pretrained"]["finetune"]["start"] = ["take(backbone)"]
-    known["columns"] = {"digits": {"task": {"kind": "digits"}, "model": {"like": "gpt2", "blocks": 1}}}
-    plan = Study(known, store=tmp_path / "runs", data=tmp_path, absent="open").plan
+    study = merge(STUDY, {"stages": {"small": {"checkpoint": {"source": "gpt2"}}}})
+    study["arms"]["pretrained"]["finetune"]["start"] = ["take(backbone)"]
+    study["columns"] = {"digits": {"task": {"kind": "digits"}, "model": {"like": "gpt2", "blocks": 1}}}
+    plan = Study(study, store=tmp_path / "runs", data=tmp_path, absent="open").plan
     assert [planned.open for planned in plan.stages.values()].count(True) == 5
     costs = {cost.planned.name: cost for cost in survey(plan)}
     assert costs["small"].parameters == 12 * 7_087_872 + 1024 * 768 + 2 * 768
@@ -251,9 +251,9 @@ def test_letters_of_a_task_meet_a_checkpoints_vectors_by_their_symbols_also_with
     shutil.rmtree(esm)
     later = bound(axes={"seed": [1]})
     headstart.run(later)
-    store, known = Store(tmp_path / "runs"), {"K": 1, "A": 2, "M": 3}
+    store, row_of = Store(tmp_path / "runs"), {"K": 1, "A": 2, "M": 3}
     ours = store.weights(later.plan.cells[0].chain[-1].identity)["encoder.weight"]
-    assert torch.equal(ours, theirs[[known.get(letter, 0) for letter in "ABCDEFGHIKLMNOPQRSTUVWXYZ"]])
+    assert torch.equal(ours, theirs[[row_of.get(letter, 0) for letter in "ABCDEFGHIKLMNOPQRSTUVWXYZ"]])
 
 
 def test_a_study_may_name_the_content_that_it_means(tmp_path: Path, folder: Path) -> None:

@@ -27,8 +27,8 @@ def test_channels_have_gaps_of_their_own() -> None:
     for row, (first, last) in enumerate(zip(x.offsets[:-1], x.offsets[1:], strict=True)):
         for f in range(3):
             there = np.flatnonzero(seen[first:last, f])
-            known = x.values[first:last, f][there]
-            wanted = np.interp(np.arange(last - first), there, known) if len(there) else np.zeros(last - first)
+            values = x.values[first:last, f][there]
+            wanted = np.interp(np.arange(last - first), there, values) if len(there) else np.zeros(last - first)
             assert out[first:last, f] == pytest.approx(wanted, abs=1e-6), row
 
 

@@ -172,8 +172,8 @@ def test_side_by_side_they_are_one_model_that_comes_back_from_its_arrays() -> No
     parts = [fit_kernels(train, 0, 84), fit_hydra(train, 0), fit_quant(train)]
     assert np.array_equal(model.features.transform(x), np.concatenate([part.transform(x) for part in parts], axis=1))
     facts = model.facts.model_dump(mode="json")
-    known = shapes(facts)
-    assert {name: (str(a.dtype), a.shape) for name, a in model.arrays().items()} == known
+    expected = shapes(facts)
+    assert {name: (str(a.dtype), a.shape) for name, a in model.arrays().items()} == expected
     again = from_arrays(facts, model.arrays())
     assert np.array_equal(again.predict(x), model.predict(x))
     assert (model.predict(x).argmax(1) == x.target).mean() > 0.8

@@ -80,7 +80,7 @@ def check_alike(path: Path, spec: LayoutSpec, block: int = 2**20) -> tuple[tuple
 
 
 @pytest.mark.parametrize(
-    ("content", "known"),
+    ("content", "options"),
     [
         (PLAIN, {}),
         (PLAIN.rstrip("\n"), {}),
@@ -104,14 +104,14 @@ def check_alike(path: Path, spec: LayoutSpec, block: int = 2**20) -> tuple[tuple
     ],
 )
 def test_plain_files_are_read_by_arrow_as_they_are_row_by_row(
-    tmp_path: Path, content: str | bytes, known: dict[str, Any]
+    tmp_path: Path, content: str | bytes, options: dict[str, Any]
 ) -> None:
-    read, count = check_alike(written(tmp_path, content), LayoutSpec(**known))
+    read, count = check_alike(written(tmp_path, content), LayoutSpec(**options))
     assert (len(read), count) == (13, 1)
 
 
 @pytest.mark.parametrize(
-    ("content", "known"),
+    ("content", "options"),
     [
         ("\n" + PLAIN, {}),
         ("\r\n" + PLAIN.replace("\n", "\r\n"), {}),
@@ -130,9 +130,9 @@ def test_plain_files_are_read_by_arrow_as_they_are_row_by_row(
     ],
 )
 def test_files_that_are_not_plain_are_read_row_by_row(
-    tmp_path: Path, content: str | bytes, known: dict[str, Any]
+    tmp_path: Path, content: str | bytes, options: dict[str, Any]
 ) -> None:
-    read, count = check_alike(written(tmp_path, content), LayoutSpec(**known))
+    read, count = check_alike(written(tmp_path, content), LayoutSpec(**options))
     assert (len(read), count) == (13, 0)
 
 
@@ -163,13 +163,13 @@ def test_a_file_is_the_same_above_the_size_from_which_on_arrow_reads_it(tmp_path
     plain = f"id,label,t0,t1,t2\n{rows}"
     plain = f"{'i' * (PARSED_BYTES - 1 - len(plain))}{plain}"
     results = []
-    for name, content, known in (("below", plain, 0), ("above", plain + "\n", 1)):
+    for name, content, extra in (("below", plain, 0), ("above", plain + "\n", 1)):
         path = tmp_path / name / f"f.csv{ending}"
         path.parent.mkdir()
         path.write_bytes(pack(content.encode()))
-        assert len(content) == PARSED_BYTES - 1 + known
+        assert len(content) == PARSED_BYTES - 1 + extra
         with pytest.MonkeyPatch.context() as patch:
-            if not known:
+            if not extra:
                 patch.setattr(csv, "of_lines", None)
             else:
                 patch.setattr(csv, "_any_table", None)
@@ -223,10 +223,10 @@ def files(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
 def test_any_file_is_read_by_arrow_as_it_is_row_by_row(
     tmp_path_factory: pytest.TempPathFactory, written: tuple[bytes, dict[str, Any]], block: int
 ) -> None:
-    content, known = written
+    content, options = written
     path = tmp_path_factory.getbasetemp() / "any.csv"
     path.write_bytes(content)
-    read, count = check_alike(path, LayoutSpec(**known), block)
+    read, count = check_alike(path, LayoutSpec(**options), block)
     event(f"{'sequences' if len(read) > 2 else 'a message'} by {'Arrow' if count else 'rows'}")
 
 

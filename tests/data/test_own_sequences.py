@@ -308,6 +308,6 @@ def test_whole_numbers_that_may_be_classes_or_numbers_are_asked_about(labels, ki
     ):
         check_target_kind(sequences)
     for answer in ("class", "number"):
-        known = read_sequences(data, LayoutSpec(target_kind=answer), labels=labels)
-        check_target_kind(known)
-        assert known.target == answer
+        sequences = read_sequences(data, LayoutSpec(target_kind=answer), labels=labels)
+        check_target_kind(sequences)
+        assert sequences.target == answer

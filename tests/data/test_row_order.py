@@ -318,11 +318,11 @@ def test_what_is_left_of_a_life_is_no_id_and_is_asked_about(index: bool) -> None
     }
     message = why(columns)
     assert message.startswith("X: 'RUL' counts down in each value of 'unit', as the rest of a life does")
-    known: dict[str, Any] = {"shape": "long", "id": "unit", "time": "cycle", "values": ("s1", "s2")}
+    options: dict[str, Any] = {"shape": "long", "id": "unit", "time": "cycle", "values": ("s1", "s2")}
     assert "'window_label': 'end'" in message
-    windows = read(columns, target="RUL", target_kind="number", window=10, window_label="end", **known)
+    windows = read(columns, target="RUL", target_kind="number", window=10, window_label="end", **options)
     assert windows.target == "number"
-    assert len(read(columns, target="", **known)) == 30
+    assert len(read(columns, target="", **options)) == 30
 
 
 @pytest.mark.parametrize("form", ["{0}-{1:02}", "{0}/{1:02}", "{1:02}/{0}", "{1}/{0}"])

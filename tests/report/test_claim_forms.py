@@ -297,8 +297,8 @@ def test_a_score_a_little_above_a_number_is_undecided_on_few_test_examples_and_h
     def of(examples: int, **more: Any) -> Any:
         claim = {"says": "S", "higher": "scratch", "than": 0.338, "columns": ["a"], **more}
         results, paper = run(made(claims=[claim]), score=lambda cell: (0.3, 0.35 + 0.003 * (cell.seed - 2)))
-        known = {key: replace(value, sizes={"test": examples}) for key, value in results.facts.items()}
-        return verdicts(replace(results, facts=known), paper)[0].parts[0]
+        facts = {key: replace(value, sizes={"test": examples}) for key, value in results.facts.items()}
+        return verdicts(replace(results, facts=facts), paper)[0].parts[0]
 
     assert [of(examples).outcome for examples in (500, 1_000_000)] == ["undecided", "holds"]
     assert of(500).difference.sem == pytest.approx(0.0213, abs=2e-4)

@@ -283,12 +283,12 @@ GROUPS = (
 
 
 def answers_as_predicted(served: Served, done: Exported, sequences: Any) -> None:
-    known = served.config.preparation
+    preparation = served.config.preparation
     run, expected = answers_of(done.path.read_bytes()), served.predict(sequences, "network")
-    np.testing.assert_allclose(run(feeds(known, sequences)), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(run(feeds(preparation, sequences)), expected, rtol=1e-5, atol=1e-5)
     for row in range(2):
         result = sequences.take(np.array([row]))
-        np.testing.assert_allclose(run(feeds(known, result)), expected[[row]], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(run(feeds(preparation, result)), expected[[row]], rtol=1e-5, atol=1e-5)
 
 
 @needs_extra

@@ -24,9 +24,9 @@ def table(rows: int = 24, length: int = 10, seed: int = 0, head: str = "id,kind,
     """A wide CSV: ids, labels and groups before t0, t1, ...; `cells` are placed as r<row>_<column>=text."""
     rng = np.random.default_rng(seed)
     lines = [",".join([*head.split(","), *(f"t{i}" for i in range(length))])]
-    known = {"id": lambda i: f"s{i:02}", "kind": lambda i: ("calm", "wild")[i % 2], "who": lambda i: f"p{i // 2}"}
+    cell_of = {"id": lambda i: f"s{i:02}", "kind": lambda i: ("calm", "wild")[i % 2], "who": lambda i: f"p{i // 2}"}
     for i in range(rows):
-        line = [known[name](i) for name in head.split(",")] + [f"{x:.3f}" for x in rng.normal(size=length).cumsum()]
+        line = [cell_of[name](i) for name in head.split(",")] + [f"{x:.3f}" for x in rng.normal(size=length).cumsum()]
         for path, text in cells.items():
             row, _, column = path[1:].partition("_")
             if int(row) == i:

@@ -37,7 +37,7 @@ SETS: dict[str, tuple[Sequences, dict[str, Any]]] = {
 
 def slowly(served: Served, s: Sequences) -> np.ndarray:
     """The network's raw answer for one sequence after another, prepared by hand."""
-    known, out = served.config.preparation, []
+    preparation, out = served.config.preparation, []
     assert served.network is not None
     for row in range(len(s)):
         x = s.values[s.offsets[row] : s.offsets[row + 1]]
@@ -45,11 +45,12 @@ def slowly(served: Served, s: Sequences) -> np.ndarray:
             inputs, seen = torch.from_numpy(x.astype(np.int64))[None], None
         else:
             there = np.ones(x.shape, bool) if s.observed is None else s.observed[s.offsets[row] : s.offsets[row + 1]]
-            x = np.where(there, (x - np.float32(known.mean)) / np.float32(known.deviation), 0).astype(np.float32)
-            room = -len(x) % known.patch
+            mean, deviation = np.float32(preparation.mean), np.float32(preparation.deviation)
+            x = np.where(there, (x - mean) / deviation, 0).astype(np.float32)
+            room = -len(x) % preparation.patch
             x, there = (np.concatenate([a, np.zeros((room, a.shape[1]), a.dtype)]) for a in (x, there))
-            inputs = torch.from_numpy(x.reshape(1, -1, known.patch * x.shape[1]))
-            seen = torch.from_numpy(there.reshape(inputs.shape)) if known.missing else None
+            inputs = torch.from_numpy(x.reshape(1, -1, preparation.patch * x.shape[1]))
+            seen = torch.from_numpy(there.reshape(inputs.shape)) if preparation.missing else None
         batch = Batch(
             inputs, torch.ones(inputs.shape[:2], dtype=torch.bool), torch.zeros(1, dtype=torch.int64), observed=seen
         )

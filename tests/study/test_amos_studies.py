@@ -86,7 +86,7 @@ def test_a_scale_keeps_rates_budgets_and_batches_legal(name: str, scale: str, no
 
 def _examples(spec: StageSpec) -> int:
     """Train examples that a stage goes over."""
-    known = {
+    sizes = {
         "digits": 1097,
         "image": 45_000,
         "scifar": 45_000,
@@ -95,7 +95,7 @@ def _examples(spec: StageSpec) -> int:
         "speech": 84_843,
         "bidmc": 4_700,
     }
-    whole = known.get(spec.task.kind, 0) or spec.task.train
+    whole = sizes.get(spec.task.kind, 0) or spec.task.train
     return math.floor(spec.task.labelled or whole * spec.task.fraction)
 
 
@@ -395,8 +395,8 @@ def test_every_fraction_is_another_and_holds_every_class_at_every_scale(
             assert open_task(least, nowhere).train.units >= 10
         if least.kind == "image":
             assert round(least.fraction * (50_000 - least.val)) >= 10
-    known = {spec.task for spec in specs(plan, "scratch")}
-    assert len(known) == len(columns)
+    tasks = {spec.task for spec in specs(plan, "scratch")}
+    assert len(tasks) == len(columns)
 
 
 def test_kernels_are_those_of_table_2_before_fine_tuning(nowhere: Path) -> None:

@@ -123,11 +123,11 @@ def test_the_schema_of_a_study_leads_nowhere_that_is_not_there_and_knows_what_is
     from headstart.study.language.schema import study_schema
 
     schema = study_schema()
-    known = schema["$defs"]
-    assert set(re.findall(r'"#/\$defs/(\w+)"', json.dumps(schema))) <= set(known)
-    assert set(STAGE_KEYS) == set(known["stage"]["properties"])
-    assert "checkpoint" not in known["bundle"]["properties"], "it is of one stage"
-    assert set(known["CheckpointSpec"]["properties"]) == {"kind", "source", "content"}
-    assert len(known["model"]["oneOf"]) == len(MODELS)
-    assert "like" in known["ModelSpec"]["properties"]
-    assert "required" not in known["ModelSpec"], "a table without a kind is a network"
+    defined = schema["$defs"]
+    assert set(re.findall(r'"#/\$defs/(\w+)"', json.dumps(schema))) <= set(defined)
+    assert set(STAGE_KEYS) == set(defined["stage"]["properties"])
+    assert "checkpoint" not in defined["bundle"]["properties"], "it is of one stage"
+    assert set(defined["CheckpointSpec"]["properties"]) == {"kind", "source", "content"}
+    assert len(defined["model"]["oneOf"]) == len(MODELS)
+    assert "like" in defined["ModelSpec"]["properties"]
+    assert "required" not in defined["ModelSpec"], "a table without a kind is a network"

@@ -55,8 +55,8 @@ def test_one_language_model_per_seed_and_size_serves_all_columns_and_rates(
     count = Counter(stage.name for stage in plan.stages.values())
     assert count["language"] == (1 if scale == "paper" else len(plan.study.axes["seed"])) * sizes
     sources = {stage.spec.model.source for stage in plan.stages.values() if stage.spec.model.kind == "checkpoint"}
-    known = {"gpt2"} if sizes == 1 else {"gpt2", "distilgpt2"}
-    assert sources == (known if scale == "paper" else set())
+    models = {"gpt2"} if sizes == 1 else {"gpt2", "distilgpt2"}
+    assert sources == (models if scale == "paper" else set())
 
 
 def test_the_paper_sweeps_rates_over_four_decades_with_three_seeds(nowhere: Path) -> None:

@@ -402,8 +402,8 @@ def test_an_average_is_paired_by_seed_and_fills_a_missing_column_with_chance() -
     columns = {"digits": "digits", "mnist": "mnist"}
     plan = make_plan(columns=columns, average=SimpleNamespace(over="columns", columns=(), missing="chance"))
     stored = shelf(plan, lambda c: None if (c.arm, c.column) == ("scratch", "mnist") else usual(c))
-    known = {**facts("digits"), **facts("mnist")}
-    scratch, pretrained = summarise(plan, stored.find, facts=known).averages
+    both = {**facts("digits"), **facts("mnist")}
+    scratch, pretrained = summarise(plan, stored.find, facts=both).averages
     assert scratch.value is not None
     assert pretrained.value is not None
     assert scratch.value.mean == pytest.approx((0.35 + 0.1) / 2)
@@ -414,7 +414,7 @@ def test_an_average_is_paired_by_seed_and_fills_a_missing_column_with_chance() -
     assert pretrained.difference is not None
     assert pretrained.difference.n == 5
     skipping = make_plan(columns=columns, average=SimpleNamespace(over="columns", columns=(), missing="skip"))
-    scratch, pretrained = summarise(skipping, stored.find, facts=known).averages
+    scratch, pretrained = summarise(skipping, stored.find, facts=both).averages
     assert (scratch.columns, scratch.missing, pretrained.difference) == (1, ("mnist",), None)
 
 
@@ -449,16 +449,16 @@ def test_a_test_set_that_is_all_right_has_an_error_rate_below_what_it_can_show()
 
 def test_the_error_of_a_test_set_counts_the_targets_of_positions() -> None:
     plan = make_plan(arms={"scratch": False, "other": False})
-    known = {key: replace(value, positions=50_000) for key, value in facts().items()}
-    results = summarise(plan, shelf(plan).find, facts=known)
+    changed = {key: replace(value, positions=50_000) for key, value in facts().items()}
+    results = summarise(plan, shelf(plan).find, facts=changed)
     text = said(results, "test set")
     assert "50,000 targets of positions: its own binomial standard error is 0.002 at the best arm's score" in text
     # sqrt(0.488 * 0.512 / 500): positions of one example are no independent draws.
     assert "were they independent, and 0.022 were each of the 500 examples that they stand in but one draw" in text
-    known = {key: replace(value, chance={}, asked=3_280) for key, value in facts().items()}
-    assert "has 3,280 scored positions: its" in said(summarise(plan, shelf(plan).find, facts=known), "test set")
-    known = {key: replace(value, chance={}, asked=0) for key, value in facts().items()}
-    assert not said(summarise(plan, shelf(plan).find, facts=known), "test set"), "what it scores is not known"
+    changed = {key: replace(value, chance={}, asked=3_280) for key, value in facts().items()}
+    assert "has 3,280 scored positions: its" in said(summarise(plan, shelf(plan).find, facts=changed), "test set")
+    changed = {key: replace(value, chance={}, asked=0) for key, value in facts().items()}
+    assert not said(summarise(plan, shelf(plan).find, facts=changed), "test set"), "what it scores is not known"
 
 
 def test_what_a_model_says_that_its_scores_do_not_show_is_a_caveat_of_its_arms() -> None:
@@ -544,8 +544,8 @@ def test_an_arm_within_two_errors_of_chance_is_shown_at_chance() -> None:
 def test_arms_at_chance_are_said_together() -> None:
     plan = make_plan(columns={"l": "digits", "m": "mnist"})
     levels = {("scratch", "m"): 0.09}
-    known = {**facts("digits"), **facts("mnist")}
-    results = summarise(plan, shelf(plan, lambda c: (0.1, levels.get((c.arm, c.column), 0.1))).find, facts=known)
+    both = {**facts("digits"), **facts("mnist")}
+    results = summarise(plan, shelf(plan, lambda c: (0.1, levels.get((c.arm, c.column), 0.1))).find, facts=both)
     assert said(results, "at chance") == (
         "scratch (0.100 ± 0.000 and 0.090 ± 0.000) and self_pretrained (0.100 ± 0.000) are at chance: not above a "
         "test accuracy of 0.100 by two standard errors."

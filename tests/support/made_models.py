@@ -142,12 +142,12 @@ def made(s: Sequences, classics: tuple[str, ...] = (), network: bool = True, ser
 def targeted(served: Served, s: Sequences) -> Examples:
     """The sequences as a classic model is fitted to them."""
     plain = served.examples(s, patched=False)
-    known = served.config.preparation
-    if known.classes:
-        return replace(plain, target=s.codes(known.classes))
-    assert known.low is not None
-    assert known.high is not None
-    scaled = 2 * (s.numbers() - known.low) / (known.high - known.low) - 1
+    preparation = served.config.preparation
+    if preparation.classes:
+        return replace(plain, target=s.codes(preparation.classes))
+    assert preparation.low is not None
+    assert preparation.high is not None
+    scaled = 2 * (s.numbers() - preparation.low) / (preparation.high - preparation.low) - 1
     return replace(plain, target=scaled.astype(np.float32))
 
 

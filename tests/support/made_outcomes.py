@@ -205,7 +205,7 @@ def served_model(s: Sequences, labels: tuple[str, ...], patch: int, serves: str)
     """An untrained network, and the classic model that is served (or the majority)."""
     channels = tuple(s.channels)
     low, high = (None, None) if labels else (50.0, 190.0)
-    known = Preparation(
+    preparation = Preparation(
         kind="numbers",
         channels=channels,
         classes=labels,
@@ -216,7 +216,7 @@ def served_model(s: Sequences, labels: tuple[str, ...], patch: int, serves: str)
         low=low,
         high=high,
     )
-    signature = known.signature(64 // patch, patch)
+    signature = preparation.signature(64 // patch, patch)
     spec = ModelSpec(width=8, blocks=2)
     objective = ClassifySpec() if labels else RegressSpec()
     network = build_model(spec, signature, Output("sequence", max(len(labels), 1)), seed=0).eval()
@@ -227,7 +227,7 @@ def served_model(s: Sequences, labels: tuple[str, ...], patch: int, serves: str)
     network_config = NetworkConfig(model=spec, objective=objective, length=64 // patch, temperature=2.6, arm="scratch")
     config = ModelConfig(
         layout=LayoutSpec(),
-        preparation=known,
+        preparation=preparation,
         network=network_config,
         classics={classic: fitted.facts},
         serve=serves if serves in without_gradients() else "network",

@@ -22,14 +22,14 @@ READS = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal")
 class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records while it is entered; `play` performs the record again.
 
-    known: tensors that were there before. Any other that an operation reads came out of Python while it recorded (a
+    tensors: tensors that were there before. Any other that an operation reads came out of Python while it recorded (a
     number made a tensor, an array), and a GPU would have to be waited for.
     """
 
-    def __init__(self, known: Iterable[torch.Tensor]) -> None:
+    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[tuple[Any, Any, Any, list[torch.Tensor]]] = []
-        self.known = {_place(x) for x in known}
+        self.known = {_place(x) for x in tensors}
         self.made: list[torch.Tensor] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -105,9 +105,9 @@ def test_the_baseline_is_a_threshold_on_the_cosine_of_bigram_counts() -> None:
         norm = math.sqrt(sum(v * v for v in first.values()) * sum(v * v for v in other.values()))
         return sum(first[k] * other[k] for k in first) / norm
 
-    known = [(likeness("train", u), int(task.train.target[2 * u])) for u in range(60)]
-    best = max(sum((a > t) == b for a, b in known) for t, _ in [*known, (-1.0, 0)])
-    levels = [t for t, _ in [*known, (-1.0, 0)] if sum((a > t) == b for a, b in known) == best]
+    examples = [(likeness("train", u), int(task.train.target[2 * u])) for u in range(60)]
+    best = max(sum((a > t) == b for a, b in examples) for t, _ in [*examples, (-1.0, 0)])
+    levels = [t for t, _ in [*examples, (-1.0, 0)] if sum((a > t) == b for a, b in examples) == best]
     scores = {sum((likeness("test", u) > t) == task.test.target[2 * u] for u in range(40)) / 40 for t in levels}
     assert task.baselines[0].test in scores
 

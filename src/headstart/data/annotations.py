@@ -58,9 +58,9 @@ def add_annotations(table: Table, recordings: Sequence[Annotated], spec: LayoutS
 def words_of_positions(annotations: Iterable[Annotation], length: int, rate: float) -> np.ndarray:
     """(length,) the text that holds at each position, "" where none does; of two the one that begins later."""
     out = np.full(length, "", dtype=object)
-    known = sorted(annotations, key=lambda annotation: annotation.onset)
-    for i, annotation in enumerate(known):
-        end = length / rate if i + 1 == len(known) else known[i + 1].onset
+    in_order = sorted(annotations, key=lambda annotation: annotation.onset)
+    for i, annotation in enumerate(in_order):
+        end = length / rate if i + 1 == len(in_order) else in_order[i + 1].onset
         end = annotation.onset + annotation.duration if annotation.duration else end
         begin, behind = (min(max(round(time * rate), 0), length) for time in (annotation.onset, end))
         out[begin:behind] = annotation.text

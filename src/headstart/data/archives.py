@@ -165,11 +165,11 @@ def _of_folder(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple
             if path.is_symlink() and leads_out(path, [root]):
                 mistakes.add(str(path), "is a link that leads out of its folder; put the file itself there")
                 continue
-            known = os.stat(path)
-            if not stat.S_ISREG(known.st_mode):
+            facts = os.stat(path)
+            if not stat.S_ISREG(facts.st_mode):
                 mistakes.add(str(path), "is not a plain file; put a file there")
-            elif known.st_size > FILE_BYTES:
-                mistakes.add(str(path), f"has {known.st_size} bytes, at most {FILE_BYTES} are read")
+            elif facts.st_size > FILE_BYTES:
+                mistakes.add(str(path), f"has {facts.st_size} bytes, at most {FILE_BYTES} are read")
             else:
                 yield name, path.read_bytes()
         except OSError as error:

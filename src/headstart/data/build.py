@@ -478,6 +478,6 @@ def _one_each(
             f"another {option(role)}{each}",
         )
     out = np.full(table.rows, len(kinds), dtype=np.int64)
-    known = np.flatnonzero(first >= 0)
-    out[rows[known]] = words[first[known]]
+    filled = np.flatnonzero(first >= 0)
+    out[rows[filled]] = words[first[filled]]
     return Column(name, "text", arrow_texts([*kinds, None]).take(arrow_numbers(out)))

@@ -135,12 +135,12 @@ def check_one_rate(
     the times, and seconds of its unit. ids: the column of the ids, of a long table.
     """
     time, unit = clock
-    known = np.flatnonzero(np.isfinite(steps) & (steps > 0))
-    if not len(known) or (even[known] < EVEN).any() or steps[known].max() < OTHER_RATE * steps[known].min():
+    timed = np.flatnonzero(np.isfinite(steps) & (steps > 0))
+    if not len(timed) or (even[timed] < EVEN).any() or steps[timed].max() < OTHER_RATE * steps[timed].min():
         return
-    least, most = known[steps[known].argmin()], known[steps[known].argmax()]
+    least, most = timed[steps[timed].argmin()], timed[steps[timed].argmax()]
     middle = (steps[least] * steps[most]) ** 0.5
-    counts = [int((steps[known] < middle).sum()), int((steps[known] >= middle).sum())]
+    counts = [int((steps[timed] < middle).sum()), int((steps[timed] >= middle).sum())]
     texts = [
         f"{step_words(float(steps[i]))} in {many(n, 'recording')} (such as {names[i]!r})"
         for i, n in zip((least, most), counts, strict=True)
@@ -180,8 +180,8 @@ def with_recordings(table: Table, spec: LayoutSpec) -> LayoutSpec:
             (c for c in sorted(clocks, key=lambda c: not clock_name(c.name)) if clock_name(c.name) or c.even), None
         )
     # A subject or a counted piece that changes is another recording, and would tell the label as a value.
-    known = by_role("group", list(table.columns))
-    pieces = [c for c in columns if c.name in known or (counter_name(c.name) and c.once)]
+    groups = by_role("group", list(table.columns))
+    pieces = [c for c in columns if c.name in groups or (counter_name(c.name) and c.once)]
     pieces = [c for c in pieces if c.name != spec.target and c.whole and c.kinds > 1 and c.rows_each >= ROWS_EACH]
     new = np.zeros(table.rows, dtype=bool)
     if clock is not None and clock.values is not None and not clock.never_falls:

@@ -122,8 +122,8 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
     if spec.shape != "list" and (marked or spec.decimal == "," or spec.thousands):
         form.decimal, form.thousands = find_marks(rows, str(path), spec.decimal, spec.thousands)
         rows = [[ungrouped(cell, form.thousands) for cell in row] for row in rows] if form.thousands else rows
-    known = True if around.names else spec.header
-    form.header = has_header(rows, form.decimal) if known is None else known
+    header = True if around.names else spec.header
+    form.header = has_header(rows, form.decimal) if header is None else header
     if form.header and len(rows) == 1:
         raise BadInput(f"{path}: has a header and no row; give rows, or set header=false where the row is data")
     form.top = int(form.header and not around.names) + around.below

@@ -41,11 +41,11 @@ def edf_recording(path: Path, spec: LayoutSpec) -> Recording:
         wide = content.startswith(b"\xff")
         _check_length(content, 3 if wide else 2)
         file = edfio.read_bdf(content) if wide else edfio.read_edf(content)
-        known = tuple(
+        annotations = tuple(
             Annotation(float(a.onset), a.duration, a.text.strip()) for a in file.annotations if a.text.strip()
         )
-        if known and not file.signals:
-            return Recording(np.zeros((0, 0)), 1.0, (), annotations=known)
+        if annotations and not file.signals:
+            return Recording(np.zeros((0, 0)), 1.0, (), annotations=annotations)
         names = told_apart([signal.label.strip() or "channel" for signal in file.signals])
         rates = [float(signal.sampling_frequency) for signal in file.signals]
         wanted = chosen_channels(path, names, rates, spec)
@@ -60,9 +60,9 @@ def edf_recording(path: Path, spec: LayoutSpec) -> Recording:
             samples = np.stack(signals, 1)
         if not file.is_continuous:
             notes.append("the recording has gaps in time, whose two sides are read as neighbours")
-            notes += ["annotations are not read, as the gaps move their times"] * bool(known)
-            known = ()
-    return Recording(samples, rate, tuple(names[i] for i in wanted), tuple(notes), known)
+            notes += ["annotations are not read, as the gaps move their times"] * bool(annotations)
+            annotations = ()
+    return Recording(samples, rate, tuple(names[i] for i in wanted), tuple(notes), annotations)
 
 
 def _check_length(content: bytes, width: int) -> None:

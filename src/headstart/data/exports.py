@@ -382,8 +382,8 @@ def _is_units(row: Sequence[str], above: Sequence[str], numbers: Sequence[int]) 
     there = [row[k].strip() for k in numbers if k < len(row) and row[k].strip()]
     rest = [cell.strip() for k, cell in enumerate(row) if k not in numbers and cell.strip(" -.")]
     named = _may_be_header(above, len(row))
-    known = all(is_unit(cell) or cell.strip("'\" ").lower() in _TYPES for cell in row)
-    if known and any(set(cell) - set("-.") for cell in there):
+    units = all(is_unit(cell) or cell.strip("'\" ").lower() in _TYPES for cell in row)
+    if units and any(set(cell) - set("-.") for cell in there):
         return True
     alike = len(set(there)) < len(there) and not rest
     typed = bool(there) and all(cell.lower() in _TYPES or is_unit(cell) for cell in there)

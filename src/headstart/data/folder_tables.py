@@ -139,13 +139,13 @@ def recordings_table(
             ends = np.concatenate([[0], np.cumsum([len(words) for words in each])])
             flat = [word for words in each for word in words.tolist()]
             whole.columns[name] = Column(name, "list", arrow_lists(flat, ends))
-    known = np.array([step for step in steps if np.isfinite(step) and step > 0])
+    positive = np.array([step for step in steps if np.isfinite(step) and step > 0])
     whole.clock = time
-    whole.steps, whole.unit = (np.array(steps), unit) if len(known) == len(steps) else (None, None)
+    whole.steps, whole.unit = (np.array(steps), unit) if len(positive) == len(steps) else (None, None)
     if time is not None and spec.rate is None and not spec.optional:
         check_one_rate(places.source, names, np.array(steps), np.array(evens), (time, unit))
-    if len(known) and known.max() > (1 + NEAR_STEPS) * known.min():
-        span = " to ".join(map(step_words, (known.min(), known.max())))
+    if len(positive) and positive.max() > (1 + NEAR_STEPS) * positive.min():
+        span = " to ".join(map(step_words, (positive.min(), positive.max())))
         whole.notes.append(f"recordings have different steps of {time!r} ({span}): only the order is used")
     return whole
 
@@ -193,10 +193,10 @@ def _channels(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:
     if spec.values:
         out: list[str] = []
         for value in spec.values:
-            known = matching(value, names) if "*" in value and value not in names else [value]
-            if not known or known[0] not in names:
+            matched = matching(value, names) if "*" in value and value not in names else [value]
+            if not matched or matched[0] not in names:
                 raise BadInput(f"{table.places.source}: values: no column {nearest(value, names).removeprefix('no ')}")
-            out += known
+            out += matched
         return out
     mark = "," if table.decimal == "," else "."
     columns = [Ordered(column, mark) for column in table.columns.values() if column.type in ("number", "empty")]

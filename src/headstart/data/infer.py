@@ -188,14 +188,14 @@ def _ordered(view: View, shape: TableShape) -> TableShape:
     columns, run = _beside_positions(view)
     labels = _labels(view)
     ids = by_role("id", list(table.columns))
-    known = [*ids, *by_role("group", list(table.columns))]
+    grouping = [*ids, *by_role("group", list(table.columns))]
     unique = [name for name in ids if view.count(name) == table.rows]
     set_id = view.roles.get("id")
     if set_id is not None:
         columns = [*columns, table.columns[set_id]]
     elif run and unique:
         return shape
-    result = evidence(view.ordered(columns), labels, known, run)
+    result = evidence(view.ordered(columns), labels, grouping, run)
     if len(result.ways) == 1:
         again = next(label for label in labels if label.comes_again)
         numbers = [column for column in view.free() if column.type == "number" and column.name != again.name]
@@ -351,8 +351,8 @@ def _clocks(view: View) -> list[str]:
     """Free columns that count on within the rows of each id, those with names of clocks first; else those that number
     rows in another order."""
     ids = Ordered(view.table.columns[str(view.roles["id"])])
-    known = {name for role in ("target", "group") for name in by_role(role, list(view.table.columns))}
-    free = [column for column in view.ordered(view.free()) if column.name not in known]
+    used = {name for role in ("target", "group") for name in by_role(role, list(view.table.columns))}
+    free = [column for column in view.ordered(view.free()) if column.name not in used]
     free.sort(key=lambda column: not clock_name(column.name))
     clocks = [column.name for column in free if column.rises_within(ids.codes)]
     return clocks or [column.name for column in free if column.counts_within(ids.codes)]

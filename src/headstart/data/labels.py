@@ -216,20 +216,20 @@ def by_id(values: Any, ids: Sequence[str | None], column: str | None, what: str)
             f"have theirs by {column!r}: give a series of pandas whose index holds these ids, or a dict of them"
         )
     words = column_of(what, keys, Places(what)).words
-    known = {(word or "").strip(): item for word, item in zip(words, items, strict=True)}
-    if len(known) < len(items):
+    label_of = {(word or "").strip(): item for word, item in zip(words, items, strict=True)}
+    if len(label_of) < len(items):
         raise BadInput(
-            f"{what}: has {counted(len(items), 'entry', 'entries')} for {len(known):,} ids; give one for each id"
+            f"{what}: has {counted(len(items), 'entry', 'entries')} for {len(label_of):,} ids; give one for each id"
         )
     wanted = list(dict.fromkeys((word or "").strip() for word in ids))
-    lost = [name for name in wanted if name not in known]
+    lost = [name for name in wanted if name not in label_of]
     if lost:
         raise BadInput(
             f"{what}: has no entry for {len(lost):,} of the {len(wanted):,} ids in {column!r}, such as {lost[0]!r} (it "
-            f"has {first_few(list(map(repr, known)), 3)}); give one for each, None where there is none, "
+            f"has {first_few(list(map(repr, label_of)), 3)}); give one for each, None where there is none, "
             f"or name another column of ids with {option('id')}"
         )
-    return [known[name] for name in wanted]
+    return [label_of[name] for name in wanted]
 
 
 def position_labels(

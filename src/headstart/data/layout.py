@@ -322,8 +322,8 @@ def is_role(name: str) -> bool:
 
 def by_role(role: str, names: Iterable[str]) -> list[str]:
     """Those of the names that are used for a role, the likelier first."""
-    known = ROLES[role]
-    return sorted((name for name in names if plain(name) in known), key=lambda name: known.index(plain(name)))
+    usual = ROLES[role]
+    return sorted((name for name in names if plain(name) in usual), key=lambda name: usual.index(plain(name)))
 
 
 _ONE_NUMBER = re.compile(r"\d+(?:[,:/.-]\d+)+")
@@ -348,11 +348,11 @@ def numbered(names: Sequence[str]) -> dict[str, list[str]]:
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """Names that `pattern` stands for, where `*` is a whole number (or, where none is, one with a fraction), in the
     order of their numbers."""
-    known = list(names)
+    every = list(names)
     numbers: list[tuple[float, str]] = []
     for number in (r"(\d+)", r"(\d+\.\d+)"):
         rule = re.compile(number.join(re.escape(part) for part in pattern.split("*")))
-        numbers = numbers or [(float(match[1]), name) for name in known if (match := rule.fullmatch(name)) is not None]
+        numbers = numbers or [(float(match[1]), name) for name in every if (match := rule.fullmatch(name)) is not None]
     return [name for _, name in sorted(numbers, key=lambda pair: pair[0])]
 
 

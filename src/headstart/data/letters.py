@@ -38,9 +38,9 @@ WAY = "correct it, or leave the sequence out"
 
 def encode(text: str, letters: str, location: str, mistakes: Mistakes, way: str = WAY) -> np.ndarray | None:
     """Ids (L,) uint8 of a text in letters of either size; None and a mistake for the first that is none."""
-    known = _TABLES[letters]
+    table = _TABLES[letters]
     raw = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
-    ids = known[np.minimum(raw, 127)]
+    ids = table[np.minimum(raw, 127)]
     wrong = np.flatnonzero(ids == _NONE)
     if len(wrong):
         mistakes.add(
@@ -147,26 +147,26 @@ def coded(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """(ids (S,), symbols in the order of their ids) of words; a missing one, or one that is none of `symbols`, is a
     mistake."""
-    known = {word: i for i, word in enumerate(symbols or in_order({word.strip() for word in words if word} - {""}))}
-    if len(known) > MOST_SYMBOLS:
+    code_of = {word: i for i, word in enumerate(symbols or in_order({word.strip() for word in words if word} - {""}))}
+    if len(code_of) > MOST_SYMBOLS:
         raise BadInput(
-            f"{places.source}: column {column!r} holds {len(known):,} different words, at most {MOST_SYMBOLS:,} "
+            f"{places.source}: column {column!r} holds {len(code_of):,} different words, at most {MOST_SYMBOLS:,} "
             "are tokens; give texts, or numbers"
         )
     ids = np.zeros(len(words), dtype=np.uint16)
     wrong: dict[str, list[int]] = {}
     for i, word in enumerate(words):
-        code = known.get((word or "").strip())
+        code = code_of.get((word or "").strip())
         if code is None:
             wrong.setdefault((word or "").strip(), []).append(i)
         else:
             ids[i] = code
     for word, where in wrong.items():
         many = f", {len(where):,} of them" if len(where) > 1 else ""
-        unknown = f"{word[:40]!r} is none of the {len(known):,} symbols ({', '.join(list(known)[:8])})"
+        unknown = f"{word[:40]!r} is none of the {len(code_of):,} symbols ({', '.join(list(code_of)[:8])})"
         what = unknown if word else "a token is missing"
         mistakes.add(places.cell(where[0], column), f"{what}{many}; correct it, or leave the row out")
-    return ids, tuple(known)
+    return ids, tuple(code_of)
 
 
 def read_fasta(

@@ -12,15 +12,17 @@ from headstart.data.text import number_name
 from headstart.errors import Places
 
 
-def sequences_of(values: np.ndarray, offsets: np.ndarray, observed: np.ndarray | None, known: Preparation) -> Sequences:
+def sequences_of(
+    values: np.ndarray, offsets: np.ndarray, observed: np.ndarray | None, preparation: Preparation
+) -> Sequences:
     """Sequences out of arrays, without labels and ids, as a model with this preparation reads them.
 
     values: (S, F) numbers or (S,) ids; offsets: (n + 1,); observed: (S, F) bool, None where nothing is missing.
     """
-    channels = tuple(Channel(name, ()) for name in known.channels)
-    layout = Layout("an array", "wide", channels, LayoutSpec(), kind=known.kind, symbols=known.symbols)
+    channels = tuple(Channel(name, ()) for name in preparation.channels)
+    layout = Layout("an array", "wide", channels, LayoutSpec(), kind=preparation.kind, symbols=preparation.symbols)
     none = (None,) * (len(offsets) - 1)
-    return Sequences(values, offsets, observed, none, None, None, known.channels, layout, Places("an array"))
+    return Sequences(values, offsets, observed, none, None, None, preparation.channels, layout, Places("an array"))
 
 
 def label_names(classes: np.ndarray) -> tuple[tuple[str, ...], tuple[str, ...]]:

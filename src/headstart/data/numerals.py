@@ -43,11 +43,11 @@ DECIMAL = r"^\s*[+-]?(?:0\d*\.\d+|\d*\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d*|\.\d+|\d+\
 
 
 def find_marks(
-    rows: Sequence[Sequence[str]], source: str, known: str = "auto", between: str | None = None
+    rows: Sequence[Sequence[str]], source: str, decimal: str = "auto", between: str | None = None
 ) -> tuple[Literal[".", ","], str]:
     """(mark before decimals, mark between thousands or "") of the cells below the first row.
 
-    known, between: what was set. `,` stands before decimals where a column of numbers has cells such as 1,5 (or "1,5"
+    decimal, between: what was set. `,` stands before decimals where a column of numbers has cells such as 1,5 (or "1,5"
     between commas). 1.234,5 and 1,234.5, 1 234,5 and 1'234 say both marks; 1,234 and 1.234 alone may be either.
     Raises: BadInput where that is so, or cells disagree.
     """
@@ -57,14 +57,14 @@ def find_marks(
     ]
     columns = [_bare(cells) for cells in columns]
     if between is None:
-        between = _between(columns, source, known)
+        between = _between(columns, source, decimal)
     if between:
         columns = [[ungrouped(cell, between) for cell in cells] for cells in columns]
-        known = {",": ".", ".": ","}.get(between, known) if known == "auto" else known
-    return _decimal(columns, source, known, between), between
+        decimal = {",": ".", ".": ","}.get(between, decimal) if decimal == "auto" else decimal
+    return _decimal(columns, source, decimal, between), between
 
 
-def _between(columns: Sequence[Sequence[str]], source: str, known: str) -> str:
+def _between(columns: Sequence[Sequence[str]], source: str, decimal: str) -> str:
     """The mark between thousands that no cell leaves a doubt of. Raises: BadInput where two marks are."""
     marks: dict[str, str] = {}
     for cells in columns:
@@ -83,9 +83,9 @@ def _between(columns: Sequence[Sequence[str]], source: str, known: str) -> str:
             "alike"
         )
     mark = next(iter(marks), "")
-    if mark and mark == known:
+    if mark and mark == decimal:
         raise BadInput(
-            f"{source}: {marks[mark]!r} has {mark!r} between thousands, and decimal is set to {known!r}; leave it out"
+            f"{source}: {marks[mark]!r} has {mark!r} between thousands, and decimal is set to {decimal!r}; leave it out"
         )
     return mark
 
@@ -187,7 +187,7 @@ def _grouped(mark: str) -> str:
     return rf"^[+-]?[1-9]\d{{0,2}}(?:[{_KINDS[mark]}]\d{{3}})+(?:{decimal}\d*)?$"
 
 
-def _decimal(columns: Sequence[Sequence[str]], source: str, known: str, between: str) -> Literal[".", ","]:
+def _decimal(columns: Sequence[Sequence[str]], source: str, decimal: str, between: str) -> Literal[".", ","]:
     """The mark that was set, or `,` where a column of numbers has cells such as 1,5. Raises: BadInput where a comma may
     stand between thousands."""
     commas: list[str] = []
@@ -200,16 +200,16 @@ def _decimal(columns: Sequence[Sequence[str]], source: str, known: str, between:
         if 2 * len(numbers) >= len(cells) and all(cell in numbers for cell in cells if "," in cell):
             commas += [cell for cell in numbers if "," in cell]
             points = points or any("." in cell for cell in numbers)
-    if commas and known == ".":
+    if commas and decimal == ".":
         way = "leave it out" if between == "," else f"leave it out, or give {option('decimal', ',')}"
         raise BadInput(f"{source}: {commas[0]!r} has a decimal comma, and decimal is set to '.'; {way}")
-    if commas and known != "," and not between and all(map(_MAYBE_THOUSANDS.match, commas)):
+    if commas and decimal != "," and not between and all(map(_MAYBE_THOUSANDS.match, commas)):
         whole = commas[0].replace(",", "")
         raise BadInput(
             f"{source}: {commas[0]!r} may be {commas[0].replace(',', '.')} or {whole}; give "
             f"{option('decimal', ',')} for the first, or {option('thousands', ',')} for the second"
         )
-    mark: Literal[".", ","] = "," if known == "," or (commas and known == "auto") else "."
+    mark: Literal[".", ","] = "," if decimal == "," or (commas and decimal == "auto") else "."
     for cells in columns if mark == "," and between != "." else ():
         pointed = [cell for cell in cells if "." in cell and is_number(cell)]
         if pointed and all(map(POINTED.match, pointed)):
@@ -220,16 +220,16 @@ def _decimal(columns: Sequence[Sequence[str]], source: str, known: str, between:
     return mark
 
 
-def check_thousands(table: Table, between: str, known: str | None) -> None:
+def check_thousands(table: Table, between: str, thousands: str | None) -> None:
     """Look at the points in the numbers of a text file whose decimal mark nobody set.
 
     One number such as 0.5 says that points are decimal. Else 1.005 beside whole numbers below 1,000, in one column, is
     refused, as it is beside decimal commas; and where semicolons separate cells, numbers such as 15.234 are noted.
-    between, known: the mark between thousands, and what was set. Raises: BadInput naming the first cell.
+    between, thousands: the mark between thousands, and what was set. Raises: BadInput naming the first cell.
     """
     columns = [c for c in table.columns.values() if c.type == "number" and c.numbers is None]
     commas = table.decimal == ","
-    if between == "." or (known == "" and not commas):
+    if between == "." or (thousands == "" and not commas):
         return
     names = [column.name for column in columns]
     runs = {name: pattern for pattern, run in numbered(names).items() for name in run}

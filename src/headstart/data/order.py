@@ -293,15 +293,15 @@ class Evidence:
         )
 
 
-def evidence(columns: Sequence[Ordered], labels: Sequence[Ordered], known: Sequence[str], run: bool) -> Evidence:
+def evidence(columns: Sequence[Ordered], labels: Sequence[Ordered], grouping: Sequence[str], run: bool) -> Evidence:
     """What the order of the rows says of these columns, which are not positions by their names.
 
-    labels: columns that may be the target. known: names that ids and groups have, which are no clocks.
+    labels: columns that may be the target. grouping: names that ids and groups have, which are no clocks.
     run: whether a run of numbered columns is there, so that a row may be a sequence.
     """
     names = {label.name for label in labels}
     rest = [column for column in columns if column.name not in names]
-    clocks = [column for column in rest if column.name not in known and column.values is not None]
+    clocks = [column for column in rest if column.name not in grouping and column.values is not None]
     clocks.sort(key=lambda clock: not clock_name(clock.name))
     ids = [column for column in columns if column.whole and (not clock_name(column.name) or counter_name(column.name))]
     ids = [column for column in ids if not column.counts_down]

@@ -114,8 +114,8 @@ def _recoded(s: Sequences, symbols: tuple[str, ...]) -> np.ndarray:
     if s.layout.symbols == symbols:
         return s.values
     ids_of = {symbol: i for i, symbol in enumerate(symbols)}
-    known = np.array([ids_of.get(symbol, -1) for symbol in s.layout.symbols], dtype=np.int64)
-    ids: np.ndarray = known[s.values]
+    code_of = np.array([ids_of.get(symbol, -1) for symbol in s.layout.symbols], dtype=np.int64)
+    ids: np.ndarray = code_of[s.values]
     mistakes = Mistakes()
     for at in np.flatnonzero(ids < 0).tolist():
         row = int(np.searchsorted(s.offsets, at, side="right")) - 1

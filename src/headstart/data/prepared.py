@@ -202,9 +202,9 @@ def remembered(document: Mapping[str, Any], take: Callable[[], str]) -> str:
     check_inside(folder, f"{FINGERPRINTS}/{key}")
     path = folder / FINGERPRINTS / key
     with suppress(OSError, ValueError, Damaged):
-        known, _, check = read_plain(path).decode("ascii").strip().partition(" ")
-        if len(known) in (16, 64) and check == digest({"key": key, "digest": known}):
-            return known
+        text, _, check = read_plain(path).decode("ascii").strip().partition(" ")
+        if len(text) in (16, 64) and check == digest({"key": key, "digest": text}):
+            return text
     text = take()
     disk.make_folder(path.parent)
     publish(path, f"{text} {digest({'key': key, 'digest': text})}\n".encode())

@@ -134,10 +134,10 @@ def chosen_channels(path: Path, names: Sequence[str], rates: Sequence[float], sp
     if spec.values:
         wanted = []
         for value in spec.values:
-            known = matching(value, names) if "*" in value and value not in names else [value]
-            if not known or known[0] not in names:
+            channels = matching(value, names) if "*" in value and value not in names else [value]
+            if not channels or channels[0] not in names:
                 raise BadInput(f"{path}: values: no channel {nearest(value, names).removeprefix('no ')}")
-            wanted += [names.index(name) for name in known]
+            wanted += [names.index(name) for name in channels]
     if not wanted:
         raise BadInput(f"{path}: has no channel; give a recording with samples")
     if len({rates[i] for i in wanted}) > 1 and spec.rate is None:

@@ -30,7 +30,7 @@ RawRow = tuple[str, Mapping[str, Any]]
 def form(name: str) -> str | None:
     """Which of LINE_FORMATS a file has, told by its name (packed as .gz or .xz, or not)."""
     plain = name.lower().removesuffix(".gz").removesuffix(".xz")
-    return next((known for known in LINE_FORMATS if plain.endswith(f".{known}")), None)
+    return next((ending for ending in LINE_FORMATS if plain.endswith(f".{ending}")), None)
 
 
 def read_rows(
@@ -92,8 +92,8 @@ def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator
         check_parquet(file, path)
         names, count = file.schema_arrow.names, 0
         if lost := [column for column in columns if column not in names]:
-            known = ", ".join(map(repr, names[:8]))
-            mistakes.add(str(path), f"has no column {' and no '.join(map(repr, lost))} (it has {known})")
+            columns_text = ", ".join(map(repr, names[:8]))
+            mistakes.add(str(path), f"has no column {' and no '.join(map(repr, lost))} (it has {columns_text})")
             return
         wanted = [*columns, *(name for name in ("id",) if name in names)]
         for batch in limited(file.iter_batches(batch_size=1024, columns=wanted), path):
@@ -106,15 +106,15 @@ def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator
 
 
 def _tsv(path: Path, columns: Sequence[str], mistakes: Mistakes, layouts: Sequence[Sequence[str]]) -> Iterator[RawRow]:
-    known: dict[int, Sequence[str]] = {len(layout): layout for layout in layouts}
+    fields_of: dict[int, Sequence[str]] = {len(layout): layout for layout in layouts}
     for location, line in lines(path, mistakes):
         fields = [_unquoted(field) for field in line.split("\t")]
         if location.endswith(", row 1") and set(columns) <= set(fields):
-            known = {len(fields): fields}
-        elif len(fields) in known:
-            yield location, dict(zip(known[len(fields)], fields, strict=True))
+            fields_of = {len(fields): fields}
+        elif len(fields) in fields_of:
+            yield location, dict(zip(fields_of[len(fields)], fields, strict=True))
         else:
-            sizes = " or ".join(map(str, sorted(known)))
+            sizes = " or ".join(map(str, sorted(fields_of)))
             mistakes.add(location, f"has {len(fields)} fields separated by tabs, not {sizes}")
 
 

@@ -116,14 +116,14 @@ class Sequences:
 
         Raises: BadInput naming labels that are none of `classes` (default: those that are here).
         """
-        known = {name: i for i, name in enumerate(self.classes if classes is None else classes)}
+        code_of = {name: i for i, name in enumerate(self.classes if classes is None else classes)}
         mistakes = Mistakes()
         for i, label in enumerate(self.labels):
-            if label is not None and label not in known:
-                names = first_few(list(map(repr, known)), 8)
+            if label is not None and label not in code_of:
+                names = first_few(list(map(repr, code_of)), 8)
                 mistakes.add(self._place(i), f"label {label!r} is none of {names}; correct it, or leave it empty")
         mistakes.check()
-        return np.array([IGNORE if label is None else known[label] for label in self.labels], dtype=np.int64)
+        return np.array([IGNORE if label is None else code_of[label] for label in self.labels], dtype=np.int64)
 
     def numbers(self) -> np.ndarray:
         """(n,) float64 of each row's target ((S,) of each position's), NaN without one.

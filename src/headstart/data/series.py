@@ -82,20 +82,21 @@ def read_ts(
     if _says(header, "timestamps", "true"):
         mistakes.add(file, "has time stamps, which are not read; write each value alone (@timeStamps false)")
         return out
-    known = header.get("classlabel", "").split()
+    classes = header.get("classlabel", "").split()
     if target is None:
         true = {word: header.get(word, "").lower().startswith("true") for word in ("targetlabel", "classlabel")}
         target = "number" if true["targetlabel"] else "class" if true["classlabel"] else "none"
     out.target = target
-    if (target == "number" and known[:1] == ["true"]) or (target == "class" and "".join(known[:1]).lower() != "true"):
+    classed = "".join(classes[:1]).lower() == "true"
+    if (target == "number" and classes[:1] == ["true"]) or (target == "class" and not classed):
         mistakes.add(
             file,
-            f"@classLabel is {' '.join(known[:3]) or 'not there'!r}, a task with a {target} as target "
+            f"@classLabel is {' '.join(classes[:3]) or 'not there'!r}, a task with a {target} as target "
             f"needs {'@classLabel true' if target == 'class' else '@targetLabel true'}",
         )
         return out
     if target == "class":
-        out.declared = [label for text in known[1:] if (label := label_of(text, file, mistakes)) is not None]
+        out.declared = [label for text in classes[1:] if (label := label_of(text, file, mistakes)) is not None]
     expected = _dimensions(header)
     length = (
         int(header.get("serieslength", "0"))
@@ -109,7 +110,7 @@ def read_ts(
         *fields, last = line.split(":") if target != "none" else [*line.split(":"), ""]
         expected = expected or len(fields)
         values = _case(fields, expected, length, location, mistakes, dtype)
-        if values is not None and _labelled(out, last, known[1:], location, mistakes):
+        if values is not None and _labelled(out, last, classes[1:], location, mistakes):
             out.values.append(values)
             out.places.append(location)
     return out
@@ -191,7 +192,7 @@ def _case(
     return out
 
 
-def _labelled(out: Rows, text: str, known: list[str], location: str, mistakes: Mistakes) -> bool:
+def _labelled(out: Rows, text: str, classes: list[str], location: str, mistakes: Mistakes) -> bool:
     """Note the label or number of a row; False and a mistake where it is none."""
     if out.target == "none":
         return True
@@ -206,8 +207,8 @@ def _labelled(out: Rows, text: str, known: list[str], location: str, mistakes: M
     label = label_of(text.strip(), location, mistakes)
     if label is None:
         return False
-    if known and text.strip() not in known and label not in known:
-        mistakes.add(location, f"label {text.strip()[:40]!r} is none of the header's ({', '.join(known[:8])})")
+    if classes and text.strip() not in classes and label not in classes:
+        mistakes.add(location, f"label {text.strip()[:40]!r} is none of the header's ({', '.join(classes[:8])})")
         return False
     out.labels.append(label)
     return True

@@ -171,8 +171,8 @@ def _unpacked_sizes(head: Any, body: Any) -> Iterator[int]:
         return int(struct.unpack_from(f"<{form}", content, at)[0])
 
     def field(table: int, index: int) -> int:
-        known = table - number("i", table)
-        at = number("H", known + 4 + 2 * index) if 4 + 2 * index < number("H", known) else 0
+        offsets = table - number("i", table)
+        at = number("H", offsets + 4 + 2 * index) if 4 + 2 * index < number("H", offsets) else 0
         return table + at if at else 0
 
     def inner(table: int, index: int) -> int:

@@ -119,9 +119,9 @@ def joined(*kinds: np.ndarray) -> np.ndarray:
         return row
 
     for kind in kinds:
-        known: dict[int, int] = {}
+        row_of: dict[int, int] = {}
         for row, number in enumerate(kind.tolist()):
-            row_root, other = root(known.setdefault(number, row)), root(row)
+            row_root, other = root(row_of.setdefault(number, row)), root(row)
             first[max(row_root, other)] = min(row_root, other)
     return np.array([root(row) for row in range(len(first))], dtype=np.int64)
 
@@ -191,13 +191,13 @@ def fold_of(target: np.ndarray, block: np.ndarray, folds: int, fold: int, seed: 
     """
     repetition, which = divmod(fold, folds)
     drawn = int(bits(seed, "task/folds", np.array([repetition]))[0])
-    known = np.flatnonzero(np.isin(block, block[target != IGNORE]))
+    labelled = np.flatnonzero(np.isin(block, block[target != IGNORE]))
     shares = {str(i): 1 / folds for i in range(1, folds)}
-    sides = list(dealt(target[known], block[known], shares, drawn).values())
-    units = np.unique(block[known])
+    sides = list(dealt(target[labelled], block[labelled], shares, drawn).values())
+    units = np.unique(block[labelled])
     if folds == len(units) and not all(map(len, sides)):  # in proportion to the classes some folds have two units
-        sides = [np.flatnonzero(block[known] == units[i]) for i in permutation(drawn, "task/folds", folds)]
-    chosen = known[sides[which]]
+        sides = [np.flatnonzero(block[labelled] == units[i]) for i in permutation(drawn, "task/folds", folds)]
+    chosen = labelled[sides[which]]
     chosen = chosen[target[chosen] != IGNORE]
     train = np.flatnonzero(~np.isin(block, block[chosen]))
     lost = np.setdiff1d(target[chosen], target[train])
@@ -223,12 +223,12 @@ def in_fold(
     both = splits[0].followed_by(splits[1])
     target, labelled = targets(both), np.isin(np.arange(both.units), both.labelled_units())
     classed = target is not None and target.dtype.kind != "f"
-    known = np.where(labelled | (both.target is None), np.asarray(target) if classed else 0, IGNORE)
+    classes = np.where(labelled | (both.target is None), np.asarray(target) if classed else 0, IGNORE)
     copies = groups(marks(both))
     block = copies if blocks is None else joined(copies, blocks)
-    train, val = fold_of(known, block, folds, fold, seed)
+    train, val = fold_of(classes, block, folds, fold, seed)
     if not len(val):
-        units = len(np.unique(block[known != IGNORE]))
+        units = len(np.unique(block[classes != IGNORE]))
         way = "" if folds == units else f", or {units} to leave one out each"
         raise BadInput(
             f"task.folds: {folds:,} folds of {units:,} labelled sequences or groups, of which fold {fold} has none; "
@@ -329,8 +329,8 @@ def about_groups(
     notes = []
     why = " and ".join(f"the {name} file's own rows" for name in files) or "by_group is false"
     for name, earlier in (("val", ("train",)), ("test", ("train", "val"))):
-        own, known = np.unique(groups[rows[name]]), np.concatenate([rows[split] for split in earlier])
-        shared = len(np.intersect1d(own, groups[known]))
+        own, rows_before = np.unique(groups[rows[name]]), np.concatenate([rows[split] for split in earlier])
+        shared = len(np.intersect1d(own, groups[rows_before]))
         if (shared and name in files) or (name == "test" and (shared or not by_group)):
             notes.append(
                 f"{shared:,} of the {len(own):,} groups of {name} {ACROSS} {' or '.join(earlier)} ({why}): the "
@@ -362,8 +362,8 @@ def overlaps(task: Splits, **facts: Any) -> dict[tuple[str, str], int]:
     marked = {name: marks(replace(task.split(name), **facts)) for name in ("train", "val", "test")}
     out = {}
     for earlier, later in combinations(marked, 2):
-        known = set(marked[earlier])
-        out[earlier, later] = sum(mark in known for mark in marked[later])
+        digests = set(marked[earlier])
+        out[earlier, later] = sum(mark in digests for mark in marked[later])
     return out
 
 

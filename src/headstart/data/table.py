@@ -77,12 +77,12 @@ class Column:
             data = self.data.combine_chunks() if hasattr(self.data, "combine_chunks") else self.data
             if not hasattr(data, "chunks") and not hasattr(data, "dictionary"):
                 encoded = data.dictionary_encode("encode")
-                known: dict[str, int] = {}
-                numbers = [known.setdefault((w or "").strip(), len(known)) for w in texts_of(encoded.dictionary)]
-                return np.array(numbers, dtype=np.int64)[numbers_of(encoded.indices).astype(np.int64)], list(known)
-        known = {}
-        cells = [known.setdefault((word or "").strip(), len(known)) for word in self.words]
-        return np.array(cells, dtype=np.int64), list(known)
+                code_of: dict[str, int] = {}
+                numbers = [code_of.setdefault((w or "").strip(), len(code_of)) for w in texts_of(encoded.dictionary)]
+                return np.array(numbers, dtype=np.int64)[numbers_of(encoded.indices).astype(np.int64)], list(code_of)
+        code_of = {}
+        cells = [code_of.setdefault((word or "").strip(), len(code_of)) for word in self.words]
+        return np.array(cells, dtype=np.int64), list(code_of)
 
     @property
     def top(self) -> Words:
@@ -241,9 +241,9 @@ def is_text(kind: Any) -> bool:
 
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
-    known = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
-    known += [getattr(pa, name)() for name in ("string_view", "binary_view") if hasattr(pa, name)]
-    return kind in known
+    texts = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
+    texts += [getattr(pa, name)() for name in ("string_view", "binary_view") if hasattr(pa, name)]
+    return kind in texts
 
 
 def is_string(kind: Any) -> bool:

@@ -301,8 +301,8 @@ def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
     words = [line.split() for line in lines if line.strip()]
     if words and max(map(len, words)) > 2 and _numbers(words, " ") >= SAME_SHARE:
         return " "
-    known = name.lower().removesuffix(".gz").removesuffix(".xz").endswith((".csv", ".tsv", ".tab"))
-    return ending if known and lines and ending in lines[0] else ""
+    table = name.lower().removesuffix(".gz").removesuffix(".xz").endswith((".csv", ".tsv", ".tab"))
+    return ending if table and lines and ending in lines[0] else ""
 
 
 def closing_mark(lines: Sequence[str]) -> str:
@@ -327,11 +327,11 @@ def _numbers(rows: Sequence[Sequence[str]], mark: str) -> float:
     """The share of cells, the first of each row apart, that are numbers (with decimal commas too) or missing."""
     cells = [cell.strip() for row in rows[1:] for cell in row[1:]]
     marked = (COMMA, THOUSANDS) if mark != "," else ()
-    known = (
+    plain = (
         not cell or cell.lower() == "nan" or is_number(cell) or any(rule.match(cell) for rule in marked)
         for cell in cells
     )
-    return sum(map(bool, known)) / max(len(cells), 1)
+    return sum(map(bool, plain)) / max(len(cells), 1)
 
 
 def cut(lines: Sequence[str], mark: str, quote: str) -> list[list[str]]:
@@ -350,11 +350,11 @@ def looks_like_list(words: Iterable[str | None], most: int = 50) -> bool:
         if word is None or not word.strip():
             continue
         parts = list_parts(word[:2_000])[:-1] if len(word) > 2_000 else list_parts(word)
-        known = sum(is_number(part) or part.lower() in ("nan", "") for part in parts)
+        numerals = sum(is_number(part) or part.lower() in ("nan", "") for part in parts)
         cut_short = "..." in parts and word.strip().startswith(
             "["
         )  # as numpy writes long arrays: told where it is read
-        good += len(parts) > 1 and (known >= 0.9 * len(parts) or (cut_short and known == len(parts) - 1))
+        good += len(parts) > 1 and (numerals >= 0.9 * len(parts) or (cut_short and numerals == len(parts) - 1))
         seen += 1
         if seen == most:
             break

@@ -232,9 +232,9 @@ def _counted(column: Column, decimal: str) -> np.ndarray:
 def _dates(table: Table, column: Column, codes: np.ndarray | None) -> np.ndarray:
     """(n,) seconds of dates that are not ISO's. Raises: BadInput where the month may be the day and that matters."""
     matches = [match for word in column.words if (match := _DATE.fullmatch(_with_month(word)))]
-    known = _day_first(matches)
-    if known is not None:
-        return date_seconds(column.words, known)
+    day_first = _day_first(matches)
+    if day_first is not None:
+        return date_seconds(column.words, day_first)
     ways = [date_seconds(column.words, way) for way in (True, False)]
     groups = np.zeros(len(ways[0]), dtype=np.int64) if codes is None else codes
     steps = [np.diff(way[np.argsort(groups, kind="stable")])[np.diff(np.sort(groups)) == 0] for way in ways]

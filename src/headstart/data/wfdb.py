@@ -52,8 +52,8 @@ def wfdb_recording(path: Path, spec: LayoutSpec) -> Recording:
         check_samples(path, *samples.shape)
         finer = [n for part in heads for n, k in zip(part.sig_name, part.samps_per_frame or (), strict=False) if k > 1]
         notes = [f"{n!r} has several samples a frame, whose mean is read" for n in dict.fromkeys(finer)][:5]
-    known = _annotations(wfdb, path, rate)
-    return Recording(samples, rate, tuple(names[i] for i in wanted), tuple(notes), known)
+    annotations = _annotations(wfdb, path, rate)
+    return Recording(samples, rate, tuple(names[i] for i in wanted), tuple(notes), annotations)
 
 
 def _annotations(wfdb: Any, path: Path, rate: float) -> tuple[Annotation, ...]:

@@ -31,15 +31,15 @@ def sentinels(values: np.ndarray) -> dict[float, int]:
 
 
 def _is_sentinel(x: np.ndarray, value: float) -> bool:
-    known = _is_mark(value)
+    mark = _is_mark(value)
     # Most data end here: an end that nothing marks stands once or twice.
-    if not known and (x == value).sum() < REPEATED:
+    if not mark and (x == value).sum() < REPEATED:
         return False
     rest = x[x != value]
     if not len(rest):
         return False
     apart, reach = float(np.abs(rest - value).min()), float(np.ptp(rest))
-    if known:
+    if mark:
         return 0 < reach < 2 * apart
     alone = value < 0 <= float(rest.min())
     return 0 < reach < apart * (ALONE_TIMES if alone else 1) and len(np.unique(rest[:10_000])) >= DIFFERENT

@@ -55,10 +55,10 @@ def copies(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
 
 def clashes(first: np.ndarray, names: Sequence[str | None] | None) -> list[tuple[int, int]]:
     """(a row, an earlier one) of equal sequences with different names, the first of each set of copies."""
-    known: dict[int, int] = {}
+    rows: dict[int, int] = {}
     out: dict[int, tuple[int, int]] = {}
     for row, (copy, name) in enumerate(zip(first.tolist(), names or [None] * len(first), strict=True)):
-        if name is not None and names is not None and names[before := known.setdefault(copy, row)] != name:
+        if name is not None and names is not None and names[before := rows.setdefault(copy, row)] != name:
             out.setdefault(copy, (row, before))
     return list(out.values())
 
@@ -84,11 +84,11 @@ def both_strands(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
     if s.kind != "dna":
         return
     rows = [s.values[begin:end] for begin, end in pairwise(s.offsets.tolist())]
-    known: dict[bytes, int] = {}
+    row_of: dict[bytes, int] = {}
     for row, values in enumerate(rows):
-        known.setdefault(values.tobytes(), row)
+        row_of.setdefault(values.tobytes(), row)
     looked = rows[:STRANDS]
-    pairs = [(row, known.get(other_strand(values).tobytes(), row)) for row, values in enumerate(looked)]
+    pairs = [(row, row_of.get(other_strand(values).tobytes(), row)) for row, values in enumerate(looked)]
     pairs = [(row, other) for row, other in pairs if not np.array_equal(looked[row], rows[other])]
     if pairs:
         of = f"{len(looked):,} sequences" if len(looked) == len(s) else f"the first {len(looked):,} sequences"
