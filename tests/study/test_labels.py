@@ -101,13 +101,13 @@ def misleading(study: StudySpec, plan: Plan, seeds: int) -> list[tuple[str, str,
     """(text, what, number, those of the plan) of each label that says another size than the plan has."""
     names, wrong = [*study.columns, *study.arms], []
     sized = any(numbers(label, text) for label in PARAMETERS for text in (*names, *texts(study)))
-    numbers = facts(plan, seeds, sized)
+    values = facts(plan, seeds, sized)
     for what, label in [*LABELS.items(), *IN_NAMES.items()]:
         for text in names if label in IN_NAMES.values() else texts(study):
             for number in numbers(label, text):
                 near = TOLERANCE * number if what == "parameters" else 0
-                if not any(abs(number - value) <= near for value in numbers[what]):
-                    wrong.append((text, what, number, sorted(numbers[what])))
+                if not any(abs(number - value) <= near for value in values[what]):
+                    wrong.append((text, what, number, sorted(values[what])))
     return wrong
 
 
