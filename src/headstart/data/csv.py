@@ -42,6 +42,7 @@ from headstart.data.numerals import (
     ungrouped,
     unit_of,
 )
+from headstart.data.plates import PLATE_WORDS, plate_table
 from headstart.data.rows import list_column
 from headstart.data.runs import told_apart
 from headstart.data.sizes import check_columns
@@ -68,6 +69,8 @@ SAMPLE_SIZE = 2**24
 """Characters of the sample; rows of a wide table may be long."""
 SAMPLE_CELLS = 200_000
 """Cells of the sample."""
+HEAD_LINES, HEAD_SIZE, HEAD_CHARACTERS = 400, 2**20, 2_000
+"""Lines and characters, and characters of a line, among which those of a plate reader are looked for."""
 ROWS_AT_ONCE = 512
 """Rows that become Arrow columns together."""
 PARSED_BYTES, LARGE_BYTES = 2**20, 2**23
@@ -91,6 +94,15 @@ def read_lines(
 ) -> Table:
     """As `read_csv`, of the lines of whatever file. quickly: reads it at once, where it can."""
     lines = all_lines()
+    head, size = [], 0  # type: list[str], int
+    while size < HEAD_SIZE and len(head) < HEAD_LINES and (line := next(lines, "")):
+        head.append(line)
+        size += len(line)
+    if any(PLATE_WORDS.search(line[:HEAD_CHARACTERS]) for line in head):
+        plate = plate_table(path, head, all_lines, spec, mistakes)
+        if plate is not None:
+            return plate
+    lines = itertools.chain(head, lines)
     sample, form, body = recognised(path, spec, lines)
     if form.names:
         types = column_types(form, body)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from headstart.data.exports import is_class_row
-from headstart.data.file_labels import labelled_by_name, labels_beside, labels_of
+from headstart.data.file_labels import holds_labels, labelled_by_name, labels_beside, labels_of
 from headstart.data.layout import TARGET, LayoutSpec, plain
 from headstart.data.order import Ordered, clock_name
 from headstart.data.rows import list_column
@@ -32,6 +32,10 @@ def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, L
     rows of words. Rows are in the order of the time, which is no recording, nor is a first column that counts on.
     Raises: BadInput where fewer than two columns hold numbers.
     """
+    if table.named:
+        ids = table.columns[table.roles["id"]].words
+        _labelled(table, [word or "" for word in ids], spec, holds_labels(table.columns, spec))
+        return table, spec
     named = {*spec.values, spec.id, spec.group, spec.target} & set(table.columns)
     if spec.shape in ("auto", SIDE) and not named and (runs := runs_of(table, spec)):
         whole = runs_table(table, runs, spec, mistakes)
@@ -91,10 +95,11 @@ def _labelled(whole: Table, names: list[str], spec: LayoutSpec, labelled: bool =
                 whole.notes.append(f"labels are in {other.name!r}")
                 return
     if not labelled_by_name(whole, names, spec) and not labelled and not spec.optional:
+        parts = f"are parts of the names of recordings ({option('label_from', '{label}_{take}')}), or "
+        parts = parts if any(not name.isalnum() for name in names) else ""
         whole.notes.append(
-            "no label is known: labels are parts of the names of recordings "
-            f"({option('label_from', '{label}_{take}')}), or stand in a table beside the file (labels.csv, with a "
-            "column of these names)"
+            f"no label is known: labels {parts}stand in a table beside the file (labels.csv, with a column of these "
+            "names)"
         )
 
 

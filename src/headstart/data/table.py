@@ -189,6 +189,7 @@ class Table:
     recordings of one channel. `thousands`: the mark between thousands, which is no longer in the cells.
     `times`: (n,) of the rows, once they are read. `steps`: (n,) from a position to the next one in each row's sequence,
     in units of `unit` seconds (None where that is not known). `clock`: the column of the times in files of a folder.
+    `named`: whether the ids are names of recordings in one file, which tell labels as names of files do.
     """
 
     columns: dict[str, Column]
@@ -206,6 +207,7 @@ class Table:
     steps: np.ndarray | None = None
     unit: float | None = None
     clock: str | None = None
+    named: bool = False
 
     def column(self, name: str, setting: str) -> Column:
         """The column of this name. Raises: BadInput naming the setting, and the nearest name or what is not read."""
