@@ -18,8 +18,11 @@ from headstart.report.claims import claims_heading, verdicts
 from headstart.report.tables.report_table import to_markdown
 from headstart.report.tables.scores import make_table, quantities
 from headstart.study.language.papers import Claim, check_claim
+from headstart.study.language.plan import make_plan as study_plan
+from headstart.study.language.spec import read_study
 from headstart.study.paper.summary import summarise
 from headstart.study.results.rows import difference_document
+from headstart.study.results.selection import but_for_init
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 OVER = {"says": "S", "higher": "self_pretrained", "lower": "scratch"}
@@ -429,7 +432,10 @@ def test_a_verdict_on_frozen_random_blocks_that_hardly_mix_is_withdrawn() -> Non
     claim = {**OVER, "columns": ["a", "b"]}
     results, paper = run(made(claims=[claim]), score=level(0.2, 0.3))
     assert status_of(results, paper) == {"a": "holds", "b": "holds"}
-    weak = [replace(row, hardly_mixes=row.arm == "scratch" and row.column == "a") for row in results.table]
+    weak = [
+        replace(row, hardly_mixes=row.arm == "scratch" and row.column == "a", but_for_init=row.arm)
+        for row in results.table
+    ]
     results = replace(results, table=tuple(weak))
     assert status_of(results, paper) == {"a": "withdrawn", "b": "holds"}
     (part, _) = verdicts(results, paper)[0].parts
@@ -438,6 +444,23 @@ def test_a_verdict_on_frozen_random_blocks_that_hardly_mix_is_withdrawn() -> Non
     assert "the random start was too small for its width" in str(verdicts(results, paper)[0])
     assert "1 holds and 1 is withdrawn" in answer(results)
     assert "Differences from scratch are no evidence" in answer(results)
+
+
+def test_a_verdict_on_the_draw_itself_is_judged_and_every_other_one_with_that_arm_is_withdrawn(tmp_path: Path) -> None:
+    study = read_study("lu-2-described", scale="tiny", at_hand=lambda _: False)
+    cells = [cell for cell in study_plan(study, tmp_path, absent="open").cells if cell.column == "xor"]
+    digests = {cell.arm: but_for_init(cell) for cell in reversed(cells)}
+    assert digests["random"] == digests["random_unscaled"], "they differ in the draw alone"
+    assert len(set(digests.values())) == len(digests) - 1
+    results, paper = run(made(claims=[{**OVER, "columns": ["a"]}]), score=level(0.2, 0.3))
+    for higher, outcome in (("random", "holds"), ("fpt", "withdrawn")):
+        digest_of = {"self_pretrained": digests[higher], "scratch": digests["random_unscaled"]}
+        rows = [
+            replace(row, hardly_mixes=row.arm == "scratch", but_for_init=digest_of[row.arm])
+            for row in results.table
+            if row.arm in digest_of
+        ]
+        assert status_of(replace(results, table=tuple(rows)), paper) == {"a": outcome}
 
 
 def test_an_outcome_that_the_correction_leaves_undecided_is_not_called_preliminary() -> None:

@@ -407,11 +407,17 @@ def test_every_claim_with_a_direction_agrees_with_the_papers_own_cells(name: str
         pairs = claim.pairs or [(column, None) for column in claim.columns or paper.columns]
         printed = [_printed_difference(paper, claim, column, other) for column, other in pairs]
         values = [value for value in printed if value is not None]
-        assert values, claim.says
+        assert bool(values) != ((name, claim.quantity) in OF_TEXT), claim.says
+        if not values:
+            continue
         if claim.within is None:
             assert min(values) > 0, claim.says
         else:
             assert max(map(abs, values)) <= claim.within + 1e-9, claim.says
+
+
+OF_TEXT = {("lu-2", "converge"), ("lu-7", "last_gap")}
+"""Claims of a paper's text, of which its table prints no number."""
 
 
 def _printed_difference(paper: Paper, claim: Claim, column: str, other: str | None) -> float | None:

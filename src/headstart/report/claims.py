@@ -36,6 +36,7 @@ from headstart.study.results.rows import (
     Row,
     difference_document,
     drawn,
+    no_evidence,
     on_other_machines,
     scores_by_seed,
 )
@@ -259,7 +260,7 @@ def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part
             yield Part(label, "not measured", None, str(why))
             continue
         part = replace(part, outcome="undecided", why=missing) if missing else part
-        if any((row := results.row(arm, column)) and row.hardly_mixes for _, arm, column in terms):
+        if no_evidence([row for _, arm, column in terms if (row := results.row(arm, column))]):
             part = replace(part, outcome="withdrawn", why=_joined(TOO_SMALL, part.why))
         yield part
 

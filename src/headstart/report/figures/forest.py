@@ -10,7 +10,7 @@ from headstart import words
 from headstart.report.figures.style import Look, canvas, entry, legend, plain
 from headstart.statistics import Difference
 from headstart.study.results.results import Results
-from headstart.study.results.rows import Row
+from headstart.study.results.rows import Row, no_evidence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -161,7 +161,7 @@ def _line(results: Results, row: Row, gap: Difference, group: str) -> ForestLine
         gap.high,
         f"n {gap.n}",
         effect_of_paper(results, row.arm, str(results.against), row.column),
-        state="withdrawn" if row.hardly_mixes or (row.base is not None and row.base.hardly_mixes) else None,
+        state="withdrawn" if no_evidence([row, *([row.base] if row.base else [])]) else None,
     )
 
 

@@ -184,7 +184,8 @@ class Row:
     stage's model has; `trained`: how many of them learn. `base`: the row that it is compared
     with. `stand_in`: what stood in for absent data in its chain (`digits for image`). `measures`: of
     `MEASURED_QUANTITIES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not
-    from here. `guess`: a baseline that does not do what is asked (see `selection.is_guess`).
+    from here. `guess`: a baseline that does not do what is asked (see `selection.is_guess`). `hardly_mixes`: as of its
+    last stage; `but_for_init`: the digest of that stage without the draw of fresh weights.
     """
 
     arm: str
@@ -210,6 +211,7 @@ class Row:
     base: Row | None = field(default=None, repr=False, compare=False)
     stand_in: str = ""
     hardly_mixes: bool = False
+    but_for_init: str = ""
     measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     source: str = ""
     guess: bool = False
@@ -365,6 +367,15 @@ class Row:
 
 DIFFERENCE_WAYS = {"paired": True, "unpaired": False}
 """The two ways to take a difference, as `--json` calls them."""
+
+
+def no_evidence(rows: Collection[Row]) -> bool:
+    """Whether a comparison of these rows rests on frozen blocks that hardly mix.
+
+    One of arms that differ in the draw of fresh weights alone does not: it is about just that.
+    """
+    draws = len(rows) > 1 and len({row.but_for_init for row in rows}) == 1 and not all(r.hardly_mixes for r in rows)
+    return any(row.hardly_mixes for row in rows) and not draws
 
 
 def difference_document(gap: Difference | None) -> dict[str, Any]:

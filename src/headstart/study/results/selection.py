@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from headstart.spec import digest
 from headstart.statistics import estimate, mean
 from headstart.study.language.papers import claims_written, read_paper
 from headstart.study.language.scales import stand_in_told
@@ -182,10 +183,17 @@ def _row(
         runs=tuple(chosen.runs if chosen else ()),
         task=task,
         hardly_mixes=cells[0].chain[-1].spec.hardly_mixes,
+        but_for_init=but_for_init(cells[0]),
         parameters=parameters(last),
         trained=parameters(last, "trainable"),
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
+
+
+def but_for_init(cell: Cell) -> str:
+    """What stands for the last stage of a run without how it draws fresh weights."""
+    document = cell.chain[-1].spec.model_dump(mode="json")
+    return digest({**document, "model": {k: v for k, v in (document.get("model") or {}).items() if k != "init"}})
 
 
 def _baseline(cell: Cell, find: Find) -> Row:
