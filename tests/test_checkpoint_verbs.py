@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.checkpoints import saved, weights
+from support.checkpoints import saved, started_study, weights
 
 from headstart.checkpoints import source
 from headstart.checkpoints.known import KNOWN, KNOWN_SERIES, REPOSITORIES
@@ -19,21 +19,6 @@ from headstart.cli import main
 from headstart.errors import one_line
 
 GPT2: dict[str, Any] = {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 64}
-STUDY = """
-name = "started"
-[stages.gpt2]
-checkpoint = { source = "NAME" }
-[stages.finetune]
-objective = { kind = "classify" }
-budget = { steps = 2 }
-[columns.digits]
-task = { kind = "digits", labelled = 60 }
-model = { like = "LIKE", blocks = 1 }
-[arms.pretrained]
-finetune = { parent = "gpt2", start = ["take(backbone)"] }
-[report]
-baselines = false
-"""
 
 
 class Hub:
@@ -170,7 +155,7 @@ def test_a_folder_of_weights_is_an_option_of_the_command(
     assert str(folder.relative_to(home)) in headstart(capsys, "ls", "checkpoints", "--weights", "elsewhere")
     assert "--weights: 'nowhere' is not a folder" in headstart(capsys, "show", "gpt2", "--weights", "nowhere", code=2)
     monkeypatch.setenv("HEADSTART_WEIGHTS", "weights")
-    (home / "s.toml").write_text(STUDY.replace("NAME", "gpt2").replace("LIKE", "gpt2"))
+    (home / "s.toml").write_text(started_study("gpt2", "gpt2", "gpt2", steps=2))
     assert "is sound" in headstart(capsys, "check", "s.toml", "--weights", "elsewhere")
     assert "weights" in headstart(capsys, "doctor")
 
@@ -207,7 +192,7 @@ def test_the_library_itself_finds_what_its_cache_holds(
 
 def test_only_prepare_downloads_and_only_what_is_read(capsys: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = with_hub(monkeypatch, home / "cache", **{"owner/small": saved(home / "plain", GPT2)})
-    (home / "s.toml").write_text(STUDY.replace("NAME", "owner/small").replace("LIKE", str(home / "plain")))
+    (home / "s.toml").write_text(started_study("gpt2", "owner/small", str(home / "plain"), steps=2))
     for words in (("check", "s.toml"), ("run", "s.toml", "--dry-run")):
         assert "owner/small" in headstart(capsys, *words)
     for words in (("show", "owner/small"), ("run", "s.toml")):
@@ -240,7 +225,7 @@ def test_only_prepare_downloads_and_only_what_is_read(capsys: Any, home: Path, m
     ],
 )
 def test_what_is_wrong_is_said_in_one_message(capsys: Any, home: Path, words: tuple[str, ...], message: str) -> None:
-    (home / "s.toml").write_text(STUDY.replace("NAME", "some/body").replace("LIKE", "gpt2"))
+    (home / "s.toml").write_text(started_study("gpt2", "some/body", "gpt2", steps=2))
     code = 0 if message.startswith("absent") else 2
     text = headstart(capsys, *words, code=code)
     assert message in text
@@ -259,7 +244,7 @@ def test_without_a_connection_the_way_out_is_a_folder(capsys: Any, home: Path, m
 def test_a_model_like_a_folder_that_lacks_its_blocks_is_refused_before_any_is_built(capsys: Any, home: Path) -> None:
     folder = saved(home / "short", GPT2)
     (folder / "config.json").write_text(json.dumps({**GPT2, "n_layer": 4000}))
-    (home / "s.toml").write_text(STUDY.replace("NAME", "gpt2").replace("LIKE", "./short"))
+    (home / "s.toml").write_text(started_study("gpt2", "gpt2", "./short", steps=2))
     text = headstart(capsys, "check", "s.toml", code=2)
     assert "asks for 4,000 blocks, and the files hold 27 tensors; download the model as a whole" in text
     assert len(text.splitlines()) == 1
@@ -273,7 +258,7 @@ def test_a_long_error_is_cut_between_two_words() -> None:
 
 
 def test_a_plan_without_weights_says_what_is_absent_and_what_it_costs(capsys: Any, home: Path) -> None:
-    (home / "s.toml").write_text(STUDY.replace("NAME", "gpt2").replace("LIKE", "gpt2"))
+    (home / "s.toml").write_text(started_study("gpt2", "gpt2", "gpt2", steps=2))
     checked = headstart(capsys, "check", "s.toml")
     assert "started is sound: 1 run of 2 distinct stages" in checked
     assert "data are not in" not in checked
@@ -305,7 +290,7 @@ def test_a_plan_without_weights_says_what_is_absent_and_what_it_costs(capsys: An
     ],
 )
 def test_what_a_reader_refuses_reaches_the_command_line(capsys: Any, home: Path, damage: Any, message: str) -> None:
-    (home / "s.toml").write_text(STUDY.replace("NAME", "mine").replace("LIKE", "gpt2"))
+    (home / "s.toml").write_text(started_study("gpt2", "mine", "gpt2", steps=2))
     damage(saved(home / "weights" / "mine", GPT2))
     for words in (("show", "mine"), ("check", "s.toml"), ("run", "s.toml"), ("prepare", "mine")):
         text = headstart(capsys, *words, code=2)

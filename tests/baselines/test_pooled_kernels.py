@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.made_series import examples, noise, signature, waves
+from support.slow_kernels import slow_outputs
 
 from headstart.baselines import from_arrays, shapes
 from headstart.baselines import kernels as module
-from headstart.baselines.convolve import POOLED_ROWS, POOLS, WEIGHT_PLACES, Pooler
-from headstart.baselines.features import filled
+from headstart.baselines.convolve import POOLED_ROWS, POOLS, Pooler
 from headstart.baselines.kernels import KERNELS, KernelModel, KernelsSpec, fit_kernels
 from headstart.errors import BadInput
 from headstart.sequence import Examples
@@ -35,30 +35,16 @@ def slow(kernels: KernelModel, x: Examples) -> tuple[np.ndarray, np.ndarray]:
 
     Where an output is within 1e-5 of a bias it may fall on either side of it in float32.
     """
-    values = filled(x, kernels.mean, kernels.spread).astype(np.float64)
     out, sure = np.zeros((len(x), kernels.size)), np.ones((len(x), kernels.size), bool)
-    for row in range(len(x)):
-        sequence, first, bias = values[x.offsets[row] : x.offsets[row + 1]], 0, 0
-        if kernels.kind == "steps":
-            sequence = np.concatenate([np.zeros_like(sequence[:1]), np.diff(sequence, axis=0)])
-        for number, (dilation, each) in enumerate(zip(kernels.dilations, kernels.each, strict=True)):
-            for kernel, places in enumerate(WEIGHT_PLACES):
-                weights = np.where(np.isin(np.arange(9), places), 2, -1)
-                some = [0] if kernels.channels is None else [c for c in kernels.channels[number, kernel] if c >= 0]
-                outputs, inner = [], []
-                for t in range(len(sequence)):
-                    reached = t + (np.arange(9) - 4) * dilation
-                    there = (reached >= 0) & (reached < len(sequence))
-                    outputs.append(weights[there] @ sequence[reached[there]][:, some].sum(axis=1))
-                    inner.append(there.all())
-                padded = (kernel + number) % 2 == 0 or not any(inner)
-                pooled = np.array(outputs)[np.ones(len(outputs), bool) if padded else np.array(inner)]
-                for i in range(each):
-                    columns = [first + (pool * KERNELS + kernel) * each + i for pool in range(POOLS)]
-                    out[row, columns] = slow_pools(pooled, kernels.biases[bias])
-                    sure[row, columns] = np.abs(pooled - kernels.biases[bias]).min() > 1e-5
-                    bias += 1
-            first += POOLS * KERNELS * each
+    firsts = np.cumsum([0, *kernels.each]) * POOLS * KERNELS
+    bias = 0
+    for row, number, kernel, outputs in slow_outputs(kernels, x):
+        bias = 0 if number == kernel == 0 else bias
+        for i in range(kernels.each[number]):
+            columns = [firsts[number] + (pool * KERNELS + kernel) * kernels.each[number] + i for pool in range(POOLS)]
+            out[row, columns] = slow_pools(outputs, kernels.biases[bias])
+            sure[row, columns] = np.abs(outputs - kernels.biases[bias]).min() > 1e-5
+            bias += 1
     return out, sure
 
 

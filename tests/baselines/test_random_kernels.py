@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.made_series import examples, noise
+from support.slow_kernels import slow_outputs
 
 from headstart.baselines import kernels as module
-from headstart.baselines.convolve import WEIGHT_PLACES, Counter
-from headstart.baselines.features import filled
+from headstart.baselines.convolve import Counter
 from headstart.baselines.kernels import (
     FEATURES,
     KERNELS,
@@ -31,27 +31,14 @@ def slow(kernels: KernelModel, x: Examples) -> tuple[np.ndarray, np.ndarray]:
 
     An output within 1e-5 of a bias may fall on either side of it in float32.
     """
-    values = filled(x, kernels.mean, kernels.spread).astype(np.float64)
     shares, doubt = np.zeros((len(x), kernels.size)), np.zeros((len(x), kernels.size))
-    for row in range(len(x)):
-        sequence = values[x.offsets[row] : x.offsets[row + 1]]
-        at = 0
-        for number, (dilation, each) in enumerate(zip(kernels.dilations, kernels.each, strict=True)):
-            for kernel, places in enumerate(WEIGHT_PLACES):
-                weights = np.where(np.isin(np.arange(9), places), 2, -1)
-                some = [0] if kernels.channels is None else [c for c in kernels.channels[number, kernel] if c >= 0]
-                outputs, inner = [], []
-                for t in range(len(sequence)):
-                    reached = t + (np.arange(9) - 4) * dilation
-                    there = (reached >= 0) & (reached < len(sequence))
-                    outputs.append(weights[there] @ sequence[reached[there]][:, some].sum(axis=1))
-                    inner.append(there.all())
-                padded = (kernel + number) % 2 == 0 or not any(inner)
-                counted = np.array(outputs)[np.ones(len(outputs), bool) if padded else np.array(inner)]
-                for bias in kernels.biases[at : at + each]:
-                    shares[row, at] = (counted > bias).mean()
-                    doubt[row, at] = (np.abs(counted - bias) < 1e-5).mean()
-                    at += 1
+    at = 0
+    for row, number, kernel, outputs in slow_outputs(kernels, x):
+        at = 0 if number == kernel == 0 else at
+        for bias in kernels.biases[at : at + kernels.each[number]]:
+            shares[row, at] = (outputs > bias).mean()
+            doubt[row, at] = (np.abs(outputs - bias) < 1e-5).mean()
+            at += 1
     return shares, doubt + 1e-6
 
 

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 
@@ -33,6 +35,23 @@ def test_every_room_has_a_question_and_every_file_that_is_named_is_there() -> No
     assert named == rooms
     for name in re.findall(r"`([a-z_/]+\.py)`", PAGE):
         assert (ROOT / "src" / "headstart" / name).exists() or (ROOT / name).exists(), name
+
+
+QUESTIONS = (
+    *("generator of ListOps", "what is masked", "training loop", "picks a learning rate", "weights are loaded"),
+    *("confidence interval", "names a run's folder", "list of mixers", "shares its time", "layout of a table"),
+)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_ten_questions_of_a_newcomer_lead_to_a_name_that_is_there(question: str) -> None:
+    table = PAGE.partition("## Where is")[2].partition("\n## ")[0]
+    (line,) = (line for line in table.splitlines() if question in line)
+    pairs = re.findall(r"`([a-z_/]+\.py)`, `(\w+)`", line)
+    assert pairs, "a file, and the function, class or table in it"
+    for file, name in pairs:
+        text = (ROOT / "src" / "headstart" / file).read_text("utf-8")
+        assert re.search(rf"^(def|class) {name}\b|^{name}\b.*=", text, re.MULTILINE), f"{file}: {name}"
 
 
 def test_the_reading_order_is_an_afternoon() -> None:

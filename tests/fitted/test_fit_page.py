@@ -6,11 +6,11 @@ import base64
 import re
 from dataclasses import replace
 from functools import cache
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import pytest
+from support.html_reader import Reader
 from support.made_outcomes import NASTY, examples, outcome
 
 from headstart import words
@@ -25,42 +25,7 @@ from headstart.report.page import Anchors, page_table
 from headstart.report.tables.report_table import text_table
 from headstart.sequence import IGNORE
 
-VOID = {"meta", "source", "img", "br"}
 FORTY = tuple(f"word {i}" for i in range(40))
-
-
-class Reader(HTMLParser):
-    """Collects ids, sources, tags and text, and refuses tags that do not nest."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.ids: list[str] = []
-        self.sources: list[str] = []
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.said = ""
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag not in VOID:
-            self.open.append(tag)
-        for name, value in attrs:
-            assert not name.startswith("on"), f"{tag} {name}"
-            if name == "id":
-                self.ids.append(value or "")
-            if name == "href":
-                assert (value or "").startswith("#")
-            if name in ("src", "srcset"):
-                self.sources.append(value or "")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] != "style":
-            self.said += data
 
 
 @cache
@@ -114,6 +79,7 @@ def test_the_page_is_whole_and_loads_and_runs_nothing(name: str) -> None:
     output = Reader(text)
     assert not {"script", "iframe", "object", "link", "form"} & set(output.tags)
     assert all(source.startswith("data:image/svg+xml;base64,") for source in output.sources)
+    assert all(link.startswith("#") for link in output.links)
     assert len(output.ids) == len(set(output.ids))
     assert "url(" not in text
     assert "@import" not in text

@@ -6,13 +6,13 @@ import csv
 import re
 import tomllib
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.finished import NASTY, Done, fill, paper_study, study, with_paper, written
+from support.html_reader import Reader
 from support.made_up import make_plan as make_up
 from support.made_up import result, shelf
 
@@ -26,42 +26,6 @@ from headstart.study.language.papers import Claim
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.summary import summarise
-
-VOID = {"meta", "link", "img", "source", "br", "hr", "input"}
-
-
-class Reader(HTMLParser):
-    """Collects ids, links, sources and text, and refuses tags that do not nest."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.sources: list[str] = []
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.said: list[str] = []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag not in VOID:
-            self.open.append(tag)
-        for name, value in attrs:
-            assert not name.startswith("on"), f"{tag} {name}"
-            if name == "id":
-                self.ids.append(value or "")
-            if name == "href":
-                self.links.append(value or "")
-            if name in ("src", "srcset"):
-                self.sources.append(value or "")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.said.append(data)
 
 
 def test_the_report_is_two_pages_three_tables_a_study_and_figures(done: Done) -> None:
@@ -142,7 +106,7 @@ def test_the_paper_and_the_outcome_of_its_claims_stand_under_the_table(tmp_path:
     assert {"paper", "claims"} <= set(output.ids)
     assert "Beside Doe, table 1. Scale tiny (smoke test). Stand-in data: digits for digits." in text
     assert "not run on these data" in text
-    message = "".join(output.said)
+    message = output.said
     assert "It helps (self_pretrained less scratch, test): holds on digits (+0.210 [0.185, 0.235]" in message
     assert text.index('id="table"') < text.index('id="paper"') < text.index('id="claims"')
     assert {link[1:] for link in output.links} <= set(output.ids)
@@ -232,8 +196,8 @@ def test_foreign_text_is_never_markup(tmp_path: Path, where: str) -> None:
     assert "<script" not in (page.parent / "results.md").read_text()
     output = Reader(page.read_text())
     assert "script" not in output.tags
-    assert NASTY in "".join(output.said)
-    assert "49" not in re.findall(r"</script>(\S+)", "".join(output.said))
+    assert NASTY in output.said
+    assert "49" not in re.findall(r"</script>(\S+)", output.said)
     assert all(path.parent == page.parent for path in page.parent.rglob("*"))
 
 

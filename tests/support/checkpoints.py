@@ -16,6 +16,27 @@ from headstart.checkpoints.fields import Fields
 GPT2: dict[str, Any] = {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 12}
 
 
+def started_study(name: str, source: str, like: str, take: str = "backbone", steps: int = 1) -> str:
+    """A study of one arm that starts a small model from a checkpoint, on 60 digits. name: of the stage that reads it."""
+    return f"""
+name = "started"
+[stages.{name}]
+checkpoint = {{ source = "{source}" }}
+[stages.finetune]
+objective = {{ kind = "classify" }}
+budget = {{ steps = {steps} }}
+[columns.digits]
+task = {{ kind = "digits", labelled = 60 }}
+model = {{ like = "{like}", blocks = 1 }}
+[arms.pretrained]
+finetune = {{ parent = "{name}", start = ["take({take})"] }}
+[axes]
+seed = [0]
+[report]
+baselines = false
+"""
+
+
 def weights(config: Mapping[str, Any], seed: int = 0) -> dict[str, Tensor]:
     """Random tensors of the shapes that a config asks for, by the names of the family's files."""
     family, table = FAMILIES[config["model_type"]].load(), Config(config, "config.json")

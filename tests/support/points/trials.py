@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from headstart.store import Store
-from support.checkpoints import GPT2, saved
+from support.checkpoints import GPT2, saved, started_study
 from support.points.attempts import KILLED, Attempt, Point, alike, attempt, made_ready, points_of, warmed
 from support.store_content import content, differences
 
@@ -35,23 +35,6 @@ seed = [0]
 baselines = false
 """
 RUN = ("run", "points.toml", "--workers=0", "--device=cpu")
-STARTED = """
-name = "points"
-[stages.small]
-checkpoint = { source = "small" }
-[stages.finetune]
-objective = { kind = "classify" }
-budget = { steps = 1 }
-[columns.digits]
-task = { kind = "digits", labelled = 60 }
-model = { like = "small", blocks = 1 }
-[arms.pretrained]
-finetune = { parent = "small", start = ["take(backbone+position)"] }
-[axes]
-seed = [0]
-[report]
-baselines = false
-"""
 FIT = (
     *("fit", "train.csv", "--target=label", "--time=10m", "--seeds=1", "--folds=1", "--no-pretrain", "--no-examples"),
     *("--workers=0", "--device=cpu", "finetune.budget.steps=1", "finetune.optim.lr=[0.001]"),
@@ -246,7 +229,7 @@ def begin_model(folder: Path) -> None:
 def begin_checkpoint(folder: Path) -> None:
     """A small checkpoint, and a study that starts from it."""
     saved(folder / "weights" / "small", {**GPT2, "n_positions": 64})
-    (folder / "points.toml").write_text(STARTED)
+    (folder / "points.toml").write_text(started_study("small", "small", "small", "backbone+position"))
     (folder / "cache").mkdir()
 
 

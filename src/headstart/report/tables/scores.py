@@ -78,7 +78,7 @@ def short_table(results: Results) -> ReportTable:
         flops = row.budget.get("flops") if row is not None and line.kind == "arm" else None
         cells = {
             **line.cells,
-            "arm": replace(line.cells["arm"], text=_printed(results, line.cells["arm"].text)),
+            "arm": replace(line.cells["arm"], text=_printed(results, line)),
             "gain": TableCell(words.difference(row.difference) if row is not None else words.NONE),
             "flops": TableCell(words.NONE if flops is None else words.count(flops)),
         }
@@ -86,10 +86,10 @@ def short_table(results: Results) -> ReportTable:
     return table_of("", heads, lines, "")
 
 
-def _printed(results: Results, text: str) -> str:
-    """An arm as the paper prints it, before what its cell says in brackets."""
-    name, bracket, rest = text.partition(" (")
-    return f"{results.printed(name)}{bracket}{rest}" if name in results.arms else text
+def _printed(results: Results, line: TableLine) -> str:
+    """An arm as the paper prints it, before what its cell says in brackets; a baseline as it is."""
+    cell, arm = line.cells["arm"], str(line.cells["arm"].values["arm"])
+    return results.printed(arm) + cell.text.removeprefix(arm) if line.kind == "arm" else cell.text
 
 
 def short_pivot(results: Results) -> ReportTable:
