@@ -45,6 +45,7 @@ from headstart.data.numerals import (
 from headstart.data.plates import PLATE_WORDS, plate_table
 from headstart.data.rows import list_column
 from headstart.data.runs import told_apart
+from headstart.data.scopes import scope_of
 from headstart.data.sizes import check_columns
 from headstart.data.summaries import without_summaries
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
@@ -103,7 +104,12 @@ def read_lines(
         if plate is not None:
             return plate
     lines = itertools.chain(head, lines)
-    sample, form, body = recognised(path, spec, lines)
+    around = None
+    if (scope := scope_of(head, spec)) is not None:
+        around = Surroundings(scope.begin, mark=scope.mark, names=list(scope.names), header=True)
+        around.notes += scope.notes
+        lines, quickly = scope.rows(lines), lambda *_: None
+    sample, form, body = recognised(path, spec, lines, around)
     if form.names:
         types = column_types(form, body)
         table = quickly(path, form, spec) or _any_table(itertools.chain(sample, lines), form, types, mistakes)
@@ -112,15 +118,20 @@ def read_lines(
     return _uneven_table(all_lines(), form, spec, mistakes)
 
 
-def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list[str], CsvForm, list[list[str]]]:
-    """(first lines, how the file is written, some rows). Raises: BadInput where it is empty, or has no row."""
+def recognised(
+    path: Path, spec: LayoutSpec, lines: Iterator[str], around: Surroundings | None = None
+) -> tuple[list[str], CsvForm, list[list[str]]]:
+    """(first lines, how the file is written, some rows). around: what stands around the table, where it is known.
+
+    Raises: BadInput where it is empty, or has no row.
+    """
     sample, closing = _sample(lines), ""
     if spec.delimiter in (None, ",") and (closing := closing_mark(sample)):
         sample = list(unclosed(sample, closing))
     if [line[:1] for line in sample[:3:2]] == ["@", "+"] and sample[1].strip().isalpha():
         raise BadInput(f"{path}: is FASTQ; give it the ending .fastq, or set format=fastq")
-    plainly = _plainly(sample, path.name, spec)
-    around = Surroundings() if plainly else surroundings(sample, path.name, str(path), spec)
+    plainly = around is None and _plainly(sample, path.name, spec)
+    around = around or (Surroundings() if plainly else surroundings(sample, path.name, str(path), spec))
     form = _form(path, spec, sample[around.begin :], around)
     form.closing, passed = closing, f"the mark {closing!r} at the end of lines is passed over"
     form.notes += [passed] if closing else []

@@ -1,0 +1,159 @@
+"""Exports of oscilloscopes: lines and columns about the device around the times and channels of one recording."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from headstart.data.exports import is_unit
+from headstart.data.layout import LayoutSpec
+from headstart.text import counted, first_few, is_number, to_float
+
+TIMES_NAME = "Time"
+"""The name of the column of times, which exports name in many ways or not at all."""
+FEWEST_LINES, LINES_ABOUT = 20, 60
+"""Lines of a recording at least, and those at its beginning that are about the device."""
+_SECONDS = frozenset(("second", "seconds"))
+_UNITS = frozenset(("value", "volt", "ampere", "amp", "watt", "ampl", "amplitude"))
+_AXES = frozenset(("x", "x-axis", "xaxis"))
+_START = re.compile(r"t0\s*=\s*([-+.\deE]+)\s*s?$")
+_STEP = re.compile(r"tinc\s*=\s*([-+.\deE]+)\s*s?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How the export is written: `begin` lines about it come first; of each other line the cells at `columns` are one
+    row, under `names`; `steps` are the time of the first row and that from one to the next where no cell has times."""
+
+    mark: str
+    begin: int
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+    notes: tuple[str, ...]
+    steps: tuple[float, float] | None = None
+
+    def rows(self, lines: Iterable[str]) -> Iterator[str]:
+        """As many lines, of the times and channels alone."""
+        for number, line in enumerate(lines):
+            cells = _cells(line, self.mark)
+            if number < self.begin or not any(cells):
+                yield "\n"
+                continue
+            row = [cells[i] if i < len(cells) else "" for i in self.columns]
+            if self.steps:
+                row.insert(0, repr(self.steps[0] + (number - self.begin) * self.steps[1]))
+            yield self.mark.join(row) + "\n"
+
+
+def scope_of(head: Sequence[str], spec: LayoutSpec) -> Scope | None:
+    """How the export of an oscilloscope with this beginning is written; None of other files."""
+    mark = next((mark for mark in (",", ";", "\t") if head and mark in head[0]), "")
+    if spec.header is False or (spec.skip, spec.units_row, spec.comment) != (None, None, None) or not mark:
+        return None
+    if len(head) < FEWEST_LINES or spec.delimiter not in (None, mark):
+        return None
+    rows = [_cells(line, mark) for line in head]
+    return _columns_about(rows, mark) or _started(rows, mark) or _in_seconds(rows, mark) or _stepped(rows, mark)
+
+
+def _cells(line: str, mark: str) -> list[str]:
+    return [cell.strip().strip('"').strip("\ufeff") for cell in line.rstrip("\r\n").split(mark)]
+
+
+def _number(cell: str) -> bool:
+    return is_number(cell) or is_number(cell, ",")
+
+
+def _keys(rows: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+    """What stands behind the first cell of lines about the device."""
+    return {row[0].lower(): [cell for cell in row[1:] if cell] for row in rows if row and row[0]}
+
+
+def _columns_about(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
+    """Columns before the times that hold a name and a value in the first lines, and nothing below."""
+    width = max(map(len, rows))
+    last = rows[len(rows) - max(len(rows) // 3, 4) :]
+    filled = [i for i in range(width) if any(i < len(row) and row[i] for row in last)]
+    first = rows[0]
+    if len(filled) < 2 or filled[0] == 0 or len(first) <= filled[-1]:
+        return None
+    about = [row[0] for row in rows if row[0]]
+    whole = all(_number(first[i]) for i in filled) and not any(map(_number, about))
+    if not whole or len(about) < 2 or len(set(about)) < len(about) or rows[0][0] != about[0]:
+        return None
+    cells = [[row[i] for row in rows if i < len(row)] for i in filled]
+    columns = [i for k, i in enumerate(filled) if cells[k] not in cells[:k]]
+    names = [row[i + 1] for i in range(filled[-1]) for row in rows if row[i].lower() == "source" and i + 1 < len(row)]
+    note = f"columns before the times hold lines about the device ({first_few(about, 3)}), and are left out"
+    return Scope(mark, 0, tuple(columns), _named(names, len(columns) - 1), (note,))
+
+
+def _named(names: Sequence[str], count: int) -> tuple[str, ...]:
+    """The times, and the channels by their names where each has one of its own."""
+    known = [name for name in names if name and not _number(name)]
+    alike = len(known) == count and len(set(known)) == count
+    return TIMES_NAME, *(known if alike else [f"CH{i + 1}" for i in range(count)])
+
+
+def _started(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
+    """Channels alone, whose header, or the line below it, has the time of the first row and the step."""
+    header, second = rows[0], rows[1]
+    lower = [cell.lower() for cell in header]
+    begin = 1
+    first = next((match[1] for cell in header if (match := _START.match(cell))), "")
+    step = next((match[1] for cell in header if (match := _STEP.match(cell))), "")
+    left_out = [i for i, cell in enumerate(header) if _START.match(cell) or _STEP.match(cell) or not cell]
+    if "start" in lower and "increment" in lower:
+        at = lower.index("start"), lower.index("increment")
+        if len(second) <= max(at) or any(i < len(row) and row[i] for row in rows[2:] for i in at):
+            return None
+        first, step = second[at[0]], second[at[1]]
+        left_out, begin = [*at, *(i for i, cell in enumerate(header) if not cell)], 2
+    left_out += [i for i, cell in enumerate(lower) if cell in _AXES or cell.startswith("time")]
+    columns = [i for i in range(len(header)) if i not in left_out]
+    if not (is_number(first) and is_number(step) and columns) or to_float(step) <= 0:
+        return None
+    if not all(i < len(rows[begin]) and _number(rows[begin][i]) for i in columns):
+        return None
+    return _spaced(mark, begin, columns, [header[i] for i in columns], to_float(first), to_float(step))
+
+
+def _spaced(mark: str, begin: int, columns: Sequence[int], names: Sequence[str], first: float, step: float) -> Scope:
+    note = f"times are those of the lines above: from {first:g} s on, {step:g} s apart"
+    return Scope(mark, begin, tuple(columns), _named(names, len(columns)), (note,), (first, step))
+
+
+def _in_seconds(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
+    """A row of units that begins with `Second`, below names or below lines about the device."""
+    about = rows[:LINES_ABOUT]
+    at = next((i for i, row in enumerate(about[:-1]) if row[0].lower() in _SECONDS and len(row) > 1), None)
+    if at is None or not all(_number(cell) for cell in rows[at + 1] if cell) or not _number(rows[at + 1][0]):
+        return None
+    columns = [i for i, cell in enumerate(rows[at]) if cell]
+    if at == 0 or not all(is_unit(rows[at][i]) or rows[at][i].lower() in _UNITS for i in columns[1:]):
+        return None
+    above = rows[at - 1]
+    if above and above[0].lower() in _AXES:
+        names = [above[i] if i < len(above) else "" for i in columns[1:]]
+    else:
+        names = _keys(rows[:at]).get("source", [])
+    note = f"{counted(at + 1, 'line above the numbers was', 'lines above the numbers were')} read as names and units"
+    return Scope(mark, at + 1, tuple(columns), _named(names, len(columns) - 1), (note,))
+
+
+def _stepped(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
+    """Numbers below a line `Data` or `XY Data`, and lines about the device with the first time and the step."""
+    about = rows[:LINES_ABOUT]
+    at = next((i for i, row in enumerate(about) if row[0].lower() in ("data", "xy data") and not any(row[1:])), None)
+    keys = {} if at is None else _keys(rows[:at])
+    if at is None or not {"xinc", "xorg"} <= set(keys) or len(rows) < at + FEWEST_LINES // 2:
+        return None
+    count = sum(map(bool, rows[at + 1]))
+    if rows[at][0].lower() == "xy data":
+        note = f"{counted(at + 1, 'line about the device was', 'lines about the device were')} passed over"
+        return Scope(mark, at + 1, tuple(range(count)), _named([], count - 1), (note,))
+    first, step = keys["xorg"][:1], keys["xinc"][:1]
+    if not first or not step or not is_number(first[0]) or not is_number(step[0]):
+        return None
+    return _spaced(mark, at + 1, range(count), [], to_float(first[0]), to_float(step[0]))

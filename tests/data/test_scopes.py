@@ -1,0 +1,109 @@
+"""Exports of oscilloscopes: what is about the device is no channel, and times that no cell has are made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.made_tables import numbers, read, why, write
+
+COUNT = 60
+VALUES = numbers(2, COUNT)
+TIMES = [round(-1e-3 + 1e-5 * i, 8) for i in range(COUNT)]
+ABOUT = [
+    ("Record Length", "2.5e+03", "Points"),
+    ("Sample Interval", "1e-05", ""),
+    ("", "", ""),
+    ("Source", "CH1", ""),
+    ("Vertical Units", "V", ""),
+    ("Probe Atten", "1.0", ""),
+    ("Serial Number", "C0", ""),
+]
+
+
+def rows(channels: int = 1, times: bool = True, end: str = "") -> list[str]:
+    values = VALUES[:channels].T.tolist()
+    cells = [[repr(TIMES[i]), *map(str, row)] if times else list(map(str, row)) for i, row in enumerate(values)]
+    return [",".join(row) + end for row in cells]
+
+
+def beside(lines: list[str], width: int) -> list[str]:
+    about = [",".join(ABOUT[i][:width] if i < len(ABOUT) else [""] * width) for i in range(len(lines))]
+    return [f"{a},{line}" for a, line in zip(about, lines, strict=True)]
+
+
+KEYS = ["Record Length,Analog:60", "Sample Interval,1e-05", "Vertical Units,CH1:V,CH2:V", "Source,CH1,CH2"]
+AGILENT = ["Revision,0", "Type,raw", "XInc,1E-05", "XOrg,-1E-03", "XUnits,second", "YUnits,Volt"]
+FORMS = {
+    "three columns about the device": (1, beside(rows(end=","), 3)),
+    "two columns about the device": (1, beside(rows(), 2)),
+    "columns about the device before each channel": (
+        1,
+        [f"{a},,{b}" for a, b in zip(beside(rows(), 3), beside(rows(), 3), strict=True)],
+    ),
+    "lines about the device": (2, ["Model,X3", "Point Format,Y", "", "Labels,,", "TIME,CH1,CH2", *rows(2)]),
+    "a start and an increment": (
+        2,
+        [
+            "X,CH1,CH2,Start,Increment,",
+            "Sequence,Volt,Volt,-1e-03,1e-05",
+            *(f"{i},{r},,," for i, r in enumerate(rows(2, False))),
+        ],
+    ),
+    "a start and an increment in the header": (
+        2,
+        ["Time(s),CH1V,CH2V,t0 = -1.0e-03, tInc = 1.0e-05,", *(f",{row},," for row in rows(2, False))],
+    ),
+    "names and units": (2, ["x-axis,1,2", "second,Volt,Volt", *rows(2)]),
+    "units below names with an end": (1, ["X,CH1,", "Second,Volt,", *rows(end=",")]),
+    "units below lines about the device": (2, [*KEYS, "Second,Volt,Volt", *rows(2)]),
+    "a channel alone": (1, [*AGILENT, "Data,", *rows(times=False)]),
+    "times and a channel": (1, [*AGILENT, "XY Data,", *rows()]),
+    "a waveform of segments": (
+        1,
+        [
+            "LECROYWS434,36352,Waveform",
+            "Segments,1,SegmentSize,60",
+            "Segment,TrigTime,TimeSinceSegment1",
+            "#1,12-Mar-2024 10:00:00,0",
+            "Time,Ampl",
+            *rows(),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_channels_of_an_oscilloscope_are_read_and_nothing_about_the_device_is(form: str, tmp_path: Path) -> None:
+    channels, lines = FORMS[form]
+    path = write(tmp_path / "f.csv", "\n".join(lines) + "\n")
+    message = why(path)
+    assert "'time' never falls" in message.casefold()
+    assert "--window 100" in message
+    result = read(path, window=20)
+    assert (len(result), len(result.channels), result.lengths.tolist()) == (3, channels, [20] * 3)
+    assert np.allclose(result.values, VALUES[:channels].T, atol=1e-6)
+    again = read(path, **dict(result.layout.fixed()))
+    assert np.array_equal(again.values, result.values)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_folder_of_recordings_of_an_oscilloscope_is_one_sequence_a_file(form: str, tmp_path: Path) -> None:
+    for label in ("sound", "worn"):
+        (tmp_path / label).mkdir()
+        for i in range(3):
+            write(tmp_path / label / f"F{i}.csv", "\n".join(FORMS[form][1]) + "\n")
+    result = read(tmp_path)
+    assert (len(result), len(result.channels), result.classes) == (6, FORMS[form][0], ("sound", "worn"))
+
+
+def test_a_mistake_in_a_recording_of_an_oscilloscope_has_its_line(tmp_path: Path) -> None:
+    lines = list(FORMS["three columns about the device"][1])
+    lines[40] = lines[40].replace(str(VALUES[0, 40]), "clipped")
+    assert "f.csv:41 column 'CH1': 'clipped'" in why(write(tmp_path / "f.csv", "\n".join(lines)), window=20)
+
+
+def test_a_table_whose_first_column_is_named_second_keeps_its_names(tmp_path: Path) -> None:
+    lines = ["second,ax,start,increment", *(f"{i},{x},1,2" for i, x in enumerate(VALUES[0].tolist()))]
+    assert read(write(tmp_path / "f.csv", "\n".join(lines)), window=20).channels[0] == "ax"
