@@ -45,7 +45,7 @@ from headstart.data.numerals import (
 from headstart.data.plates import PLATE_WORDS, plate_table
 from headstart.data.rows import list_column
 from headstart.data.runs import told_apart
-from headstart.data.scopes import scope_of
+from headstart.data.scopes import SCOPE_WORDS, scope_of
 from headstart.data.sizes import check_columns
 from headstart.data.summaries import without_summaries
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
@@ -99,13 +99,15 @@ def read_lines(
     while size < HEAD_SIZE and len(head) < HEAD_LINES and (line := next(lines, "")):
         head.append(line)
         size += len(line)
-    if any(PLATE_WORDS.search(line[:HEAD_CHARACTERS]) for line in head):
+    starts = [line[:HEAD_CHARACTERS] for line in head]
+    if any(map(PLATE_WORDS.search, starts)):
         plate = plate_table(path, head, all_lines, spec, mistakes)
         if plate is not None:
             return plate
     lines = itertools.chain(head, lines)
     around = None
-    if (scope := scope_of(head, spec)) is not None:
+    scope = scope_of(head, spec) if any(map(SCOPE_WORDS.search, starts)) else None
+    if scope is not None:
         around = Surroundings(scope.begin, mark=scope.mark, names=list(scope.names), header=True)
         around.notes += scope.notes
         lines, quickly = scope.rows(lines), lambda *_: None

@@ -14,6 +14,8 @@ TIMES_NAME = "Time"
 """The name of the column of times, which exports name in many ways or not at all."""
 FEWEST_LINES, LINES_ABOUT = 20, 60
 """Lines of a recording at least, and those at its beginning that are about the device."""
+SCOPE_WORDS = re.compile(r"record|sampl|interval|horizontal|vertical|source|increment|tinc|second|xinc", re.IGNORECASE)
+"""Words of which the first lines of an export have one."""
 _SECONDS = frozenset(("second", "seconds"))
 _UNITS = frozenset(("value", "volt", "ampere", "amp", "watt", "ampl", "amplitude"))
 _AXES = frozenset(("x", "x-axis", "xaxis"))
@@ -91,9 +93,9 @@ def _columns_about(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
 
 def _named(names: Sequence[str], count: int) -> tuple[str, ...]:
     """The times, and the channels by their names where each has one of its own."""
-    known = [name for name in names if name and not _number(name)]
-    alike = len(known) == count and len(set(known)) == count
-    return TIMES_NAME, *(known if alike else [f"CH{i + 1}" for i in range(count)])
+    channels = [name for name in names if name and not _number(name)]
+    alike = len(channels) == count and len(set(channels)) == count
+    return TIMES_NAME, *(channels if alike else [f"CH{i + 1}" for i in range(count)])
 
 
 def _started(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
