@@ -42,7 +42,7 @@ from headstart.data.numerals import (
     ungrouped,
     unit_of,
 )
-from headstart.data.plates import PLATE_WORDS, plate_table
+from headstart.data.plates import PLATE_WORDS, plate_mark, plate_table
 from headstart.data.rows import list_column
 from headstart.data.runs import told_apart
 from headstart.data.scopes import SCOPE_WORDS, scope_of
@@ -100,8 +100,9 @@ def read_lines(
         head.append(line)
         size += len(line)
     starts = [line[:HEAD_CHARACTERS] for line in head]
-    if any(map(PLATE_WORDS.search, starts)):
-        plate = plate_table(path, head, all_lines, spec, mistakes)
+    if any(map(PLATE_WORDS.search, starts)) and (mark := plate_mark(head, spec)):
+        head += lines
+        plate = plate_table(path, mark, head, spec, mistakes)
         if plate is not None:
             return plate
     lines = itertools.chain(head, lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -65,19 +65,12 @@ class Wells:
     certain: bool = False
 
 
-def plate_table(
-    path: Path, head: Sequence[str], all_lines: Callable[[], Iterator[str]], spec: LayoutSpec, mistakes: Mistakes
-) -> Table | None:
-    """A row for each well of a text table; None of other tables. head: its first lines.
+def plate_table(path: Path, mark: str, lines: Sequence[str], spec: LayoutSpec, mistakes: Mistakes) -> Table | None:
+    """A row for each well of a text table, of all its lines; None of other tables. mark: as `plate_mark` tells it.
 
     Raises: BadInput where it holds several tables of wells that are not those of one plate.
     """
-    if spec.shape not in ("auto", "list", "columns") or spec.header is not None or spec.units_row is not None:
-        return None
-    mark = _mark(head, spec)
-    if not mark:
-        return None
-    lines = list(itertools.islice(all_lines(), spec.skip, None))
+    lines = lines[spec.skip or 0 :]
     rows = [[cell.strip().strip("\ufeff") for cell in row] for row in cut(lines, mark, spec.quote)]
     blocks = _blocks(rows, str(path), spec.skip or 0)
     certain = any(block.certain for block in blocks) or len(blocks) > 1 or spec.shape != "auto"
@@ -86,8 +79,10 @@ def plate_table(
     return _table(blocks, str(path), mark, len([line for line in lines if line.strip()]), spec, mistakes)
 
 
-def _mark(lines: Sequence[str], spec: LayoutSpec) -> str:
+def plate_mark(lines: Sequence[str], spec: LayoutSpec) -> str:
     """What separates the cells of wells or clocks in these lines; "" where none are there."""
+    if spec.shape not in ("auto", "list", "columns") or spec.header is not None or spec.units_row is not None:
+        return ""
     best = ""
     most = FEWEST_WELLS - 1
     for mark in [spec.delimiter] if spec.delimiter else DELIMITERS:

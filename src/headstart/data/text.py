@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
 from headstart.data.archives import absent, incomplete, listed, members, reading, unpacked
+from headstart.data.encodings import likely_encodings
 from headstart.data.layout import TEXTS, is_role, plain
 from headstart.errors import BadInput, Mistakes, nearest
 from headstart.text import is_number
@@ -24,6 +25,8 @@ ABOVE, LOOKED_AT = 30, 200
 """Rows among which one of words above the numbers is looked for; rows and columns that are looked at for it."""
 HEADED_CELLS = 200_000
 """Cells below a header that are looked at, and at least so many rows as above."""
+ODD_BYTES = 2**14
+"""Bytes of lines that are not of the encoding, by which another one is told."""
 LINE = 2**26
 """Characters or bytes that one line may have."""
 
@@ -100,13 +103,16 @@ def check_text(path: Path, start: bytes, encoding: str) -> None:
     if start.startswith(UTF16_MARKS) and not wide:
         raise BadInput(f"{path}: is UTF-16, not {encoding}; leave {option('encoding')} out")
     if b"\0" in start and not wide:
+        wide_text = start[1::2].count(0) > len(start) // 4 or start[::2].count(0) > len(start) // 4
+        way = option("encoding", "utf-16-le" if start[1::2].count(0) > start[::2].count(0) else "utf-16-be")
         raise BadInput(
-            f"{path}: is not text (byte {start.index(0)} is 0); give a text file, or its {option('encoding')}"
+            f"{path}: is not text (byte {start.index(0)} is 0); give a text file"
+            f"{f', or {way} where it is UTF-16' if wide_text else ''}"
         )
 
 
 def _checked(path: Path, text: io.TextIOWrapper, encoding: str, mistakes: Mistakes) -> Iterator[str]:
-    count, wrong, first, what = 0, 0, "", ""
+    count, wrong, first, what, odd = 0, 0, "", "", bytearray()
     while line := text.readline(LINE + 1):
         count += 1
         if len(line) > LINE:
@@ -118,14 +124,12 @@ def _checked(path: Path, text: io.TextIOWrapper, encoding: str, mistakes: Mistak
                 wrong += 1
                 what = what or f"byte {ord(line[error.start]) - 0xDC00:#04x} after {line[: error.start][-20:]!r}"
                 first = first or f"{path}:{count}"
+                odd += line.encode("utf-8", "surrogateescape") if len(odd) < ODD_BYTES else b""
         yield line
     if wrong:
         many = f", {wrong:,} such lines" if wrong > 1 else ""
-        mistakes.add(
-            first,
-            f"is not {encoding} ({what}{many}); save the file as UTF-8, or give its {option('encoding')} "
-            "(latin-1, say)",
-        )
+        likely = [f"{option('encoding', name)}, which reads {word!r}" for name, word in likely_encodings(bytes(odd))]
+        mistakes.add(first, f"is not {encoding} ({what}{many}); save it as UTF-8, or give {' or '.join(likely)}")
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,61 @@
+"""Text that is not UTF-8: the message names the encoding by which it is words, and that one reads the file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.made_tables import numbers, read, why, write
+
+from headstart.data.encodings import likely_encodings
+
+WORDS = {
+    "cp932": ("時刻,温度,状態", ("正常", "異常")),
+    "euc_jp": ("サンプル,値,ラベル", ("正常", "異常")),
+    "gb18030": ("时间,电压,类别", ("轴承内圈", "正常")),
+    "big5": ("時間,溫度,標籤", ("正常", "故障")),
+    "cp949": ("시간,온도,상태", ("정상", "고장")),
+    "cp1251": ("Время,Давление,Метка", ("норма", "авария")),
+    "koi8-r": ("Время,Давление,Метка", ("норма", "авария")),
+    "cp866": ("Время,Давление,Метка", ("норма", "авария")),
+    "cp1253": ("Χρόνος,Θερμοκρασία,Κατάσταση", ("καλή", "κακή")),
+    "cp1250": ("Cykl,Napięcie,Stan", ("zużyty", "żywy")),
+    "cp1252": ("Größe,Länge,Zustand", ("gut", "beschädigt")),
+}
+
+
+def lines(encoding: str) -> str:
+    """A header of three names and rows of a label and six numbers."""
+    names, labels = WORDS[encoding]
+    header = ",".join(["label", *(f"{name} {i}" for i, name in enumerate(names.split(",") * 2))])
+    rows = (",".join([labels[i % 2], *map(str, row)]) for i, row in enumerate(numbers(12, 6).tolist()))
+    return "\n".join([header, *rows]) + "\n"
+
+
+@pytest.mark.parametrize("encoding", WORDS)
+def test_the_encoding_that_a_message_names_first_reads_the_file(encoding: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", lines(encoding).encode(encoding))
+    message = why(path)
+    way = re.search(r"--encoding (\S+?), which reads '([^']+)'", message)
+    assert way is not None, message
+    assert way[2] in lines(encoding)
+    result = read(path, encoding=way[1])
+    assert (len(result), set(result.classes)) == (12, set(WORDS[encoding][1]))
+
+
+@pytest.mark.parametrize("text", ["Temp. [°C]", "µV", "m/s²", "Año", "état", "Prüfstand – Süd"])
+def test_one_sign_of_a_western_text_is_none_of_two_bytes(text: str) -> None:
+    name, word = likely_encodings(text.encode("cp1252"))[0]
+    assert (name, word in text) == ("cp1252", True)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_its_mark_is_told_with_the_option_that_reads_it(encoding: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", lines("cp1252").encode(encoding))
+    assert f"or --encoding {encoding} where it is UTF-16" in why(path)
+    assert len(read(path, encoding=encoding)) == 12
+
+
+def test_bytes_that_are_no_words_of_any_script_are_offered_latin_1() -> None:
+    assert likely_encodings(b"a\x81b")[0][0] == "latin-1"
