@@ -95,7 +95,9 @@ def report(
     reading: opt.StudyOptions,
     pivot: opt.PivotOption = False,
     pool: Annotated[bool, typer.Option("--pool", help="Pool gains over the files of --from.")] = False,
-    checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
+    checklist: Annotated[
+        bool, typer.Option("--checklist", "--neurips", help="Print the checklist of conferences.")
+    ] = False,
 ) -> None:
     """Print a study's table and write its page; train nothing. It reads the store, or files of results."""
     from headstart.verbs.run import Outputs, report

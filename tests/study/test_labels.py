@@ -12,7 +12,7 @@ from support.planning import has_scales
 
 from headstart.report.tables.paper import STAND_IN, beside
 from headstart.report.tables.scores import make_table
-from headstart.stage import StageSpec
+from headstart.stage import TrainStage
 from headstart.study.language.budgets import Outlines
 from headstart.study.language.files import built_in_studies
 from headstart.study.language.papers import read_paper
@@ -75,11 +75,12 @@ def facts(plan: Plan, seeds: int, sized: bool) -> dict[str, set[float]]:
     out: dict[str, set[float]] = {name: set() for name in LABELS}
     out["seeds"] = {seeds}
     for cell in plan.cells:
-        budgets = [planned.spec.budget for planned in cell.chain]
+        budgets = [planned.spec.budget for planned in cell.chain if isinstance(planned.spec, TrainStage)]
         out["epochs"] |= {round(budget.epochs, 6) for budget in budgets if budget.epochs}
         out["epochs"].add(round(sum(budget.epochs or 0.0 for budget in budgets), 6))
         out["steps"] |= {float(budget.steps) for budget in budgets if budget.steps}
-    specs: dict[str, StageSpec] = {repr((s.spec.model, s.spec.task)): s.spec for s in plan.stages.values()}
+    own = [planned.spec for planned in plan.stages.values() if isinstance(planned.spec, TrainStage)]
+    specs: dict[str, TrainStage] = {repr((spec.model, spec.task)): spec for spec in own}
     for spec in specs.values():
         out["blocks"].add(spec.model.blocks)
         out["width"].add(spec.model.width)

@@ -31,6 +31,11 @@ _PYTHIA_70M: Mapping[str, Any] = {
 }
 
 
+def _bert(width: int, blocks: int, heads: int) -> dict[str, Any]:
+    sizes = {"hidden_size": width, "num_hidden_layers": blocks, "num_attention_heads": heads}
+    return {"model_type": "bert", **sizes, "intermediate_size": 4 * width}
+
+
 def _bolt(width: int, blocks: int, heads: int) -> dict[str, Any]:
     patches = {"context_length": 2048, "input_patch_size": 16, "input_patch_stride": 16, "use_reg_token": True}
     kind = {"architectures": ["ChronosBoltModelForForecasting"], "chronos_config": patches}
@@ -62,6 +67,7 @@ KNOWN: Mapping[str, Mapping[str, Any]] = {
     "pythia-70m": _PYTHIA_70M,
     "pythia-70m-deduped": _PYTHIA_70M,
     "bert-base-uncased": {"model_type": "bert"},
+    "all-MiniLM-L6-v2": _bert(384, 6, 12),
     "t5-small": _t5(512, 6, 8, 2048),
     "t5-base": _t5(768, 12, 12, 3072),
     "longformer-base-4096": {
@@ -77,6 +83,7 @@ REPOSITORIES: Mapping[str, str] = {
     "gpt2-medium": "openai-community/gpt2-medium",
     "gpt2-large": "openai-community/gpt2-large",
     "distilgpt2": "distilbert/distilgpt2",
+    "all-MiniLM-L6-v2": "sentence-transformers/all-MiniLM-L6-v2",
     "pythia-70m": "EleutherAI/pythia-70m",
     "pythia-70m-deduped": "EleutherAI/pythia-70m-deduped",
     "bert-base-uncased": "google-bert/bert-base-uncased",
