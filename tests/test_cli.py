@@ -201,7 +201,7 @@ OPTIONS = {
     "demo": "--store --workers --threads --json",
     "run": "--dry-run --measure --workers --threads --device --stack --ranks --on --gpus-per-stage --store --data --json --tidy "
     "--figure-width --mixer --scale --pivot --track",
-    "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out --pivot --pool",
+    "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --neurips --from -o --out --pivot --pool",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights --memory",
     "compare": "--store --data --scale --plugin",
@@ -418,7 +418,7 @@ def test_a_report_is_made_again_from_its_file_without_store_and_data(finished: P
     store = headstart("report", "tiny.toml", cwd=finished).stdout
     assert store.split("\n", 1)[1].rpartition("\npage ")[0] == done.stdout.rpartition("\npage ")[0]
     assert {path.name for path in tmp_path.iterdir()} == {"rows.json", "page.md", "page.json", "figures"}
-    listed = headstart("report", "--from", "page.json", "--checklist", cwd=tmp_path)
+    listed = headstart("report", "--from", "page.json", "--neurips", cwd=tmp_path)
     assert "How many runs are there?** 8 (8 complete), seeds 0 and 1." in listed.stdout
 
 
