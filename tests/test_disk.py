@@ -142,7 +142,7 @@ def test_a_watch_sees_every_operation_of_a_file_that_is_written_whole_and_may_cu
         disk.make_folder(tmp_path / "folder")
         disk.unlink(tmp_path / "nothing", missing_ok=True)
     publish(tmp_path / "b", b"1234")
-    assert seen == ["create", "lock", "write", "sync", "replace", "sync", "make folder"]
+    assert seen == ["create", "lock", "write", "sync", "replace", "sync", "make folder", "sync", "sync"]
     assert ((tmp_path / "a").read_bytes(), (tmp_path / "b").read_bytes()) == (b"12", b"1234")
 
 

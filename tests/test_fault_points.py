@@ -1,6 +1,6 @@
 """Each operation of a command on the disk fails in turn; another command then ends as an undisturbed one.
 
-Killed before and after it, cut short, and refused (no room, an error of the disk, no right, too many files): then all
+Killed before and after it, without power after it, cut short, and refused (no room, an error of the disk, no right, too many files): then all
 bits equal, nothing is lost, done twice or left over, and a message names the file and a way out.
 """
 
@@ -28,6 +28,12 @@ def test_some_points_of_each_command_at_a_fixed_stride() -> None:
     assert not taken("--stride", "0")
 
 
+@pytest.mark.timeout(900)
+def test_power_that_goes_after_some_operations_loses_nothing_that_was_finished() -> None:
+    """Of what was not flushed a disk keeps nothing, the names, the bytes, or a choice among both."""
+    assert not taken("--power", "--stride", "0")
+
+
 STRIDES = {"run": 6, "run with a checkpoint": 14, "fit": 14}
 """Of commands with many operations, one point of so many; `make points` takes all (some 20 minutes on two cores)."""
 
@@ -38,3 +44,15 @@ STRIDES = {"run": 6, "run with a checkpoint": 14, "fit": 14}
 def test_points_of_a_command(name: str) -> None:
     """Every one, but of commands with many operations."""
     assert not taken(name, "--stride", str(STRIDES.get(name, 1)))
+
+
+CUTS = {"run": 4, "run with a checkpoint": 10, "fit": 20, "run --json --tidy": 4, "report": 4}
+"""Of commands with many operations, one of so many after which the power goes: each leaves five disks at most."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", VERBS)
+def test_power_cuts_of_a_command(name: str) -> None:
+    """After every operation, but of commands with many."""
+    assert not taken(name, "--power", "--stride", str(CUTS.get(name, 1)))

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.soak import __main__ as soaking
 from support.soak.__main__ import soak
 from support.soak.trials import NEED_A_DISK, TRIALS, make_reference, may_mount
 
@@ -60,3 +62,43 @@ def test_counts_of_damaged_files_add_up_and_go_on_with_other_seeds(tmp_path):
     assert rows[0]["seed"] > 5
     assert rows[1]["seed"] > rows[0]["seed"]
     assert rows[1]["read"] + rows[1]["refused"] > rows[0]["read"] + rows[0]["refused"] > 0
+
+
+def test_counts_of_runs_at_once_add_up_and_no_two_of_them_have_one_seed(tmp_path):
+    """A run that read the file before another has written it would write over its counts, and take its seeds again."""
+    file, script = (
+        tmp_path / "counts.json",
+        (
+            "import sys; from pathlib import Path; from support.counts import changed, seeds\n"
+            "for _ in range(50):\n"
+            "    with changed(Path(sys.argv[1])) as document:\n"
+            "        print(seeds(document.setdefault('seeds', {}), 'race'))\n"
+            "        document['number'] = document.get('number', 0) + 1\n"
+        ),
+    )
+    command = [sys.executable, "-c", script, str(file)]
+    runs = [subprocess.Popen(command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    taken = [line for run in runs for line in run.communicate()[0].split()]
+    assert json.loads(file.read_text())["number"] == 100
+    assert sorted(map(int, taken)) == list(range(100))
+
+
+def test_a_trial_of_a_soak_adds_its_counts_to_those_that_another_run_has_written_since(tmp_path, monkeypatch):
+    file = tmp_path / "counts.json"
+    file.write_text(json.dumps({"counts": {"races": 3}, "seeds": {"race": 5}}))
+    numbers = []
+
+    def trial(random, reference, folder, counts):  # another run writes meanwhile
+        numbers.append(random.random())
+        document = json.loads(file.read_text())
+        assert document["seeds"]["race"] == 6
+        file.write_text(json.dumps({**document, "counts": {"races": 10}}))
+        counts["races"] += 1
+
+    monkeypatch.setattr(soaking, "TRIALS", {"race": (trial, 1)})
+    monkeypatch.setattr(soaking, "make_reference", lambda _: SimpleNamespace(seconds=0.0))
+    monkeypatch.setattr(soaking, "time", SimpleNamespace(monotonic=iter([0.0, 0.0, 99.0]).__next__))
+    assert soak(1, {}, ["race"], file) == 0
+    document = json.loads(file.read_text())
+    assert (document["counts"], document["seeds"]) == ({"races": 11}, {"race": 6})
+    assert numbers == [random.Random("race/5").random()]

@@ -119,9 +119,20 @@ def unlink(path: Path, *, missing_ok: bool = False) -> None:
 
 
 def make_folder(path: Path, mode: int = 0o777, *, new: bool = False) -> None:
-    """Make a folder, and those above it. new: it may not be there, and those above it must."""
-    if new or not path.is_dir():
+    """Make a folder, and those above it. new: it may not be there, and those above it must.
+
+    Its name then survives a power cut with what is flushed in it, as far as the system grants that.
+    """
+    lacking = [folder for folder in (path, *path.parents) if not folder.is_dir()]
+    if new or lacking:
         _perform("make folder", path, lambda: path.mkdir(mode, parents=not new, exist_ok=not new))
+    for folder in lacking:
+        with contextlib.suppress(OSError):  # some systems cannot, or let nobody read the folder above
+            above = os.open(folder.parent, os.O_RDONLY)
+            try:
+                sync(above)
+            finally:
+                os.close(above)
 
 
 def remove_folder(path: Path) -> None:

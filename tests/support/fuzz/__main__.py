@@ -15,9 +15,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from support.counts import add_run, read_counts, write_counts
+from support.counts import add_run, changed, seeds
 from support.fuzz.parsers import PARSERS
 from support.fuzz.run import run
+
+MANY = 1_000_000
+"""Seeds that a run keeps for itself: more than it takes."""
 
 
 def main() -> None:
@@ -28,37 +31,40 @@ def main() -> None:
     words.add_argument("--folder", type=Path, default=Path("build/fuzz"))
     words.add_argument("--json", type=Path)
     options = words.parse_args()
-    document = read_counts(options.json)
-    sums: dict[str, Any] = document.setdefault("fuzz", {})
+    document: dict[str, Any] = {}
     names = options.names or list(PARSERS)
     failed = False
     for name in names:
         folder = options.folder / name / str(os.getpid())
         folder.mkdir(parents=True, exist_ok=True)
         report = folder / "report.json"
-        row = sums.setdefault(name, {"minutes": 0, "seed": options.seed, "read": 0, "refused": 0, "findings": []})
-        arguments = (name, options.minutes, row["seed"], folder, report)
+        with changed(options.json, document) as counts:
+            row = counts.setdefault("fuzz", {}).setdefault(
+                name, {"minutes": 0, "seed": options.seed, "read": 0, "refused": 0, "findings": []}
+            )
+            seed = seeds(row, "seed", number=MANY)
+        arguments = (name, options.minutes, seed, folder, report)
         process = multiprocessing.get_context("spawn").Process(target=run, args=arguments)
         process.start()
         process.join(60 * options.minutes + 300)
         if process.is_alive():
             process.kill()
             process.join()
-        result: dict[str, Any] = {"seeds": [0, row["seed"]], "read": 0, "refused": 0, "findings": {}}
+        result: dict[str, Any] = {"read": 0, "refused": 0, "findings": {}}
         if report.exists():
             result = json.loads(report.read_text())
         if process.exitcode:
             result["findings"][f"the process ended with {process.exitcode}"] = str(folder / "current")
-        row["minutes"] += options.minutes
-        row["seed"] = result["seeds"][1] + 1
-        row["read"] += result["read"]
-        row["refused"] += result["refused"]
-        row["findings"] += result["findings"]
+        with changed(options.json, document) as counts:
+            row = counts["fuzz"][name]
+            row["minutes"] += options.minutes
+            row["read"] += result["read"]
+            row["refused"] += result["refused"]
+            row["findings"] += result["findings"]
         failed = failed or bool(result["findings"])
         print(json.dumps({"parser": name, **result}), flush=True)
-        write_counts(options.json, document)
-    add_run(document, "fuzz", options.minutes * len(names))
-    write_counts(options.json, document)
+    with changed(options.json, document) as counts:
+        add_run(counts, "fuzz", options.minutes * len(names))
     sys.exit(failed)
 
 

@@ -8,22 +8,26 @@ import tempfile
 import time
 from pathlib import Path
 
-from support.counts import add_run, read_counts, write_counts
-from support.points.trials import VERBS, take_points
+from support.counts import add_run, changed
+from support.points.trials import DAILY, VERBS, added, cut_power, take_points
 
 if __name__ == "__main__":
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("names", nargs="*", metavar="COMMAND", help=", ".join(VERBS))
     words.add_argument("--stride", type=int, default=1, help="0: as the daily tests do")
+    words.add_argument("--offset", type=int, default=0, help="the first of them")
+    words.add_argument("--power", action="store_true", help="cut the power after operations")
     words.add_argument("--json", type=Path)
     options = words.parse_args()
     began = time.monotonic()
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a folder of its own in it
     with tempfile.TemporaryDirectory(dir=memory) as folder:
-        rows = take_points(options.names or list(VERBS), Path(folder), options.stride or None)
+        names = options.names or list(VERBS if options.stride or not options.power else DAILY)
+        take = cut_power if options.power else take_points
+        rows = take(names, Path(folder), options.stride or None, options.offset)
     if options.json is not None:
-        document = read_counts(options.json)
-        document.setdefault("points", {}).update(rows)
-        add_run(document, "points", round((time.monotonic() - began) / 60, 1))
-        write_counts(options.json, document)
+        with changed(options.json) as document:
+            sums = document.setdefault("power" if options.power else "points", {})
+            sums |= rows if options.power else {name: added(sums.get(name, {}), row) for name, row in rows.items()}
+            add_run(document, "points", round((time.monotonic() - began) / 60, 1))
     sys.exit(any(row["findings"] for row in rows.values()))

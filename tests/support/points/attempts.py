@@ -40,11 +40,17 @@ class Point:
 
 @dataclass
 class Attempt:
-    """How a command ended: its exit code, what it printed, and the operations (kind, file, whether it can be cut)."""
+    """How a command ended: its exit code, what it printed, and what the watch of its operations wrote down."""
 
     code: int
     text: str
-    operations: list[tuple[str, str, bool]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def operations(self) -> list[tuple[str, str, bool]]:
+        """Kind, file, and whether it can be cut, as `Disturbance` writes them."""
+        rows = [line.split("\t") for line in self.lines]
+        return [(kind, name, cut == "1") for kind, name, cut in rows]
 
 
 class Disturbance:
@@ -75,12 +81,15 @@ class Disturbance:
 @functools.cache
 def made_ready() -> None:
     """Import what commands need, once, and leave out what takes long and writes nothing: drawing (a report has one
-    figure, always the same), and building the command line anew."""
+    figure, always the same), and building the command line anew. A fit has steps of one time, however busy the machine:
+    its plan follows from that."""
     import typer.main
 
     from headstart import cli
+    from headstart.fit import budget
     from headstart.report import page
     from headstart.report.figures.style import Drawing
+    from headstart.runner.events import StepTime
     from headstart.store import saving
 
     drawings = vars(page)["drawings"]
@@ -88,6 +97,8 @@ def made_ready() -> None:
     Drawing.figure = lambda *_, **__: object()  # type: ignore[assignment, method-assign]
     Drawing.files = _files  # type: ignore[assignment, method-assign]
     Drawing.on_page = lambda *_: None  # type: ignore[method-assign]
+    measured = vars(budget)["step_times"]
+    vars(budget)["step_times"] = lambda *words: [(planned, StepTime(0.01, 0.001)) for planned, _ in measured(*words)]
     whole = typer.main.get_command(cli.app)
     typer.main.get_command = lambda _: whole  # type: ignore[assignment]
     saving.SaveTimes.due = lambda *_: True  # type: ignore[method-assign]
@@ -119,22 +130,31 @@ def warmed(folder: Path, words: Sequence[str]) -> None:
             os.environ["HEADSTART_CACHE"] = cache
 
 
-def attempt(folder: Path, words: Sequence[str], point: Point | None = None, seconds: int = 60) -> Attempt:
-    """`headstart WORDS` in a folder, in a fork; its operations are written down."""
+def attempt(
+    folder: Path,
+    words: Sequence[str],
+    point: Point | None = None,
+    watch: Callable[[int], Any] | None = None,
+    seconds: int = 60,
+) -> Attempt:
+    """`headstart WORDS` in a folder, in a fork; its operations are written down by a watch, which is made of the
+    descriptor of its log."""
     made_ready()
+    watch = functools.partial(Disturbance, point=point) if watch is None else watch
     log, printed = folder.parent / "operations", folder.parent / "printed"
     for file in (log, printed):
         file.write_bytes(b"")
     child = os.fork()
     if not child:
-        _become(folder, words, point, log, printed, seconds)
+        _become(folder, words, watch, log, printed, seconds)
     status = os.waitpid(child, 0)[1]
-    lines = [line.split("\t") for line in log.read_text("utf-8", "replace").splitlines()]
-    operations = [(kind, name, cut == "1") for kind, name, cut in lines]
-    return Attempt(os.waitstatus_to_exitcode(status), printed.read_text("utf-8", "replace"), operations)
+    lines = log.read_text("utf-8", "replace").splitlines()
+    return Attempt(os.waitstatus_to_exitcode(status), printed.read_text("utf-8", "replace"), lines)
 
 
-def _become(folder: Path, words: Sequence[str], point: Point | None, log: Path, printed: Path, seconds: int) -> None:
+def _become(
+    folder: Path, words: Sequence[str], watch: Callable[[int], Any], log: Path, printed: Path, seconds: int
+) -> None:
     code = 70
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -149,7 +169,7 @@ def _become(folder: Path, words: Sequence[str], point: Point | None, log: Path, 
         os.environ |= {"HEADSTART_CACHE": str(folder / "cache"), "HEADSTART_WEIGHTS": str(folder / "weights")}
         from headstart import cli, disk
 
-        with disk.watched(Disturbance(os.open(log, os.O_WRONLY | os.O_APPEND), point)):
+        with disk.watched(watch(os.open(log, os.O_WRONLY | os.O_APPEND))):
             cli.main(list(words))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 70

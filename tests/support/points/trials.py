@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 from headstart.store import Store
 from support.checkpoints import GPT2, saved, started_study
 from support.points.attempts import KILLED, Attempt, Point, alike, attempt, made_ready, points_of, warmed
+from support.points.power import Power, put
 from support.store_content import content, differences
 
 STUDY = """
@@ -143,6 +146,50 @@ def findings(reference: Reference, point: Point) -> list[str]:
     return [f"operation {point.number} ({kind} {Path(name).name}), {point.fault}: {line}" for line in wrong]
 
 
+LOCKS = re.compile(r"\.lock(s/[^/]*)? is |\.locks is ")
+"""Findings of files that have no bytes: they may come and go with the power."""
+
+
+def power_states(reference: Reference) -> tuple[list[dict[str, dict[str, str]]], Path]:
+    """What a disk may hold after each operation, in each way, where the power goes then; and the folder of the bytes."""
+    here, blobs = restored(reference.base), reference.base / "blobs"
+    blobs.mkdir(exist_ok=True)
+    done = attempt(here, reference.verb.words, watch=partial(Power, here, blobs))
+    assert done.code == 0, done.text
+    return [json.loads(line) for line in done.lines], blobs
+
+
+def power_findings(
+    reference: Reference, states: Mapping[str, Mapping[str, str]], blobs: Path, number: int
+) -> list[str]:
+    """What does not hold after a power cut behind the operation of this number, and another command.
+
+    Where it is the last one, all must be there without it.
+    """
+    wrong, seen, last = list[str](), list[Mapping[str, str]](), number == len(reference.operations) - 1
+    kind, name, _ = reference.operations[number]
+    for way, state in states.items():
+        if state in seen:
+            continue
+        seen.append(state)
+        here = reference.base / "here"
+        put(state, blobs, here)
+        said = [file for file in reference.files if last and not re.search(r"^cache/|\.lock$", file)]
+        lines = [f"{file} is lost at the end" for file in said if not (here / file).exists()]
+        if number % 2:  # a person may look first, which writes an index
+            listed = attempt(here, ("ls",))
+            lines += [f"`ls` ends with {listed.code}: {listed.text[-300:]}"] if listed.code not in (0, 2) else []
+            if not reference.files["runs/.index"]:
+                (here / "runs" / ".index").unlink(missing_ok=True)
+        second = attempt(here, reference.verb.words)
+        if second.code:
+            lines.append(f"the second command ends with {second.code}: {second.text[-600:]}")
+        else:
+            lines += [line for line in _of_folder(reference, here, {}) if not LOCKS.search(line)]
+        wrong += [f"power after operation {number} ({kind} {Path(name).name}), {way}: {line}" for line in lines]
+    return wrong
+
+
 def _of_end(disturbed: Attempt, point: Point) -> Any:
     """The end of the disturbed command: killed, absorbed, or refused in words."""
     if point.number >= len(disturbed.operations):
@@ -257,15 +304,47 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def take_points(names: Sequence[str], base: Path, stride: int | None = None) -> dict[str, Any]:
-    """Take every point of these commands, or each `stride`-th (None: as daily tests do); what was found is printed as it comes."""
+def take_points(names: Sequence[str], base: Path, stride: int | None = None, offset: int = 0) -> dict[str, Any]:
+    """Take every point of these commands, or each `stride`-th from the `offset`-th (None: as daily tests do); what was
+    found is printed as it comes."""
     out: dict[str, Any] = {}
     for name in names:
         reference = make_reference(VERBS[name], base / re.sub(r"\W+", "-", name))
-        trials = reference.trials[:: VERBS[name].stride if stride is None else stride]
+        step = VERBS[name].stride if stride is None else stride
+        trials = reference.trials[offset::step]
         wrong = [line for point in trials for line in findings(reference, point)]
         rows: list[Sequence[Any]] = [reference.operations, reference.points, reference.trials, trials]
         out[name] = dict(zip(("operations", "points", "trials", "tried"), map(len, rows), strict=True))
         print(name, out[name], *wrong, sep="\n  ", flush=True)
+        out[name] |= {"taken": [[step, offset]], "findings": wrong}
+    return out
+
+
+DAILY = ("run", "fit", "store unpack", "prepare")
+"""Commands of which the daily tests cut the power."""
+
+
+def cut_power(names: Sequence[str], base: Path, stride: int | None = None, offset: int = 0) -> dict[str, Any]:
+    """As `take_points`, of power that goes after each operation, or each `stride`-th and the last."""
+    out: dict[str, Any] = {}
+    for name in names:
+        reference = make_reference(VERBS[name], base / re.sub(r"\W+", "-", name))
+        states, blobs = power_states(reference)
+        step = len(states) // 2 if stride is None else stride
+        numbers = sorted({*range(offset, len(states), step), len(states) - 1})
+        distinct = [len({json.dumps(way, sort_keys=True) for way in state.values()}) for state in states]
+        wrong = [line for number in numbers for line in power_findings(reference, states[number], blobs, number)]
+        tried = sum(distinct[number] for number in numbers)
+        out[name] = {"operations": len(states), "states": sum(distinct), "tried": tried}
+        print(name, out[name], *wrong, sep="\n  ", flush=True)
         out[name]["findings"] = wrong
     return out
+
+
+def added(before: Mapping[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """The counts of a command with those of earlier points of the same operations; the points of others are not counted."""
+    if any(before.get(key) != row[key] for key in ("operations", "points", "trials")):
+        return row
+    taken = [pair for pair in before.get("taken", []) if pair not in row["taken"]] + row["taken"]
+    tried = {number for step, offset in taken for number in range(offset, row["trials"], step)}
+    return {**row, "taken": taken, "tried": len(tried), "findings": [*before["findings"], *row["findings"]]}

@@ -16,38 +16,40 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from support.counts import add_run, read_counts, write_counts
+from support.counts import add_run, changed, read_counts, seeds
 from support.soak.trials import NEED_A_DISK, TRIALS, Broken, make_reference, may_mount
 
 
-def soak(minutes: float, document: dict[str, Any], names: list[str], save: Path | None = None) -> None:
-    """Run trials in turn and add to the counts of `document`, which is written to `save` after each."""
-    counts: Counter[str] = Counter(document.setdefault("counts", {}))
-    seeds: dict[str, int] = document.setdefault("seeds", {})
-    findings: list[str] = document.setdefault("findings", [])
+def soak(minutes: float, document: dict[str, Any], names: list[str], save: Path | None = None) -> int:
+    """Run trials in turn and add to the counts of `document`, or of the file `save`; how many findings there were."""
     turns = [name for name in names for _ in range(TRIALS[name][1])]
     random.Random(0).shuffle(turns)
+    number = 0
     with tempfile.TemporaryDirectory() as folder:
         reference = make_reference(Path(folder))
         print(f"an undisturbed run takes {reference.seconds:.2f} s", flush=True)
         end, turn = time.monotonic() + 60 * minutes, 0
         while time.monotonic() < end:
             name = turns[turn % len(turns)]
-            seed = seeds.get(name, 0)
+            counts, finding = Counter[str](), ""
+            with changed(save, document) as sums:  # before it begins: another run may take one at the same time
+                seed = seeds(sums.setdefault("seeds", {}), name)
             trial = Path(folder) / f"{name}-{seed}"
             trial.mkdir()
             try:
                 TRIALS[name][0](random.Random(f"{name}/{seed}"), reference, trial, counts)
             except Broken as error:
-                findings.append(f"{name}, seed {seed}: {error}")
-                print(findings[-1], flush=True)
+                finding = f"{name}, seed {seed}: {error}"
+                print(finding, flush=True)
             shutil.rmtree(trial)
-            seeds[name] = seed + 1
             turn += 1
-            document["counts"] = dict(sorted(counts.items()))
-            write_counts(save, document)
-    add_run(document, "soak", minutes)
-    write_counts(save, document)
+            number += bool(finding)
+            with changed(save, document) as sums:
+                sums["counts"] = dict(sorted((Counter(sums.get("counts", {})) + counts).items()))
+                sums.setdefault("findings", []).extend([finding] if finding else [])
+    with changed(save, document) as sums:
+        add_run(sums, "soak", minutes)
+    return number
 
 
 def main() -> None:
@@ -57,11 +59,10 @@ def main() -> None:
     words.add_argument("--json", type=Path)
     options = words.parse_args()
     names = options.names or [name for name in TRIALS if may_mount() or name not in NEED_A_DISK]
-    document = read_counts(options.json)
-    before = len(document.get("findings", []))
-    soak(options.minutes, document, names, options.json)
-    print(json.dumps(document, indent=1))
-    sys.exit(len(document["findings"]) > before)
+    document: dict[str, Any] = {}
+    number = soak(options.minutes, document, names, options.json)
+    print(json.dumps(read_counts(options.json) or document, indent=1))
+    sys.exit(bool(number))
 
 
 if __name__ == "__main__":
