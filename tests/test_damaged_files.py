@@ -42,6 +42,15 @@ def test_a_signalling_nan_is_missing_like_any_other(tmp_path):
     assert outcome(PARSERS["npy"], written(files, tmp_path), files) == "read"
 
 
+def test_numbers_of_both_signs_whose_product_no_float_holds_are_read(tmp_path):
+    values = np.arange(1, 25, dtype=np.float32).reshape(4, 6)
+    values[0, 0], values[1, 1], values[3, 5] = -3e38, 0, 3e38
+    file = io.BytesIO()
+    np.save(file, values)
+    files = {"data.npy": file.getvalue()}
+    assert outcome(PARSERS["npy"], written(files, tmp_path), files) == "read"
+
+
 @pytest.mark.parametrize("key", ["\ud800", "unknown \ud800"])
 def test_a_key_of_half_a_character_is_refused_in_words(key, tmp_path):
     files = dict(PARSERS["model"].seeds()[0])

@@ -159,8 +159,8 @@ def put(state: Mapping[str, str], blobs: Path, folder: Path) -> None:
                 path.unlink()
         elif blob != "":
             path.rmdir()
-    for path, blob in state.items():
-        file = folder / path
+    for name, blob in state.items():
+        file = folder / name
         if not blob:
             file.mkdir(exist_ok=True)
         elif blob.startswith("->"):

@@ -154,7 +154,7 @@ def dropouts(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
         there = np.ones(len(x), dtype=bool) if s.observed is None else s.observed[:, f]
         zeros = (x == 0) & there
         rest = np.abs(x[there & ~zeros])
-        if not 0 < zeros.sum() < MOST_DROPPED * len(x) or x[there].min() * x[there].max() < 0:
+        if not 0 < zeros.sum() < MOST_DROPPED * len(x) or x[there].min() < 0 < x[there].max():
             continue
         low, middle = np.quantile(rest, [0.01, 0.5])
         if (
