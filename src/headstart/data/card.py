@@ -148,9 +148,11 @@ def _channel_facts(s: Sequences) -> list[dict[str, Any]]:
         column = s.values[:, f]
         there = column if s.observed is None else column[s.observed[:, f]]
         gaps = column if s.observed is None else np.where(s.observed[:, f], column, np.nan)
-        within = np.delete(np.diff(gaps), s.offsets[1:-1] - 1)
+        with np.errstate(over="ignore"):  # an infinite step is none
+            within = np.delete(np.diff(gaps), s.offsets[1:-1] - 1)
         steps = np.abs(within[np.isfinite(within) & (within != 0)])
-        step, reach = float(np.median(steps)) if len(steps) else 0.0, float(np.ptp(there)) if len(there) else 0.0
+        step = float(np.median(steps)) if len(steps) else 0.0
+        reach = float(there.max()) - float(there.min()) if len(there) else 0.0
         out.append(
             {
                 "name": name,

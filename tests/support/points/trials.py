@@ -174,8 +174,8 @@ def power_findings(
         seen.append(state)
         here = reference.base / "here"
         put(state, blobs, here)
-        said = [file for file in reference.files if last and not re.search(r"^cache/|\.lock$", file)]
-        lines = [f"{file} is lost at the end" for file in said if not (here / file).exists()]
+        promised = [file for file in reference.files if last and not re.search(r"^cache/|\.lock$", file)]
+        lines = [f"{file} is lost at the end" for file in promised if not (here / file).exists()]
         if number % 2:  # a person may look first, which writes an index
             listed = attempt(here, ("ls",))
             lines += [f"`ls` ends with {listed.code}: {listed.text[-300:]}"] if listed.code not in (0, 2) else []
