@@ -10,7 +10,7 @@ last norm, head) is in no slice.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from torch import nn
 
@@ -77,15 +77,24 @@ class SelectsNothing(BadInput):
     """An expression that selects no tensor of a model."""
 
 
-def select(expression: str, of: Mapping[str, str], setting: str = "part") -> list[str]:
+def biases(of: Iterable[str]) -> set[str]:
+    """Names of the tensors that are biases: those that are called so."""
+    return {name for name in of if "bias" in name.rpartition(".")[2].split("_")}
+
+
+def select(
+    expression: str, of: Mapping[str, str], setting: str = "part", more: Mapping[str, Collection[str]] | None = None
+) -> list[str]:
     """Names of the tensors that an expression selects, in the order of `of` (from `leaves`).
 
+    more: further words of the expression, each with names that it stands for, whatever parts these are in.
     Raises: BadInput, beginning with `setting`, for an unknown part, a slice that cannot be read, or an
     expression that selects nothing. A part that this model does not have adds nothing and takes nothing away.
     """
     chosen: set[str] = set()
-    for sign, part, cut in _terms(expression, setting):
-        names = {name for name, leaf in of.items() if leaf in UNIONS.get(part, (part,))}
+    more = more or {}
+    for sign, part, cut in _terms(expression, setting, more):
+        names = {name for name, leaf in of.items() if leaf in UNIONS.get(part, (part,))} | set(more.get(part, ()))
         if cut is not None:
             names &= _in_blocks(cut, of, f"{setting}: {part}[{cut}]")
         chosen = chosen - names if sign == "-" else chosen | names
@@ -95,7 +104,7 @@ def select(expression: str, of: Mapping[str, str], setting: str = "part") -> lis
     return [name for name in of if name in chosen]
 
 
-def _terms(expression: str, setting: str) -> list[tuple[str, str, str | None]]:
+def _terms(expression: str, setting: str, more: Collection[str]) -> list[tuple[str, str, str | None]]:
     """(sign, part, slice or None) of each term."""
     terms: list[tuple[str, str, str | None]] = []
     at = 0
@@ -107,8 +116,8 @@ def _terms(expression: str, setting: str) -> list[tuple[str, str, str | None]]:
                 f"write parts joined by + and -, as in 'all-head' or 'encoder+mixer[0:2]'"
             )
         sign, part, cut = match.groups()
-        if part not in LEAVES and part not in UNIONS:
-            raise BadInput(f"{setting}: {nearest(part, (*LEAVES, *UNIONS))}")
+        if part not in (*LEAVES, *UNIONS, *more):
+            raise BadInput(f"{setting}: {nearest(part, (*LEAVES, *UNIONS, *more))}")
         terms.append((sign, part, cut))
         at = match.end()
     return terms

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -364,6 +365,11 @@ class Batch:
         """The same with each tensor changed."""
         changed: dict[str, Any] = {name: change(x) for name, x in self.tensors().items()}
         return replace(self, **changed)
+
+    def parts(self, count: int, rows: int = 1) -> list[Batch]:
+        """About equal pieces, `count` of them or fewer, in order; `rows` rows in turn (2 of a pair) stay together."""
+        size = -(-len(self) // (rows * count)) * rows
+        return [self.mapped(itemgetter(slice(i, i + size))) for i in range(0, len(self), size)]
 
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> Batch:
         """The same batch on a device; floats in `dtype` where it is given."""

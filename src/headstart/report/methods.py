@@ -35,6 +35,9 @@ NAMED_SETTINGS = (
     "optim.batch_size",
     "optim.schedule",
     "optim.warmup",
+    "optim.cooldown_share",
+    "optim.accumulate",
+    "optim.average",
     "optim.weight_decay",
     "optim.decay",
     "optim.clip",
@@ -48,6 +51,7 @@ Models and objectives say of themselves which settings they describe."""
 DECAYED_PARTS = {
     "all": "all weights (on norms and biases too)",
     "all-kernel": "all weights but kernels (on norms and biases too)",
+    "all-norm-bias": "all weights but norms and biases",
 }
 """Parts that decay, in words."""
 ASKED_POSITIONS = 16
@@ -203,8 +207,12 @@ def _stage(planned: PlannedStage, spec: Settings, reported: str, results: Result
     settings = [
         " and ".join([rate, *(f"{own} for {tensors} whatever that is" for own, tensors in rates.items())]),
         f"batch size {optim['batch_size']}",
-        f"{optim['schedule']} schedule" + (f" after {warm} warm-up" if warm else ""),
+        planned.spec.optim.describe_schedule() + (f" after {warm} warm-up" if warm else ""),
     ]
+    average = optim.get("average")
+    settings += (
+        [f"scored at an average of weights that keeps {words.plain(average)} of itself a step"] if average else []
+    )
     settings += [_decay(optim["weight_decay"], optim["decay"], spared)] if optim["weight_decay"] else []
     settings += [f"gradients clipped to norm {words.plain(optim['clip'])}"] if optim["clip"] else []
     length = next(f"{words.plain(budget[k])} {k}" for k in ("epochs", "steps", "tokens") if budget[k] is not None)
@@ -218,7 +226,7 @@ def _stage(planned: PlannedStage, spec: Settings, reported: str, results: Result
 
 def _decay(amount: float, parts: str, spared: Mapping[str, list[str]]) -> str:
     """What weight decay shrinks. spared: tensors of mixers that it never does, by the part that they are in."""
-    of = DECAYED_PARTS.get(parts, f"the parts {parts} (on their biases too)")
+    of = DECAYED_PARTS.get(parts, f"the parts {parts}{'' if 'bias' in parts else ' (on their biases too)'}")
     names = [name for part, several in spared.items() if f"-{part}" not in parts for name in several]
     return f"weight decay {words.plain(amount)} on {of}{f', not on {words.listed(names)}' if names else ''}"
 

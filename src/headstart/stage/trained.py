@@ -125,8 +125,8 @@ class TrainedRun(StageRun):
     @staticmethod
     def stack_key(spec: TrainStage) -> tuple[str, str]:
         """All but what stages of a stack have of their own: seed, rates, decay, clipping, dropout, start and budget."""
-        if spec.model.alone:
-            return "", spec.model.alone
+        if why := spec.model.alone or spec.optim.alone:
+            return "", why
         document = spec.document()
         model = {name: value for name, value in document["model"].items() if name != "dropout"}
         shared = {name: document[name] for name in ("task", "objective", "trainable")}
@@ -256,7 +256,8 @@ class TrainedRun(StageRun):
         """Score train, val and test, or those of `budget.scored`, at the best and at the last weights, once."""
         progress = self.progress
         last = _copies(self.model)
-        if progress.best_step == progress.step or not progress.best:
+        averaged = progress.flat.average is not None and not progress.diverged
+        if not averaged and (progress.best_step == progress.step or not progress.best):
             best = last
             score, predictions = self._scores(progress.step, keep=True)
             scores = {"last": score, "best": dict(score)}
@@ -264,7 +265,8 @@ class TrainedRun(StageRun):
             scores = {"last": self._scores(progress.step)[0]}
             progress.load_best()
             best = _copies(self.model)
-            scores["best"], predictions = self._scores(progress.best_step, keep=True)
+            step = progress.best_step if progress.best else progress.step
+            scores["best"], predictions = self._scores(step, keep=True)
         monitor = self.spec.objective.monitored(self.task.signature)
         if len(self.feeds["val"].units) and not progress.diverged:
             chosen = scores["best"]["val"]

@@ -138,6 +138,7 @@ class Progress:
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """(tensors, JSON) of this moment; the tensors are copies."""
         tensors = {"weights": self.flat.weights, **self.flat.moments._asdict(), **self.metrics.state()}
+        tensors.update({} if self.flat.average is None else {"average": self.flat.average})
         tensors.update({f"buffer/{name}": value for name, value in self.statistics.items()})
         tensors.update({f"best/{name}": value for name, value in self.best.items()})
         tensors.update({f"features/{name}": feed.known() for name, feed in self.features.items() if feed.done})
@@ -148,6 +149,8 @@ class Progress:
         """Go on from a state."""
         for name, value in {"weights": self.flat.weights, **self.flat.moments._asdict()}.items():
             value.copy_(tensors[name])
+        if self.flat.average is not None:
+            self.flat.average.copy_(tensors["average"])
         self.metrics.restore(tensors)
         for name, value in tensors.items():
             if name.startswith("buffer/"):
@@ -168,7 +171,9 @@ class Progress:
 
     @torch.no_grad()
     def load_best(self) -> None:
-        """Put the best weights into the model."""
+        """Put the best weights into the model: those that validation chose, or without it an average of weights."""
+        if not self.best and self.flat.average is not None:
+            self.flat.weights.copy_(self.flat.average)
         for name, value in self.best.items():
             (self.flat.tensors | self.statistics)[name].copy_(value)
 
@@ -236,6 +241,7 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
     def take(batch: Batch, numbers: Numbers, seed: Any, epoch: Any) -> None:
         """Forward, loss, backward, update; and the batch's sums into the train metrics."""
         progress.metrics.add(step(weights, flat.moments, progress.statistics, batch, numbers, seed, epoch))
+        flat.average_(optim.average or 0.0)
 
     record = choose_recorder(
         config.record if progress.model.recordable else None,
@@ -331,6 +337,12 @@ def _record(config: TrainConfig, progress: Progress) -> dict[str, Any]:
     # Where val trains too there is nothing to choose the best weights on: the last ones stay.
     if progress.diverged or not len(config.val.units):
         return record
+    with progress.flat.averaged():
+        return _validated(config, progress, record)
+
+
+def _validated(config: TrainConfig, progress: Progress, record: dict[str, Any]) -> dict[str, Any]:
+    """A record with the scores of these weights on validation; keeps them where they are the best."""
     optim, model = config.optim, progress.model
     scores = config.ranks.from_first(
         lambda: (

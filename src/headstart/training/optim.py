@@ -7,7 +7,8 @@ tensors, which matters for small models.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -16,9 +17,11 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from headstart.errors import BadInput
-from headstart.parameters import leaves, select
+from headstart.models.norms import BatchNorm
+from headstart.parameters import biases, leaves, select
 from headstart.spec import Spec, neutral
 from headstart.text import many, plain
+from headstart.training.schedules import ENDLESS, SCHEDULES, RateCourse
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Of x, x^3 and x^5: each of `ROUNDS` rounds brings singular values nearer to 1 (Jordan et al. 2024)."""
@@ -39,18 +42,28 @@ class OptimSpec(Spec):
     """Peak learning rate."""
     batch_size: int = Field(default=32, ge=1)
     """Examples in a batch."""
-    schedule: Literal["cosine", "constant"] = "cosine"
-    """`cosine` falls to `final_share` of the peak at the end of the budget, `constant` stays."""
+    schedule: Literal["cosine", "constant", "linear", "inverse_sqrt", "stable_decay"] = "cosine"
+    """After the warm-up: `cosine` and `linear` fall to `final_share` of the peak at the end of the budget, `constant`
+    stays, `inverse_sqrt` falls with the square root of the step, `stable_decay` stays and falls over the last
+    `cooldown_share` of the steps."""
     warmup_steps: int = Field(default=0, ge=0)
     """Steps over which the learning rate rises linearly from 0 to its peak."""
     warmup_share: float = Field(default=0.0, ge=0, le=1)
     """The same as a share of all steps of the stage; give one of the two."""
     final_share: float = Field(default=0.0, ge=0, le=1)
-    """Of the peak learning rate, what is left at the end of a cosine schedule."""
+    """Of the peak learning rate, what is left at the end of a schedule that falls."""
+    cooldown_share: float = neutral(0.2, gt=0, le=1)
+    """Share of all steps over which the schedule `stable_decay` falls, in a straight line."""
+    accumulate: int = neutral(1, ge=1)
+    """Parts that a batch is divided into, so that it takes less memory: their gradients are added up, and the step is
+    that of the whole batch. It has to divide `batch_size`."""
+    average: float | None = neutral(None, gt=0, lt=1)
+    """Weights are averaged, too: after each step the average keeps this share of itself. The average is what validation
+    scores and what `best` weights are; `last` are the plain ones."""
     weight_decay: float = Field(default=0.0, ge=0)
     """Weight decay: decoupled for AdamW and Muon, part of the gradient for SGD."""
     decay: str = "all-kernel"
-    """The parts that weight decay shrinks, in the algebra of parts."""
+    """The parts that weight decay shrinks, in the algebra of parts; `bias` is all biases, as in `all-norm-bias`."""
     beta1: float = Field(default=0.9, ge=0, lt=1)
     """Decay of the running mean of gradients."""
     beta2: float = Field(default=0.999, ge=0, lt=1)
@@ -74,10 +87,25 @@ class OptimSpec(Spec):
             for name in ("beta1", "beta2", "epsilon"):
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} means nothing for the kind 'sgd'; leave it out")
-        if self.schedule == "constant" and self.final_share:
+        if self.schedule in ENDLESS and self.final_share:
             raise ValueError(
-                f"final_share {self.final_share:g} is where schedule 'cosine' ends, and schedule is 'constant'; set "
-                "final_share = 0, or schedule = 'cosine'"
+                f"final_share {self.final_share:g} is where schedule 'cosine' ends, and schedule is "
+                f"{self.schedule!r}; set final_share = 0, or schedule = 'cosine'"
+            )
+        if self.schedule == "inverse_sqrt" and not (self.warmup_steps or self.warmup_share):
+            raise ValueError(
+                "schedule 'inverse_sqrt' falls from the end of the warm-up on, and there is none; give warmup_steps or "
+                "warmup_share"
+            )
+        if self.schedule != "stable_decay" and self.cooldown_share != type(self).model_fields["cooldown_share"].default:
+            raise ValueError(
+                f"cooldown_share is for the schedule 'stable_decay', and schedule is {self.schedule!r}; leave it out"
+            )
+        if self.batch_size % self.accumulate:
+            near = max(n for n in range(1, self.accumulate) if self.batch_size % n == 0)
+            raise ValueError(
+                f"accumulate {self.accumulate} does not divide batch_size {self.batch_size}; give a divisor of it, "
+                f"such as {near}, or batch_size = {self.accumulate * max(round(self.batch_size / self.accumulate), 1)}"
             )
         return self
 
@@ -86,29 +114,61 @@ class OptimSpec(Spec):
         names = {"adamw": "AdamW", "sgd": "SGD", "muon": "Muon for matrices and AdamW for other weights,"}
         return names[self.kind] + ("" if self.kind == "adamw" else f" with momentum {plain(self.inertia)}")
 
+    def describe_schedule(self) -> str:
+        """`cosine schedule`, ..."""
+        text = f"{self.schedule.replace('_', ' ')} schedule"
+        falls = f", falling over the last {plain(100 * self.cooldown_share)} % of the steps"
+        return text + (falls if self.schedule == "stable_decay" else "")
+
+    @property
+    def alone(self) -> str:
+        """Why its steps are not taken together with other stages; empty where they may be."""
+        if self.accumulate > 1:
+            return "gradients are accumulated over parts of a batch"
+        return "weights are averaged over steps" if self.average is not None else ""
+
     @property
     def inertia(self) -> float:
         """The momentum in force."""
         return (0.95 if self.kind == "muon" else 0.9) if self.momentum is None else self.momentum
 
     def check_total(self, total: int) -> None:
-        """Raises: BadInput where the warm-up is longer than the whole training, so that `lr` is never reached."""
+        """Raises: BadInput where the warm-up is longer than the whole training, so that `lr` is never reached; where
+        it and the fall at the end together are; and where an average of weights would be one of its beginning."""
         if total and self.warmup_steps > total:
             raise BadInput(
                 f"optim.warmup_steps: {self.warmup_steps:,} is more than the {many(total, 'step')} of the budget, "
                 f"in which the rate would rise to {self.lr * self.factor(total - 1, total):.2g} of lr = "
                 f"{plain(self.lr)}; give at most {total:,}, or warmup_share"
             )
+        warm = self.warm_steps(total)
+        if total and self.schedule == "stable_decay" and warm + round(self.cooldown_share * total) > total:
+            raise BadInput(
+                f"optim.cooldown_share: {plain(self.cooldown_share)} of the {many(total, 'step')} of the budget and a "
+                f"warm-up of {warm:,} are more than all; give at most {plain(_below(1 - warm / total))}"
+            )
+        if total and self.average is not None and (1 - self.average) * total < 1 - 1e-9:
+            steps = 1 / (1 - self.average)
+            raise BadInput(
+                f"optim.average: {plain(self.average)} averages over about {steps:,.0f} steps, and the budget has "
+                f"{total:,}: it would mostly hold the weights of the start; give at most {plain(_below(1 - 1 / total))}"
+            )
+
+    def warm_steps(self, total: int) -> int:
+        """Steps of the warm-up."""
+        return self.warmup_steps or round(self.warmup_share * total)
 
     def factor(self, step: int, total: int) -> float:
         """Share of the peak rate at step 0, 1, ..., total - 1."""
-        warm = self.warmup_steps or round(self.warmup_share * total)
+        warm = self.warm_steps(total)
         if step < warm:
             return (step + 1) / warm
-        if self.schedule == "constant":
-            return 1.0
-        done = (step - warm) / max(total - warm, 1)
-        return self.final_share + (1 - self.final_share) * 0.5 * (1 + math.cos(math.pi * done))
+        return SCHEDULES[self.schedule](step, RateCourse(warm, total, self.final_share, self.cooldown_share))
+
+
+def _below(share: float) -> float:
+    """A share in three digits, rounded down."""
+    return math.floor(1000 * share) / 1000
 
 
 @dataclass(frozen=True)
@@ -265,6 +325,8 @@ class FlatParameters:
         size = sum(tensor.numel() for tensor in self.tensors.values())
         self.weights = torch.empty(size, dtype=like.dtype, device=like.device)
         self.moments = Moments(torch.zeros_like(self.weights), torch.zeros_like(self.weights))
+        self.average: torch.Tensor | None = None
+        """(P,) the running average of the weights, where there is one."""
         self.groups: list[Group] = []
         first = 0
         for name, tensor in self.tensors.items():
@@ -275,6 +337,27 @@ class FlatParameters:
             matrix = (tensor.shape[0], tensor.shape[1]) if name in matrices else None
             self._extend_group(Group(first, last, rates.get(name), name in decayed, matrix))
             first = last
+
+    @torch.no_grad()
+    def average_(self, share: float) -> None:
+        """After a step: the average keeps this share of itself, and takes the rest from the weights."""
+        if self.average is not None:
+            self.average.lerp_(self.weights, 1 - share)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The average in place of the weights, where there is one."""
+        if self.average is None:
+            yield
+            return
+        plain_weights = self.weights.clone()
+        with torch.no_grad():
+            self.weights.copy_(self.average)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                self.weights.copy_(plain_weights)
 
     def move_to(self, weights: torch.Tensor, moments: Moments) -> None:
         """Keep the numbers in these tensors, (P,) each, from now on: rows of a stack's."""
@@ -298,13 +381,22 @@ def flat_parameters(model: nn.Module, names: Sequence[str], spec: OptimSpec) -> 
     rates, undecayed = rates_and_undecayed(model)
     # What is written is read even where nothing decays; the default selects nothing of a model that is one kernel.
     read = spec.weight_decay or spec.decay != OptimSpec().decay
-    chosen = select(spec.decay, leaves(model), "optim.decay") if read else []
+    parts = leaves(model) if read or spec.kind == "muon" else {}
+    chosen = select(spec.decay, parts, "optim.decay", {"bias": biases(parts)}) if read else []
     decayed = set(chosen) - undecayed if spec.weight_decay else set[str]()
     matrices: set[str] = set()
     if spec.kind == "muon":  # matrices of mixers and feed-forward layers without a rate of their own
-        hidden = set(select("mixer+feed_forward-kernel", leaves(model), "optim.kind")) - set(rates)
+        hidden = set(select("mixer+feed_forward-kernel", parts, "optim.kind")) - set(rates)
         matrices = {name for name, tensor in model.named_parameters() if name in hidden and tensor.ndim == 2}
-    return FlatParameters(model, names, decayed, rates, matrices)
+    norms = (BatchNorm, nn.modules.batchnorm._BatchNorm)
+    if spec.accumulate > 1 and any(isinstance(layer, norms) for layer in model.modules()):
+        raise BadInput(
+            f"optim.accumulate: {spec.accumulate} parts of a batch are not the whole one to a batch norm, which takes "
+            "its mean over the part; set accumulate = 1, or another norm"
+        )
+    flat = FlatParameters(model, names, decayed, rates, matrices)
+    flat.average = None if spec.average is None else flat.weights.clone()
+    return flat
 
 
 def rates_and_undecayed(model: nn.Module) -> tuple[dict[str, float], set[str]]:

@@ -303,7 +303,7 @@ def _alike(first: _Member, second: _Member) -> bool:
     return bool(form(first) == form(second))
 
 
-MEMBER_SETTINGS = ("lr", "schedule", "warmup_steps", "warmup_share", "final_share", "clip")
+MEMBER_SETTINGS = ("lr", "schedule", "warmup_steps", "warmup_share", "final_share", "cooldown_share", "clip")
 """Settings of an optimiser that members of a stack have of their own, and `weight_decay`, where all have some."""
 
 

@@ -60,6 +60,8 @@ class TrainStep:
         statistics: running statistics by name. numbers: from `optim.step_numbers`. seed, epoch: of masks and dropout;
         whole numbers, or tensors on the device.
         """
+        if self.optim.accumulate > 1 and weights.tensors:
+            return self._in_parts(weights, moments, statistics, batch, numbers, seed, epoch)
         own, updates = self.forward_loss(weights.tensors, statistics, batch, seed, epoch)
         sums = self.ranks.sums(own)
         if weights.tensors:
@@ -68,6 +70,31 @@ class TrainStep:
             grad = self.ranks.total(torch.cat([grad.reshape(-1) for grad in grads]))
             update_(weights.flat, moments, grad, numbers, self.optim, self.groups)
         update_statistics(statistics, updates)
+        return sums
+
+    def _in_parts(
+        self,
+        weights: Weights,
+        moments: Moments,
+        statistics: Tensors,
+        batch: Batch,
+        numbers: Numbers,
+        seed: Any,
+        epoch: Any,
+    ) -> Sums:
+        """The same step, its gradient added up over parts of the batch: those of sums of losses, divided at the end."""
+        own: Sums = {}
+        grad = torch.zeros_like(weights.flat)
+        for part in batch.parts(self.optim.accumulate, 2 if self.signature.paired else 1):
+            sums, updates = self.forward_loss(weights.tensors, statistics, part, seed, epoch)
+            grads = torch.autograd.grad(sums["loss"], list(weights.tensors.values()), materialize_grads=True)
+            grad += torch.cat([x.reshape(-1) for x in grads])
+            own = {name: own[name] + x.detach() if own else x.detach() for name, x in sums.items()}
+            update_statistics(statistics, updates)
+        sums = self.ranks.sums(own)
+        update_(
+            weights.flat, moments, self.ranks.total(mean_loss(grad, sums["count"])), numbers, self.optim, self.groups
+        )
         return sums
 
     @cached_property
