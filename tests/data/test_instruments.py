@@ -42,7 +42,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "wrist": (
         "1709287200.000000, 1709287200.000000\n32.000000, 32.000000\n" + rows("{a},{b}"),
         ("1", "2"),
-        "lines 1 and 2, a time and a rate of 32.000000 a second, were passed over (--skip 0 reads them)",
+        "lines 1 and 2, a time and a rate of 32.000000 a second, are the clock of the rows (--skip 0 reads them)",
     ),
     "markers": (
         "Trajectories\n100\n,S1:LASI,S1:RASI\nFrame,X,X\n,mm,mm\n" + rows("{i},{a},{b}"),

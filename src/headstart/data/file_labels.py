@@ -25,6 +25,11 @@ PERSON = re.compile(
     r"(subj(ect)?|sub|s|p|pt|id|patient|participant|person|speaker|spk|user|animal|donor)[_ -]?\d+", re.IGNORECASE
 )
 """Names of a person: p01, subject_3."""
+DAY_NAME = re.compile(
+    r"(19|20)\d\d[-_. ]?(0[1-9]|1[0-2])[-_. ]?([0-2]\d|3[01])([T _-]?\d{1,2}([-_.h]?\d\d){0,2})?|"
+    r"\d{1,2}[-_. ]\d{1,2}[-_. ](19|20)\d\d"
+)
+"""Names that are a day, or a time of one: 2024-03-12, 20240312_1405, 12.3.2024."""
 
 
 def labels_tables(names: Sequence[str]) -> list[str]:

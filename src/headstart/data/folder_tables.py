@@ -14,6 +14,7 @@ from headstart.data.order import WORDS, Ordered, clock_name, counter_name
 from headstart.data.readers import format_by, reader_of
 from headstart.data.rows import list_column
 from headstart.data.table import Cells, Column, Table, arrow_lists, arrow_texts
+from headstart.data.tidy import in_channels, names_tags
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.store.plain import leads_out
 from headstart.text import first_few, is_number
@@ -38,7 +39,7 @@ def read_table(file: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     ending = file.name.lower().removesuffix(".gz").rpartition(".")[2]
     own = spec.model_copy(update={"target": None, "id": None, "group": None, "columns": None, "shape": "auto"})
     table: Table = reader_of(format_by(ending, b"", lambda _: None))(file, own, mistakes)
-    return table
+    return in_channels(table, own) if names_tags([*table.columns]) else table
 
 
 def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, list[str]]:

@@ -16,7 +16,14 @@ import numpy as np
 from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import listed, members, reading
 from headstart.data.exports import like_number
-from headstart.data.file_labels import PERSON, holds_labels, labelled_by_name, labelled_by_table, labels_tables
+from headstart.data.file_labels import (
+    DAY_NAME,
+    PERSON,
+    holds_labels,
+    labelled_by_name,
+    labelled_by_table,
+    labels_tables,
+)
 from headstart.data.folder_tables import folder_of_tables, is_recording_table
 from headstart.data.layout import LayoutSpec, by_role
 from headstart.data.recordings import folder_of_signals
@@ -254,6 +261,11 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
             if not inner:
                 table.roles["target"] = ""
             continue
+        if all(map(DAY_NAME.fullmatch, here)):
+            _days(table, name, here, spec)
+            if not inner:
+                table.roles["target"] = ""
+            continue
         if not inner or len({path[level + 1] for path in paths}) == 1:
             table.roles["target"] = name
             return
@@ -265,6 +277,10 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
         if persons == (True, False) and len(pairs) > len(below):
             table.roles["group"] = name
             continue
+        if all(map(DAY_NAME.fullmatch, below)):
+            table.roles["target"] = name
+            _days(table, names[level + 1], below, spec)
+            return
         if not again:
             table.roles["target"] = name
             return
@@ -282,6 +298,16 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
                 f"({option('group', '')}: they are none)"
             )
         return
+
+
+def _days(table: Table, name: str, folders: Sequence[str], spec: LayoutSpec) -> None:
+    """Take folders that are named by days for groups."""
+    if spec.group is None and len(folders) > 1 and "group" not in table.roles:
+        table.roles["group"] = name
+    table.notes.append(
+        f"folders such as {folders[0]!r} are named as days are, which are no classes: each is in one split "
+        f"({option('target', name)} takes them for classes)"
+    )
 
 
 class _Reader:

@@ -6,16 +6,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from headstart.data.exports import is_unit
+from headstart.data.exports import is_unit, start_and_rate
 from headstart.data.layout import LayoutSpec
 from headstart.text import counted, first_few, is_number, to_float
+from headstart.ways import option
 
 TIMES_NAME = "Time"
 """The name of the column of times, which exports name in many ways or not at all."""
 FEWEST_LINES, LINES_ABOUT = 20, 60
 """Lines of a recording at least, and those at its beginning that are about the device."""
-SCOPE_WORDS = re.compile(r"record|sampl|interval|horizontal|vertical|source|increment|tinc|second|xinc", re.IGNORECASE)
-"""Words of which the first lines of an export have one."""
+SCOPE_WORDS = re.compile(
+    r"record|sampl|interval|horizontal|vertical|source|increment|tinc|second|xinc|^\d{10}(\.\d+)?\s*(,|$)",
+    re.IGNORECASE,
+)
+"""What the first lines of an export have: one of these words, or a time in seconds since 1970."""
 _SECONDS = frozenset(("second", "seconds"))
 _UNITS = frozenset(("value", "volt", "ampere", "amp", "watt", "ampl", "amplitude"))
 _AXES = frozenset(("x", "x-axis", "xaxis"))
@@ -50,12 +54,19 @@ class Scope:
 
 def scope_of(head: Sequence[str], spec: LayoutSpec) -> Scope | None:
     """How the export of an oscilloscope with this beginning is written; None of other files."""
-    mark = next((mark for mark in (",", ";", "\t") if head and mark in head[0]), "")
+    rated = start_and_rate(head)
+    mark = next((mark for mark in (",", ";", "\t") if head and mark in head[0]), "," if rated else "")
     if spec.header is False or (spec.skip, spec.units_row, spec.comment) != (None, None, None) or not mark:
         return None
     if len(head) < FEWEST_LINES or spec.delimiter not in (None, mark):
         return None
     rows = [_cells(line, mark) for line in head]
+    if rated and to_float(rows[1][0]) > 0:
+        way = f"{option('skip', '0')} reads them"
+        note = f"lines 1 and 2, a time and a rate of {rows[1][0]} a second, are the clock of the rows ({way})"
+        columns = tuple(range(len(rows[0])))
+        names = (TIMES_NAME, *(str(i + 1) for i in columns))
+        return Scope(mark, rated, columns, names, (note,), (0.0, 1 / to_float(rows[1][0])))
     return _columns_about(rows, mark) or _started(rows, mark) or _in_seconds(rows, mark) or _stepped(rows, mark)
 
 

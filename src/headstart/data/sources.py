@@ -26,6 +26,7 @@ from headstart.data.rows import frame, table_of
 from headstart.data.sequences import Sequences
 from headstart.data.sides import turned
 from headstart.data.table import Column, Table, arrow_texts
+from headstart.data.tidy import in_channels, names_tags
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.limits import check_memory
 from headstart.ways import in_python
@@ -106,7 +107,7 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
     in_file = isinstance(source, (str, os.PathLike))
     with in_python(not in_file):
         table = _file(Path(source), spec, mistakes) if in_file else _memory(source, spec, name)
-        table, spec = turned(table, spec, mistakes)
+        table, spec = turned(table if in_file else _in_channels(table, spec), spec, mistakes)
         mistakes.check()
         spec = with_recordings(table, spec)
         layout = replace(infer(table, spec, labels is not None), thousands=table.thousands)
@@ -134,7 +135,12 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     if form == "folder":
         raise BadInput(f"layout.format: {path} is a file, no folder")
     table: Table = reader_of(form)(path, spec, mistakes)
-    return one_recording(path, table, spec, mistakes)
+    return one_recording(path, _in_channels(table, spec), spec, mistakes)
+
+
+def _in_channels(table: Table, spec: LayoutSpec) -> Table:
+    """The table with a column for each channel, where one of its columns names channels."""
+    return in_channels(table, spec) if names_tags([*table.columns]) else table
 
 
 def format_of(path: Path) -> str:
