@@ -1,0 +1,92 @@
+"""What earlier versions wrote (`tests/old`, made by `support.old_folders`) opens with equal predictions, or is refused
+with its version."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from support.old_folders import MODELS, OLD, command
+
+import headstart
+from headstart.runner.events import Skipped
+from headstart.store import Store
+
+VERSIONS = sorted(path.name for path in OLD.iterdir())
+CLOSE = 1e-5
+"""Of a probability: another kind of processor rounds in another way."""
+
+
+@pytest.fixture(params=VERSIONS)
+def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of what a version wrote, as the working directory."""
+    shutil.copytree(OLD / request.param, tmp_path / "old")
+    monkeypatch.chdir(tmp_path / "old")
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "old"
+
+
+def test_this_version_is_among_those_that_are_kept() -> None:
+    assert headstart.__version__ in VERSIONS
+    assert sum(path.stat().st_size for path in OLD.rglob("*")) < 300_000 * len(VERSIONS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_folder_predicts_what_it_did(old: Path, name: str) -> None:
+    command("predict", name, "train.csv", "-o", "now.csv")
+    before, now = (list(csv.DictReader(Path(file).read_text().splitlines())) for file in (f"{name}.csv", "now.csv"))
+    assert len(now) == len(before) == 40
+    for row, reference in zip(now, before, strict=True):
+        for key, text in reference.items():
+            try:
+                assert float(row[key]) == pytest.approx(float(text), abs=CLOSE)
+            except ValueError:
+                assert row[key] == text
+
+
+def test_a_store_is_finished_and_sound_and_its_results_are_the_same(old: Path) -> None:
+    study = headstart.Study("old.toml", store=old / "runs")
+    events = list(study.perform())
+    assert len(events) == 3
+    assert all(isinstance(event, Skipped) for event in events)  # the identities are those of the study now, too
+    store = Store(old / "runs")
+    assert {name: store.problem(name) for name in store.names()} == dict.fromkeys(store.names())
+    command("ls", "--store=runs")
+    command("report", "old.toml", "--store=runs", "--out=now.md", "--json=now.json")
+    before, now = (json.loads(Path(file).read_text()) for file in ("results.json", "now.json"))
+    assert now["rows"] == before["rows"]
+
+
+def test_a_packed_store_unpacks_to_equal_bits(old: Path) -> None:
+    command("store", "unpack", "packed.zip", "--store=new")
+    here, there = Store(old / "runs"), Store(old / "new")
+    assert sorted(here.names()) == sorted(there.names())
+    for name in here.names():
+        weights, copies = here.weights(name, "best"), there.weights(name, "best")
+        assert all(torch.equal(weights[key], copies[key]) for key in weights)
+
+
+def test_results_make_a_page(old: Path) -> None:
+    command("report", "--from", "results.json", "-o", "page.md")
+    assert "frozen" in (old / "page.md").read_text()
+
+
+@pytest.mark.parametrize("file", ["summary/config.json", "results.json", "runs"])
+def test_a_newer_one_is_refused_with_its_version(old: Path, file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = next(Path(file).glob("*/stage.json")) if file == "runs" else Path(file)
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "format": 99}))
+    words = {
+        "summary/config.json": ("predict", "summary", "train.csv", "-o", "now.csv"),
+        "results.json": ("report", "--from", "results.json", "-o", "page.md"),
+        "runs": ("show", path.parent.name, "--store=runs"),
+    }[file]
+    with pytest.raises(SystemExit) as end:
+        command(*words)
+    printed = capsys.readouterr()
+    assert end.value.code in (1, 2)
+    assert "99" in " ".join((printed.out + printed.err).split())
