@@ -14,8 +14,10 @@ from support.made_tasks import MadeSpec
 from support.series_models import saved_series
 
 import headstart.baselines.embedding as embedding
+import headstart.baselines.remembered as remembered
 from headstart.baselines import from_arrays, shapes
 from headstart.baselines.embedding import Embedding, EmbeddingSpec
+from headstart.baselines.remembered import KNOWN_ROWS
 from headstart.checkpoints import SERIES
 from headstart.errors import BadInput
 from headstart.sequence import Examples
@@ -60,7 +62,7 @@ def test_a_row_does_not_depend_on_its_company_or_on_what_is_remembered(kind: str
     features = EmbeddingSpec(source=kind).features(3)
     whole = features.transform(x)
     assert whole.shape == (12, 3 * features.encoder.size)
-    embedding._known.clear()
+    KNOWN_ROWS.clear()
     for row in (11, 4, 0):
         assert np.array_equal(features.transform(x.take(np.array([row]))), whole[row : row + 1])
     single = Examples.from_arrays([values_of(12, 3)[5][:, 1:2]], np.zeros(1, dtype=int))
@@ -75,17 +77,17 @@ def test_of_many_channels_the_mean_over_them_is_taken(monkeypatch: pytest.Monkey
     whole = features.transform(x).reshape(3, 5, -1)
     monkeypatch.setattr(embedding, "MOST_FEATURES", 4 * features.encoder.size)
     monkeypatch.setattr(embedding, "CHANNELS_AT_ONCE", 2)
-    embedding._known.clear()
+    KNOWN_ROWS.clear()
     assert features.transform(x) == pytest.approx(whole.mean(1), abs=1e-6)
-    embedding._known.clear()
+    KNOWN_ROWS.clear()
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    embedding._known.clear()
+    KNOWN_ROWS.clear()
     features = EmbeddingSpec(source="moment").features(1)
-    monkeypatch.setattr(embedding, "REMEMBERED", 3 * 4 * features.size)
+    monkeypatch.setattr(remembered, "REMEMBERED", 3 * 4 * features.size)
     features.transform(rows(10, 1))
-    assert len(embedding._known) == 3
+    assert len(KNOWN_ROWS) == 3
 
 
 @pytest.mark.parametrize(
@@ -133,13 +135,18 @@ def test_the_identity_is_the_content_and_no_place(folder: Path) -> None:
 
 def test_what_is_no_model_of_series_or_no_series_gets_one_message(folder: Path) -> None:
     t5 = {"model_type": "t5", "d_model": 8, "d_kv": 4, "num_heads": 2, "num_layers": 1, "d_ff": 12}
-    from support.checkpoints import saved
+    from support.checkpoints import GPT2, saved
 
     saved(folder / "weights" / "chronos-t5", {**t5, "chronos_config": {"tokenizer_class": "MeanScaleUniformBins"}})
-    with pytest.raises(BadInput, match=r"model\.source: 'chronos-t5' is of family 't5', which reads no series; name a"):
+    with pytest.raises(BadInput, match=r"chronos-t5: holds no tokenizer\.json, which says how a text becomes pieces"):
         stage("chronos-t5").settled()
+    saved(folder / "weights" / "gpt2", GPT2)
+    with pytest.raises(
+        BadInput, match=r"model\.source: 'gpt2' is of family 'gpt2', of which no frozen features are read"
+    ):
+        stage("gpt2").settled()
     tokens = stage("moment", MadeSpec(tokens=True))
-    with pytest.raises(BadInput, match="'embedding' reads series of numbers, and the sequences are of symbols"):
+    with pytest.raises(BadInput, match="a model of series reads numbers, and the sequences are of symbols"):
         begin(tokens, open_task(tokens.task, NOWHERE), None)
     with pytest.raises(BadInput, match=r"model\.like: .*its blocks read its own patches alone; frozen features of it"):
         read_stage({"task": MadeSpec(), **CLASSIFY, "model": {"like": "MOMENT-1-small"}})

@@ -19,7 +19,7 @@ from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.estimator import SequenceRegressor
 from headstart.fit.arms import check_names, check_served
-from headstart.fit.arms.embedding import SeriesModel
+from headstart.fit.arms.embedding import FrozenModel
 from headstart.fit.arms.read import find_backbone
 from headstart.fit.basis import Basis
 from headstart.request.settings import FitSettings
@@ -154,7 +154,7 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_fitted(
 
 def test_it_is_left_out_where_its_features_take_more_than_half_of_the_time() -> None:
     backbone = find_backbone("bolt", "numbers")
-    assert isinstance(backbone, SeriesModel)
+    assert isinstance(backbone, FrozenModel)
     slow = replace(backbone, seconds=51.0)
     basis = Basis({}, "numbers", Signature("floats", 2, 9, 9, "class"), 9, 9, 9, 9, None, (), Path(), read=(slow,))
     assert replace(backbone, seconds=50.0).fits(100.0)
@@ -162,7 +162,7 @@ def test_it_is_left_out_where_its_features_take_more_than_half_of_the_time() -> 
     assert slow.fits(None)
     with pytest.raises(BadInput, match="serve: there is no time for 'embedding'; give more --time"):
         check_served(FitSettings(backbone="bolt", time=100.0, serve="embedding"), basis)
-    text = slow.texts("embedding", 2, classes=True, fits=False)[1]
+    text = slow.texts(basis.signature, fits=False)[1]
     assert text.endswith("is left out: to compute them takes some 51 s, more than half of the time")
     with pytest.raises(BadInput, match="a fit has a model 'embedding' of its own"):
         check_names(FitSettings(models=("embedding",)))

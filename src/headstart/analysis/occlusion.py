@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headstart.baselines.embedding import Embedding
+from headstart.baselines.encoded import Encoded, Joined
 from headstart.models.model import ModelSpec
 from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Examples
@@ -63,8 +64,9 @@ def affordable(served: Served) -> int:
 
 def _affordable(served: Served, name: str) -> int:
     network, fitted = served.config.network, served.classics.get(name)
-    if isinstance(features := getattr(fitted, "features", None), Embedding):
-        return _few(features.encoder.flops * features.channels)
+    features = getattr(fitted, "features", None)
+    if isinstance(features, (Embedding, Encoded, Joined)):
+        return _few(features.encoder.flops * getattr(features, "channels", 1))
     if name != NETWORK or network is None or not isinstance(network.model, ModelSpec):
         return MOST_EXPLAINED
     return _few(network.flops(served.config.signature))

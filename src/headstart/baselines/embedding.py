@@ -1,13 +1,13 @@
-"""Frozen features of a pretrained model of series, under a linear readout.
+"""Frozen features of a pretrained model, under a linear readout: of series here, of texts and proteins in `encoded`.
 
-Each sequence passes the encoder by itself, all of its channels together, so that its features are the same bits in
+Each series passes the encoder by itself, all of its channels together, so that its features are the same bits in
 whatever company it is read; those of sequences that were met before are remembered.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -16,25 +16,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.baselines.encoded import ENCODER_PREFIX, TOKENISER, VOCABULARIES, Encoded, Joined, joined
 from headstart.baselines.features import Features, filled, observed
 from headstart.baselines.fitting import FittedFacts, Shapes
 from headstart.baselines.linear import Linear, PenalisedSpec
+from headstart.baselines.remembered import KNOWN_ROWS, remember
+from headstart.data.layout import SOUNDS
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
-from headstart.spec import place, read
+from headstart.spec import neutral, place, read
 
 if TYPE_CHECKING:  # what serves another model of a folder does without torch
-    from headstart.checkpoints.series import Reader, SeriesFields, SeriesModelSpec
+    from headstart.checkpoints.fields import Fields
+    from headstart.checkpoints.series import Reader, SeriesModelSpec
     from headstart.checkpoints.spec import CheckpointSpec
 
 MOST_FEATURES = 16_384
 """Features of a sequence at most; of more channels the mean over channels is taken."""
+TIMED = 3
+"""Sequences on which a model is timed."""
 CHANNELS_AT_ONCE = 64
 """Channels that pass the encoder at once."""
-REMEMBERED = 2**28
-"""Bytes of features that a process remembers; the oldest are forgotten first."""
-ENCODER_PREFIX = "encoder."
-_known: OrderedDict[bytes, np.ndarray] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,14 @@ class Embedding(Features):
 
     @staticmethod
     def shapes(facts: FittedFacts) -> Shapes:
-        encoder = encoder_of(facts.encoder)
+        encoder = series_of(facts.encoder)
         facts.check(facts.size == size_of(encoder, facts.width), "size")
         return {ENCODER_PREFIX + name: ("float32", shape) for name, shape in encoder.shapes().items()}
 
     @classmethod
     def from_arrays(cls, facts: FittedFacts, arrays: Mapping[str, np.ndarray]) -> Embedding:
         own = {name.removeprefix(ENCODER_PREFIX): x for name, x in arrays.items() if name.startswith(ENCODER_PREFIX)}
-        return cls(encoder_of(facts.encoder), own, facts.width)
+        return cls(series_of(facts.encoder), own, facts.width)
 
     def transform(self, examples: Examples) -> np.ndarray:
         """(n, P) float32. Gaps are crossed in straight lines where the encoder knows none."""
@@ -76,7 +78,7 @@ class Embedding(Features):
         for row, (first, last) in enumerate(zip(examples.offsets[:-1], examples.offsets[1:], strict=True)):
             x, seen = (np.ascontiguousarray(part[first:last].T) for part in (values, there))
             key = hashlib.sha256(self._digest + repr(x.shape).encode() + x.tobytes() + seen.tobytes()).digest()
-            if key not in _known:
+            if key not in KNOWN_ROWS:
                 with torch.inference_mode():
                     parts = [
                         self._reader(
@@ -86,8 +88,8 @@ class Embedding(Features):
                         for i in range(0, self.channels, CHANNELS_AT_ONCE)
                     ]
                     every = torch.cat(parts)
-                _remember(key, (every if self.size == every.numel() else every.mean(0)).reshape(-1).numpy())
-            out[row] = _known[key]
+                remember(key, (every if self.size == every.numel() else every.mean(0)).reshape(-1).numpy())
+            out[row] = KNOWN_ROWS[key]
         return out
 
     @cached_property
@@ -104,18 +106,12 @@ class Embedding(Features):
         return digest.digest()
 
 
-def _remember(key: bytes, row: np.ndarray) -> None:
-    while _known and (len(_known) + 1) * row.nbytes > REMEMBERED:
-        _known.popitem(last=False)
-    _known[key] = row
-
-
 def size_of(encoder: SeriesModelSpec, channels: int) -> int:
     """P."""
     return encoder.size * (channels if encoder.size * channels <= MOST_FEATURES else 1)
 
 
-def encoder_of(table: Mapping[str, Any]) -> SeriesModelSpec:
+def series_of(table: Mapping[str, Any]) -> SeriesModelSpec:
     """An encoder's settings as `FittedFacts` hold them. Raises: BadInput where they are none."""
     from headstart.checkpoints.mantis import MantisSpec
     from headstart.checkpoints.series import PatchedSpec
@@ -126,9 +122,10 @@ def encoder_of(table: Mapping[str, Any]) -> SeriesModelSpec:
 
 
 class EmbeddingSpec(PenalisedSpec):
-    """Logistic regression (ridge for numbers) on what the frozen encoder of a pretrained model of series makes of each
-    sequence: Chronos-Bolt, MOMENT, Mantis and MantisV2. The strength of the penalty is chosen on val (of a ridge
-    regression by leaving one train example out).
+    """Logistic regression (ridge for numbers) on what a frozen encoder makes of each sequence: of
+    series Chronos-Bolt, MOMENT, Mantis and MantisV2; of texts BERT and T5, through their own tokenisers; of proteins
+    ESM-2. The strength of the penalty is chosen on val (of a ridge regression of series by leaving one train example
+    out).
 
     Source: Feofanov et al. 2025, for the linear readout.
     """
@@ -138,7 +135,12 @@ class EmbeddingSpec(PenalisedSpec):
     """The model, as `checkpoint.source` names it."""
     content: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
     """Digest that the model's weights must have; not given: that of the model at hand."""
-    reads: ClassVar[Mapping[str, type[Features]]] = {"embedding": Embedding}
+    pieces: int | None = neutral(None, ge=3)
+    """Of texts and proteins: how many pieces are read at most, where that is fewer than usual (256 of a text, 1,024 of
+    a protein)."""
+    ngrams: bool = neutral(False)
+    """Of texts and proteins: beside counted runs of up to 4 bytes, or 3 letters, in one regression."""
+    reads: ClassVar[Mapping[str, type[Features]]] = {"embedding": Embedding, "encoded": Encoded, "joined": Joined}
 
     @property
     def checkpoint(self) -> CheckpointSpec:
@@ -160,35 +162,96 @@ class EmbeddingSpec(PenalisedSpec):
         return self if checkpoint.content == self.content else self.model_copy(update={"content": checkpoint.content})
 
     @staticmethod
-    def fields(checkpoint: CheckpointSpec) -> SeriesFields:
-        """Those of a model that is here. Raises: BadInput where it is no model of series."""
+    def fields(checkpoint: CheckpointSpec) -> Fields:
+        """Those of a model that is here. Raises: BadInput where no frozen features of it are read."""
         from headstart.checkpoints import SERIES
+        from headstart.checkpoints.encoder import EncoderFields
         from headstart.checkpoints.series import SeriesFields
 
         fields = checkpoint.fields
-        if not isinstance(fields, SeriesFields):
+        if not isinstance(fields, (SeriesFields, EncoderFields)) and not fields.symbols:
             names = ", ".join(line.summary.partition(",")[0] for line in SERIES.values())
             raise BadInput(
-                f"model.source: {checkpoint.source!r} is of family {fields.family!r}, which reads no series; name a "
-                f"model of series ({names}), or take its blocks with a network: checkpoint = {{ source = ... }}"
+                f"model.source: {checkpoint.source!r} is of family {fields.family!r}, of which no frozen features are "
+                f"read; name a model of series ({names}), of texts (BERT, T5) or of proteins (ESM-2), or take its "
+                "blocks with a network: checkpoint = { source = ... }"
             )
         return fields
 
     def check(self, signature: Signature) -> None:
-        """Raises: BadInput where the task holds no numbers."""
-        if signature.input != "floats":
+        """Raises: BadInput where the task holds no sequences that the model reads, as far as it is here."""
+        from headstart.checkpoints.series import SeriesFields
+
+        if self.checkpoint.absent:
+            return
+        fields = self.fields(self.checkpoint)
+        if isinstance(fields, SeriesFields):
+            if signature.input != "floats":
+                raise BadInput(
+                    "model.source: a model of series reads numbers, and the sequences are of symbols; take 'ngrams', "
+                    "or a checkpoint that has vectors of such symbols"
+                )
+            return
+        kind = "protein" if fields.symbols else "text"
+        if signature.input != "tokens" or signature.width != VOCABULARIES[kind]:
+            what = "numbers" if signature.input != "tokens" else f"of {signature.width} symbols"
             raise BadInput(
-                "model.kind: 'embedding' reads series of numbers, and the sequences are of symbols; take 'ngrams', or "
-                "a checkpoint that has vectors of such symbols"
+                f"model.source: {self.source!r} reads {SOUNDS[kind]} ({VOCABULARIES[kind]} symbols), and the sequences "
+                f"are {what}; name another model"
             )
 
     def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
-        yield self.features(signature.width)
+        features = self.features(signature.width)
+        if isinstance(features, Encoded) and self.ngrams:
+            return joined(features, train, signature.width, self.sizes)
+        return iter([features])
 
-    def features(self, channels: int) -> Embedding:
+    def features(self, channels: int) -> Embedding | Encoded:
         """The encoder with its weights, for sequences of so many channels. Raises: BadInput where it is not here."""
+        from headstart.checkpoints.encoder import EncoderFields, protein_encoder
+        from headstart.checkpoints.series import SeriesFields
+
         checkpoint = self.checkpoint if self.content else self.checkpoint.settled()
-        return Embedding(self.fields(checkpoint).series, _weights(checkpoint), channels)
+        fields, weights = self.fields(checkpoint), _weights(checkpoint)
+        if isinstance(fields, SeriesFields):
+            return Embedding(fields.series, weights, channels)
+        encoder = fields.encoder if isinstance(fields, EncoderFields) else protein_encoder(fields)
+        few = min(self.pieces or encoder.length, encoder.length)
+        return Encoded(encoder.model_copy(update={"length": few}), weights)
+
+    def within(self, train: Examples, count: int, seconds: float) -> tuple[EmbeddingSpec, float]:
+        """The same, and what features of `count` sequences take here: of texts and proteins with a half or a quarter of
+        the pieces, where more than `seconds` would go by. Raises: BadInput as `timed`."""
+        spec, taken = self, self.timed(train, count)
+        features = self.features(1)
+        for part in (2, 4) if isinstance(features, Encoded) else ():
+            if taken > seconds:
+                spec = self.model_copy(update={"pieces": features.encoder.length // part})
+                taken = spec.timed(train, count)
+        return spec, taken
+
+    def describe_features(self, fields: Any, channels: int) -> str:
+        """`384 of each sequence, the mean over its first 256 pieces`."""
+        if hasattr(fields, "series"):
+            size: int = size_of(fields.series, channels)
+            mean = ", the mean over channels" if size < fields.series.size * channels else ""
+            return f"{size:,} of each sequence{mean}"
+        from headstart.checkpoints.encoder import MOST_PIECES
+
+        most = self.pieces or MOST_PIECES["protein" if fields.symbols else "text"]
+        return f"{fields.spec.width:,} of each sequence, the mean over its first {most:,} pieces"
+
+    def timed(self, train: Examples, count: int) -> float:
+        """Seconds that features of `count` sequences take here, about: measured on a few of middle length. Raises:
+        BadInput where the encoder knows no letter of the sequences."""
+        some = train.take(np.argsort(train.lengths, kind="stable")[len(train) // 2 :][:TIMED])
+        features = self.features(some.values.shape[-1])
+        if isinstance(features, Encoded):
+            features.check(train)
+        features.transform(some.take(np.arange(1)))
+        begun = time.perf_counter()
+        features.transform(some.take(np.arange(1, len(some))))
+        return (time.perf_counter() - begun) / max(1, len(some) - 1) * count
 
     def fit(
         self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
@@ -196,7 +259,7 @@ class EmbeddingSpec(PenalisedSpec):
         """As every linear model; the facts say which encoder it is."""
         self.check(signature)
         model = super().fit(train, val, signature, seed, class_weights)
-        assert isinstance(model.features, Embedding)
+        assert isinstance(model.features, (Embedding, Encoded, Joined))
         encoder = model.features.encoder.model_dump(mode="json")
         return replace(model, facts=model.facts.model_copy(update={"encoder": encoder}))
 
@@ -207,8 +270,10 @@ class EmbeddingSpec(PenalisedSpec):
     def title(self, facts: FittedFacts) -> str:
         """With the model's name, without its place."""
         name = self.source.rstrip("/").rpartition("/")[2]
-        joined = "" if facts.width == 1 or facts.size > encoder_of(facts.encoder).size else ", the mean over channels"
-        return f"{'logistic' if facts.classes else 'ridge'} regression on frozen features of {name}{joined}"
+        more = " and n-grams" if facts.features == "joined" else ""
+        if facts.features == "embedding" and facts.width > 1 and facts.size <= series_of(facts.encoder).size:
+            more = ", the mean over channels"
+        return f"{'logistic' if facts.classes else 'ridge'} regression on frozen features of {name}{more}"
 
     def describe(self) -> str:
         return f"a logistic regression (ridge for numbers) on frozen features of {self.source}"
@@ -216,5 +281,8 @@ class EmbeddingSpec(PenalisedSpec):
 
 @lru_cache(maxsize=1)
 def _weights(checkpoint: CheckpointSpec) -> Mapping[str, np.ndarray]:
-    """All of a model's weights, by our names."""
-    return {name: tensor.numpy() for name, tensor in checkpoint.loaded()[1].items()}
+    """All of a model's weights, by our names, and the bytes of its tokeniser."""
+    read_from, tensors, _ = checkpoint.loaded()
+    out = {name: tensor.numpy() for name, tensor in tensors.items()}
+    text = getattr(read_from.fields, TOKENISER, "")
+    return out | ({TOKENISER: np.frombuffer(text.encode(), np.uint8).copy()} if text else {})

@@ -31,6 +31,11 @@ SERIES: dict[str, Entry] = {
     "moment": _family("t5:MOMENT", "MOMENT, its encoder of series", "Goswami et al. 2024"),
 }
 """Models of series, of which frozen features are read (`baselines.embedding`); their configs tell them apart."""
+WHOLE: dict[str, Entry] = {
+    "bert": _family("encoder:BERT_WHOLE", "BERT, with its vectors of pieces of text", "Devlin et al. 2019"),
+    "t5": _family("encoder:T5_WHOLE", "the encoder of T5, with its vectors of pieces of text", "Raffel et al. 2020"),
+}
+"""Families whose tokeniser is read, too, where frozen features of texts are asked for, and not the blocks alone."""
 HEADSTART = "headstart"
 """The name of what `headstart fit` and `save_pretrained` write, among the families."""
 CHECKPOINT_READERS: dict[str, Entry] = (

@@ -8,15 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from headstart.checkpoints import WHOLE
+from headstart.checkpoints.encoder import EncoderFields
 from headstart.checkpoints.family import TURNS, Config, Family, Line, expanded
 from headstart.checkpoints.fields import Fields
 from headstart.checkpoints.folder import CARD_FILE, CONFIG_FILE, VOCABULARY_FILE, Folder, Stored
 from headstart.checkpoints.like import check_blocks, config_of, family_of
+from headstart.checkpoints.tokeniser import tokeniser_text
 from headstart.data.archives import reading
 from headstart.documents import canonical
 from headstart.errors import BadInput
@@ -102,13 +106,15 @@ def _tensor(stored: Stored, dtype: torch.dtype) -> Tensor:
     return tensor
 
 
-def read_checkpoint(folder: Path | str) -> Checkpoint:
+def read_checkpoint(folder: Path | str, whole: bool = False) -> Checkpoint:
     """The checkpoint in a folder; config and headers are read and compared, of numbers rotary frequencies alone.
+
+    whole: with the vectors of its pieces and its tokeniser, where its family has them (`WHOLE`).
 
     Raises: BadInput, naming the file, the tensor or key, its value and the way out.
     """
     files = Folder(Path(folder))
-    config, family, fields = _described(files)
+    config, family, fields = _described(files, whole)
     stored, dropped = _mapped(files, family, fields)
     blocks = fields.spec.blocks
     check_blocks(config, blocks, len(stored))
@@ -132,9 +138,12 @@ def fields_of(source: Path | str) -> Fields:
     return _fields(config)[1] if folder is None else read_checkpoint(folder).fields
 
 
-def _described(files: Folder) -> tuple[Config, Family, Fields]:
+def _described(files: Folder, whole: bool) -> tuple[Config, Family, Fields]:
     config = Config(files.config(), files.path / CONFIG_FILE)
-    family, fields = _fields(config)
+    family, fields = _fields(config, whole)
+    if isinstance(fields, EncoderFields):
+        text = tokeniser_text(files, fields.vocabulary or 0, fields.rules)
+        return config, family, replace(fields, tokeniser=text)
     if fields.symbols:
         return config, family, fields
     symbols = tuple((files.text(VOCABULARY_FILE) or "").split()) if fields.vocabulary else ()
@@ -146,8 +155,11 @@ def _described(files: Folder) -> tuple[Config, Family, Fields]:
     return config, family, replace(fields, symbols=symbols)
 
 
-def _fields(config: Config) -> tuple[Family, Fields]:
+def _fields(config: Config, whole: bool = False) -> tuple[Family, Fields]:
     kind, family = family_of(config)
+    if whole and kind in WHOLE:
+        own: Any = WHOLE[kind].load()
+        family = own
     if family.fields is not None:
         return family, family.fields(config)
     fields = Fields(kind, family.model(config), family.length(config), family.vocabulary(config))

@@ -23,7 +23,10 @@ from headstart.checkpoints.folder import (
 from headstart.checkpoints.known import REPOSITORIES
 from headstart.errors import BadInput, one_line
 
-FETCHED = (CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, "model-*-of-*.safetensors", VOCABULARY_FILE, CARD_FILE)
+FETCHED = (
+    *(CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, "model-*-of-*.safetensors", VOCABULARY_FILE, CARD_FILE),
+    *("tokenizer.json", "tokenizer_config.json"),
+)
 """Files that are downloaded; code and pickled weights are not among them."""
 _REPOSITORY = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 

@@ -15,6 +15,7 @@ from headstart.checkpoints.folder import CARD_FILE, CONFIG_FILE, INDEX_FILE, VOC
 from headstart.checkpoints.known import known_config
 from headstart.checkpoints.read import Checkpoint, fields_of, read_checkpoint
 from headstart.checkpoints.source import absent, find_folder
+from headstart.checkpoints.tokeniser import SETTINGS_FILE, TOKENISER_FILE
 from headstart.data.prepared import remembered
 from headstart.errors import BadInput
 from headstart.models.kind import ModelKind
@@ -38,6 +39,8 @@ class CheckpointSpec(ModelKind):
     way: ClassVar[str] = "read"
     described: ClassVar[tuple[str, ...]] = ("kind", "source", "content")
     where: ClassVar[str] = "checkpoint"
+    whole: ClassVar[bool] = False
+    """Vectors of pieces of text and the tokeniser are read, too."""
 
     @property
     def shows_not(self) -> str:
@@ -63,14 +66,14 @@ class CheckpointSpec(ModelKind):
     def fields(self) -> Fields:
         """What it is without its weights. Raises: BadInput unless it is `sized`."""
         folder = find_folder(self.source)
-        return fields_of(self.source) if folder is None else _opened(folder, _stamps(folder)).fields
+        return fields_of(self.source) if folder is None else _opened(folder, _stamps(folder), self.whole).fields
 
     def opened(self) -> Checkpoint:
         """The checkpoint at its source. Raises: BadInput where it is absent or cannot be read."""
         folder = find_folder(self.source)
         if folder is None:
             raise BadInput(f"{self.where}.source: {absent(self.source)}")
-        return _opened(folder, _stamps(folder))
+        return _opened(folder, _stamps(folder), self.whole)
 
     def loaded(self) -> tuple[Checkpoint, dict[str, Tensor], str]:
         """The checkpoint, all of its tensors by our names in float32, and their content.
@@ -92,7 +95,7 @@ class CheckpointSpec(ModelKind):
         folder = find_folder(self.source)
         if folder is None:
             return self
-        content = _content(folder, _stamps(folder))
+        content = _content(folder, _stamps(folder), self.whole)
         if self.content not in (None, content):
             raise BadInput(
                 f"{self.where}.content: {folder} holds {content}, and {self.content} is meant; name the source of "
@@ -113,24 +116,25 @@ class ModelSource(CheckpointSpec):
     """The same as `source` and `content` of a model that reads a checkpoint itself."""
 
     where: ClassVar[str] = "model"
+    whole: ClassVar[bool] = True
 
 
 def _stamps(folder: Path) -> Stamps:
     """Of all files that a checkpoint is read from; where one cannot be read, the reader says so."""
-    names = (CONFIG_FILE, INDEX_FILE, VOCABULARY_FILE, CARD_FILE)
+    names = (CONFIG_FILE, INDEX_FILE, VOCABULARY_FILE, CARD_FILE, TOKENISER_FILE, SETTINGS_FILE)
     files = [path for path in folder.iterdir() if path.suffix == ".safetensors" or path.name in names]
     return tuple(stamps(sorted(path for path in files if path.exists())))
 
 
 @lru_cache(maxsize=16)
-def _opened(folder: Path, stands: Stamps) -> Checkpoint:
+def _opened(folder: Path, stands: Stamps, whole: bool = False) -> Checkpoint:
     del stands
-    return read_checkpoint(folder)
+    return read_checkpoint(folder, whole)
 
 
 @lru_cache(maxsize=64)
-def _content(folder: Path, stands: Stamps) -> str:
-    checkpoint = _opened(folder, stands)
+def _content(folder: Path, stands: Stamps, whole: bool = False) -> str:
+    checkpoint = _opened(folder, stands, whole)
     document = {
         "reading": READING_VERSION,
         "names": checkpoint.used,

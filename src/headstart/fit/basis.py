@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from headstart import words
 from headstart.fit import defaults
 from headstart.sequence import Signature
 
@@ -27,6 +28,14 @@ class WeightsRead:
     content: str
     licence: str
     fields: Any
+
+    def summary(self) -> str:
+        """What they are, as a line of the plan."""
+        spec = self.fields.spec
+        return (
+            f"checkpoint {self.name}: {self.fields.summary}, {words.many(spec.blocks, 'block')}, width {spec.width}; "
+            f"content {self.content[:16]}, licence {self.licence or 'not declared'}"
+        )
 
     def check(self, basis: Basis, vocabulary: Collection[str]) -> None:
         """Raises: BadInput where they cannot read such sequences. vocabulary: of these, where they hold symbols."""

@@ -25,7 +25,7 @@ MODELS: dict[str, Entry] = {
     "ngrams": Entry("headstart.baselines.ngrams:NgramsSpec", "logistic or ridge regression on short runs of tokens"),
     "embedding": Entry(
         "headstart.baselines.embedding:EmbeddingSpec",
-        "logistic or ridge regression on frozen features of a pretrained model of series",
+        "logistic or ridge regression on frozen features of a pretrained model of series, texts or proteins",
         "Feofanov et al. 2025",
     ),
     "task": Entry("headstart.baselines.trivial:TaskRuleSpec", "a trivial rule that the task knows of itself"),

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from headstart import disk
 from headstart.atomic import publish
+from headstart.checkpoints.encoder import EncoderFields
 from headstart.checkpoints.fields import Fields
 from headstart.checkpoints.folder import CONFIG_FILE, MODEL_FOLDER, WEIGHTS_FILE
 from headstart.checkpoints.like import config_of
 from headstart.checkpoints.own import NETWORK_PREFIX, OwnFields
 from headstart.checkpoints.series import SeriesFields
 from headstart.checkpoints.source import absent, find_folder
-from headstart.checkpoints.spec import CheckpointSpec
+from headstart.checkpoints.spec import CheckpointSpec, ModelSource
 from headstart.data.alphabets import ALPHABETS
 from headstart.errors import BadInput
 from headstart.models.model import ModelSpec
@@ -48,13 +49,19 @@ class WeightsElsewhere:
         return isinstance(self.fields, SeriesFields)
 
     @property
+    def of_texts(self) -> bool:
+        """Whether they are of an encoder of texts with its tokeniser, of which frozen features are read."""
+        return isinstance(self.fields, EncoderFields)
+
+    @property
     def of_headstart(self) -> bool:
         """Whether they are of a network of headstart's own."""
         return isinstance(self.fields, OwnFields)
 
 
-def find_checkpoint(source: str, option: str) -> WeightsElsewhere:
-    """The checkpoint of this name, or in this folder. option: of messages.
+def find_checkpoint(source: str, option: str, *, whole: bool = False) -> WeightsElsewhere:
+    """The checkpoint of this name, or in this folder. option: of messages. whole: with the tokeniser of an encoder of
+    texts, and its vectors.
 
     Raises: BadInput where it is not on this machine or cannot be read.
     """
@@ -62,7 +69,8 @@ def find_checkpoint(source: str, option: str) -> WeightsElsewhere:
     if folder is None:
         raise BadInput(f"{option}: {absent(source)}")
     own = folder == Path(source)
-    spec = read(CheckpointSpec, {"source": str(folder.absolute()) if own else source}, option).settled()
+    kind = ModelSource if whole else CheckpointSpec
+    spec = read(kind, {"source": str(folder.absolute()) if own else source}, option).settled()
     checkpoint, name = spec.opened(), folder.absolute().name if own else source
     content, licence, fields = spec.content or "", checkpoint.licence or "", checkpoint.fields
     if not isinstance(fields, SeriesFields) and "chronos_config" in config_of(folder)[0].table:

@@ -77,11 +77,7 @@ class Backbone(WeightsRead):
 
     def texts(self) -> list[str]:
         """What was decided, in words."""
-        spec = self.fields.spec
-        lines = [
-            f"checkpoint {self.name}: {self.fields.summary}, {words.many(spec.blocks, 'block')}, width {spec.width}; "
-            f"content {self.content[:16]}, licence {self.licence or 'not declared'}"
-        ]
+        lines = [self.summary()]
         if self.own_vectors:
             lost = [symbol for symbol in self.symbols if symbol not in self.fields.symbols]
             text = f"{len(self.symbols) - len(lost)} of {words.many(len(self.symbols), 'symbol')} of the sequences"

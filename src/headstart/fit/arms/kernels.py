@@ -11,21 +11,8 @@ import numpy as np
 from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Offer
 from headstart.fit.basis import Basis
+from headstart.fitted.wording import KERNEL_WORDS
 from headstart.request.settings import FitSettings
-
-KERNEL_WORDS = {
-    True: {
-        "kernels": "random and competing convolution kernels with ridge",
-        "summary": "a linear model of summary features",
-        "majority": "shares of the classes, or the mean",
-    },
-    False: {
-        "kernels": "a linear model of n-grams",
-        "summary": "a linear model of single symbols and pairs",
-        "majority": "shares of the classes, or the mean",
-    },
-}
-"""Each in words, for numbers or for symbols."""
 
 # On five folds of train rows of ten choosing sets competing kernels beside random ones gained 0.004 [-0.006, 0.014],
 # quantiles -0.013 and both -0.003 (docs/benchmarks/fit-features.md). They became the default by an earlier measurement:

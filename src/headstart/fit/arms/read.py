@@ -11,7 +11,7 @@ from headstart.core import Store, Task, find_checkpoint, find_network
 from headstart.data import SOUNDS
 from headstart.errors import BadInput
 from headstart.fit.arms.backbone import Backbone
-from headstart.fit.arms.embedding import SeriesModel
+from headstart.fit.arms.embedding import FrozenModel
 from headstart.fit.arms.started import Start
 from headstart.fit.basis import WeightsRead
 from headstart.request.settings import FitSettings
@@ -24,34 +24,36 @@ def read_weights(settings: FitSettings, task: Task, kind: str, store: Store, dat
     """
     read = list[WeightsRead]()
     if settings.backbone is not None:
-        read.append(_backbone(settings.backbone, settings.time, task, kind))
+        read += _backbones(settings.backbone, task, kind, settings.time)
     if settings.start is not None:
         read.append(find_start(settings.start, store, data))
     return tuple(read)
 
 
-def _backbone(source: str, time: float | None, task: Task, kind: str) -> Backbone | SeriesModel:
-    """The checkpoint, and which symbols it meets, or what its features take where there is a limit of time."""
+def _backbones(source: str, task: Task, kind: str, time: float | None) -> list[WeightsRead]:
+    """The checkpoint, and which symbols it meets; or its frozen features, and what they take; or both."""
     splits = [task.split(name) for name in ("train", "val", "test")]
     there = np.unique(np.concatenate([np.unique(x.values) for x in splits])).tolist() if task.symbols else []
     backbone = find_backbone(source, kind, [task.symbols[token] for token in there])
-    if isinstance(backbone, Backbone) or time is None:
-        return backbone
-    return backbone.timed(task.train, sum(map(len, splits)))
+    if isinstance(backbone, FrozenModel):
+        return [backbone.timed(task.train, sum(map(len, splits)), time)]
+    if kind != "protein" or not set(backbone.symbols) & set(backbone.fields.symbols):
+        return [backbone]
+    return [backbone, FrozenModel.of(backbone, kind).timed(task.train, sum(map(len, splits)), time)]
 
 
-def find_backbone(source: str, kind: str, symbols: Sequence[str] = ()) -> Backbone | SeriesModel:
+def find_backbone(source: str, kind: str, symbols: Sequence[str] = ()) -> Backbone | FrozenModel:
     """The checkpoint of this name or in this folder. Raises: BadInput where it is not here or cannot be read, or is a
     model of series and the sequences are of symbols."""
-    weights = find_checkpoint(source, "backbone")
-    if not weights.of_series:
+    weights = find_checkpoint(source, "backbone", whole=kind == "text")
+    if not (weights.of_series or weights.of_texts):
         return Backbone(**vars(weights), kind=kind, symbols=tuple(symbols))
-    if kind != "numbers":
+    if weights.of_series and kind != "numbers":
         raise BadInput(
             f"backbone: {weights.name!r} reads series of numbers, and the sequences are {SOUNDS[kind]}; leave it out, "
             "or take a checkpoint that has vectors of such symbols"
         )
-    return SeriesModel(**vars(weights))
+    return FrozenModel.of(weights, kind)
 
 
 def find_start(source: str, store: Store, data: Path) -> Start:

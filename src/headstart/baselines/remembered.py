@@ -1,0 +1,18 @@
+"""Rows of frozen features that a process has computed before, by a digest of model and sequence."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+
+REMEMBERED = 2**28
+"""Bytes of features that a process remembers; the oldest are forgotten first."""
+KNOWN_ROWS: OrderedDict[bytes, np.ndarray] = OrderedDict()
+
+
+def remember(key: bytes, row: np.ndarray) -> None:
+    """Keep a row (P,), and forget the oldest where there is no room."""
+    while KNOWN_ROWS and (len(KNOWN_ROWS) + 1) * row.nbytes > REMEMBERED:
+        KNOWN_ROWS.popitem(last=False)
+    KNOWN_ROWS[key] = row

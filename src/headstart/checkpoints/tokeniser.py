@@ -1,0 +1,137 @@
+"""The tokeniser of a checkpoint's own: how its makers cut a text into the pieces that its vectors stand for.
+
+What is read is `tokenizer.json`, else `vocab.txt` with the rules of BERT's WordPiece; no code of a folder is run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from headstart.checkpoints.folder import VOCABULARY_FILE, Folder
+from headstart.errors import BadInput, one_line
+
+TOKENISER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
+SPARE_VECTORS = 128
+"""Fewer vectors than so many may stand for no piece: makers round the size of the table up."""
+UNKNOWN_PIECE, BEGIN_MARK, END_MARK = "[UNK]", "[CLS]", "[SEP]"
+
+
+def tokeniser_text(files: Folder, vectors: int, rules: bool) -> str:
+    """A folder's tokeniser as the text of a tokenizer.json, without padding and cutting. vectors: that the checkpoint
+    has. rules: a vocab.txt alone is enough, with the rules of BERT.
+
+    Raises: BadInput where it is missing, cannot be read, or is of another checkpoint.
+    """
+    name, text = TOKENISER_FILE, files.text(TOKENISER_FILE)
+    if text is None and rules and (words := files.text(VOCABULARY_FILE)) is not None:
+        name, settings = VOCABULARY_FILE, files.table(SETTINGS_FILE) or {}
+        text = _word_pieces(words.splitlines(), settings.get("do_lower_case") is not False)
+    if text is None:
+        also = f" or {VOCABULARY_FILE}" if rules else ""
+        raise BadInput(
+            f"{files.path}: holds no {TOKENISER_FILE}{also}, which says how a text becomes pieces; put the one "
+            "that the model was published with beside the weights"
+        )
+    path = files.path / name
+    try:
+        table = json.loads(text)
+        plain = json.dumps({**table, "padding": None, "truncation": None}, ensure_ascii=False)
+        count = _opened(plain).get_vocab_size(with_added_tokens=True)
+    except BadInput:
+        raise
+    except Exception as error:  # the library raises plain exceptions of its own
+        raise BadInput(f"{path}: is no tokeniser ({one_line(error, 120)}); download it again") from None
+    if not 0 <= vectors - count < SPARE_VECTORS:
+        raise BadInput(
+            f"{path}: has {count:,} pieces, and the checkpoint vectors for {vectors:,}; it is the tokeniser of another "
+            "checkpoint: put its own beside the weights"
+        )
+    return plain
+
+
+def _word_pieces(pieces: Sequence[str], lower: bool) -> str:
+    """BERT's rules with these pieces."""
+    rows = {piece: row for row, piece in enumerate(pieces)}
+    lost = [piece for piece in (UNKNOWN_PIECE, BEGIN_MARK, END_MARK) if piece not in rows]
+    if lost:
+        raise BadInput(f"{VOCABULARY_FILE}: lacks {lost[0]!r}, which BERT's rules need; add the model's tokenizer.json")
+    ends = [(BEGIN_MARK, rows[BEGIN_MARK]), (END_MARK, rows[END_MARK])]
+    text = [{"SpecialToken": {"id": BEGIN_MARK, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    text.append({"SpecialToken": {"id": END_MARK, "type_id": 0}})
+    return json.dumps(
+        {
+            "version": "1.0",
+            "added_tokens": [
+                {"id": rows[name], "content": name, "special": True, "single_word": False, "lstrip": False}
+                | {"rstrip": False, "normalized": False}
+                for name in ("[PAD]", UNKNOWN_PIECE, BEGIN_MARK, END_MARK, "[MASK]")
+                if name in rows
+            ],
+            "normalizer": {
+                **{"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True},
+                **{"strip_accents": None, "lowercase": lower},
+            },
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "post_processor": {
+                **{
+                    "type": "TemplateProcessing",
+                    "single": text,
+                    "pair": [*text, {"Sequence": {"id": "B", "type_id": 1}}],
+                },
+                "special_tokens": {name: {"id": name, "ids": [row], "tokens": [name]} for name, row in ends},
+            },
+            "decoder": None,
+            "model": {
+                **{"type": "WordPiece", "unk_token": UNKNOWN_PIECE, "continuing_subword_prefix": "##"},
+                **{"max_input_chars_per_word": 100, "vocab": rows},
+            },
+        },
+        ensure_ascii=False,
+    )
+
+
+def _opened(text: str) -> Any:
+    """The tokeniser of the library. Raises: BadInput without it."""
+    try:
+        library = import_module("tokenizers")
+    except ImportError:
+        raise BadInput(
+            "backbone: to read texts through a checkpoint's own tokeniser takes the package tokenizers: pip install "
+            "'headstart[hf]'"
+        ) from None
+    return library.Tokenizer.from_str(text)
+
+
+@lru_cache(maxsize=2)
+def _cut_to(text: str, most: int) -> Any:
+    tokeniser = _opened(text)
+    tokeniser.enable_truncation(most)
+    return tokeniser
+
+
+def pieces_of(text: str, texts: Sequence[str], most: int) -> list[np.ndarray]:
+    """Ids (L,) int64 of the pieces of each text, the marks of its ends among them, of which there are `most` at most.
+
+    text: of the tokeniser, as `tokeniser_text` gives it. A text without any piece has that of number 0.
+    """
+    encodings = _cut_to(text, most).encode_batch(list(texts))
+    return [np.array(each.ids or [0], dtype=np.int64) for each in encodings]
+
+
+def unknown_share(text: str, texts: Sequence[str], most: int) -> float:
+    """Share of the pieces of these texts, the marks of their ends apart, that the tokeniser does not know; 1 where
+    there are none."""
+    tokeniser, model = _cut_to(text, most), json.loads(text)["model"]
+    row = tokeniser.token_to_id(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
+    familiar = lost = 0
+    for each in tokeniser.encode_batch(list(texts)):
+        unknown = [piece == row for piece in each.ids]  # which is itself a mark in the eyes of the library
+        lost += sum(unknown)
+        familiar += sum(not mark and not odd for mark, odd in zip(each.special_tokens_mask, unknown, strict=True))
+    return lost / (familiar + lost) if familiar + lost else 1.0
