@@ -47,7 +47,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "markers": (
         "Trajectories\n100\n,S1:LASI,S1:RASI\nFrame,X,X\n,mm,mm\n" + rows("{i},{a},{b}"),
         ("S1:LASI X", "S1:RASI X"),
-        "line 5 was passed over as units or types ('mm'; --units-row 0 reads it as a row)",
+        "names and the rate of 100 a second were read from the lines above the numbers",
     ),
     "logger": (
         '"Plot Title: room"\n"#","Date Time, GMT+01:00","Temp","RH"\n'

@@ -107,3 +107,42 @@ def test_a_mistake_in_a_recording_of_an_oscilloscope_has_its_line(tmp_path: Path
 def test_a_table_whose_first_column_is_named_second_keeps_its_names(tmp_path: Path) -> None:
     lines = ["second,ax,start,increment", *(f"{i},{x},1,2" for i, x in enumerate(VALUES[0].tolist()))]
     assert read(write(tmp_path / "f.csv", "\n".join(lines)), window=20).channels[0] == "ax"
+
+
+MARKERS = ("Hip", "Knee")
+PLACES = numbers(COUNT, 6)
+FRAMES = [",".join(map(str, row)) for row in PLACES.tolist()]
+NAMES = tuple(f"{marker} {axis}" for marker in MARKERS for axis in "XYZ")
+FOLLOWED = [f"{i + 1},0,{row}" for i, row in enumerate(FRAMES)]
+VICON = ["Trajectories", "100", ",,Hip,,,Knee,,", "Frame,Sub Frame,X,Y,Z,X,Y,Z", ",,mm,mm,mm,mm,mm,mm", *FOLLOWED]
+MOVEMENTS = {
+    "names of markers over frames": VICON,
+    "names of markers in a line alone": [
+        "NO_OF_FRAMES\t60",
+        "FREQUENCY\t100",
+        "DATA_INCLUDED\t3D",
+        "\t".join(["MARKER_NAMES", *MARKERS]),
+        *(row.replace(",", "\t") for row in FRAMES),
+    ],
+    "frames and times": [
+        "Format Version,1.23,Take Name,A",
+        ",,Hip,Hip,Hip,Knee,Knee,Knee",
+        "Frame,Time (Seconds),X,Y,Z,X,Y,Z",
+        *(f"{i},{i / 100},{row}" for i, row in enumerate(FRAMES)),
+    ],
+}
+
+
+@pytest.mark.parametrize("form", MOVEMENTS)
+def test_markers_of_a_camera_are_channels_and_windows_are_in_seconds(form: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "f.tsv", "\n".join(MOVEMENTS[form]) + "\n")
+    result = read(path, window="0.2s")
+    assert (len(result), result.lengths.tolist(), result.channels) == (3, [20] * 3, NAMES)
+    assert np.allclose(result.values, PLACES, atol=1e-6)
+
+
+def test_a_second_table_of_movements_is_refused_with_its_line(tmp_path: Path) -> None:
+    lines = [*VICON, "", "Devices", "1000", *VICON[2:]]
+    assert f"f.csv:{len(VICON) + 2}: another table begins here ('Devices')" in why(
+        write(tmp_path / "f.csv", "\n".join(lines)), window=20
+    )

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from headstart.data.layout import LayoutSpec, by_role
-from headstart.data.order import ROWS_EACH, WORDS, Ordered, clock_name, counter_name
+from headstart.data.order import ROWS_EACH, WORDS, Ordered, clock_name, clock_rank, counter_name
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput
 from headstart.text import listed, many
@@ -177,7 +177,7 @@ def with_recordings(table: Table, spec: LayoutSpec) -> LayoutSpec:
     elif spec.time is None:
         clocks = [c for c in columns if c.values is not None and (c.never_falls or c.begins_anew)]
         clock = next(
-            (c for c in sorted(clocks, key=lambda c: not clock_name(c.name)) if clock_name(c.name) or c.even), None
+            (c for c in sorted(clocks, key=lambda c: clock_rank(c.name)) if clock_name(c.name) or c.even), None
         )
     # A subject or a counted piece that changes is another recording, and would tell the label as a value.
     groups = by_role("group", list(table.columns))

@@ -111,7 +111,7 @@ def read_lines(
     if scope is not None:
         around = Surroundings(scope.begin, mark=scope.mark, names=list(scope.names), header=True)
         around.notes += scope.notes
-        lines, quickly = scope.rows(lines), lambda *_: None
+        lines, quickly = scope.rows(lines, str(path)), lambda *_: None
     sample, form, body = recognised(path, spec, lines, around)
     if form.names:
         types = column_types(form, body)

@@ -10,7 +10,7 @@ import numpy as np
 
 from headstart.data.clock import ask_unit, check_one_rate, equal_steps, on_clock, seconds_in, step_words
 from headstart.data.layout import LayoutSpec, by_role, matching
-from headstart.data.order import WORDS, Ordered, clock_name, counter_name
+from headstart.data.order import WORDS, Ordered, clock_name, clock_rank, counter_name
 from headstart.data.readers import format_by, reader_of
 from headstart.data.rows import list_column
 from headstart.data.table import Cells, Column, Table, arrow_lists, arrow_texts
@@ -185,7 +185,7 @@ def _clock(table: Table, spec: LayoutSpec) -> str | None:
     mark = "," if table.decimal == "," else "."
     clocks = [Ordered(column, mark) for column in table.columns.values() if column.type in ("number", "text", "time")]
     clocks = [clock for clock in clocks if clock.never_falls and (clock_name(clock.name) or clock.even)]
-    return next((clock.name for clock in sorted(clocks, key=lambda clock: not clock_name(clock.name))), None)
+    return next((clock.name for clock in sorted(clocks, key=lambda clock: clock_rank(clock.name))), None)
 
 
 def _channels(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:

@@ -29,6 +29,7 @@ NEAR_SHARE = 0.25
 CLOCKS = frozenset(("time", "times", "timestamp", "timestamps", "datetime", "date", "elapsed", "clock", "epoch", "t",
     "sec", "secs", "second", "seconds", "ms", "msec", "millis", "us", "ns", "minute", "minutes", "hour", "hours", "day",
     "days", "cycle", "cycles", "tick", "ticks", "frame", "frames", "step", "timestep"))
+COUNTS = frozenset(("cycle", "cycles", "tick", "ticks", "frame", "frames", "step", "timestep"))
 COUNTERS = frozenset(("id", "ids", "no", "nr", "num", "number", "idx", "index", "counter", "segment", "trial", "bout",
     "track", "instance", "rep", "repetition", "recording", "record", "session", "run", "window", "episode", "unit",
     "case", "sample", "subject", "patient", "participant", "user", "person", "series"))
@@ -42,6 +43,12 @@ _NUMBER = re.compile(r"\d+")
 def clock_name(name: str) -> bool:
     """Whether a word of the name is one that clocks have: `time (s)`, `elapsed_ms`, `Run 1: Time`."""
     return any(word.lower() in CLOCKS for word in WORDS.findall(name))
+
+
+def clock_rank(name: str) -> int:
+    """0 of a name that clocks have, 1 of one that counts what a clock has measured (frames, cycles), 2 of others."""
+    words = {word.lower() for word in WORDS.findall(name)} & CLOCKS
+    return 2 if not words else int(words <= COUNTS)
 
 
 def axis_name(name: str) -> bool:
@@ -302,7 +309,7 @@ def evidence(columns: Sequence[Ordered], labels: Sequence[Ordered], grouping: Se
     names = {label.name for label in labels}
     rest = [column for column in columns if column.name not in names]
     clocks = [column for column in rest if column.name not in grouping and column.values is not None]
-    clocks.sort(key=lambda clock: not clock_name(clock.name))
+    clocks.sort(key=lambda clock: clock_rank(clock.name))
     ids = [column for column in columns if column.whole and (not clock_name(column.name) or counter_name(column.name))]
     ids = [column for column in ids if not column.counts_down]
     ids = [column for column in ids if column.name not in names or not by_role("target", [column.name])]

@@ -1,4 +1,4 @@
-"""Exports of oscilloscopes: lines and columns about the device around the times and channels of one recording."""
+"""Exports of oscilloscopes and cameras: lines and columns about the device around the channels of one recording."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from headstart.data.exports import is_unit, start_and_rate
 from headstart.data.layout import LayoutSpec
+from headstart.errors import BadInput
 from headstart.text import counted, first_few, is_number, to_float
 from headstart.ways import option
 
@@ -16,10 +17,12 @@ TIMES_NAME = "Time"
 FEWEST_LINES, LINES_ABOUT = 20, 60
 """Lines of a recording at least, and those at its beginning that are about the device."""
 SCOPE_WORDS = re.compile(
-    r"record|sampl|interval|horizontal|vertical|source|increment|tinc|second|xinc|^\d{10}(\.\d+)?\s*(,|$)",
+    r"record|sampl|interval|horizontal|vertical|source|increment|tinc|second|xinc|frame|marker_names|^\d{10}(\.\d+)?\s*(,|$)",
     re.IGNORECASE,
 )
 """What the first lines of an export have: one of these words, or a time in seconds since 1970."""
+SECTIONS = frozenset(("trajectories", "devices", "joints", "segments", "model outputs", "events"))
+"""Lines above the tables of an export of movements, which may be several."""
 _SECONDS = frozenset(("second", "seconds"))
 _UNITS = frozenset(("value", "volt", "ampere", "amp", "watt", "ampl", "amplitude"))
 _AXES = frozenset(("x", "x-axis", "xaxis"))
@@ -39,10 +42,14 @@ class Scope:
     notes: tuple[str, ...]
     steps: tuple[float, float] | None = None
 
-    def rows(self, lines: Iterable[str]) -> Iterator[str]:
-        """As many lines, of the times and channels alone."""
+    def rows(self, lines: Iterable[str], source: str) -> Iterator[str]:
+        """As many lines, of the times and channels alone. Raises: BadInput where another table begins."""
         for number, line in enumerate(lines):
             cells = _cells(line, self.mark)
+            if number > self.begin and _is_section(cells):
+                raise BadInput(
+                    f"{source}:{number + 1}: another table begins here ({cells[0]!r}); save each as a file of its own"
+                )
             if number < self.begin or not any(cells):
                 yield "\n"
                 continue
@@ -55,7 +62,8 @@ class Scope:
 def scope_of(head: Sequence[str], spec: LayoutSpec) -> Scope | None:
     """How the export of an oscilloscope with this beginning is written; None of other files."""
     rated = start_and_rate(head)
-    mark = next((mark for mark in (",", ";", "\t") if head and mark in head[0]), "," if rated else "")
+    start = "".join(head[:FEWEST_LINES])
+    mark = next((mark for mark in "\t;," if mark in start), "," if rated else "")
     if spec.header is False or (spec.skip, spec.units_row, spec.comment) != (None, None, None) or not mark:
         return None
     if len(head) < FEWEST_LINES or spec.delimiter not in (None, mark):
@@ -67,7 +75,8 @@ def scope_of(head: Sequence[str], spec: LayoutSpec) -> Scope | None:
         columns = tuple(range(len(rows[0])))
         names = (TIMES_NAME, *(str(i + 1) for i in columns))
         return Scope(mark, rated, columns, names, (note,), (0.0, 1 / to_float(rows[1][0])))
-    return _columns_about(rows, mark) or _started(rows, mark) or _in_seconds(rows, mark) or _stepped(rows, mark)
+    forms = (_columns_about, _started, _in_seconds, _stepped, _markers, _sections)
+    return next((scope for form in forms if (scope := form(rows, mark)) is not None), None)
 
 
 def _cells(line: str, mark: str) -> list[str]:
@@ -170,3 +179,39 @@ def _stepped(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
     if not first or not step or not is_number(first[0]) or not is_number(step[0]):
         return None
     return _spaced(mark, at + 1, range(count), [], to_float(first[0]), to_float(step[0]))
+
+
+def _markers(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
+    """Places of markers below lines about the measurement, which name the markers and the rate."""
+    about = rows[:LINES_ABOUT]
+    at = next((i for i, row in enumerate(about) if row[0].lower() == "marker_names"), None)
+    if at is None or at + 1 >= len(rows) or not _number(rows[at + 1][0]):
+        return None
+    names, rate = [name for name in rows[at][1:] if name], _keys(rows[:at]).get("frequency", [""])[0]
+    each = len(rows[at + 1]) // max(len(names), 1)
+    if each not in (2, 3) or len(rows[at + 1]) != each * len(names) or not is_number(rate) or to_float(rate) <= 0:
+        return None
+    columns = [f"{name} {axis}" for name in names for axis in "XYZ"[:each]]
+    note = f"names and the rate of {rate} a second were read from {counted(at + 1, 'line', 'lines')} above the numbers"
+    steps = (0.0, 1 / to_float(rate))
+    return Scope(mark, at + 1, tuple(range(len(columns))), (TIMES_NAME, *columns), (note,), steps)
+
+
+def _sections(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
+    """Frames below what they hold (`Trajectories`), their rate, names of markers, those of columns, and units."""
+    if len(rows) < FEWEST_LINES // 2 or not (_is_section(rows[0]) and is_number(rows[1][0]) and rows[3][0] == "Frame"):
+        return None
+    header, rate = rows[3], to_float(rows[1][0])
+    columns = [i for i, cell in enumerate(header) if cell and not cell.lower().endswith("frame")]
+    over, names = "", []
+    for i, cell in enumerate(header):
+        over = rows[2][i] if i < len(rows[2]) and rows[2][i] else over
+        names += [f"{over} {cell}".strip()] if i in columns else []
+    if rate <= 0 or len(set(names)) < len(names) or not names:
+        return None
+    note = f"names and the rate of {rate:g} a second were read from the lines above the numbers"
+    return Scope(mark, 5, tuple(columns), (TIMES_NAME, *names), (note,), (0.0, 1 / rate))
+
+
+def _is_section(cells: Sequence[str]) -> bool:
+    return cells[0].lower() in SECTIONS and not any(cells[1:])
