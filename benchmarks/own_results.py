@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import NONE, PAGES, RESULTS, Set, all_sets, days_of, filled, once, parser_of, plain_name, sets_of
+from scipy.stats import rankdata, studentized_range
 from scipy.stats import t as t_distribution
 
 from headstart.fit.perform import fit_sequences
@@ -141,10 +142,7 @@ def gap_of(result: Mapping[str, Any], rivals: Mapping[str, float]) -> float:
 
 def ranks(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Mean rank of each model on test over the sets that have all of them; equal scores share a rank."""
-    from scipy.stats import rankdata
-
-    rows = [[test_of(result, model) for model in MODELS] for result in results]
-    whole = [rankdata([-test for test in row if test is not None]) for row in rows if None not in row]
+    whole = [rankdata([-test for test in row]) for row in whole_rows(results)]
     return {m: float(sum(row[i] for row in whole) / len(whole)) for i, m in enumerate(MODELS)} if whole else {}
 
 
@@ -226,6 +224,47 @@ def plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
     path.write_bytes(png(figure, 150))
 
 
+def whole_rows(results: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    """Test accuracies of each set that has all of MODELS, in their order."""
+    rows = [[test_of(result, model) for model in MODELS] for result in results]
+    return [[test for test in row if test is not None] for row in rows if None not in row]
+
+
+def critical(models: int, sets: int) -> float:
+    """Mean ranks that differ by less are not told apart (Nemenyi's test at 5 %, Demsar 2006); endless without sets."""
+    if not sets:
+        return math.inf
+    return float(
+        studentized_range.ppf(LEVEL, models, math.inf) / math.sqrt(2) * math.sqrt(models * (models + 1) / (6 * sets))
+    )
+
+
+def plot_ranks(results: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Mean ranks on a line, 1 the best; a bar joins models that the sets do not tell apart."""
+    order = sorted(ranks(results).items(), key=lambda pair: pair[1])
+    apart = critical(len(order), len(whole_rows(results)))
+    with canvas(False, 5.2, 0.5 + 0.3 * len(order)) as (figure, look):
+        axes = figure.add_subplot()
+        for y, (name, rank) in enumerate(order):
+            axes.plot([rank], [y], "o", color=look.ink, markersize=5)
+            axes.annotate(
+                f"{name.replace('_', '-')} {rank:.2f}", (rank, y), (6, 0), textcoords="offset points", va="center"
+            )
+        ends = [max(j for j, (_, rank) in enumerate(order) if rank - first <= apart) for _, first in order]
+        for i, (_, first) in enumerate(order):
+            if ends[i] > i and (i == 0 or ends[i] > ends[i - 1]):
+                place = i + 0.5
+                axes.plot(
+                    [first, order[ends[i]][1]], [place, place], color=look.colour(0), linewidth=3, solid_capstyle="butt"
+                )
+        axes.set(
+            xlabel=f"mean rank on test, 1 the best (critical difference {apart:.2f})", xlim=(0.8, len(order) + 1.2)
+        )
+        axes.set_ylim(len(order) - 0.4, -0.6)
+        axes.set_yticks([])
+    path.write_bytes(png(figure, 150))
+
+
 def page_of(results: Sequence[Mapping[str, Any]]) -> str:
     """The page, of the results of all sets."""
     rows = json.loads((PAGES / "fit.json").read_text("utf-8"))
@@ -262,6 +301,8 @@ def page_of(results: Sequence[Mapping[str, Any]]) -> str:
         compared=len(gains),
         undecided=len(gains) - len(clear),
         middle=signed(middle),
+        apart=f"{critical(len(MODELS), len(whole_rows(results))):.2f}",
+        ranked=len(whole_rows(results)),
         ranks=", ".join(f"{name} {rank:.2f}" for name, rank in order),
         served=to_markdown(table(results, rivals, sides)).strip(),
         gains=to_markdown(gains_table(results)).strip(),
@@ -279,6 +320,8 @@ def publish(folder: Path) -> None:
     results = json.loads((folder / NUMBERS.name).read_text("utf-8"))
     (folder / "figures").mkdir(exist_ok=True)
     plot(results, folder / "figures" / "own.png")
+    if ranks(results):
+        plot_ranks(results, folder / "figures" / "own-ranks.png")
     (folder / PAGE.name).write_text(page_of(results), "utf-8")
 
 

@@ -201,10 +201,11 @@ def with_evidence(readme: str, rows: Sequence[Answer]) -> str:
     return "\n".join([before.rstrip("\n"), "", MARK, "", *table, "", MARK]) + after
 
 
-def index_figure(rows: Sequence[Answer]) -> bytes:
-    """The rows that are no exploration as a forest plot, PNG."""
+def index_figure(rows: Sequence[Answer], narrow: bool = False) -> bytes:
+    """The rows that are no exploration as a forest plot, PNG. narrow: for a screen that has no room for the numbers."""
     drawn = [row.line for row in rows if row.part.standing != "exploratory"]
-    figure = forest(drawn, "difference in test score", width=10.0, line=0.145)
+    width, line = (4.4, 0.19) if narrow else (10.0, 0.145)
+    figure = forest(drawn, "difference in test score", width=width, line=line, numbers=not narrow)
     assert figure is not None, "there are rows"
     return png(figure, dots=200)
 
@@ -223,7 +224,8 @@ def main() -> None:
     rows = answers(RESULTS)
     (RESULTS / INDEX).write_text(index(rows), "utf-8")
     (ROOT / "README.md").write_text(with_evidence((ROOT / "README.md").read_text("utf-8"), rows), "utf-8")
-    (RESULTS / "figures" / "index.png").write_bytes(index_figure(rows))
+    for name, narrow in (("index.png", False), ("index-narrow.png", True)):
+        (RESULTS / "figures" / name).write_bytes(index_figure(rows, narrow))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import tarfile
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -93,6 +95,9 @@ def test_the_page_counts_its_sets_and_is_made_of_the_numbers_beside_it(tmp_path:
     assert "600 steps of 8 sequences, 3 seeds" in text
     assert (tmp_path / "figures" / "own.png").stat().st_size > 1000
     assert own_results.ranks(RESULTS) == {}, "no set has all five models"
+    assert not (tmp_path / "figures" / "own-ranks.png").exists()
+    # Demsar 2006, table 5a: q of 2.728 for five models at 5 %.
+    assert own_results.critical(5, 29) == pytest.approx(2.728 * math.sqrt(5 * 6 / (6 * 29)), abs=1e-3)
     assert publish_results.studies(tmp_path) == [], "its numbers are no results of a study"
 
 

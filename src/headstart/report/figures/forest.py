@@ -56,12 +56,17 @@ class ForestLine:
 
 
 def forest(
-    lines: Sequence[ForestLine], axis: str, dark: bool = False, width: float = 7.2, line: float = LINE_HEIGHT
+    lines: Sequence[ForestLine],
+    axis: str,
+    dark: bool = False,
+    width: float = 7.2,
+    line: float = LINE_HEIGHT,
+    numbers: bool = True,
 ) -> Figure | None:
     """The lines from top to bottom; None without any.
 
     axis: what is drawn along it. width: of the figure, in inches. line: height of a line, in inches; letters are not
-    larger than it allows.
+    larger than it allows. numbers: whether they stand beside the lines, for which a narrow figure has no room.
     """
     if not lines:
         return None
@@ -83,7 +88,7 @@ def forest(
         for y, group in heads:
             bold: dict[str, Any] = {"fontsize": points, "fontweight": "bold", "ha": "right", "va": "center"}
             axes.text(-0.012, y, plain(group), transform=left, **bold)
-        for y, each in zip(places, lines, strict=True):
+        for y, each in zip(places, lines if numbers else (), strict=numbers):
             axes.text(1.015, y, _numbers(each), transform=left, fontsize=points - 1, va="center", color=look.ink)
         axes.set_xlabel(plain(axis), fontsize=points)
         axes.grid(axis="x")
