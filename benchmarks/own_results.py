@@ -253,9 +253,13 @@ def plot_ranks(results: Sequence[Mapping[str, Any]], path: Path) -> None:
         ends = [max(j for j, (_, rank) in enumerate(order) if rank - first <= apart) for _, first in order]
         for i, (_, first) in enumerate(order):
             if ends[i] > i and (i == 0 or ends[i] > ends[i - 1]):
-                place = i + 0.5
+                height = i + 0.5
                 axes.plot(
-                    [first, order[ends[i]][1]], [place, place], color=look.colour(0), linewidth=3, solid_capstyle="butt"
+                    [first, order[ends[i]][1]],
+                    [height, height],
+                    color=look.colour(0),
+                    linewidth=3,
+                    solid_capstyle="butt",
                 )
         axes.set(
             xlabel=f"mean rank on test, 1 the best (critical difference {apart:.2f})", xlim=(0.8, len(order) + 1.2)
