@@ -24,7 +24,7 @@ from headstart.data.order import FEW_VALUES, Ordered, clock_name
 from headstart.data.padding import filled
 from headstart.data.parts import Parts, in_time, label_changes, unit_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
-from headstart.data.subjects import subjects_of
+from headstart.data.subjects import splits_of, subjects_of
 from headstart.data.table import (
     Cells,
     Column,
@@ -94,6 +94,7 @@ def build(
         target_kind=kind if any(name is not None for name in names) else "none",
         double=values.dtype == np.float64,
         subjects=subjects_of(table, layout, parts.rows, names),
+        splits=splits_of(table, layout),
     )
     whole = Sequences(
         values,

@@ -8,7 +8,7 @@ from typing import Literal
 from headstart.data.layout import ROLES, Channel, Decision, Layout, LayoutSpec, by_role
 from headstart.data.order import Ordered
 from headstart.data.table import Column, Table
-from headstart.data.view import View
+from headstart.data.view import View, names_position
 
 EXPLAINED_ROWS = 20_000
 """Rows that are looked at for what else a column could be."""
@@ -27,7 +27,7 @@ def explained(table: Table, layout: Layout) -> tuple[Decision, ...]:
     ids = Ordered(columns[layout.id]) if layout.shape == "long" and layout.id is not None else None
     made = {decision.role: decision for decision in layout.decisions}
     roles = {name: role for role in ROLES if (name := getattr(layout, role)) is not None}
-    runs = {c.columns[0]: c for c in layout.channels if len(c.columns) > 1 and (c.pattern or table.header is False)}
+    runs = {c.columns[0]: c for c in layout.channels if len(c.columns) > 1 and (_is_run(c) or table.header is False)}
     inner = {name for run in runs.values() for name in run.columns[1:]}
     values = {name for channel in layout.channels for name in channel.columns}
     out = [_of_shape(layout)]
@@ -70,11 +70,17 @@ def _of_shape(layout: Layout) -> Decision:
     )
 
 
+def _is_run(channel: Channel) -> bool:
+    """Whether the columns of a channel are named after their positions."""
+    return bool(channel.pattern) or all(map(names_position, channel.columns))
+
+
 def _of_run(channel: Channel, spec: LayoutSpec) -> Decision:
     """A run of columns, which is a channel."""
     why, by = ("were set", "setting") if spec.values else ("numbers, under names that count up", "content")
     if not channel.pattern:
-        why = "were set" if spec.values else "numbers side by side"
+        side = "numbers, under names that are positions" if _is_run(channel) else "numbers side by side"
+        why = "were set" if spec.values else side
     first, last, count = channel.columns[0], channel.columns[-1], len(channel.columns)
     return Decision("values", first, why, by, last, count, confidence="certain")  # type: ignore[arg-type]
 

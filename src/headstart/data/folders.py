@@ -25,7 +25,7 @@ from headstart.data.file_labels import (
     labels_tables,
 )
 from headstart.data.folder_tables import folder_of_tables, is_recording_table
-from headstart.data.layout import LayoutSpec, by_role
+from headstart.data.layout import SPLITS, LayoutSpec, by_role
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sound_rate
@@ -46,20 +46,6 @@ PIXELS = 2**24
 """Pixels that one image may have."""
 VALUES = 2**29
 """Values that a folder may hold: 2 GiB."""
-SPLIT_FOLDERS = (
-    "train",
-    "training",
-    "val",
-    "valid",
-    "validation",
-    "dev",
-    "test",
-    "testing",
-    "eval",
-    "evaluation",
-    "holdout",
-)
-"""Names of folders that hold a split, and no class."""
 TABLES = (".csv", ".tsv", ".txt", ".dat", ".tab", ".parquet", ".npy", ".npz", ".json", ".jsonl", ".xlsx", ".mat")
 """Files beside others that may hold their labels, or a recording each."""
 LOOKED_FILES, LEAST_LINES = 3, 8
@@ -252,7 +238,7 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
         here = sorted({path[level] for path in paths if level < len(path)})
         some = ", ".join(map(repr, here[:4]))
         inner = len(names) > level + 1
-        if all(item.lower() in SPLIT_FOLDERS for item in here):
+        if all(item.lower() in SPLITS for item in here):
             then = f"the class is the folder inside ({names[level + 1]!r})" if inner else "no file has a label"
             table.notes.append(
                 f"folders {some} are taken for splits and read together, and {then}; to keep them apart, fit one "

@@ -21,11 +21,12 @@ from headstart.data.layout import (
     run_of,
     set_channels,
 )
+from headstart.data.likely import at_an_end, likely_target, word_of_fasta
 from headstart.data.order import ROWS_EACH, Evidence, Ordered, axis_name, clock_name, counter_name, evidence, goes_on
 from headstart.data.table import Column, Table, arrow_texts, unread
 from headstart.data.text import looks_like_list
 from headstart.data.times import beside, dated
-from headstart.data.view import View
+from headstart.data.view import View, names_position
 from headstart.errors import BadInput
 from headstart.text import is_number
 from headstart.ways import asked, option, settings
@@ -34,6 +35,8 @@ STAMPS = ("time", "timestamp", "datetime", "date", "epoch")
 """Names of the times of rows, which are no values of a row."""
 POSITION_COLUMNS = 12
 """Columns without names from which on they are positions rather than channels."""
+LEAST_DATES = 3
+"""Columns with dates or times for names from which on they are positions."""
 
 
 def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
@@ -252,7 +255,7 @@ def _beside_positions(view: View) -> tuple[list[Column], bool]:
     run = {name for _, names in view.longest(free) for name in names}
     runs = numbered([column.name for column in free if column.type == "number"])
     few = {name for pattern, names in runs.items() if pattern.endswith("*") for name in names}
-    return [column for column in free if column.name not in run | few and not is_number(column.name)], bool(run)
+    return [column for column in free if column.name not in run | few and not names_position(column.name)], bool(run)
 
 
 def _labels(view: View) -> list[Ordered]:
@@ -263,7 +266,7 @@ def _labels(view: View) -> list[Ordered]:
     named, free = view.targets(), view.free()
     labels = [column for column in free if column.name in named or view.classes(column)]
     if not labels and view.table.header is False and len(free) > POSITION_COLUMNS:
-        labels = [view.table.columns[name] for name in _at_an_end(view, free)]
+        labels = [view.table.columns[name] for name in at_an_end(view, free)]
     return view.ordered(labels)
 
 
@@ -276,13 +279,19 @@ def _name_roles(view: View, shape: TableShape) -> None:
         names = [name for name in view.targets() if shape != "long" or view.one_label(name)]
         columns = view.table.columns
         check_one_target(view.source, {name: columns[name].words for name in names if plain(name) in PLAIN_TARGET})
-        view.take("target", names or (_of_fasta(view) if fasta else _target(view, shape)))
+        view.take("target", names or (word_of_fasta(view) if fasta else likely_target(view, shape)))
     if "id" not in view.roles:
         persons = [name for name in view.named("group") if view.count(name) == rows > 1] if shape == "wide" else []
         names = view.named("id") or _index(view) or persons
         # First words of descriptions of FASTA repeat, those of names do not.
         names = [name for name in names if not fasta or view.count(name) > 0.9 * rows]
-        view.take("id", names)
+        subject = _counted_anew(view, names[0]) if names and shape == "wide" else ""
+        if subject:
+            _join(view, f"{subject},{names[0]}")
+            view.take("id", [f"{subject},{names[0]}"], f"{names[0]!r} counts anew in each value of {subject!r}")
+            if "group" not in view.roles and not view.named("group"):
+                view.take("group", [subject], f"{names[0]!r} counts anew in each value of {subject!r}")
+        view.take("id", [] if subject else names)
         if not names and shape == "wide":
             names = view.unique()
             view.take("id", names, f"{names[0]!r} holds another text in each row" if names else "")
@@ -342,6 +351,19 @@ def _name_long(view: View) -> None:
         view.take("time", names or clocks, why)
 
 
+def _counted_anew(view: View, name: str) -> str:
+    """The column that makes an id that comes again unique, as a subject does whose trials are numbered anew: it stands
+    in runs, and in more of them than there are labels. "" where there is none."""
+    target = view.roles.get("target")
+    if view.count(name) == view.table.rows or target is None:
+        return ""
+    for column in view.ordered([column for column in view.free() if column.name != name]):
+        runs = column.whole and column.once and view.count(target) < column.kinds <= view.table.rows // 2
+        if runs and _pairs(view, name, column.name) == view.table.rows:
+            return column.name
+    return ""
+
+
 def _pairs(view: View, name: str, other: str) -> int:
     """How many different pairs of cells two columns have."""
     return len(set(zip(view.table.columns[name].words, view.table.columns[other].words, strict=True)))
@@ -365,7 +387,7 @@ def _put_aside(view: View, columns: list[Column], ids: Ordered | None = None) ->
     for column in view.ordered([column for column in columns if column.name in free]):
         rows = len(column.codes) if ids is None else ids.kinds
         shared = column.rows_each >= ROWS_EACH if ids is None else column.one_within(ids.codes)
-        if ids is not None and (column.counts_rows or (clock_name(column.name) and column.rises_within(ids.codes))):
+        if ids is not None and (column.counts_rows or column.clock_within(ids.codes)):
             view.aside.append(column.name)
         elif (
             ids is None and plain(column.name) in STAMPS and column.column.type == "number" and "time" not in view.roles
@@ -378,61 +400,6 @@ def _put_aside(view: View, columns: list[Column], ids: Ordered | None = None) ->
                 view.take("group", [column.name], f"{column.name!r} stands in {column.kinds:,} runs of equal values")
             else:
                 view.aside.append(column.name)
-
-
-def _target(view: View, shape: TableShape) -> list[str]:
-    """A column of few texts; where columns have no names of their own, a first or last one of few whole numbers."""
-    free = [column for column in view.free() if column.type in ("number", "text")]
-    texts = [column for column in free if view.classes(column)]
-    if shape == "text":
-        longest = max(view.texts(free), key=lambda column: column.mean_length, default=None)
-        texts = [column for column in texts if column is not longest]
-    if shape == "long":
-        texts = [column for column in texts if view.one_label(column.name)]
-    groups = view.named("group")
-    texts = [column for column in texts if column.name not in groups] or texts
-    if len(texts) == 1 and shape == "wide" and (last := _behind(view, free, texts[0])):
-        if texts[0].name in groups:
-            return [last]
-        question = f"{view.source}: {texts[0].name!r} and {last!r} stand before and behind the sequence"
-        raise BadInput(asked(f"{question}, and either may be the target", {"target": texts[0].name}, {"target": last}))
-    if len(texts) == 1:
-        return [texts[0].name]
-    if shape != "wide" or len(free) < 3 or view.spec.values:
-        return []
-    if view.table.header is False or all(column.name.isdecimal() for column in free):
-        return _at_an_end(view, free)
-    run = {name for _, names in view.longest(free) for name in names}
-    beside = [column for column in free if column.type == "number" and column.name not in run] if run else []
-    return [beside[0].name] if len(beside) == 1 and view.few_whole(beside[0]) else []
-
-
-def _behind(view: View, free: list[Column], text: Column) -> str:
-    """The number that stands alone behind a run of numbered columns, as a result does, where the text stands before
-    the run; else ""."""
-    names = list(view.table.columns)
-    run = {name for _, run in view.longest(free) for name in run}
-    last = view.table.columns[names[-1]]
-    if not run or last not in free or last.type != "number" or view.spec.values or view.table.header is False:
-        return ""
-    plainly = not (last.name in run or clock_name(last.name) or counter_name(last.name))
-    return last.name if plainly and names.index(text.name) < min(map(names.index, run)) else ""
-
-
-def _of_fasta(view: View) -> list[str]:
-    """The second word of the headers, where every header has it and it repeats as names of classes do."""
-    column = view.table.columns.get("word 2")
-    return [column.name] if column is not None and all(column.words) and view.few(column) else []
-
-
-def _at_an_end(view: View, free: list[Column]) -> list[str]:
-    """The first or last column, where it alone is whole, or where all are and it has the fewest values."""
-    for column, other in ((free[0], free[-1]), (free[-1], free[0])):
-        rest = [neighbour for neighbour in free if neighbour is not column][:50]
-        alone = not all(neighbour.whole for neighbour in rest)
-        if view.few_whole(column) and (alone or (column is free[0] and Ordered(column).reach < Ordered(other).reach)):
-            return [column.name]
-    return []
 
 
 def _index(view: View) -> list[str]:
@@ -474,8 +441,9 @@ def _wide(view: View, free: list[Column]) -> tuple[Channel, ...]:
     runs = view.longest(free)
     if runs and 2 * sum(len(names) for _, names in runs) >= len(numbers):
         return tuple(run_of(view.source, pattern, names, list(view.table.columns)) for pattern, names in runs)
-    named = tuple(name for name in numbers if is_number(name) or is_number(name, ","))
-    if len(named) >= POSITION_COLUMNS and 2 * len(named) > len(numbers):  # wavelengths, beside other measurements
+    named = tuple(name for name in numbers if names_position(name))
+    enough = POSITION_COLUMNS if any(map(is_number, named)) else LEAST_DATES
+    if len(named) >= enough and 2 * len(named) > len(numbers):  # wavelengths or days, beside other measurements
         numbers = named
     if len(numbers) < 2:
         raise _nothing(view, "wide")

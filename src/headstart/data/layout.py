@@ -202,6 +202,8 @@ class Layout:
     clock: str | None = None
     """The column of the times in each of several tables, which is looked for anew in others."""
     subjects: tuple[tuple[str, int], ...] = ()
+    splits: tuple[tuple[str, str], ...] = ()
+    """Columns that name the split of a row and are not used, with what they hold."""
 
     @property
     def said(self) -> str:
@@ -303,6 +305,8 @@ GROUP_NAMES = ("group", "groups", "subject", "patient", "participant", "person",
     "batch", "batchid", "lot", "lotid", "plate", "plateid", "site", "siteid")
 TEXTS = ("text", "sequence", "seq", "review", "sentence", "content", "document", "comment", "message", "body", "dna",
     "protein", "primary")
+SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation", "holdout")
+"""Names of splits, which are no classes."""
 # fmt: on
 ROLES = {"target": TARGET, "id": IDS, "time": TIME, "group": GROUP_NAMES}
 

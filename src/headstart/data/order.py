@@ -209,6 +209,13 @@ class Ordered:
         steps = np.diff(self.values[order])[within]
         return len(steps) >= ENOUGH_ROWS - 1 and bool((steps > 0).all()) and (_even(steps) or clock_name(self.name))
 
+    def clock_within(self, codes: np.ndarray) -> bool:
+        """Whether it has the name of a clock and counts on within the rows of each code, as a day (20240501) does in
+        steps of many rows, or begins anew there, as a time of day (2300) does."""
+        if not clock_name(self.name) or self.values is None or self.kinds < 2:
+            return False
+        return self.rises_within(codes) or not self.falls_within(codes) or bool(self.begins_anew)
+
     def crosses(self, codes: np.ndarray) -> bool:
         """Whether rows in any order may be positions of the codes: no value twice in one, and the same in many."""
         if self.values is None or 2 * len(self.spread) > len(self.values):
@@ -315,7 +322,10 @@ def evidence(columns: Sequence[Ordered], labels: Sequence[Ordered], grouping: Se
     ids = [column for column in ids if column.name not in names or not by_role("target", [column.name])]
     inner = [clock for clock in clocks if not run or clock_name(clock.name)]
     result = _long(ids, inner, labels, run) or _rows(clocks, rest, labels, run)
-    return result if run or result != Evidence() else _doubt(ids, clocks, labels)
+    if run or result not in (Evidence(), Evidence(row_id=result.row_id)):
+        return result
+    doubt = _doubt([column for column in ids if column.name != result.row_id], clocks, labels)
+    return doubt if result.row_id is None or any("time" in way for way in doubt.ways) else result
 
 
 def _long(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Ordered], run: bool) -> Evidence | None:

@@ -1,4 +1,4 @@
-"""Columns that may say whose a sequence is and are not used."""
+"""Columns that may say whose a sequence is, or in which split, and are not used."""
 
 from __future__ import annotations
 
@@ -7,17 +7,47 @@ from collections import Counter
 
 import numpy as np
 
-from headstart.data.layout import Layout
-from headstart.data.table import Table, Words
+from headstart.data.layout import SPLITS, Layout
+from headstart.data.table import Column, Table, Words
 
-_SUBJECT = re.compile(
-    r"(?i)(?<![a-z])(subj|patient|person|participant|user|animal|rat|mouse|donor|speaker|volunteer|wearer|child|driver|"
-    r"rider|worker|individual|specimen|machine|engine|device|operator|recording|session)"
+_WORDS = (
+    "subj|patient|person|participant|proband|user|animal|rat|mouse|donor|speaker|volunteer|wearer|child|driver|rider|"
+    "worker|individual|specimen|machine|engine|device|operator|recording|session"
 )
+_SUBJECT = re.compile(f"(?i)(?<![a-z])({_WORDS}|vpn?(?![a-z]))")
 """Words in names of columns that say whose a sequence is."""
 _NUMBERED = re.compile(r"[A-Za-z]{1,12}[ _-]?\d{1,6}")
+_NUMBERED_SUBJECT = re.compile(rf"(?i)(sub|pat|vp|{_WORDS})[a-z]*[ _-]?\d{{1,6}}")
+_SPLIT = re.compile(f"(?i)(public|private)?[ _-]?({'|'.join(SPLITS)})[ _-]?(set|data|split)?")
 NAMES_FROM = 4
 """Different words from which on they may be names of persons, and not kinds of something."""
+
+
+def says_subject(name: str) -> bool:
+    """Whether a name of a column says that it holds whose a sequence is."""
+    return bool(_SUBJECT.search(name))
+
+
+def looks_like_subject(column: Column) -> bool:
+    """Whether all cells are names of subjects with numbers: rat07, user_3."""
+    words = [word for word in column.coded[1] if word]
+    return len(words) > 2 and all(_NUMBERED_SUBJECT.fullmatch(word.strip()) for word in words)
+
+
+def names_splits(column: Column) -> bool:
+    """Whether the cells say to which split a row belongs, such as train and test."""
+    words = {word.strip() for word in column.coded[1] if word}
+    return 1 < len(words) < 6 and all(map(_SPLIT.fullmatch, words))
+
+
+def splits_of(table: Table, layout: Layout) -> tuple[tuple[str, str], ...]:
+    """Columns that are not used and name the split of a row, with what they hold and how often."""
+    out = []
+    for column in (table.columns[name] for name in layout.unused if not layout.spec.optional):
+        if column.type == "text" and names_splits(column):
+            counts = Counter(word for word in column.words if word)
+            out.append((column.name, ", ".join(f"{word} {count:,}" for word, count in counts.most_common())))
+    return tuple(out)
 
 
 def subjects_of(table: Table, layout: Layout, rows: np.ndarray, labels: Words) -> tuple[tuple[str, int], ...]:
@@ -30,7 +60,7 @@ def subjects_of(table: Table, layout: Layout, rows: np.ndarray, labels: Words) -
             continue
         words = [(word or "").strip() for word in (column.words[row] for row in rows.tolist())]
         kinds = len(set(words))
-        named = bool(_SUBJECT.search(column.name))
+        named = says_subject(column.name)
         named = named or (len(labels) == len(words) and _persons(words, labels))
         if (named or all(map(_NUMBERED.fullmatch, words))) and kinds > 2 and 2 * kinds <= len(words) and all(words):
             out.append((column.name, kinds))

@@ -27,6 +27,8 @@ HEADED_CELLS = 200_000
 """Cells below a header that are looked at, and at least so many rows as above."""
 ODD_BYTES = 2**14
 """Bytes of lines that are not of the encoding, by which another one is told."""
+LEAST_FALLING = 6
+"""Numbers that fall from the first to the last by chance in one row of 720."""
 LINE = 2**26
 """Characters or bytes that one line may have."""
 
@@ -444,7 +446,9 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
 
 
 def _counts_on(row: Sequence[str], decimal: str) -> bool:
-    """Whether the numbers of a row go on in equal steps, as 0, 1, 2 and 0.0, 0.1, 0.2 do, or grow beside a word."""
+    """Whether the numbers of a row go on in equal steps, as 0, 1, 2 and 0.0, 0.1, 0.2 do, or grow beside a word, or
+    fall there so often that it is no chance, as wave numbers do."""
     numbers = [float(cell.replace(decimal, ".")) for cell in row if is_number(cell, decimal)]
     steps = {round(b - a, 9) for a, b in itertools.pairwise(numbers)}
-    return len(numbers) > 2 and min(steps) > 0 and (len(steps) == 1 or len(numbers) < len(row))
+    falls = len(numbers) >= LEAST_FALLING and max(steps) < 0
+    return len(numbers) > 2 and (min(steps) > 0 or falls) and (len(steps) == 1 or len(numbers) < len(row))

@@ -16,6 +16,7 @@ from headstart.data.layout import (
     plain,
 )
 from headstart.data.order import FEW_VALUES, Ordered, changes, clock_name
+from headstart.data.subjects import names_splits
 from headstart.data.table import Column, Table
 from headstart.data.text import looks_like_list, name_files
 from headstart.data.times import dated
@@ -25,6 +26,11 @@ NO_CLASSES = ("id", "file", "name", *TEXTS)
 """Names of texts that are no classes, however few there are."""
 TEXT_LETTERS = 12
 """Characters from which on cells of a column without a known name are taken for texts."""
+
+
+def names_position(name: str) -> bool:
+    """Whether a name of a column is a position: a number such as a wavelength, a date or a time."""
+    return is_number(name) or is_number(name, ",") or dated([name])
 
 
 @dataclass
@@ -92,7 +98,8 @@ class View:
         """Whether a column holds few texts that may be classes."""
         column = self.table.columns[column] if isinstance(column, str) else column
         text = column.type == "text" or column.boolean
-        return text and plain(column.name) not in NO_CLASSES and self.few(column) and not dated(column.top)
+        text = text and plain(column.name) not in NO_CLASSES and self.few(column) and not dated(column.top)
+        return text and not names_splits(column)
 
     def count(self, name: str) -> int:
         """How many different cells a column has."""

@@ -29,6 +29,7 @@ FINDINGS: dict[str, Callable[[Sequences, dict[str, Any]], Iterator[Finding]]] = 
     "neighbours": rows.neighbours,
     "both strands": rows.both_strands,
     "subjects": rows.subjects,
+    "splits": rows.splits,
     "repeated ids": rows.repeated_ids,
 }
 """In the order in which a card names them. Each takes the sequences and the facts of their card."""

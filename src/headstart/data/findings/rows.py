@@ -117,6 +117,15 @@ def subjects(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
         )
 
 
+def splits(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """Columns that name the split of a row and are not used."""
+    for name, words in s.layout.splits:
+        yield Finding.everywhere(
+            f"column {short(name)!r} names splits ({words}) and is not used, so that other ones are drawn; where those "
+            f"of the column shall hold, put their rows into files, and give fit {option('val')} and {option('test')}"
+        )
+
+
 def repeated_ids(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     """Ids of several rows."""
     if facts["repeated ids"] and s.ids is not None:

@@ -1,0 +1,68 @@
+"""Which column a table is likely to have for its target, where no name says it."""
+
+from __future__ import annotations
+
+from headstart.data.layout import TableShape
+from headstart.data.order import Ordered, clock_name, counter_name
+from headstart.data.subjects import looks_like_subject, says_subject
+from headstart.data.table import Column
+from headstart.data.view import View
+from headstart.errors import BadInput
+from headstart.ways import asked
+
+
+def likely_target(view: View, shape: TableShape) -> list[str]:
+    """A column of few texts; where columns have no names of their own, a first or last one of few whole numbers."""
+    free = [column for column in view.free() if column.type in ("number", "text")]
+    texts = [column for column in free if view.classes(column)]
+    if shape == "text":
+        longest = max(view.texts(free), key=lambda column: column.mean_length, default=None)
+        texts = [column for column in texts if column is not longest]
+    if shape == "long":
+        texts = [column for column in texts if view.one_label(column.name)]
+    groups = view.named("group")
+    texts = [column for column in texts if not looks_like_subject(column)]
+    texts = [column for column in texts if not says_subject(column.name)] or texts
+    texts = [column for column in texts if column.name not in groups] or texts
+    if len(texts) == 1 and shape == "wide" and (last := _behind(view, free, texts[0])):
+        if texts[0].name in groups:
+            return [last]
+        question = f"{view.source}: {texts[0].name!r} and {last!r} stand before and behind the sequence"
+        raise BadInput(asked(f"{question}, and either may be the target", {"target": texts[0].name}, {"target": last}))
+    if len(texts) == 1:
+        return [texts[0].name]
+    if shape != "wide" or len(free) < 3 or view.spec.values:
+        return []
+    if view.table.header is False or all(column.name.isdecimal() for column in free):
+        return at_an_end(view, free)
+    run = {name for _, names in view.longest(free) for name in names}
+    beside = [column for column in free if column.type == "number" and column.name not in run] if run else []
+    return [beside[0].name] if len(beside) == 1 and view.few_whole(beside[0]) else []
+
+
+def _behind(view: View, free: list[Column], text: Column) -> str:
+    """The number that stands alone behind a run of numbered columns, as a result does, where the text stands before
+    the run; else ""."""
+    names = list(view.table.columns)
+    run = {name for _, run in view.longest(free) for name in run}
+    last = view.table.columns[names[-1]]
+    if not run or last not in free or last.type != "number" or view.spec.values or view.table.header is False:
+        return ""
+    plainly = not (last.name in run or clock_name(last.name) or counter_name(last.name))
+    return last.name if plainly and names.index(text.name) < min(map(names.index, run)) else ""
+
+
+def word_of_fasta(view: View) -> list[str]:
+    """The second word of the headers, where every header has it and it repeats as names of classes do."""
+    column = view.table.columns.get("word 2")
+    return [column.name] if column is not None and all(column.words) and view.few(column) else []
+
+
+def at_an_end(view: View, free: list[Column]) -> list[str]:
+    """The first or last column, where it alone is whole, or where all are and it has the fewest values."""
+    for column, other in ((free[0], free[-1]), (free[-1], free[0])):
+        rest = [neighbour for neighbour in free if neighbour is not column][:50]
+        alone = not all(neighbour.whole for neighbour in rest)
+        if view.few_whole(column) and (alone or (column is free[0] and Ordered(column).reach < Ordered(other).reach)):
+            return [column.name]
+    return []
