@@ -305,7 +305,7 @@ GROUP_NAMES = ("group", "groups", "subject", "patient", "participant", "person",
     "batch", "batchid", "lot", "lotid", "plate", "plateid", "site", "siteid")
 TEXTS = ("text", "sequence", "seq", "review", "sentence", "content", "document", "comment", "message", "body", "dna",
     "protein", "primary")
-SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation", "holdout")
+SPLIT_NAMES = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation", "holdout")
 """Names of splits, which are no classes."""
 # fmt: on
 ROLES = {"target": TARGET, "id": IDS, "time": TIME, "group": GROUP_NAMES}
