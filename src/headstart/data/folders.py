@@ -25,7 +25,7 @@ from headstart.data.file_labels import (
     labels_tables,
 )
 from headstart.data.folder_tables import folder_of_tables, is_recording_table
-from headstart.data.layout import SPLIT_NAMES, LayoutSpec, by_role
+from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sound_rate
@@ -238,7 +238,7 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
         here = sorted({path[level] for path in paths if level < len(path)})
         some = ", ".join(map(repr, here[:4]))
         inner = len(names) > level + 1
-        if all(item.lower() in SPLIT_NAMES for item in here):
+        if all(item.lower() in SPLIT_WORDS for item in here):
             then = f"the class is the folder inside ({names[level + 1]!r})" if inner else "no file has a label"
             table.notes.append(
                 f"folders {some} are taken for splits and read together, and {then}; to keep them apart, fit one "

@@ -305,7 +305,8 @@ GROUP_NAMES = ("group", "groups", "subject", "patient", "participant", "person",
     "batch", "batchid", "lot", "lotid", "plate", "plateid", "site", "siteid")
 TEXTS = ("text", "sequence", "seq", "review", "sentence", "content", "document", "comment", "message", "body", "dna",
     "protein", "primary")
-SPLIT_NAMES = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation", "holdout")
+SPLIT_WORDS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation",
+    "holdout")
 """Names of splits, which are no classes."""
 # fmt: on
 ROLES = {"target": TARGET, "id": IDS, "time": TIME, "group": GROUP_NAMES}

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from headstart.data.layout import SPLIT_NAMES, Layout
+from headstart.data.layout import SPLIT_WORDS, Layout
 from headstart.data.table import Column, Table, Words
 
 _WORDS = (
@@ -18,7 +18,7 @@ _SUBJECT = re.compile(f"(?i)(?<![a-z])({_WORDS}|vpn?(?![a-z]))")
 """Words in names of columns that say whose a sequence is."""
 _NUMBERED = re.compile(r"[A-Za-z]{1,12}[ _-]?\d{1,6}")
 _NUMBERED_SUBJECT = re.compile(rf"(?i)(sub|pat|vp|{_WORDS})[a-z]*[ _-]?\d{{1,6}}")
-_SPLIT = re.compile(f"(?i)(public|private)?[ _-]?({'|'.join(SPLIT_NAMES)})[ _-]?(set|data|split)?")
+_SPLIT = re.compile(f"(?i)(public|private)?[ _-]?({'|'.join(SPLIT_WORDS)})[ _-]?(set|data|split)?")
 NAMES_FROM = 4
 """Different words from which on they may be names of persons, and not kinds of something."""
 
