@@ -199,14 +199,17 @@ def test_a_row_for_each_sensor_is_never_joined_in_one_channel() -> None:
         for t in range(5)
         for s in (0, 1)
     ]
-    columns = dict(zip(("recording", "state", "time", "sensor", "value"), zip(*rows, strict=True), strict=True))
+    columns = dict(zip(("recording", "state", "time", "limb", "value"), zip(*rows, strict=True), strict=True))
     table = pd.DataFrame(columns)
     message = why(table)
-    assert message.startswith("X, row 2 column 'sensor': 'temp' is not the first value of 'sensor' in 'r0', so that")
+    assert message.startswith("X, row 2 column 'limb': 'temp' is not the first value of 'limb' in 'r0', so that")
     assert message.endswith(
         "; write a column for each where it names sensors, or give layout={'values': ['value']} to leave it out"
     )
     assert read(table, values=("value",)).channels == ("value",)
+    named = read(table.rename(columns={"limb": "sensor"}))
+    assert (named.channels, len(named)) == (("acc", "temp"), 6)
+    assert any("'sensor' names 2 channels" in note and "missing" in note for note in named.notes)
 
 
 @pytest.mark.parametrize(("end", "what"), [("0", "zeros"), ("last", "equal values")])

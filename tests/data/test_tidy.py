@@ -115,3 +115,19 @@ def test_a_rate_above_numbers_is_their_clock(tmp_path: Path) -> None:
     assert (len(result), len(result.channels)) == (4, 2)
     lone = "\n".join(str(x) for x in VALUES[:, 0].tolist())
     assert len(read(write(tmp_path / "EDA.csv", f"1710237600.00\n4.000000\n{lone}\n"), window="2.5s")) == 4
+
+
+@pytest.mark.parametrize("order", ["by time", "by channel"])
+def test_channels_of_two_rates_are_not_joined_and_a_rate_brings_them_onto_one_clock(order: str, tmp_path: Path) -> None:
+    rows = [(run, t, "acc", 10 * run + t) for run in range(4) for t in range(0, 12)]
+    rows += [(run, t, "temp", 100 + t) for run in range(4) for t in range(0, 12, 4)]
+    rows.sort(key=lambda row: (row[0], row[1]) if order == "by time" else (row[0], row[2], row[1]))
+    lines = [f"r{run},{'ab'[run % 2]},{t}.0,{name},{x}" for run, t, name, x in rows]
+    path = write(tmp_path / "f.csv", "\n".join(["recording,state,time,sensor,value", *lines]))
+    result = read(path)
+    assert (len(result), result.channels, result.layout.target) == (4, ("acc", "temp"), "state")
+    assert result.observed is not None
+    assert result.observed[:12, 1].tolist() == [True, False, False, False] * 3
+    assert any("36 values are missing" in note and "--rate" in note for note in result.notes)
+    even = read(path, rate=1, time_unit="s")
+    assert np.allclose(even.values[:9, 1], 100 + np.arange(9))

@@ -10,7 +10,7 @@ import numpy as np
 from headstart.data.layout import GROUP_NAMES, IDS, LayoutSpec, by_role, plain
 from headstart.data.order import Ordered, clock_name
 from headstart.data.table import Column, Table
-from headstart.text import first_few
+from headstart.text import counted, first_few
 from headstart.ways import option
 
 # fmt: off
@@ -20,6 +20,8 @@ TAGS = frozenset(("tag", "tagname", "tagid", "varname", "variable", "variablenam
     "itemname", "quantity", "datastream", "nodeid", "kanal", "messstelle", "axis"))
 VALUE_NAMES = ("value", "varvalue", "val", "reading", "values", "wert", "vvalue", "measurement")
 # fmt: on
+SHARED = 0.05
+"""Share of rows at times that another channel has too, from which on sequences are none of its own."""
 MOST_TAGS = 1_000
 """Channels that a column may name."""
 
@@ -90,11 +92,13 @@ def _keys(table: Table, time: str, tag: Column, value: Column | None, spec: Layo
 
 
 def _is_pivot(keys: np.ndarray, codes: np.ndarray, table: Table, tag: Column) -> bool:
-    """Whether several channels share times, and no label is that of a channel, which would make it a sequence."""
+    """Whether channels share times or take turns, and no label is that of a channel, which would make it a sequence."""
     labels = [table.columns[name] for name in by_role("target", table.columns) if name != tag.name]
     if any(len(label.coded[1]) > 1 and Ordered(label).one_within(codes) for label in labels):
         return False
-    return 2 * len(np.unique(keys)) <= len(keys) + 1
+    shared = len(keys) - len(np.unique(keys))
+    turns = 1 + int((np.diff(codes) != 0).sum())
+    return shared >= SHARED * len(keys) or turns > 2 * len(tag.coded[1])
 
 
 def _turned(
@@ -133,4 +137,8 @@ def _turned(
     note = (
         f"{tag.name!r} names {len(kinds):,} channels, whose values are in {value.name!r}: each is a column{way}{rest}"
     )
+    gaps = len(rows) * len(kinds) - table.rows
+    if gaps:
+        way = f"{option('rate')} brings them onto one clock"
+        note += f"; {counted(gaps, 'value is', 'values are')} missing, at times that other channels have ({way})"
     return replace(table, columns=columns, rows=len(rows), places=table.places.take(rows), notes=[*table.notes, note])
