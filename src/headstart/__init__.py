@@ -20,7 +20,14 @@ from headstart.late import late_names
 if TYPE_CHECKING:
     from headstart.api import Study, load, run
     from headstart.estimator import SequenceClassifier, SequenceRegressor
-    from headstart.plugins import register_mixer, register_model, register_objective, register_task
+    from headstart.plugins import (
+        register_mixer,
+        register_model,
+        register_objective,
+        register_optimizer,
+        register_schedule,
+        register_task,
+    )
     from headstart.sequence import Examples
     from headstart.study.results.results import Results
     from headstart.tasks.build import make_task
@@ -44,6 +51,8 @@ __all__ = [
     "register_mixer",
     "register_model",
     "register_objective",
+    "register_optimizer",
+    "register_schedule",
     "register_task",
     "run",
     "train",
@@ -59,6 +68,8 @@ _HOMES = {
     "register_mixer": "plugins",
     "register_model": "plugins",
     "register_objective": "plugins",
+    "register_optimizer": "plugins",
+    "register_schedule": "plugins",
     "register_task": "plugins",
     "Examples": "sequence",
     "Task": "tasks.task",

@@ -233,8 +233,8 @@ def ls(
     folders: opt.FolderOptions,
     json: opt.JsonOption = None,
 ) -> None:
-    """List stages, studies, tasks, mixers, models, objectives, readers or checkpoints. Of stages all, or those with
-    arm=scratch, task=list*."""
+    """List stages, studies, tasks, mixers, models, objectives, optimizers, schedules, readers or checkpoints. Of stages
+    all, or those with arm=scratch, task=list*."""
     from headstart.verbs.look import print_listing
 
     print_listing(words or ["stages"], folders.store, json, folders.data)

@@ -50,6 +50,16 @@ SORTS: Mapping[str, Sort] = {
         "headstart.models:MODELS", "headstart.models.kind:ModelKind", " with build (docs/guide/your-own-model.md)"
     ),
     "objective": Sort("headstart.objectives:OBJECTIVES", "headstart.objectives:ObjectiveSpec"),
+    "optimizer": Sort(
+        "headstart.training.optimizers:OPTIMIZERS",
+        "headstart.training.optim:OwnOptimSpec",
+        " with update (docs/guide/adding.md)",
+    ),
+    "schedule": Sort(
+        "headstart.training.schedules:SCHEDULES",
+        "headstart.training.schedules:ScheduleSpec",
+        " with factor (docs/guide/adding.md)",
+    ),
     "reader": Sort("headstart.data.readers:READERS"),
     "checkpoint": Sort("headstart.checkpoints:CHECKPOINT_READERS"),
     "arm": Sort("headstart.fit.arms:ARMS"),

@@ -41,7 +41,7 @@ def test_every_table_and_kind_has_a_section_and_every_key_says_what_it_does() ->
 def test_the_keys_of_a_table_are_those_that_are_read() -> None:
     assert set(keys("optim")) == set(OptimSpec.model_fields)
     assert keys("optim")["lr"] == ReferenceKey("lr", "number, above 0", "0.001", "Peak learning rate.")
-    assert keys("optim")["schedule"].type == '"cosine", "constant", "linear", "inverse_sqrt" or "stable_decay"'
+    assert keys("optim")["schedule"].type == '"cosine", "constant", "linear", "inverse_sqrt" or "stable_decay" or table'
     assert "rises linearly" in keys("optim")["warmup_steps"].text
     assert keys("budget")["epochs"].default == "not given"
     assert keys("stage")["objective"].default == "required"

@@ -39,6 +39,8 @@ __all__ = [
     "register_mixer",
     "register_model",
     "register_objective",
+    "register_optimizer",
+    "register_schedule",
     "register_task",
     "require_plugins",
 ]
@@ -62,3 +64,13 @@ def register_model(name: str, spec: type[Any]) -> None:
 def register_objective(name: str, spec: type[Any]) -> None:
     """Make a subclass of `headstart.objectives.ObjectiveSpec` the objective `name`."""
     register("objective", name, spec)
+
+
+def register_optimizer(name: str, spec: type[Any]) -> None:
+    """Make a subclass of `headstart.training.optim.OwnOptimSpec` the optimiser `name`."""
+    register("optimizer", name, spec)
+
+
+def register_schedule(name: str, spec: type[Any]) -> None:
+    """Make a subclass of `headstart.training.schedules.ScheduleSpec` the schedule `name`."""
+    register("schedule", name, spec)

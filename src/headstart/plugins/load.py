@@ -147,7 +147,7 @@ def _check_beside(plugin: Plugin, others: Iterable[Plugin], option: str) -> None
     if not any(entry.plugin == plugin.name for _, _, entry in own_entries()):
         raise BadInput(
             f'{option}: {plugin.file} registers nothing; end it with headstart.register_mixer("my_name", MySpec), '
-            "register_task, register_model or register_objective"
+            "register_task, register_model, register_objective, register_optimizer or register_schedule"
         )
     sources = {module.name: module.source for other in others for module in other.modules}
     for module in plugin.modules:

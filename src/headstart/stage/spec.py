@@ -37,7 +37,7 @@ from headstart.spec import Seed, Spec, digest, read
 from headstart.tasks import Task, TaskField, TaskSpec
 from headstart.tasks.task import content
 from headstart.training.loop import BudgetSpec, StepInfo
-from headstart.training.optim import OptimSpec
+from headstart.training.optim import OptimField, OptimSpec
 
 SHARED_SETTINGS = ("task", "model", "objective", "weights", "optim", "budget", "seed")
 """Settings that a column or an arm says to all stages of a chain, of which each takes what it has."""
@@ -174,7 +174,7 @@ class TrainStage(_Stage):
     `"take(PART, rows='symbols')"`, `"match(PART)"`, `"draw(PART, STD)"`; the rest is fresh."""
     trainable: str = "all"
     """The parts that learn, such as `head` or `all-query_key`."""
-    optim: OptimSpec = Field(default_factory=OptimSpec)
+    optim: OptimField = Field(default_factory=OptimSpec)
     """How weights are changed, see `optim`."""
     budget: BudgetSpec
     """How long the stage trains, see `budget`."""

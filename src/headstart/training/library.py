@@ -31,14 +31,14 @@ from headstart.training.evaluate import evaluate as evaluate_batches
 from headstart.training.features import FeatureBatches, feature_batches
 from headstart.training.kept import attributes_of, claimed_folder
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train_whole
-from headstart.training.optim import OptimSpec, flat_parameters
+from headstart.training.optim import OptimField, OptimSpec, flat_parameters
 
 
 class _Recipe(Spec):
     """What is trained and how, read as the settings of a stage are."""
 
     objective: ObjectiveField
-    optim: OptimSpec = Field(default_factory=OptimSpec)
+    optim: OptimField = Field(default_factory=OptimSpec)
     budget: BudgetSpec
     seed: Seed = 0
 

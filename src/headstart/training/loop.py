@@ -25,7 +25,7 @@ from headstart.training.distributed import ALONE, Ranks
 from headstart.training.evaluate import TrainMetrics, evaluate
 from headstart.training.features import FeatureBatches
 from headstart.training.graph import GraphedStep, RecordChoice, choose_recorder
-from headstart.training.optim import FlatParameters, Numbers, OptimSpec, Weights, step_numbers
+from headstart.training.optim import FlatParameters, Numbers, OptimSpec, OwnOptimSpec, Weights, step_numbers
 from headstart.training.step import TrainStep, on_device
 
 CHECK_EVERY = 20
@@ -244,7 +244,7 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
         flat.average_(optim.average or 0.0)
 
     record = choose_recorder(
-        config.record if progress.model.recordable else None,
+        config.record if progress.model.recordable and not isinstance(optim, OwnOptimSpec) else None,
         config.train,
         trained=bool(flat.tensors),
         alone=ranks.count == 1,

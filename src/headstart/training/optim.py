@@ -10,24 +10,33 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from torch import nn
 
 from headstart.errors import BadInput
 from headstart.models.norms import BatchNorm
 from headstart.parameters import biases, leaves, select
-from headstart.spec import Spec, neutral
+from headstart.spec import Spec, neutral, spec_of_kind
 from headstart.text import many, plain
-from headstart.training.schedules import ENDLESS, SCHEDULES, RateCourse
+from headstart.training.optimizers import OPTIMIZERS
+from headstart.training.schedules import ENDLESS, SCHEDULES, RateCourse, ScheduleSpec, read_schedule
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Of x, x^3 and x^5: each of `ROUNDS` rounds brings singular values nearer to 1 (Jordan et al. 2024)."""
 ROUNDS = 5
 MATCH = 0.2
 """Root mean square of a step of Muon at rate 1, near that of AdamW, so that one rate serves both (Liu et al. 2025)."""
+
+
+_NAMES = {"adamw": "AdamW", "sgd": "SGD", "muon": "Muon for matrices and AdamW for other weights,"}
+"""Optimisers in words."""
+ScheduleField = Annotated[
+    Literal["cosine", "constant", "linear", "inverse_sqrt", "stable_decay"] | SerializeAsAny[ScheduleSpec],
+    BeforeValidator(read_schedule),
+]
 
 
 class OptimSpec(Spec):
@@ -42,10 +51,10 @@ class OptimSpec(Spec):
     """Peak learning rate."""
     batch_size: int = Field(default=32, ge=1)
     """Examples in a batch."""
-    schedule: Literal["cosine", "constant", "linear", "inverse_sqrt", "stable_decay"] = "cosine"
+    schedule: ScheduleField = "cosine"
     """After the warm-up: `cosine` and `linear` fall to `final_share` of the peak at the end of the budget, `constant`
     stays, `inverse_sqrt` falls with the square root of the step, `stable_decay` stays and falls over the last
-    `cooldown_share` of the steps."""
+    `cooldown_share` of the steps. A table names one of your own."""
     warmup_steps: int = Field(default=0, ge=0)
     """Steps over which the learning rate rises linearly from 0 to its peak."""
     warmup_share: float = Field(default=0.0, ge=0, le=1)
@@ -111,12 +120,14 @@ class OptimSpec(Spec):
 
     def describe(self) -> str:
         """`AdamW`, `SGD with momentum 0.9`, ..."""
-        names = {"adamw": "AdamW", "sgd": "SGD", "muon": "Muon for matrices and AdamW for other weights,"}
-        return names[self.kind] + ("" if self.kind == "adamw" else f" with momentum {plain(self.inertia)}")
+        if self.kind not in _NAMES:
+            return str(self.kind)
+        return _NAMES[self.kind] + ("" if self.kind == "adamw" else f" with momentum {plain(self.inertia)}")
 
     def describe_schedule(self) -> str:
         """`cosine schedule`, ..."""
-        text = f"{self.schedule.replace('_', ' ')} schedule"
+        name = self.schedule if isinstance(self.schedule, str) else self.schedule.kind
+        text = f"{name.replace('_', ' ')} schedule"
         falls = f", falling over the last {plain(100 * self.cooldown_share)} % of the steps"
         return text + (falls if self.schedule == "stable_decay" else "")
 
@@ -163,7 +174,47 @@ class OptimSpec(Spec):
         warm = self.warm_steps(total)
         if step < warm:
             return (step + 1) / warm
-        return SCHEDULES[self.schedule](step, RateCourse(warm, total, self.final_share, self.cooldown_share))
+        course = RateCourse(warm, total, self.final_share, self.cooldown_share)
+        if isinstance(self.schedule, ScheduleSpec):
+            return float(self.schedule.factor(step, course))
+        share: float = SCHEDULES[self.schedule].load()(step, course)
+        return share
+
+
+class OwnOptimSpec(OptimSpec):
+    """Base of an optimiser of a person's own, which a plugin registers.
+
+    It has two numbers of memory for each weight, `first` and `second`, which are saved with a state: nothing else is
+    kept. Clipping, warm-up, schedule and (decoupled) weight decay are done for it. It is not recorded, nor stacked.
+    """
+
+    kind: str  # type: ignore[assignment]
+
+    def update(
+        self,
+        weights: torch.Tensor,
+        first: torch.Tensor,
+        second: torch.Tensor,
+        grad: torch.Tensor,
+        rate: float,
+        step: int,
+    ) -> None:
+        """Change weights, first and second (P,) in place, each weight by its own numbers alone. step: from 1."""
+        raise NotImplementedError
+
+    @property
+    def alone(self) -> str:
+        """As of every optimiser."""
+        return f"the optimiser {self.kind!r} is of your own"
+
+
+def _read_optim(value: Any) -> Any:
+    own = isinstance(value, Mapping) and value.get("kind", "adamw") not in _NAMES
+    return spec_of_kind(OPTIMIZERS, value) if own or isinstance(value, OwnOptimSpec) else value
+
+
+OptimField = Annotated[SerializeAsAny[OptimSpec], BeforeValidator(_read_optim)]
+"""A field that holds an optimiser, of headstart's or of a person's own."""
 
 
 def _below(share: float) -> float:
@@ -214,11 +265,15 @@ def step_numbers(spec: OptimSpec, groups: Sequence[Group], total: int, step: int
     beta1^t), where t = step + 1; of SGD decay and -rate; of Muon's matrices 1 - rate * decay and -rate times a size.
     """
     factor = spec.factor(step, total)
-    numbers = [math.sqrt(1 - spec.beta2 ** (step + 1)), math.inf if spec.clip is None else spec.clip]
+    own = isinstance(spec, OwnOptimSpec)
+    first = step + 1.0 if own else math.sqrt(1 - spec.beta2 ** (step + 1))
+    numbers = [first, math.inf if spec.clip is None else spec.clip]
     for group in groups:
         rate = (spec.lr if group.rate is None else group.rate) * factor
         decay = spec.weight_decay if group.decays else 0.0
-        if spec.kind == "sgd":
+        if own:
+            numbers += [1 - rate * decay, rate]
+        elif spec.kind == "sgd":
             numbers += [decay, -rate]
         elif group.matrix is None:
             numbers += [1 - rate * decay, -rate / (1 - spec.beta1 ** (step + 1))]
@@ -250,7 +305,11 @@ def update_(
     for number, group in enumerate(groups):
         own: list[Any] = [numbers[0], numbers[1], numbers[2 + 2 * number], numbers[3 + 2 * number]]
         part, first, second, slope = (group.of(x) for x in (weights, *moments, grad))
-        if spec.kind == "sgd":
+        if isinstance(spec, OwnOptimSpec):
+            if spec.weight_decay and group.decays:
+                part.mul_(own[2])
+            spec.update(part, first, second, slope, own[3], int(own[0]))
+        elif spec.kind == "sgd":
             if spec.weight_decay and group.decays:
                 slope = slope + part * own[2]
             part.add_(first.mul_(spec.inertia).add_(slope) * own[3])

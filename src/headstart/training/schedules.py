@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from headstart.spec import Entry, Spec, spec_of_kind
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,36 @@ def stable_decay(step: int, course: RateCourse) -> float:
     return 1 - (1 - course.final) * max(step - (course.total - length), 0) / length
 
 
-SCHEDULES: Mapping[str, Callable[[int, RateCourse], float]] = {
-    "cosine": cosine,
-    "constant": constant,
-    "linear": linear,
-    "inverse_sqrt": inverse_sqrt,
-    "stable_decay": stable_decay,
+SCHEDULES: dict[str, Entry] = {
+    "cosine": Entry("headstart.training.schedules:cosine", "falls along half a cosine", "Loshchilov and Hutter 2017"),
+    "constant": Entry("headstart.training.schedules:constant", "stays at the peak"),
+    "linear": Entry("headstart.training.schedules:linear", "falls in a straight line"),
+    "inverse_sqrt": Entry(
+        "headstart.training.schedules:inverse_sqrt", "falls with the square root of the step", "Vaswani et al. 2017"
+    ),
+    "stable_decay": Entry(
+        "headstart.training.schedules:stable_decay", "stays, and falls over the last steps", "Hu et al. 2024"
+    ),
 }
 ENDLESS = ("constant", "inverse_sqrt")
 """Schedules that do not depend on how long training is, and end at no share that is given."""
+
+
+class ScheduleSpec(Spec):
+    """A schedule of a person's own: `schedule = { kind = "...", ... }`, from a plugin that registers it."""
+
+    kind: str
+
+    def factor(self, step: int, course: RateCourse) -> float:
+        """Share of the peak rate at this step (from 0) of `course.total`, after the `course.warm` of warm-up."""
+        raise NotImplementedError
+
+
+def read_schedule(value: Any) -> Any:
+    """A schedule by its name, or a table of one's own."""
+    own = isinstance(value, Spec) or (isinstance(value, Mapping) and value.get("kind") not in BUILT_IN)
+    return spec_of_kind(SCHEDULES, value) if own else value
+
+
+BUILT_IN = tuple(SCHEDULES)
+"""Schedules that a name alone asks for."""

@@ -27,6 +27,8 @@ from headstart.study.language.budgets import Lack, lacking
 from headstart.study.language.plan import Plan
 from headstart.tasks import TASKS, Task, TaskSpec, data_folder
 from headstart.text import many
+from headstart.training.optimizers import OPTIMIZERS
+from headstart.training.schedules import SCHEDULES
 from headstart.verbs.options import FolderOptions, StudyOptions, study_of
 from headstart.verbs.terminal import console, hanging, table
 from headstart.words import count
@@ -173,6 +175,8 @@ def _check_plugins(plugins: Sequence[Plugin], overrides: Sequence[str], data: st
         "task": lambda kind: _check_task(kind, overrides, data),
         "model": lambda kind: _check_model(kind, overrides),
         "objective": lambda kind: _check_objective(kind, overrides),
+        "optimizer": lambda kind: _check_optimizer(kind, overrides),
+        "schedule": lambda kind: _check_schedule(kind, overrides),
     }
     for sort, check in checks.items():
         for kind in own_kinds(plugins, sort):
@@ -208,6 +212,21 @@ def _check_objective(name: str, overrides: Sequence[str]) -> None:
 
     spec = _with_settings(OBJECTIVES[name].load(), name, overrides, "objective")
     _print_checks(f"objective {name!r}", check_objective(spec))
+
+
+def _check_optimizer(name: str, overrides: Sequence[str]) -> None:
+    from headstart.training.optimizer_contract import check_optimizer
+
+    spec = _with_settings(OPTIMIZERS[name].load(), name, overrides, "optim")
+    _print_checks(f"optimizer {name!r}", check_optimizer(spec))
+
+
+def _check_schedule(name: str, overrides: Sequence[str]) -> None:
+    from headstart.training.optim import OptimSpec
+    from headstart.training.optimizer_contract import check_schedule
+
+    spec = _with_settings(SCHEDULES[name].load(), name, overrides, "schedule")
+    _print_checks(f"schedule {name!r}", check_schedule(OptimSpec(schedule=spec)))
 
 
 def _check_task(name: str, overrides: Sequence[str], data: str | None) -> None:
