@@ -58,6 +58,7 @@ OTHERWISE = {
     ("report/figures/style.py", "savefig"): "memory",
     ("data/apart.py", "save"): "a temporary folder",
     ("data/apart.py", "TemporaryDirectory"): "a temporary folder",
+    ("data/prepared.py", "TemporaryDirectory"): "a temporary folder",
     ("estimator/exported.py", "TemporaryDirectory"): "a temporary folder",
     ("estimator/hub.py", "TemporaryDirectory"): "a temporary folder",
     ("estimator/models.py", "TemporaryDirectory"): "a temporary folder",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import errno
 import hashlib
 import json
 import logging
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -115,24 +118,49 @@ Build = Callable[[Builder], Mapping[str, Any]]
 def cache_folder() -> Path:
     """The folder of prepared arrays: HEADSTART_CACHE, else the user's cache folder; a log line says when it is made.
 
-    Raises: BadInput where it cannot be made.
+    Where the user has no folder that can be written, it is one of this process and its workers, gone in the end.
+    Raises: BadInput where the one that HEADSTART_CACHE names cannot be made.
     """
-    folder = Path(os.environ.get("HEADSTART_CACHE") or platformdirs.user_cache_dir("headstart"))
-    if not folder.is_dir():
+    named = os.environ.get("HEADSTART_CACHE")
+    folder = Path(named or platformdirs.user_cache_dir("headstart"))
+    made = os.path.isdir(folder)  # False where nobody may look, too
+    if not made or not named:
         try:
-            disk.make_folder(folder, PRIVATE_FOLDER)
+            if not folder.is_absolute() and not named:  # a user without a home
+                raise OSError(errno.ENOENT, "no home folder")
+            if not made:
+                disk.make_folder(folder, PRIVATE_FOLDER)
+            elif not os.access(folder, os.W_OK):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             if disk_full(error):
                 raise DiskFull(folder) from None
+            if not named:
+                return _passing_folder(folder, error.strerror or str(error))
             raise BadInput(
                 f"{folder}: cannot be made ({error.strerror or error}); name another cache folder with HEADSTART_CACHE"
             ) from None
+    if not made:
         _LOG.warning(
             "Prepared data are cached in %s. Set HEADSTART_CACHE to use another folder; `headstart prepare --list` "
             "shows what it holds.",
             folder,
         )
     return folder
+
+
+def _passing_folder(refused: Path, why: str) -> Path:
+    """A cache for this process and those that it starts."""
+    passing = tempfile.TemporaryDirectory(prefix="headstart-", ignore_cleanup_errors=True)
+    atexit.register(passing.cleanup)
+    os.environ["HEADSTART_CACHE"] = passing.name
+    _LOG.warning(
+        "Prepared data are cached until this ends, since %s cannot be written (%s). Set HEADSTART_CACHE to a folder "
+        "that keeps them.",
+        refused,
+        why,
+    )
+    return Path(passing.name)
 
 
 def prepared(name: str, document: Mapping[str, Any], build: Build, *, private: bool = False) -> Prepared:

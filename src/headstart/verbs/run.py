@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json as json_module
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
@@ -200,7 +201,8 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
         f"{display.done} done before"
     )
     study.store.check(study.plan.every_stage)
-    writable_folder("--store", study.store.root)
+    if display.done < display.total:  # else a store of somebody else's is as good
+        writable_folder("--store", study.store.root)
     outputs.check_apart(study)
     begin_report(study)
     rest = list(display.left.costs.values())
@@ -265,7 +267,11 @@ def _answer(
         console().print(f"drawing the figures of {len(results.columns)} columns, some seconds each")
     content, out, failure = read_content(plan, results, store, outputs.pivot), console(), None
     try:
-        lines = [f"page {_page(plan, results, store, folder, outputs, origin)}", *outputs.write(content, store)]
+        if outputs.page or outputs.folder or not isinstance(store, Store) or os.access(store.root, os.W_OK):
+            lines = [f"page {_page(plan, results, store, folder, outputs, origin)}"]
+        else:
+            lines = [f"no page: store {store.root} cannot be written; `headstart report` writes one to --out FOLDER"]
+        lines += outputs.write(content, store)
     except OSError as error:
         lines, failure = [], error
     more = [table for name, table in content.more.items() if name not in PAGE_ONLY]
