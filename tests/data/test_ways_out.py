@@ -55,14 +55,14 @@ BAD: dict[str, Lines] = {
     "sorted classes": ["kind,a,b", *(f"{1 + i // 20},{x[0]},{x[1]}" for i, x in enumerate(X[:60]))],
     "blocks without an id": ["x,y,z,state", *(f"{x[0]},{x[1]},{x[2]},{'ab'[i // 20 % 2]}" for i, x in enumerate(X[:160]))],
     "a decimal comma or thousands": ["label;t0;t1", *(f"{'ab'[i % 2]};{i + 1},{100 + i};{i + 2},{200 + i}" for i in range(24))],
-    "a sensor in each row": long("recording,state,time,sensor,value", lambda i, t: f"r{i},{'ab'[i % 2]},{20 * (t // 2) + 7 * (t % 2)},{'uv'[t % 2]},{X[6 * i + t][0]}"),
+    "a limb in each row": long("recording,state,time,limb,value", lambda i, t: f"r{i},{'ab'[i % 2]},{20 * (t // 2) + 7 * (t % 2)},{'uv'[t % 2]},{X[6 * i + t][0]}"),
     "a time that is none": long("id,label,time,x", lambda i, t: f"r{i},{'ab'[i % 2]},step{t}a,{X[6 * i + t][0]}"),
     "the same time twice": long("id,label,time,x", lambda i, t: f"r{i},{'ab'[i % 2]},{t // 2},{X[6 * i + t][0]}"),
     "a label that changes": long("id,label,time,x", lambda i, t: f"r{i},{'ab'[t % 2]},{t},{X[6 * i + t][0]}"),
     "a quote that stays open": [wide(24)[0], *(line.replace("s05", 's05"').replace(",a,", ",a,") for line in wide(24)[1:3]), '"s99,a,1,2,3,4,5,6', *wide(24)[4:]],
 }  # fmt: skip
 """What is wrong with a file, and its lines; each message names an option that reads it."""
-IN_PYTHON = ("two targets", "sorted classes", "blocks without an id", "a sensor in each row", "the same time twice")
+IN_PYTHON = ("two targets", "sorted classes", "blocks without an id", "a limb in each row", "the same time twice")
 
 
 def refusal(path: Path, spec: LayoutSpec) -> str:
