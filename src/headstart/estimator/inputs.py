@@ -20,6 +20,7 @@ from headstart.errors import BadInput
 if TYPE_CHECKING:
     from headstart.request.settings import FitSettings
     from headstart.serve.config import ModelConfig
+    from headstart.serve.model import Served
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,18 @@ def label_type(classes: np.ndarray) -> LabelType:
     """What the labels are in Python."""
     kinds: dict[str, LabelType] = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}
     return kinds.get(classes.dtype.kind, "text")
+
+
+def reach_of(served: Served, confidence: float) -> float | tuple[float, ...]:
+    """The error that so many of new sequences stay within, of each class. Raises: BadInput where too few were held
+    out."""
+    held_out, name = served.config.held_out.get(served.config.serve), served.config.serve
+    if held_out is None:
+        raise BadInput(f"confidence: the model holds no errors of {name} on held-out sequences; fit it again")
+    reach = held_out.reach(confidence)
+    if warning := held_out.warning(confidence, served.config.preparation.classes):
+        warnings.warn(warning, stacklevel=3)
+    return reach
 
 
 def labels_of(config: ModelConfig) -> np.ndarray:

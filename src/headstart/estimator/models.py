@@ -323,6 +323,20 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         order = np.argsort(reading.labels_of(self.served_.config))
         return self._of_recordings(self._read(X), self.served_.predict)[:, order]
 
+    def predict_sets(self, X: Any, confidence: float = 0.9) -> np.ndarray:
+        """(n, K) bool: a set of classes for each sequence, columns in the order of `classes_`, that holds the truth for
+        so many of the new sequences of every class (conformal, by the sequences that the fit held out).
+
+        Warns: UserWarning naming the classes of which too few were held out; they are in every set.
+        Raises: BadInput where more is asked than any class allows, or the model knows no held-out errors.
+        """
+        check_is_fitted(self)
+        reach, order = reading.reach_of(self.served_, confidence), np.argsort(reading.labels_of(self.served_.config))
+        shares = self._of_recordings(self._read(X), self.served_.predict)
+        from headstart.serve.predictions import in_sets
+
+        return in_sets(shares, reach)[:, order]
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; of a table with a row per position y has its labels by id, as in a fit."""
         return float(super().score(X, self._in_order(X, y), sample_weight))

@@ -213,6 +213,18 @@ def held_out(candidate: FitCandidate, again: bool, folds: int, best: TrainedMode
         source, parts = "test", [best.test]
     pairs = [(part.labelled.target, part.labelled.predicted) for part in parts]
     errors = np.concatenate([1 - p[np.arange(len(t)), t] if p.ndim == 2 else np.abs(p - t) for t, p in pairs])
-    few = np.linspace(0, len(errors) - 1, min(len(errors), MOST_ERRORS)).round().astype(int)  # of many, quantiles
-    upward = np.sort(errors)[few] * (1 + 6e-6)
-    return HeldOut(errors=tuple(float(f"{x:.6g}") for x in upward), source=source, again=again)
+    target, classes = np.concatenate([t for t, _ in pairs]), pairs[0][1].shape[1] if pairs[0][1].ndim == 2 else 0
+    by_class = [_rounded_up(errors[target == k], MOST_ERRORS // classes) for k in range(classes)]
+    return HeldOut(
+        errors=_rounded_up(errors, MOST_ERRORS),
+        source=source,
+        again=again,
+        class_errors=tuple(error for part in by_class for error in part),
+        class_counts=tuple(map(len, by_class)),
+    )
+
+
+def _rounded_up(errors: np.ndarray, most: int) -> tuple[float, ...]:
+    """In ascending order; of more than `most` quantiles."""
+    few = np.linspace(0, len(errors) - 1, min(len(errors), max(most, ENOUGH))).round().astype(int)
+    return tuple(float(f"{x:.6g}") for x in np.sort(errors)[few] * (1 + 6e-6))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -12,7 +14,8 @@ from headstart.core import NetworkSpec
 from headstart.data import LayoutSpec, Preparation, Profile
 from headstart.errors import BadInput, nearest
 from headstart.sequence import Signature
-from headstart.spec import Spec
+from headstart.spec import Spec, neutral
+from headstart.text import first_few
 
 NETWORK = "network"
 """Name of the neural network among the models of a folder; the others have their kinds in `models.MODELS`."""
@@ -38,27 +41,77 @@ class HeldOut(Spec):
     """Test, which chose nothing; validation, which chose the model; or the folds of validation, each by its model."""
     again: bool = False
     """The model was fitted again afterwards, on validation too."""
+    class_errors: tuple[float, ...] = neutral(())
+    """The same class by class, in the order of the classes; folders of before have none."""
+    class_counts: tuple[int, ...] = neutral(())
+    """How many of these are of each class."""
 
-    def reach(self, confidence: float) -> float:
-        """The error that `confidence` of new sequences stay within. Raises: BadInput where too few were held out."""
+    @model_validator(mode="after")
+    def _as_many(self) -> HeldOut:
+        """Raises: ValueError where counts and errors contradict each other."""
+        if sum(self.class_counts) != len(self.class_errors) or min(self.class_counts, default=0) < 0:
+            raise ValueError(f"class_counts: {list(self.class_counts)[:8]}: are not {len(self.class_errors)} errors")
+        return self
+
+    @property
+    def by_class(self) -> tuple[tuple[float, ...], ...]:
+        """Errors of the sequences of each class; empty of numbers."""
+        ends = tuple(accumulate(self.class_counts, initial=0))
+        return tuple(self.class_errors[first:last] for first, last in pairwise(ends))
+
+    def reach(self, confidence: float) -> float | tuple[float, ...]:
+        """The error that `confidence` of new sequences stay within; of classes one for each, so that it holds for the
+        sequences of every class: infinite for one with too few held-out sequences, which is in every set then.
+
+        Raises: BadInput where too few were held out.
+        """
         if not 0 < confidence < 1:
             raise BadInput(f"confidence: {confidence:g} is not between 0 and 1; give a coverage such as 0.9")
         count = len(self.errors)
-        rank = math.ceil((count + 1) * confidence)
-        if rank > count:
+        if not self.by_class or not any(_within(errors, confidence) is not None for errors in self.by_class):
+            most = max(map(len, self.by_class), default=count)
+            error = None if self.by_class else _within(self.errors, confidence)
+            if error is not None:
+                return error
+            each = " of the largest class" if self.by_class else ""
             raise BadInput(
-                f"confidence: {confidence:g} is more than {count:,} held-out sequences allow; give at most "
-                f"{math.floor(100 * count / (count + 1)) / 100:g}, or fit with more sequences"
+                f"confidence: {confidence:g} is more than {most:,} held-out sequences{each} allow; give at most "
+                f"{math.floor(100 * most / (most + 1)) / 100:g}, or fit with more sequences"
             )
-        return self.errors[rank - 1]
+        reaches = (_within(errors, confidence) for errors in self.by_class)
+        return tuple(math.inf if error is None else error for error in reaches)
 
     def says(self, confidence: float) -> str:
         """Where the sets and intervals come from, and what they promise."""
         much = "at least" if self.source == "test" and not self.again else "about"
+        each = " of each class" if self.by_class else ""
         return (
             f"conformal, by {len(self.errors):,} sequences held out ({self.source}): the truth is inside for {much} "
-            f"{confidence:.3g} of new sequences that come from where those of the fit came from"
+            f"{confidence:.3g} of new sequences{each} that come from where those of the fit came from"
         )
+
+    def warning(self, confidence: float, classes: Sequence[str]) -> str:
+        """What must be known before sets are used: classes with fewer held-out sequences than `confidence` takes; empty
+        where each has enough."""
+        few = {
+            name: len(errors)
+            for name, errors in zip(classes, self.by_class, strict=bool(self.by_class))
+            if _within(errors, confidence) is None
+        }
+        if not few:
+            return ""
+        names = first_few([f"{name!r} ({count:,})" for name, count in few.items()], 5)
+        least = math.ceil(confidence / (1 - confidence) - 1e-9)
+        return (
+            f"too few sequences were held out of {names}: {confidence:.3g} takes {least:,} of each class, so that "
+            "every set holds these; label more of them, or ask for less"
+        )
+
+
+def _within(errors: Sequence[float], confidence: float) -> float | None:
+    """The error that so many of new sequences stay within, by as many as these; None for too few."""
+    rank = math.ceil((len(errors) + 1) * confidence - 1e-9)
+    return errors[rank - 1] if rank <= len(errors) else None
 
 
 class ModelConfig(Spec):

@@ -64,21 +64,27 @@ class Predictions:
 
 
 def predictions_of(
-    s: Sequences, answers: np.ndarray, classes: tuple[str, ...], reach: float | None = None, before: int = 0
+    s: Sequences,
+    answers: np.ndarray,
+    classes: tuple[str, ...],
+    reach: float | tuple[float, ...] | None = None,
+    before: int = 0,
 ) -> Predictions:
     """What a model answered for these sequences, under their own names; answers (n, K), or (n,) without classes.
 
     before: how many sequences of the file stand before these.
-    reach: the error within which each class is in a set (1) or not (0; the likeliest always is), or half an interval.
+    reach: the error within which classes are in a set (1) or not (0; the likeliest always is), one for all or one for
+    each; or half an interval.
     """
     names = [_writable(name) for name in classes]
     shares = {f"{SHARE_PREFIX}{name}": answers[:, k] for k, name in enumerate(names)}
     predicted = [names[k] for k in answers.argmax(axis=1).tolist()] if names else answers
     if reach is not None and names:
-        inside = (1 - answers <= reach) | (answers == answers.max(axis=1, keepdims=True))
+        inside = in_sets(answers, reach)
         shares |= {f"{INSIDE}{name}": inside[:, k].astype(np.float64) for k, name in enumerate(names)}
     elif reach is not None:
-        shares = {LOW: answers - reach, HIGH: answers + reach}
+        half = np.asarray(reach)
+        shares = {LOW: answers - half, HIGH: answers + half}
     if s.windows is not None:
         names = [_writable(name) for name in s.windows.names]
         within = {SPAN_START: s.windows.starts, SPAN_END: s.windows.ends}
@@ -93,6 +99,11 @@ def predictions_of(
         predicted,
         shares,
     )
+
+
+def in_sets(answers: np.ndarray, reach: float | tuple[float, ...]) -> np.ndarray:
+    """(n, K) bool: the classes of each set, of probabilities (n, K); the likeliest always is in it."""
+    return np.asarray((1 - answers <= np.array(reach)) | (answers == answers.max(axis=1, keepdims=True)))
 
 
 def joined(s: Sequences, answers: np.ndarray, classes: tuple[str, ...]) -> Predictions:

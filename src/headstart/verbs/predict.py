@@ -77,6 +77,9 @@ def predict_file(
     reach = None if confidence is None or held_out is None else held_out.reach(confidence)
     if confidence is not None and reach is None:
         raise BadInput(f"--confidence: {folder} holds no errors of {name} on held-out sequences; fit it again")
+    classes = served.config.preparation.classes
+    if held_out is not None and confidence is not None and (warning := held_out.warning(confidence, classes)):
+        console(stderr=True).print(Text(printable(warning)))
     options = layout_of(flags, settings)
     fixed = {name: getattr(options, name) for name in options.model_fields_set}
     layout, remarks = served.config.layout.model_copy(update=fixed), Remarks(served, name)
@@ -90,7 +93,6 @@ def predict_file(
         for sequences in read_blocks(Path(source), layout, size):
             _check_roles(sequences, options)
             answers = served.predict(sequences, name)
-            classes = served.config.preparation.classes
             rows = joined(sequences, answers, classes) if spans else None
             output.add(rows or predictions_of(sequences, answers, classes, reach, output.rows))
             remarks.add(sequences, answers)
