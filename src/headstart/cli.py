@@ -232,12 +232,13 @@ def ls(
     words: Annotated[list[str] | None, typer.Argument(metavar="[LIST|column=pattern ...]")] = None,
     folders: opt.FolderOptions,
     json: opt.JsonOption = None,
+    plugin: opt.PluginOption = None,
 ) -> None:
     """List stages, studies, tasks, mixers, models, objectives, optimizers, schedules, readers or checkpoints. Of stages
     all, or those with arm=scratch, task=list*."""
     from headstart.verbs.look import print_listing
 
-    print_listing(words or ["stages"], folders.store, json, folders.data)
+    print_listing(words or ["stages"], folders.store, json, folders.data, plugin or ())
 
 
 @command(app)
@@ -253,11 +254,13 @@ def show(
     json: Annotated[bool, typer.Option("--json", help="Of a data file: print it as JSON.")] = False,
     folders: opt.FolderOptions,
     layout: opt.LayoutOptions,
+    plugin: opt.PluginOption = None,
 ) -> None:
-    """Show a stage, study, task, mixer, checkpoint or data file. `show optim` has the keys of the optimiser."""
+    """Show a stage, study, task, mixer, checkpoint or data file. `show optim` has the keys of the optimiser, `show
+    arms`, `axes`, `start` or `parts` those of a study."""
     from headstart.verbs.look import print_one
 
-    print_one(what, overrides or [], folders.store, folders.data, layout, json)
+    print_one(what, overrides or [], folders.store, folders.data, layout, json, plugin or ())
 
 
 @command(app)
@@ -326,12 +329,14 @@ def slurm(
 
 
 @command(app)
-def schema() -> None:
+def schema(plugin: opt.PluginOption = None) -> None:
     """Print the JSON schema of a study file (for editors)."""
     from json import dumps
 
+    from headstart.plugins import load_plugins
     from headstart.study.language.schema import study_schema
 
+    load_plugins(plugin or ())
     typer.echo(dumps(study_schema(), indent=2))
 
 

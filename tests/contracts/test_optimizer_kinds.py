@@ -134,6 +134,16 @@ def test_optimisers_and_schedules_are_listed(own: Path) -> None:
         assert name in CliRunner().invoke(app, ["ls", noun]).output
 
 
+def test_kinds_of_a_plugin_are_listed_shown_and_in_the_schema(own: Path) -> None:
+    plugin = ["--plugin", "mine.py"]
+    assert "lion" in CliRunner().invoke(app, ["ls", "optimizers", *plugin]).output
+    shown = CliRunner().invoke(app, ["show", "stairs", *plugin])
+    assert shown.exit_code == 0
+    assert 'optim.schedule = { kind = "stairs" }' in shown.output
+    assert "every" in shown.output
+    assert CliRunner().invoke(app, ["schema", *plugin]).exit_code == 0
+
+
 def test_moments_of_an_own_optimiser_are_float_tensors_of_the_state(own: Path) -> None:
     from headstart.training.optimizer_contract import begun, stepped
 

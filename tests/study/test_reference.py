@@ -9,6 +9,7 @@ from headstart.models import MODELS
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.objectives import OBJECTIVES
+from headstart.parameters import LEAVES, UNIONS
 from headstart.spec import Spec, read
 from headstart.study.language.reference import (
     REFERENCE_TABLES,
@@ -47,6 +48,12 @@ def test_the_keys_of_a_table_are_those_that_are_read() -> None:
     assert keys("stage")["objective"].default == "required"
     assert keys("claims")["higher"].type == "text or list of 2"
     assert keys("study")["extends"].text
+
+
+def test_the_parts_that_are_named_are_those_that_there_are() -> None:
+    assert set(keys("parts")) == {*LEAVES, *UNIONS, "bias", "A+B, A-B", "A[0:2], A[-1]"}
+    for name in ("arms", "columns", "axes", "start", "claims"):
+        assert keys(name)
 
 
 def test_kinds_and_networks_are_found_by_the_names_a_person_has() -> None:

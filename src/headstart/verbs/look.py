@@ -38,8 +38,18 @@ STUDY_TABLES = ("model", "optim", "budget", "task", "report")
 """Tables of a study that are shown by their names, whatever folder of that name there is."""
 
 
-def print_listing(what: Sequence[str], store: str | None, json: str | None = None, data: str | None = None) -> None:
-    """`headstart ls [LIST] [column=pattern ...]`, a list of `LIST_WORDS`; filters and `--json` are for stages."""
+def print_listing(
+    what: Sequence[str],
+    store: str | None,
+    json: str | None = None,
+    data: str | None = None,
+    plugins: Sequence[str] = (),
+) -> None:
+    """`headstart ls [LIST] [column=pattern ...]`, a list of `LIST_WORDS`; filters and `--json` are for stages.
+
+    plugins: files of a person's own, whose kinds are listed too.
+    """
+    _load(plugins)
     filters = [word for word in what if "=" in word]
     names = [word for word in what if word not in filters] or ["stages"]
     for name in names:
@@ -53,6 +63,13 @@ def print_listing(what: Sequence[str], store: str | None, json: str | None = Non
         option = f"the filter {filters[0]!r}" if filters else "--json"
         raise BadInput(f"ls: {option} is for stages; leave it out, or list stages")
     return _studies(store, data) if names[0] == "studies" else _kinds(names[0].removesuffix("s"))
+
+
+def _load(plugins: Sequence[str]) -> None:
+    if plugins:  # they import torch
+        from headstart.plugins import load_plugins
+
+        load_plugins(plugins)
 
 
 def _stages(store: str | None, filters: Sequence[str], json: str | None) -> None:
@@ -166,13 +183,21 @@ def _read(cost: StudyCost, wide: bool) -> str:
 
 
 def print_one(
-    what: str, overrides: Sequence[str], store: str | None, data: str | None, layout: LayoutOptions, json: bool = False
+    what: str,
+    overrides: Sequence[str],
+    store: str | None,
+    data: str | None,
+    layout: LayoutOptions,
+    json: bool = False,
+    plugins: Sequence[str] = (),
 ) -> None:
     """`headstart show WHAT`: a stage's id, a study, a task, a mixer, a table or kind of a study, a checkpoint, or a
     data file.
 
-    `layout` are options of a data file; where one is given, `what` is a file. json: of a data file.
+    `layout` are options of a data file; where one is given, `what` is a file. json: of a data file. plugins: files of
+    a person's own, whose kinds are shown too.
     """
+    _load(plugins)
     if layout != LayoutOptions() or json:
         return show_file(what, layout, [word for word in overrides if word != "-"] if json else overrides, json)
     if re.fullmatch(r"[0-9a-f]{4,16}", what):

@@ -17,7 +17,8 @@ from headstart.models.encoders import EncoderSpec
 from headstart.models.mixers import MIXERS
 from headstart.models.positions import PositionSpec
 from headstart.objectives import OBJECTIVES
-from headstart.spec import Spec
+from headstart.plugins.kinds import own_entries
+from headstart.spec import Entry, Spec
 from headstart.stage import TrainStage
 from headstart.study.language.papers import Claim
 from headstart.study.language.spec import AverageSpec, MarkSpec, ReportSpec, StudySpec
@@ -49,6 +50,23 @@ class ReferenceSection:
 REFERENCE_TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
     "study": ('name = "..."', StudySpec, "What stands at the top of a study file."),
     "stage": ("[stages.NAME]", TrainStage, "One training phase; arms and columns set the same keys."),
+    "arms": ("[arms.NAME]", Spec, "What is compared: named bundles of settings; they win over columns and stages."),
+    "columns": (
+        "[columns.NAME]",
+        Spec,
+        "On what it is compared: named bundles of settings, mostly a task and a model.",
+    ),
+    "axes": ("[axes]", Spec, "Settings that take several values each; every run has one of each."),
+    "start": (
+        'start = ["...", ...]',
+        Spec,
+        "What is made of the parent's weights, from left to right; the rest is fresh.",
+    ),
+    "parts": (
+        'trainable = "head+norm"',
+        Spec,
+        "Names of groups of weights, in `start`, `trainable` and `optim.decay`.",
+    ),
     "checkpoint": ("checkpoint = { ... }", CheckpointSpec, "What a stage reads instead of training."),
     "optim": ("optim = { ... }", OptimSpec, "How weights are changed: by AdamW, SGD or Muon."),
     "budget": ("budget = { ... }", BudgetSpec, "How long a stage trains: exactly one amount is given."),
@@ -64,7 +82,75 @@ REFERENCE_TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
     "layout": ("task.layout = { ... }", LayoutSpec, "What is known of a file of one's own; the rest is guessed."),
 }
 """Tables of a study that have no kinds, and the keys that tasks of every kind have: where, spec, summary."""
+_BUNDLE = (
+    ReferenceKey("KEY", "as of stage", "not given", "A key of `stage`, such as `task` or `model`: for all stages."),
+    ReferenceKey("STAGE", "table", "{}", "`STAGE = { optim = { lr = 1e-3 } }`: keys of `stage` for this stage alone."),
+)
+_PARTS = {
+    "encoder": "What turns inputs into vectors, and what stands at masked and missing positions.",
+    "position": "Vectors of positions.",
+    "norm": "Norms, in blocks and after the last one.",
+    "query_key": "What attention compares.",
+    "value_output": "What attention hands on.",
+    "kernel": "Convolution kernels and recurrences of a mixer.",
+    "mixer_rest": "Whatever else a mixer has.",
+    "feed_forward": "Feed-forward layers.",
+    "head": "Pooling and output.",
+    "mixer": "query_key + value_output + kernel + mixer_rest.",
+    "backbone": "mixer + feed_forward + norm.",
+    "all": "All of these.",
+}
+"""Each leaf and union of `parameters`, in a sentence."""
 _WRITTEN = {
+    "arms": (
+        *_BUNDLE,
+        ReferenceKey("variant", "text or list of text", "[]", "Variants of each column that this arm takes."),
+    ),
+    "columns": (
+        *_BUNDLE,
+        ReferenceKey("variants", "table", "{}", "Named settings, `[columns.NAME.variants.NAME]`, for arms to take."),
+    ),
+    "axes": (
+        ReferenceKey("seed", "list of integer", "[0]", "Seeds of the whole chain; scores are means over them."),
+        ReferenceKey(
+            '"STAGE.optim.lr"',
+            "list",
+            "not given",
+            "Rates, of which validation chooses (`report.choose`) for each arm.",
+        ),
+        ReferenceKey(
+            '"task.NAME", "model.NAME"', "list", "not given", "A setting of all stages; each of its values is a column."
+        ),
+    ),
+    "start": (
+        ReferenceKey('"take(PART)"', "text", "not given", "The parent's weights of a part (`headstart show parts`)."),
+        ReferenceKey(
+            """"take(PART, rows='prefix')\"""",
+            "text",
+            "not given",
+            "The same; of a tensor of other length its first rows.",
+        ),
+        ReferenceKey(
+            """"take(PART, rows='symbols')\"""",
+            "text",
+            "not given",
+            "The same; of token vectors the row of each symbol.",
+        ),
+        ReferenceKey(
+            '"match(PART)"', "text", "not given", "Random weights with the parent's mean and spread, by tensor."
+        ),
+        ReferenceKey(
+            '"draw(PART, STD)"', "text", "not given", "Normal numbers of this standard deviation; 0 makes zeros."
+        ),
+    ),
+    "parts": (
+        *(ReferenceKey(name, "part", "not given", text) for name, text in _PARTS.items()),
+        ReferenceKey("bias", "part", "not given", "All biases, in `optim.decay` alone, as in `all-norm-bias`."),
+        ReferenceKey(
+            "A+B, A-B", "part", "not given", "Both parts, or the first without the second, from left to right."
+        ),
+        ReferenceKey("A[0:2], A[-1]", "part", "not given", "Of the first two blocks, or of the last one."),
+    ),
     "study": (
         ReferenceKey(
             "extends", "text or list of text", "[]", "Files or built-in studies that this one is laid over, in order."
@@ -126,6 +212,14 @@ def sections() -> Iterator[ReferenceSection]:
     for noun, table in (("model", MODELS), ("objective", OBJECTIVES), ("mixer", MIXERS), ("task", TASKS)):
         for kind, entry in table.items():
             yield section(kind, f'{noun} = {{ kind = "{kind}" }}', entry.load(), entry.summary)
+    for noun, kind, entry in _own_training():
+        yield section(kind, f'{noun} = {{ kind = "{kind}" }}', entry.load(), entry.summary)
+
+
+def _own_training() -> list[tuple[str, str, Entry]]:
+    """(key, kind, entry) of optimisers and schedules of plugins; headstart's own have the keys of `optim`."""
+    nouns = {"optimizer": "optim", "schedule": "optim.schedule"}
+    return [(nouns[sort], kind, entry) for sort, kind, entry in own_entries() if sort in nouns]
 
 
 def sections_named(name: str) -> list[ReferenceSection]:
@@ -136,7 +230,8 @@ def sections_named(name: str) -> list[ReferenceSection]:
 
 def section_names() -> list[str]:
     """All names of sections, `model` for `sequence` too."""
-    return ["model", *REFERENCE_TABLES, *MODELS, *OBJECTIVES, *MIXERS, *TASKS]
+    own = [kind for _, kind, _ in _own_training()]
+    return ["model", *REFERENCE_TABLES, *MODELS, *OBJECTIVES, *MIXERS, *TASKS, *own]
 
 
 KIND = "Which kind it is; the other keys depend on it."
