@@ -822,3 +822,17 @@ def test_a_closed_stream_and_one_without_a_sign_for_a_letter_are_no_fault(tmp_pa
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "d\\xe9.csv" in done.stdout
+
+
+def test_a_mistake_in_a_file_is_told_by_fit_before_torch_is_imported(tmp_path: Path) -> None:
+    lines = ["id,label,t0,t1,t2", *(f"r{i},{'ab'[i % 2]},{i},2,3" for i in range(12)), "r12,a,1,oops,3"]
+    (tmp_path / "f.csv").write_text("\n".join(lines))
+    code = (
+        "import sys; sys.argv = ['headstart', 'fit', 'f.csv', '--time', '5s']\n"
+        "from headstart.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "sys.exit('imported torch' if 'torch' in sys.modules else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "f.csv:14 column 't1': 'oops' is not a number" in done.stderr

@@ -31,6 +31,20 @@ _ONE = rf"[{MINUS}+]?\d+(?:[.,]\d+)*(?:e[+-]\d+)?"
 NUMBER_TEXT = re.compile(rf"(?<![\w.=-]){_ONE}(?: (?:to|±) {_ONE})?(?![\w=-])")
 """A number, an interval, or a mean with its error."""
 
+KERNEL_WORDS = {
+    True: {
+        "kernels": "random and competing convolution kernels with ridge",
+        "summary": "a linear model of summary features",
+        "majority": "shares of the classes, or the mean",
+    },
+    False: {
+        "kernels": "a linear model of n-grams",
+        "summary": "a linear model of single symbols and pairs",
+        "majority": "shares of the classes, or the mean",
+    },
+}
+"""Models without gradients in words, for numbers or for symbols."""
+
 
 def score(value: float | None) -> str:
     """A score with three decimals; fewer of a large one, two significant digits of a tiny one.

@@ -70,8 +70,8 @@ SAMPLE_SIZE = 2**24
 """Characters of the sample; rows of a wide table may be long."""
 SAMPLE_CELLS = 200_000
 """Cells of the sample."""
-HEAD_LINES, HEAD_SIZE, HEAD_CHARACTERS = 400, 2**20, 2_000
-"""Lines and characters, and characters of a line, among which those of a plate reader are looked for."""
+HEAD_LINES, HEAD_SIZE, HEAD_CHARACTERS = 400, 2**20, 100
+"""Lines, characters, and characters of a line, among which words of plate readers and oscilloscopes stand."""
 ROWS_AT_ONCE = 512
 """Rows that become Arrow columns together."""
 PARSED_BYTES, LARGE_BYTES = 2**20, 2**23

@@ -48,20 +48,6 @@ STATES = {"absent": "not trained", "partial": "some runs"}
 HIDDEN = ("layout", "note")
 """Lines of a data card that may name a file."""
 
-KERNEL_WORDS = {
-    True: {
-        "kernels": "random and competing convolution kernels with ridge",
-        "summary": "a linear model of summary features",
-        "majority": "shares of the classes, or the mean",
-    },
-    False: {
-        "kernels": "a linear model of n-grams",
-        "summary": "a linear model of single symbols and pairs",
-        "majority": "shares of the classes, or the mean",
-    },
-}
-"""Models without gradients in words, for numbers or for symbols."""
-
 
 def answer(
     results: Results,

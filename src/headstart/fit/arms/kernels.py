@@ -11,8 +11,8 @@ import numpy as np
 from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Offer
 from headstart.fit.basis import Basis
-from headstart.fitted.wording import KERNEL_WORDS
 from headstart.request.settings import FitSettings
+from headstart.words import KERNEL_WORDS
 
 # On five folds of train rows of ten choosing sets competing kernels beside random ones gained 0.004 [-0.006, 0.014],
 # quantiles -0.013 and both -0.003 (docs/benchmarks/fit-features.md). They became the default by an earlier measurement:
