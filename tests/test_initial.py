@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,8 +13,10 @@ from headstart.initial import SYMBOL_TENSOR, apply_start, symbol_tensor, trainab
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.parameters import leaves, select
+from headstart.seeds import normal
 from headstart.sequence import Batch, Signature
 from headstart.spec import read
+from headstart.stage import read_stage
 
 SIGNATURE = Signature("floats", 2, 10, 4, "class", classes=3)
 Tensors = dict[str, torch.Tensor]
@@ -287,3 +290,51 @@ def test_norms_that_do_not_learn_stand_still_and_count_as_frozen() -> None:
     assert rows["norm"]["frozen"] == 3 * 4 * 16
     assert rows["head"]["frozen"] == 0
     assert rows["encoder"]["frozen"] == rows["encoder"]["total"]
+
+
+def _product(name: str, noise: float, identity: float, head: int, width: int = 16) -> np.ndarray:
+    """noise * Z + identity * I, number by number."""
+    out = np.zeros((width, width))
+    for i in range(width):
+        for j in range(width):
+            number = float(normal(0, f"start/mimetic/{name}", np.array(i * width + j), head))
+            out[i, j] = noise * number / width**0.5 + identity * (i == j)
+    return out
+
+
+def test_a_mimetic_start_has_the_products_of_its_source_head_by_head() -> None:
+    mixer = {"kind": "attention", "heads": 2}
+    fresh, now, account = started("mimetic(query_key+value_output)", mixer=mixer)
+    for block in ("blocks.0.mixer", "blocks.1.mixer"):
+        query, key, value, output = (
+            now[f"{block}.{n}.weight"].double().numpy() for n in ("query", "key", "value", "output")
+        )
+        for head in range(2):
+            rows = slice(8 * head, 8 * head + 8)
+            u, s, v = np.linalg.svd(_product(f"{block}.query.weight", 0.7, 0.7, head))
+            best = sum(s[i] * np.outer(u[:, i], v[i]) for i in range(8))
+            np.testing.assert_allclose(query[rows].T @ key[rows], best, atol=1e-5)
+        np.testing.assert_allclose(value.T @ output.T, _product(f"{block}.value.weight", 0.4, -0.4, 0), atol=1e-5)
+    moved = {name for name in now if not torch.equal(now[name], fresh[name])}
+    assert moved == {name for name in now if ".mixer." in name and name.endswith("weight")}, "biases stay"
+    rows_of = {row["part"]: row for row in account}
+    assert rows_of["query_key"]["drawn"] == rows_of["value_output"]["drawn"] == 2 * 2 * 16 * 16
+    _, half, _ = started("mimetic(query_key)", mixer=mixer)
+    assert torch.equal(half["blocks.0.mixer.value.weight"], fresh["blocks.0.mixer.value.weight"])
+    assert torch.equal(half["blocks.0.mixer.query.weight"], now["blocks.0.mixer.query.weight"])
+
+
+def test_a_mimetic_start_of_what_is_no_attention_names_a_way_out() -> None:
+    with pytest.raises(
+        BadInput, match=r"start: mimetic\(feed_forward\): no query and key, .* write mimetic\(query_key\)"
+    ):
+        started("mimetic(feed_forward)")
+    with pytest.raises(
+        BadInput, match=r"start: mimetic\(query_key, 0.1\): '0.1' means nothing here; write .* or mimetic"
+    ):
+        started("mimetic(query_key, 0.1)")
+
+
+def test_a_mimetic_start_needs_no_parent() -> None:
+    stage = {"task": {"kind": "digits"}, "objective": {"kind": "classify"}, "budget": {"steps": 1}}
+    assert read_stage({**stage, "start": ["mimetic(query_key)"]}).parent is None

@@ -6,6 +6,8 @@ take(part, rows="symbols") the same; of token vectors the row that a checkpoint 
 match(part)                normal numbers with the mean and standard deviation of each parent tensor; rows="prefix"
                            as above: those of the rows that both have
 draw(part, std)            normal numbers around 0; zeros where std is 0
+mimetic(part)              of attention: products of queries and keys near a multiple of the identity, of values and
+                           outputs near minus one (Trockman and Kolter 2023); biases stay as they are
 """
 
 from __future__ import annotations
@@ -32,9 +34,13 @@ WeightTensors = Mapping[str, torch.Tensor]
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
 _ROWS = re.compile(r"rows\s*=\s*([\"'])(prefix|symbols)\1")
 _FORMS = (
-    'take(part), take(part, rows="prefix"), take(part, rows="symbols"), match(part), match(part, rows="prefix") or '
-    "draw(part, std)"
+    'take(part), take(part, rows="prefix"), take(part, rows="symbols"), match(part), match(part, rows="prefix"), '
+    "draw(part, std) or mimetic(part)"
 )
+MIMETIC = (("query", "key", 0.7, 0.7), ("value", "output", 0.4, -0.4))
+"""Pairs of layers, and the shares of noise and of the identity in their product (Trockman and Kolter 2023)."""
+NEEDS_NO_PARENT = ("draw", "mimetic")
+"""Verbs that make weights without a parent's."""
 TOKEN_TENSOR, SYMBOL_TENSOR = "encoder.weight", "encoder.symbols"
 """Names of the token vectors, and of the symbols that those of a checkpoint stand for, among its tensors."""
 
@@ -58,7 +64,7 @@ class _Entry:
     """One entry of a start, read."""
 
     text: str
-    verb: Literal["take", "match", "draw"]
+    verb: Literal["take", "match", "draw", "mimetic"]
     part: str
     std: float = 0.0
     rows: str = ""
@@ -83,10 +89,12 @@ def _read(text: str) -> _Entry:
                 "draw(position, 0)"
             )
         return _Entry(text, "draw", part, std=float(more[0].removeprefix("std=")))
-    if verb not in ("take", "match"):
-        raise BadInput(f"start: {text}: {nearest(verb, ('take', 'match', 'draw'))}")
+    if verb == "mimetic" and not more:
+        return _Entry(text, "mimetic", part)
+    if verb not in ("take", "match", "mimetic"):
+        raise BadInput(f"start: {text}: {nearest(verb, ('take', 'match', 'draw', 'mimetic'))}")
     rows = _ROWS.fullmatch(more[0]) if len(more) == 1 else None
-    if (more and rows is None) or (verb == "match" and rows is not None and rows[2] == "symbols"):
+    if verb == "mimetic" or (more and rows is None) or (verb == "match" and rows is not None and rows[2] == "symbols"):
         raise BadInput(f"start: {text}: {', '.join(more)!r} means nothing here; write {_FORMS}")
     return _Entry(text, "take" if verb == "take" else "match", part, rows="" if rows is None else rows[2])
 
@@ -148,6 +156,9 @@ def apply_start(
                 taken[name] = _take(own[name], name, source, entry)
                 sources[name] = "taken"
             continue
+        if entry.verb == "mimetic":
+            sources |= dict.fromkeys(_mimic(model, chosen, seed, entry), "drawn")
+            continue
         for name in (name for name in chosen if name in parameters):
             if entry.verb == "match":
                 source = _parents(parent, name, entry)
@@ -164,6 +175,48 @@ def apply_start(
             drawn = mean + std * normal(seed, f"start/{entry.verb}/{name}", count).to(mean)
             own[name].copy_(drawn.view(own[name].shape))
     return _account(model, of, sources, parameters if trained is None else trained, taken)
+
+
+def _mimic(model: nn.Module, chosen: Collection[str], seed: int, entry: _Entry) -> list[str]:
+    """Write pairs of layers whose product is like that of trained attention; returns the weights that were written.
+
+    Of queries and keys each head has a product of its own, the best of its rank; of values and outputs all share one.
+    """
+    written: list[str] = []
+    parameters = dict(model.named_parameters())
+    for path, module in model.named_modules():
+        for first, second, noise, identity in MIMETIC:
+            names = [f"{path}.{name}.weight" for name in (first, second)]
+            if not set(names) <= set(chosen):
+                continue
+            left, right = (parameters[name] for name in names)
+            width = left.shape[1]
+            if left.shape != (width, width) or right.shape != left.shape:
+                raise BadInput(
+                    f"{entry.place}: {names[0]!r} is {tuple(left.shape)} and {names[1]!r} {tuple(right.shape)}, and "
+                    "both should be square and alike; leave model.mixer.head_width out, or this entry"
+                )
+            written += names
+            if left.is_meta:
+                continue
+            heads = int(getattr(module, "heads", 1)) if first == "query" else 1
+            rank = width // heads
+            for head in range(heads):
+                numbers = normal(seed, f"start/mimetic/{names[0]}", torch.arange(width * width), head)
+                product = noise * width**-0.5 * numbers.view(width, width) + identity * torch.eye(width).double()
+                u, s, v = torch.linalg.svd(product)
+                rows, root = slice(head * rank, (head + 1) * rank), s[:rank].sqrt()
+                left[rows] = (u[:, :rank] * root).T.to(left)
+                if first == "query":
+                    right[rows] = (v[:rank].T * root).T.to(right)
+                else:
+                    right.copy_(v.T * root)
+    if not written:
+        raise BadInput(
+            f"{entry.place}: no query and key, nor value and output, of one attention layer are all in it; write "
+            "mimetic(query_key), mimetic(value_output) or mimetic(query_key+value_output) of a model of attention"
+        )
+    return written
 
 
 def _parents(parent: WeightTensors | None, name: str, entry: _Entry) -> torch.Tensor:

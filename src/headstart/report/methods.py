@@ -58,6 +58,8 @@ ASKED_POSITIONS = 16
 """Positions of a mixer that is built to be asked, and not to be used."""
 VERBS = {
     "draw": "here draw(part, s) puts normal numbers around 0 of standard deviation s in place of a part's weights",
+    "mimetic": "here mimetic(part) puts weights of which the products of queries and keys are near a multiple of the "
+    "identity, and those of values and outputs near minus one (Trockman and Kolter 2023), in place of a part's weights",
     "match": "here match(part) puts normal numbers of the mean and the standard deviation of each of the parent's "
     "tensors in place of a part's weights",
 }

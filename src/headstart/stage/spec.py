@@ -26,7 +26,7 @@ from pydantic_core import PydanticCustomError
 from headstart.checkpoints.source import forget_hub
 from headstart.checkpoints.spec import CheckpointSpec
 from headstart.errors import BadInput
-from headstart.initial import touched
+from headstart.initial import NEEDS_NO_PARENT, touched
 from headstart.models.blocks import GPT2_WIDTH
 from headstart.models.kind import ModelField, model_class
 from headstart.models.model import ModelSpec
@@ -171,7 +171,7 @@ class TrainStage(_Stage):
     """Which weights of the parent are taken, the best by validation or the last."""
     start: tuple[str, ...] = Field(default=(), strict=False)
     """What is made of the parent's weights, from left to right: `"take(PART)"`, `"take(PART, rows='prefix')"`,
-    `"take(PART, rows='symbols')"`, `"match(PART)"`, `"draw(PART, STD)"`; the rest is fresh."""
+    `"take(PART, rows='symbols')"`, `"match(PART)"`, `"draw(PART, STD)"`, `"mimetic(PART)"`; the rest is fresh."""
     trainable: str = "all"
     """The parts that learn, such as `head` or `all-query_key`."""
     optim: OptimField = Field(default_factory=OptimSpec)
@@ -191,7 +191,7 @@ class TrainStage(_Stage):
                 "budget.patience: training would stop by its scores on validation, and task.validation = 0 leaves "
                 "none; leave one of both out"
             )
-        taken = [entry for entry in self.start if not entry.strip().startswith("draw")]
+        taken = [entry for entry in self.start if not entry.strip().startswith(NEEDS_NO_PARENT)]
         if self.parent is None and taken:
             raise ValueError(f'start: {taken[0]!r} needs a parent; name one (parent = "pretrain")')
         if self.parent is not None and not taken:
