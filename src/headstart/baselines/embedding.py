@@ -247,7 +247,10 @@ class EmbeddingSpec(PenalisedSpec):
         some = train.take(np.argsort(train.lengths, kind="stable")[len(train) // 2 :][:TIMED])
         features = self.features(some.values.shape[-1])
         if isinstance(features, Encoded):
-            features.check(train)
+            try:
+                features.check(train)
+            except BadInput as error:
+                raise BadInput(f"backbone: {self.source.rpartition('/')[2]!r}: {error}") from None
         features.transform(some.take(np.arange(1)))
         begun = time.perf_counter()
         features.transform(some.take(np.arange(1, len(some))))

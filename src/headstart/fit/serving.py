@@ -19,6 +19,7 @@ from headstart.fit.choose import Chosen
 from headstart.fit.ensemble import blended
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit
+from headstart.fitted.curve import curve_of, curve_text
 from headstart.fitted.outcome import Answers, FitCandidate, Outcome, TrainedModel, held_out
 from headstart.fitted.recordings import Shown, shown_recordings
 from headstart.fitted.wording import answer, notes, title
@@ -61,6 +62,8 @@ def serve(
     if learnt is not None:
         models = f"Models without gradients learn from {learnt:,} of {fit.basis.rows:,} train sequences"
         remarks.insert(0, f"{models}: give more {argument('time')} or {argument('memory')} for all of them.")
+    spare = 0.0 if interrupted else seconds
+    curve = curve_of(chosen.candidates, serves, fit.store, fit.data, fit.task, fit.basis.class_weights, spare)
     if fit.source.part is not None:
         remarks.insert(0, f"{fit.source.part.text.capitalize()}: give more {argument('time')} for all of them.")
     return Outcome(
@@ -76,7 +79,7 @@ def serve(
         results=results,
         answer=answer(results, chosen.candidates, best, serves, *helped(planned.plan.study["arms"], chosen.candidates)),
         plan=planned.plan.texts,
-        notes=tuple(remarks),
+        notes=(*remarks, *curve_text(curve)),
         sizes={name: fit.task.split(name).units for name in ("train", "val", "test")}
         | {"labelled": len(fit.task.train.labelled_units())},
         occlusion=looked(
@@ -86,6 +89,7 @@ def serve(
         versions={"headstart": Runtime.version("release"), **{x: Runtime.version(x) for x in ("torch", "numpy")}},
         seeds=tuple(sorted({cell.seed for cell in planned.study.cells})),
         again=chosen.again is not None,
+        curve=curve,
     )
 
 

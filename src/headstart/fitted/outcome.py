@@ -167,6 +167,8 @@ class Outcome:
     versions: Mapping[str, str] = field(default_factory=dict)
     seeds: tuple[int, ...] = ()
     again: bool = False
+    curve: Any = None
+    """What more labels would bring (`LearningCurve`); None where that could not be told."""
 
     @property
     def metric(self) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 from headstart import words
 from headstart.baselines.embedding import EmbeddingSpec
-from headstart.errors import BadInput
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer
 from headstart.fit.basis import Basis, WeightsRead
 from headstart.request.settings import FitSettings
@@ -69,10 +68,7 @@ class FrozenModel(WeightsRead):
     def timed(self, train: Examples, count: int, time: float | None) -> FrozenModel:
         """With the seconds of `count` sequences; of texts and proteins fewer pieces are read where `time` is short.
         Raises: BadInput where it knows no letter of them."""
-        try:
-            spec, seconds = self.spec.within(train, count, math.inf if time is None else time / 2)
-        except BadInput as error:
-            raise BadInput(f"backbone: {self.name!r}: {error}") from None
+        spec, seconds = self.spec.within(train, count, math.inf if time is None else time / 2)
         return replace(self, seconds=seconds, more={} if spec.pieces is None else {"pieces": spec.pieces})
 
 
