@@ -1,4 +1,4 @@
-"""What more labels would bring: told from nested samples, and nothing where labels are noise."""
+"""What more labels would bring: by nested samples, and nothing where labels are noise."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def test_labels_with_a_signal_give_a_rising_one() -> None:
 
 
 def test_what_more_labels_bring_is_close_to_what_they_do_bring_on_average() -> None:
-    told, brought, test = [], [], rows(600, 99, 0.25)
+    predicted, brought, test = [], [], rows(600, 99, 0.25)
     for seed in range(12):
         made = learning_curve("linear", LinearSpec(alpha=1.0), rows(80, seed, 0.25), test, SIGNATURE)
         more = learning_curve("linear", LinearSpec(alpha=1.0), rows(180, seed, 0.25), test, SIGNATURE)
         assert made is not None
         assert more is not None
-        told.append(made.gain(100)[0])
+        predicted.append(made.gain(100)[0])
         brought.append(more.scores[-1] - made.scores[-1])
-    assert np.mean(told) == pytest.approx(np.mean(brought), abs=0.03)
-    assert np.mean(told) > 0.02
+    assert np.mean(predicted) == pytest.approx(np.mean(brought), abs=0.03)
+    assert np.mean(predicted) > 0.02
 
 
 def test_the_gain_is_the_line_through_scores_over_the_logarithm_of_labels() -> None:

@@ -79,7 +79,7 @@ def serve(
         results=results,
         answer=answer(results, chosen.candidates, best, serves, *helped(planned.plan.study["arms"], chosen.candidates)),
         plan=planned.plan.texts,
-        notes=(*remarks, *curve_text(curve)),
+        notes=(*curve_text(curve), *remarks),
         sizes={name: fit.task.split(name).units for name in ("train", "val", "test")}
         | {"labelled": len(fit.task.train.labelled_units())},
         occlusion=looked(

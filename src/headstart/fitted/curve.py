@@ -68,10 +68,10 @@ class LearningCurve:
         sizes = words.listed([f"{count:,}" for count in self.labels])
         more_labels = f"{more:,} more labels like these"
         interval = f"(95 % interval {low:+.3f} to {high:+.3f})"
-        told = f"With {sizes} labelled train sequences {self.name} has a test {metric} of {shown} ({draws}):"
+        lead = f"With {sizes} labelled train sequences {self.name} has a test {metric} of {shown} ({draws}):"
         if low > 0:
-            return f"{told} {more_labels} would bring about {mean:+.3f} {interval}."
-        return f"{told} that {more_labels} would help is not shown, {mean:+.3f} {interval}."
+            return f"{lead} {more_labels} would bring about {mean:+.3f} {interval}."
+        return f"{lead} that {more_labels} would help is not shown, {mean:+.3f} {interval}."
 
 
 def learning_curve(
