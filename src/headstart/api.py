@@ -15,6 +15,7 @@ from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.plugins import load_class, load_plugins
 from headstart.report.measures import measured
+from headstart.report.views import ReportViews
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime, StackChoice, close_tasks
 from headstart.runner.machine import default_workers
@@ -244,7 +245,8 @@ class Study:
         results = summarise(
             self.plan, lambda name: self.store.entry(name).result, self.store.status, facts, self.store.records
         )
-        return measured(self.plan, results, self.store)
+        views = ReportViews(self.plan, self.store, self.origin)
+        return dataclasses.replace(measured(self.plan, results, self.store), views=views)
 
     def __repr__(self) -> str:
         return (

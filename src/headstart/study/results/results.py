@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from shutil import get_terminal_size
 from textwrap import TextWrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headstart import words
+from headstart.errors import BadInput
 from headstart.statistics import Difference, Estimate, corrected, estimate
 from headstart.study.language.papers import made_of
 from headstart.study.language.scales import stand_ins_told
@@ -17,9 +18,26 @@ from headstart.study.results.rows import Point, Row, Run, scores_by_seed, test_g
 from headstart.text import escaped
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
     import pandas
 
     from headstart.study.language.papers import Claim, Paper, Written
+
+
+class Views(Protocol):
+    """What draws results: see `headstart.report.views`."""
+
+    def write(self, results: Results, folder: str | os.PathLike[str]) -> Path:
+        """The report in a folder; its page."""
+
+    def page(self, results: Results) -> str:
+        """The page."""
+
+    def figure(self, results: Results, name: str) -> Any:
+        """A figure."""
+
 
 PRINTED = 5
 """Caveats that `print` shows."""
@@ -118,6 +136,25 @@ class Results:
     records: Callable[[str], Sequence[Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
     folds: int = 1
     written: Mapping[str, Written] = field(default_factory=dict)
+    views: Views | None = field(default=None, compare=False, repr=False)
+
+    def write(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the report (page, tables as Markdown, CSV and LaTeX, figures) to a folder; its page."""
+        return self._views.write(self, folder)
+
+    def page(self) -> str:
+        """The report's page, as HTML that needs no other file."""
+        return self._views.page(self)
+
+    def figure(self, name: str) -> Any:
+        """A figure of the report, of matplotlib: `sweep`, `curves`, `forest`, ..., or `sweep-COLUMN` of several."""
+        return self._views.figure(self, name)
+
+    @property
+    def _views(self) -> Views:
+        if self.views is None:
+            raise BadInput("results: were read without their store, which figures need; take them from a Study, or run")
+        return self.views
 
     @property
     def run_noun(self) -> str:
