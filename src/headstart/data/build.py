@@ -18,8 +18,8 @@ from headstart.data.labels import (
     target_kind,
     words_of,
 )
-from headstart.data.layout import ROLES, Layout, LayoutSpec
-from headstart.data.letters import check_symbols, coded, letters_of, one_strand, text_kind
+from headstart.data.layout import ROLES, SOUNDS, Layout, LayoutSpec
+from headstart.data.letters import both_strands, check_symbols, coded, letters_of, one_strand, text_kind
 from headstart.data.order import FEW_VALUES, Ordered, clock_name
 from headstart.data.padding import filled
 from headstart.data.parts import Parts, in_time, label_changes, unit_of
@@ -120,6 +120,7 @@ def build(
     if layout.shape != "text" and layout.kind == "numbers":
         whole = as_tokens(whole, notes)
     whole = replace(whole, notes=tuple(notes))
+    _check_strand(whole.layout)
     if spec.window is None:
         if spec.rate is not None and not spec.optional and layout.time is None and table.steps is None:
             raise BadInput(
@@ -204,6 +205,15 @@ def _check_kind(table: Table, layout: Layout) -> None:
         )
 
 
+def _check_strand(layout: Layout) -> None:
+    """Raises: BadInput where a strand is named of what is no DNA."""
+    if layout.spec.strand and layout.kind != "dna":
+        raise BadInput(
+            f"{layout.source}: {option('strand', layout.spec.strand)} is of DNA, and the sequences are "
+            f"{SOUNDS.get(layout.kind, layout.kind)}; leave it out, or give {option('kind', 'dna')}"
+        )
+
+
 def _one_of_words(table: Table, layout: Layout) -> bool:
     """Whether the one channel holds words, each of which is a token."""
     if len(layout.channels) != 1 or layout.shape not in ("list", "long"):
@@ -226,8 +236,10 @@ def _written(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
         words = column.words
         kind = layout.spec.kind if layout.spec.kind in ("text", "dna", "protein") else text_kind(words)
         flat, offsets = letters_of(words, kind, table.places, column.name, mistakes, notes)
-        if layout.spec.strand == "one" and kind == "dna":
+        if layout.spec.strand and kind == "dna":
             flat = one_strand(flat, offsets)
+        if layout.spec.strand == "both" and kind == "dna":
+            flat, offsets = both_strands(flat, offsets)
         return (Parts(flat, offsets, np.arange(table.rows), (column.name,)), replace(layout, kind=kind))
     if layout.shape == "long":
         order, offsets, rows = in_sequences(table, layout, cells, mistakes, notes)

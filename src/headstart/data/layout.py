@@ -112,9 +112,10 @@ class LayoutSpec(Spec):
     zeros at the `front`; `""`: nothing does."""
     label_case: Literal["", "fold"] = neutral("")
     """`fold`: classes whose names differ in case, blanks, - and _ alone are one, written in small letters."""
-    strand: Literal["", "one"] = neutral("")
+    strand: Literal["", "one", "both"] = neutral("")
     """`one`: of DNA and its reverse complement the one that comes first in the order of the letters is read, so that
-    both strands are the same sequence."""
+    both strands are the same sequence; `both`: that one and behind it the other, so that what stands on either is
+    read, and a sequence and its reverse complement are the same. Other letters are refused."""
     window: WindowLength = neutral(None)
     """Length of the windows that recordings are cut into: in positions (500), or in time (`5s`)."""
     step: WindowLength = neutral(None)

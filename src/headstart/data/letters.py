@@ -126,6 +126,12 @@ def one_strand(ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return out
 
 
+def both_strands(ids: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(ids (2 S,), offsets (n + 1,)): behind each sequence its reverse complement."""
+    pairs = [(ids[a:b], other_strand(ids[a:b])) for a, b in itertools.pairwise(offsets.tolist())]
+    return np.concatenate([ids[:0], *(part for pair in pairs for part in pair)]), 2 * offsets
+
+
 def check_symbols(words: Sequence[str | None], source: str, column: str) -> None:
     """Look at words that are taken for symbols by their being no numbers. Raises: BadInput where they may be numbers:
     they hold digits, and nearly each is another one, or they are digits with marks, such as ~5 or 120/80."""

@@ -258,7 +258,8 @@ class LayoutOptions:
         str | None, typer.Option("--label-case", metavar="WHAT", help="fold: classes whatever their case and blanks.")
     ] = None
     strand: Annotated[
-        str | None, typer.Option("--strand", metavar="WHAT", help="one: DNA and its reverse complement are one.")
+        str | None,
+        typer.Option("--strand", metavar="WHAT", help="Of DNA: one is read for either; both: are read."),
     ] = None
     window: Annotated[
         str | None,
