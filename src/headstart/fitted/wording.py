@@ -263,13 +263,13 @@ def in_short(outcome: Outcome) -> str:
         errors = np.abs(answers.predicted - answers.target)
         usual = float(np.abs(answers.target - np.median(answers.target)).mean())
         return (
-            f"{model.name} ({model.text}) is off by {words.score(float(errors.mean()))} on average on {sequences}; "
-            f"always to say their middle number would be off by {words.score(usual)}."
+            f"The model {model.name} ({model.text}) is off by {words.score(float(errors.mean()))} on average "
+            f"on {sequences}; always to say their middle number would be off by {words.score(usual)}."
         )
     right, ends = _right(answers)
     share, common = words.percent(right / count), int(np.bincount(answers.target.astype(np.int64)).max())
     return (
-        f"{model.name} ({model.text}) names the right class of {right:,} of {sequences}: {share} "
+        f"The model {model.name} ({model.text}) names the right class of {right:,} of {sequences}: {share} "
         f"(95 % interval {words.percent(ends.low)} to {words.percent(ends.high)}); always to say the commonest class "
         f"would be right on {common:,}."
     )
