@@ -474,3 +474,22 @@ def test_arrays_with_the_channels_first_are_noticed():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         quick(serve="summary", pretrain=False, channels_first=True).fit(turned, y)
+
+
+def test_one_hot_targets_are_told_and_one_class_is_named_plainly() -> None:
+    x = np.random.default_rng(0).normal(size=(12, 8))
+    with pytest.raises(BadInput, match=r"y: is one-hot, a column for each class; give the classes, such as np.argmax"):
+        SequenceClassifier(**QUICK).fit(x, np.eye(2)[np.arange(12) % 2])
+    with pytest.raises(BadInput, match=r"y: holds one class, 'a', in 12 rows"):
+        SequenceClassifier(**QUICK).fit(x, np.array(["a"] * 12))
+
+
+def test_messages_of_predictions_name_no_option_of_the_command_line() -> None:
+    x = np.random.default_rng(0).normal(size=(24, 8))
+    model = SequenceClassifier(**(QUICK | {"serve": "summary"})).fit(list(x), np.arange(24) % 2)
+    with pytest.raises(BadInput, match=r"turn each from \(channels, positions\) to \(positions, channels\)$"):
+        model.predict(x[:4, None, :])
+    with pytest.raises(BadInput, match=r"give the same ones$"):
+        model.predict([np.zeros((8, 2))])
+    with pytest.raises(BadInput, match=r"^time: 'soon' is not a time"):
+        SequenceClassifier(time="soon").fit(x, np.arange(24) % 2)

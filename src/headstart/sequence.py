@@ -440,3 +440,10 @@ def rows_of_symbols(symbols: Iterable[str], vocabulary: Sequence[str]) -> list[i
     """The row that a vocabulary has for each symbol, that of `<unk>` for one that it lacks; None without either."""
     rows = {symbol: row for row, symbol in enumerate(vocabulary)}
     return [rows.get(symbol, rows.get(UNKNOWN)) for symbol in symbols]
+
+
+def one_hot(labels: np.ndarray) -> bool:
+    """Whether labels (n, K) are a column for each class, with a one in a single one of them."""
+    if labels.ndim != 2 or labels.shape[1] < 2 or labels.dtype.kind not in "biuf":
+        return False
+    return bool(((labels == 0) | (labels == 1)).all() and (labels.sum(1) == 1).all())

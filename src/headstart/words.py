@@ -15,6 +15,7 @@ from headstart.text import listed as listed
 from headstart.text import many as many
 from headstart.text import percent as percent
 from headstart.text import plain as plain
+from headstart.ways import argument
 
 NONE = "\N{EM DASH}"
 """What stands where there is no number."""
@@ -228,10 +229,10 @@ def read_time(text: str) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", text):
         amounts = [(text, "s")]
     elif not amounts or "".join(f"{number}{unit}" for number, unit in amounts) != re.sub(r"\s", "", text):
-        raise BadInput(f"--time: {text!r} is not a time; give one such as 90s, 5m or 1h")
+        raise BadInput(f"{argument('time')}: {text!r} is not a time; give one such as 90s, 5m or 1h")
     seconds = math.fsum(float(number) * _UNIT_SECONDS[unit] for number, unit in amounts)
     if seconds < 1:
-        raise BadInput(f"--time: {text!r} is less than a second; give one such as 90s, 5m or 1h")
+        raise BadInput(f"{argument('time')}: {text!r} is less than a second; give one such as 90s, 5m or 1h")
     return seconds
 
 

@@ -15,7 +15,7 @@ from headstart.data.layout import LayoutSpec
 from headstart.data.rows import array_of, column_of, list_column
 from headstart.data.table import Column, Table, arrow_lists, other_way
 from headstart.errors import BadInput, Mistakes, Places, nearest, one_line
-from headstart.sequence import IGNORE
+from headstart.sequence import IGNORE, one_hot
 from headstart.text import first_few
 from headstart.ways import option
 
@@ -186,6 +186,11 @@ def _flat_column(name: str, array: np.ndarray, path: Path, target: LayoutSpec | 
         return list_column(name, list(array), Places(str(path)))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
+    if one_hot(array):
+        raise BadInput(
+            f"{path}: array {name!r} is one-hot, a column for each class; save the classes, such as "
+            "numpy.argmax(y, axis=1)"
+        )
     if array.ndim != 1:
         raise BadInput(
             f"{path}: array {name!r} has shape {array.shape}; give one value for every sequence"

@@ -55,6 +55,7 @@ from headstart.data.text import (
     cut,
     find_delimiter,
     has_header,
+    row_names,
     text_lines,
     unclosed,
     words_above,
@@ -159,6 +160,9 @@ def recognised(
         if plain(rows[0][-1]) in REMARKS and unfilled(rows[0], rows[1:]):
             form.notes.append(f"no row has a cell for {rows[0][-1]!r}")
             rows[0] = rows[0][:-1]
+        if row_names(rows[0], rows[1:], form.mark):
+            rows[0] = ["", *rows[0]]
+            form.notes.append("the first column, which the header does not name, holds names of rows, as R writes")
         ragged = not rows[0][-1].strip() or any(len(row) != len(rows[0]) for row in rows)
         form.extra = empty_ends(rows[0], rows[1:]) if ragged else 0
         form.first = [] if around.names or any(map(is_number, rows[0])) else rows[0]

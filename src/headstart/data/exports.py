@@ -34,6 +34,7 @@ _NUMBER = re.compile("^[+-]?(?:\\d[\\d.,'\u00a0\u2009\u202f\u2019 ]*|[.,]\\d+)(?
 _LONE = re.compile(r"^\s*[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?\s*$")
 _END = re.compile(r"^\W*(end[_ ]?of[_ ]?header|begin[_ ](spectral[_ ])?data|data|xydata)\W*$", re.IGNORECASE)
 """A line behind which the table begins: ***End_of_Header***, [Data]."""
+_DIGITS = re.compile(r"\d")
 _KEY = re.compile(r"^[A-Za-z]\w*=$")
 """A first cell of a line about the file: Interval=."""
 _BELOW_ZERO = re.compile(r"^\([^()]*\d[.,]\d+\s*\)$")
@@ -323,6 +324,7 @@ def _below(
     if data is None or data - begin < 2:
         return
     words = [i for i in range(begin, data) if _reach(rows[i])]
+    words = [i for i in words if i == words[0] or not _is_event(rows[i], rows[data], numbers)]
     sideways = [i for i in words[1:] if is_class_row(rows[i], rows[words[0]], numbers)]
     if sideways and spec.shape == "auto" and plain(rows[sideways[0]][0]) not in TARGET:
         some = first_few([repr(cell.strip()) for cell in dict.fromkeys(rows[sideways[0]][1:])], 3)
@@ -374,6 +376,12 @@ def _has_values(rows: Sequence[Sequence[str]], i: int, numbers: Sequence[int], s
         return bool(cells)
     again = {r[k].strip() for r in rows[i + 1 : i + ROWS_BELOW] if r != row for k in numbers if k < len(r)}
     return bool((again | set(spec.na)) & set(there)) and not any(map(is_role, row))
+
+
+def _is_event(row: Sequence[str], data: Sequence[str], numbers: Sequence[int]) -> bool:
+    """Whether a row is one of the table without its numbers: the time of a mark, written as that of a row of data."""
+    bare = not any(row[k].strip() for k in numbers if k < len(row))
+    return bare and bool(row[0].strip()) and _DIGITS.sub("0", row[0]) == _DIGITS.sub("0", data[0]) != data[0]
 
 
 def _is_units(row: Sequence[str], above: Sequence[str], numbers: Sequence[int]) -> bool:

@@ -277,10 +277,13 @@ def check_alike(sequences: Sequences, kind: SequenceKind, channels: tuple[str, .
             "give data of the same kind"
         )
     if len(sequences.channels) != len(channels):
+        way = f"name them with {option('values')}"
+        if sequences.layout.by_format:
+            turned = bool((sequences.lengths == len(channels)).all())
+            way = "turn each from (channels, positions) to (positions, channels)" if turned else "give the same ones"
         raise BadInput(
             f"{source}: has {len(sequences.channels)} channels ({', '.join(map(repr, sequences.channels[:6]))}), the "
-            f"model was fitted to {len(channels)} ({', '.join(map(repr, channels[:6]))}); name them "
-            f"with {option('values')}"
+            f"model was fitted to {len(channels)} ({', '.join(map(repr, channels[:6]))}); {way}"
         )
 
 

@@ -423,6 +423,15 @@ def words_alone(rows: Sequence[Sequence[str]], column: int) -> bool:
     return 1 < len(set(cells)) <= len(cells) // 2 and not any(map(is_number, set(cells)))
 
 
+def row_names(header: Sequence[str], rows: Sequence[Sequence[str]], mark: str) -> bool:
+    """Whether all rows have one cell more than the header, and the first one is another in each, as R writes names of
+    rows beside columns separated by blanks or tabs."""
+    if mark not in (" ", "\t") or len(rows) < 2 or not all(map(str.strip, header)):
+        return False
+    longer = all(len(row) == len(header) + 1 and row[-1].strip() for row in rows)
+    return longer and len({row[0] for row in rows}) == len(rows)
+
+
 def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     """Whether the first row names the columns, told from what stands under it."""
     head, below = rows[0], rows[1:]

@@ -25,6 +25,9 @@ MONTH_LENGTH = 365.2425 / 12 * DAY_LENGTH
 """Seconds of a month on the average, so that months count evenly."""
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAMED_MONTH = re.compile(rf"(\d{{1,2}})[-/ .]({'|'.join(_MONTHS)})[a-z]*[-/ .,]+(\d{{4}})(?!\d)", re.IGNORECASE)
+_MONTH_FIRST = re.compile(rf"({'|'.join(_MONTHS)})[a-z]*\.? (\d{{1,2}}),? (\d{{4}})(?!\d)", re.IGNORECASE)
+LEAP = re.compile(r"(?<=:59:)60(?!\d)")
+"""A second that is put in, between the last one of a minute and the next minute."""
 _DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})[./-](\d{1,4})(?:[ T,]+(\S.*))?")
 
 
@@ -37,12 +40,12 @@ def iso_seconds(words: Words) -> np.ndarray:
     out = np.full(len(words), np.nan)
     for row, word in enumerate(words):
         try:
-            date = datetime.fromisoformat((word or "").strip())
+            date = datetime.fromisoformat(LEAP.sub("59", (word or "").strip()))
         except ValueError:
             continue
         date = date.replace(tzinfo=UTC) if date.tzinfo is None else date
         first = first or date
-        out[row] = (date - first).total_seconds()
+        out[row] = (date - first).total_seconds() + bool(LEAP.search(word or "")) / 2
     return out
 
 
@@ -74,8 +77,11 @@ def day_seconds(words: Words) -> np.ndarray:
 
 
 def _with_month(word: str | None) -> str:
-    """01-Mar-2024 as 2024-3-01, which no country reads otherwise; other words as they are."""
-    match = _NAMED_MONTH.match(plain := (word or "").strip())
+    """01-Mar-2024 and Mar 1, 2024 as 2024-3-01, which no country reads otherwise; other words as they are."""
+    plain = (word or "").strip()
+    if match := _MONTH_FIRST.match(plain):
+        return f"{match[3]}-{_MONTHS.index(match[1].lower()) + 1}-{match[2]}{plain[match.end() :]}"
+    match = _NAMED_MONTH.match(plain)
     if match is None:
         return plain
     month = _MONTHS.index(match[2].lower()) + 1

@@ -123,7 +123,7 @@ class View:
             and (
                 plain(column.name) in (*TEXTS, "values")
                 or len(self.table.columns) == 1
-                or (column.mean_length >= TEXT_LETTERS and not self.few(column))
+                or (column.mean_length >= TEXT_LETTERS and not self.few(column) and self.count(column.name) > 1)
             )
         ]
 

@@ -26,6 +26,7 @@ from headstart.data import LayoutSpec, Sequences, label_names
 from headstart.errors import BadInput
 from headstart.estimator import inputs as reading
 from headstart.limits import allowed_memory
+from headstart.sequence import one_hot
 from headstart.spec import read
 from headstart.ways import in_python
 
@@ -75,7 +76,8 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _of_recordings(self, sequences: Sequences, ask: Callable[[Sequences], np.ndarray]) -> np.ndarray:
         """What is answered to each sequence of X; of recordings that are cut into windows the mean of theirs."""
-        answers = ask(sequences)
+        with in_python():
+            answers = ask(sequences)
         return answers if sequences.windows is None else sequences.windows.mean(answers)
 
     def leaderboard(self) -> Leaderboard:
@@ -177,7 +179,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             )
         with in_python():
             sequences = reading.read_inputs(inputs, layout)
-        reading.warn_of_rate(sequences, self.served_.config.profile)
+            reading.warn_of_rate(sequences, self.served_.config.profile)
         return sequences
 
     def _in_order(self, X: Any, y: Any) -> Any:
@@ -383,7 +385,7 @@ def _classes(y: Any) -> tuple[np.ndarray, np.ndarray]:
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise BadInput(f"y: holds one class, {classes[0]!r}, in {len(labels):,} rows; give two classes or more")
+        raise BadInput(f"y: holds one class, {str(classes[0])!r}, in {len(labels):,} rows; give two classes or more")
     return classes, codes.reshape(-1)
 
 
@@ -401,6 +403,8 @@ def _target(y: Any) -> np.ndarray:
     y = list(y.values()) if isinstance(y, Mapping) else y
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
+        if one_hot(np.asarray(y)):
+            raise BadInput("y: is one-hot, a column for each class; give the classes, such as np.argmax(y, axis=1)")
         raise BadInput(f"y: has {shape[1]} targets for each sequence; fit one estimator on each column of y")
     if shape[:1] == (0,):
         raise BadInput("y: holds 0 sample(s), so that there is nothing to fit; give a target for each sequence of X")
