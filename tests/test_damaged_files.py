@@ -2,13 +2,21 @@
 
 import io
 import json
+import tomllib
+from contextlib import suppress
+from random import Random
 
 import numpy as np
 import pytest
+import tomli_w
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from support.fuzz.damage import damaged
 from support.fuzz.parsers import PARSERS
 from support.fuzz.run import outcome, written
+from support.fuzz.values import changed_value, text_of
+
+from headstart.errors import BadInput
+from headstart.serve.folder import _digest
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -67,3 +75,35 @@ def test_an_index_that_names_what_no_file_can_be_called_is_refused_in_words(file
     index["weight_map"] = {**index["weight_map"], next(iter(index["weight_map"])): file}
     files[name] = json.dumps(index).encode()
     assert outcome(PARSERS["checkpoint"], written(files, tmp_path), files) == "refused"
+
+
+@pytest.mark.parametrize("name", ["study", "results", "model"])
+def test_other_values_behind_a_right_digest_are_read_or_refused_in_words(name, tmp_path):
+    """Damage of bytes seldom comes past a parser, and hardly ever past a digest."""
+    parser = PARSERS[name]
+    samples = parser.seeds()
+    for number in range(3 if name == "results" else 25):
+        random = Random(number)
+        files = dict(random.choice(samples))
+        place = next(file for file in files if file.endswith((".json", ".toml")))
+        if place.endswith(".toml"):
+            document = changed_value(tomllib.loads(files[place].decode()), random)
+            with suppress(TypeError):  # TOML has no null
+                files[place] = text_of(document, tomli_w.dumps)
+        else:
+            document = changed_value(json.loads(files[place]), random)
+            files[place] = text_of({**document, "digest": _digest(document)} if name == "model" else document)
+        assert outcome(parser, written(files, tmp_path), files) in ("read", "refused")
+
+
+@pytest.mark.parametrize("value", ["x" * 1_000_000, list(range(10_000)), 10**4_000])
+def test_a_long_value_leaves_its_place_and_the_way_out_in_a_message(value):
+    text = str(BadInput(f"study.toml: axes.seed: {value!r} is not a number; give another"))
+    assert len(text) < 2_000
+    assert text.startswith("study.toml: axes.seed: ")
+    assert text.endswith("is not a number; give another")
+
+
+def test_a_thousand_mistakes_are_not_a_thousand_lines():
+    lines = str(BadInput("\n".join(f"study.toml: claims[{i}]: {i} should be a table" for i in range(1000)))).split("\n")
+    assert (len(lines), lines[-1]) == (25, "and 976 lines more")

@@ -16,17 +16,27 @@ if TYPE_CHECKING:
 
 MOST_MISTAKES, MOST_PLACES = 20, 10_000
 """Causes that are gathered, and mistakes of one cause that are counted, before reading stops."""
+MOST_LINES = 25
+"""Of a message."""
+LINE_ENDS = 1_000, 500
+"""Characters of the beginning and the end of a line that is longer than both."""
 _VALUES = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\d[\d,.]*")
 
 
 class BadInput(ValueError):
     """Something a person gave is wrong: the text names the place, the value and the way out. Exit code 2.
 
-    Characters that a terminal would act on, or that no font shows, stand in it as escapes (`\\x1b`).
+    Characters that a terminal would act on, or that no font shows, stand in it as escapes (`\\x1b`). Of a line that a
+    value has made too long stand the beginning, which names the place, and the end with the way out.
     """
 
     def __init__(self, text: str = "") -> None:
-        super().__init__("".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text))
+        plain = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+        first, last = LINE_ENDS
+        lines = [x if len(x) <= first + last else f"{x[:first]} ... {x[-last:]}" for x in plain.split("\n")]
+        if len(lines) > MOST_LINES:
+            lines[MOST_LINES - 1 :] = [f"and {len(lines) - MOST_LINES + 1:,} lines more"]
+        super().__init__("\n".join(lines))
 
 
 class DiskFull(BadInput):
