@@ -85,14 +85,14 @@ def test_other_values_behind_a_right_digest_are_read_or_refused_in_words(name, t
     for number in range(3 if name == "results" else 25):
         random = Random(number)
         files = dict(random.choice(samples))
-        place = next(file for file in files if file.endswith((".json", ".toml")))
-        if place.endswith(".toml"):
-            document = changed_value(tomllib.loads(files[place].decode()), random)
+        document_file = next(file for file in files if file.endswith((".json", ".toml")))
+        if document_file.endswith(".toml"):
+            document = changed_value(tomllib.loads(files[document_file].decode()), random)
             with suppress(TypeError):  # TOML has no null
-                files[place] = text_of(document, tomli_w.dumps)
+                files[document_file] = text_of(document, tomli_w.dumps)
         else:
-            document = changed_value(json.loads(files[place]), random)
-            files[place] = text_of({**document, "digest": _digest(document)} if name == "model" else document)
+            document = changed_value(json.loads(files[document_file]), random)
+            files[document_file] = text_of({**document, "digest": _digest(document)} if name == "model" else document)
         assert outcome(parser, written(files, tmp_path), files) in ("read", "refused")
 
 

@@ -7,6 +7,6 @@ from support.flips import PLACES, Flips
 
 def test_a_bit_turned_in_memory_is_counted_and_clean_resumes_end_with_equal_bits() -> None:
     flips = Flips()
-    ends = {place: {flips.disturbed(place, Random(seed)) for seed in range(8)} for place in PLACES}
+    ends = {memory: {flips.disturbed(memory, Random(seed)) for seed in range(8)} for memory in PLACES}
     assert all("changed" in some for some in ends.values()), ends
     assert {flips.resumed(Random(seed)) for seed in range(5)} == {"nothing"}

@@ -45,7 +45,7 @@ class Flips:
 
     def __init__(self) -> None:
         (planned,) = make_plan(read_study(STUDY, []), Path("data")).stages.values()
-        self.spec = planned.spec
+        self.spec: Any = planned.spec
         self.task = open_task(self.spec.task, Path("data"))
         run = self.begun()
         self.states = [tick.state() for tick in run.steps()]
@@ -69,11 +69,11 @@ class Flips:
             for name, x in self.reference.items()
         )
 
-    def disturbed(self, place: str, random: Random) -> str:
+    def disturbed(self, memory: str, random: Random) -> str:
         """What one bit that was turned there leads to: noticed, changed, or nothing."""
         when = random.randrange(len(self.states) - 1)
         state = None
-        if place == "state":
+        if memory == "state":
             tensors, meta = self.states[when]
             copies = {name: value.clone() for name, value in tensors.items()}
             turn(copies[random.choice(sorted(name for name, x in copies.items() if x.numel()))], random)
@@ -92,12 +92,12 @@ class Flips:
         feed.batch = batch
         try:
             for number, _ in enumerate(run.steps()):
-                if number == when and place == "weights":
+                if number == when and memory == "weights":
                     turn(run.progress.flat.weights.data, random)
-                elif number == when and place == "moments":
+                elif number == when and memory == "moments":
                     moments = [x for x in run.progress.flat.moments if isinstance(x, torch.Tensor) and x.numel()]
                     turn(random.choice(moments), random)
-                armed[0] = number == when and place == "batch"
+                armed[0] = number == when and memory == "batch"
             end = self.stored(run)
         except Exception:
             return "noticed"
@@ -128,10 +128,10 @@ def main() -> None:
     words.add_argument("--json", type=Path)
     options = words.parse_args()
     began, flips = time.monotonic(), Flips()
-    rows: dict[str, Counter[str]] = {place: Counter() for place in PLACES}
+    rows: dict[str, Counter[str]] = {memory: Counter() for memory in PLACES}
     for seed in range(options.number):
-        place = PLACES[seed % len(PLACES)]
-        rows[place][flips.disturbed(place, Random(f"flip/{seed}"))] += 1
+        memory = PLACES[seed % len(PLACES)]
+        rows[memory][flips.disturbed(memory, Random(f"flip/{seed}"))] += 1
     resumes = Counter(flips.resumed(Random(f"resume/{seed}")) for seed in range(options.resumes))
     print(rows, resumes)
     if options.json is not None:
