@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MOST_MISTAKES, MOST_PLACES = 20, 10_000
 """Causes that are gathered, and mistakes of one cause that are counted, before reading stops."""
-MOST_LINES = 25
+LONGEST_MESSAGE = 25
 """Of a message."""
 LINE_ENDS = 1_000, 500
 """Characters of the beginning and the end of a line that is longer than both."""
@@ -34,8 +34,8 @@ class BadInput(ValueError):
         plain = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
         first, last = LINE_ENDS
         lines = [x if len(x) <= first + last else f"{x[:first]} ... {x[-last:]}" for x in plain.split("\n")]
-        if len(lines) > MOST_LINES:
-            lines[MOST_LINES - 1 :] = [f"and {len(lines) - MOST_LINES + 1:,} lines more"]
+        if len(lines) > LONGEST_MESSAGE:
+            lines[LONGEST_MESSAGE - 1 :] = [f"and {len(lines) - LONGEST_MESSAGE + 1:,} lines more"]
         super().__init__("\n".join(lines))
 
 
