@@ -59,3 +59,12 @@ def test_utf_16_without_its_mark_is_told_with_the_option_that_reads_it(encoding:
 
 def test_bytes_that_are_no_words_of_any_script_are_offered_latin_1() -> None:
     assert likely_encodings(b"a\x81b")[0][0] == "latin-1"
+
+
+def test_a_folder_of_texts_is_told_the_encoding_that_reads_it(tmp_path: Path) -> None:
+    for label in ("a", "b"):
+        (tmp_path / label).mkdir()
+        for i in range(4):
+            write(tmp_path / label / f"{i}.txt", f"Температура двигателя {label} {i}\n".encode("cp1251"))
+    assert "or give --encoding cp1251, which reads 'Температура'" in why(tmp_path)
+    assert len(read(tmp_path, encoding="cp1251")) == 8

@@ -15,6 +15,7 @@ import numpy as np
 
 from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import listed, members, reading
+from headstart.data.encodings import likely_encodings
 from headstart.data.exports import like_number
 from headstart.data.file_labels import (
     DAY_NAME,
@@ -30,6 +31,7 @@ from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sound_rate
 from headstart.data.table import Column, Table, arrow_texts
+from headstart.data.text import ODD_BYTES
 from headstart.errors import BadInput, Mistakes, Places, one_line
 from headstart.store.plain import leads_out
 from headstart.text import counted, many
@@ -395,8 +397,9 @@ def _text(content: bytes, location: str, spec: LayoutSpec, mistakes: Mistakes) -
     try:
         text = content.decode("utf-8-sig" if spec.encoding.lower() in ("utf-8", "utf8") else spec.encoding)
     except (UnicodeDecodeError, LookupError) as error:
-        mistakes.add(
-            location, f"is not {spec.encoding} ({str(error)[:80]}); save it as UTF-8, or give its {option('encoding')}"
-        )
+        odd = b"\n".join(line for line in content.splitlines() if not line.isascii())[:ODD_BYTES]
+        name, word = likely_encodings(odd)[0]
+        way = f"{option('encoding', name)}, which reads {word!r}"
+        mistakes.add(location, f"is not {spec.encoding} ({str(error)[:80]}); save it as UTF-8, or give {way}")
         return None
     return text
