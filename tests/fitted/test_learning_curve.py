@@ -78,7 +78,7 @@ def test_samples_are_nested_and_have_each_class_in_proportion() -> None:
     assert not np.array_equal(_order(target, True, 0), _order(target, True, 1))
 
 
-def test_nothing_is_told_of_few_labels_of_no_test_or_without_time() -> None:
+def test_nothing_is_said_of_few_labels_of_no_test_or_without_time(monkeypatch: pytest.MonkeyPatch) -> None:
     train, test = rows(30, 0, 0.3), rows(40, 1, 0.3)
     spec = MajoritySpec()
     assert learning_curve("majority", spec, train, test, SIGNATURE) is None, "a quarter of 30 is below 10"
@@ -87,6 +87,10 @@ def test_nothing_is_told_of_few_labels_of_no_test_or_without_time() -> None:
     assert learning_curve("majority", spec, many, test, SIGNATURE, seconds=0.0) is None
     none = Examples(test.values, test.offsets, np.full(40, IGNORE), test.index)
     assert learning_curve("majority", spec, many, none, SIGNATURE) is None
+    fits = list[int]()
+    monkeypatch.setattr(MajoritySpec, "fit", lambda *_, **__: fits.append(1))
+    assert learning_curve("majority", spec, many, test, SIGNATURE, seconds=0.05) is None
+    assert not fits, "nothing begins that its own forecast sees ending late"
 
 
 def test_a_regression_is_told_by_r2() -> None:

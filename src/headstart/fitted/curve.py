@@ -92,8 +92,9 @@ def learning_curve(
         return None
     train, test, begun = train.take(labelled), test.take(scored), time.monotonic()
     target = train.target[:: 1 + train.paired] if train.target is not None else np.zeros(len(labelled))
-    none, draws, most = train.take(np.arange(0)), list[list[np.ndarray]](), 0.0
+    none, draws = train.take(np.arange(0)), list[list[np.ndarray]]()
     whole: np.ndarray | None = None
+    most = float(spec.seconds(sizes[0], len(scored), signature, train.lengths))
     for draw in range(SAMPLE_DRAWS):
         order, rows = _order(target, classes, draw), list[np.ndarray]()
         for size in sizes:
@@ -101,7 +102,7 @@ def learning_curve(
             if last and whole is not None:
                 rows.append(whole)
                 continue
-            if most and time.monotonic() - begun + most > seconds:
+            if time.monotonic() - begun + most >= seconds:
                 break
             before = time.monotonic()
             model = spec.fit(train.take(np.sort(order[:size])), none, signature, 0, class_weights)
