@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Two workers that take over each other's tests: those of a file stay together and share its fixtures.
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal --durations=40
 
-.PHONY: demo test test-all test-slow test-onnx lint install dist docs results fuzz soak points gpu gpu-backbone clean
+.PHONY: demo test test-all test-slow test-onnx lint install dist docs results fuzz soak points power flips gpu gpu-backbone clean
 
 install: $(READY)
 
@@ -68,6 +68,14 @@ soak: $(READY)
 # written to docs/benchmarks/reliability.json.
 points: $(READY)
 	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m support.points $(NAMES) --stride $(or $(STRIDE),1) --json ../docs/benchmarks/reliability.json
+
+# Power that goes after each STRIDE-th operation of the commands NAMES; counts as of `points`.
+power: $(READY)
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m support.points $(NAMES) --power --stride $(or $(STRIDE),1) --json ../docs/benchmarks/reliability.json
+
+# One bit turned in memory, 300 times, and 1,000 clean resumes; counts as of `points`.
+flips: $(READY)
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m support.flips --json ../docs/benchmarks/reliability.json
 
 # Image at the paper's size on a GPU, three seeds, in pieces of 9 minutes: the same command goes on. DATA names the folder of cifar10/.
 gpu: $(READY)

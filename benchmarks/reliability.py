@@ -32,6 +32,8 @@ def page(document: Mapping[str, Any]) -> str:
         findings=[f"- {finding}" for finding in document["findings"]],
         table=_table(["disturbance", "times"], [[name, f"{number:,}"] for name, number in counts.items()]),
         points=_points(document["points"]) if document.get("points") else "",
+        power=_power(document["power"]) if document.get("power") else "",
+        memory=_memory(document["memory"]) if document.get("memory") else "",
         fuzz=_fuzz(document["fuzz"]) if document.get("fuzz") else "",
     )
 
@@ -45,6 +47,34 @@ def _points(commands: Mapping[str, Any]) -> str:
     sums = {key: f"{sum(row[key] for row in commands.values()):,}" for key in keys}
     heads = ["command", "operations", "points", "apart", "tried", "findings"]
     return filled("reliability-points", table=markdown(heads, rows), **sums)
+
+
+def _power(commands: Mapping[str, Any]) -> str:
+    """The section of power cuts."""
+    keys = ("operations", "states", "tried")
+    rows = [
+        [f"`{name}`", *(f"{row[key]:,}" for key in keys), str(len(row["findings"]))] for name, row in commands.items()
+    ]
+    sums = {key: f"{sum(row[key] for row in commands.values()):,}" for key in keys}
+    return filled(
+        "reliability-power", table=markdown(["command", "operations", "disks", "tried", "findings"], rows), **sums
+    )
+
+
+def _memory(document: Mapping[str, Any]) -> str:
+    """The section of bits that turn in memory."""
+    ends, flips = ("changed", "nothing", "noticed"), document["flips"]
+    rows = [[f"`{name}`", *(str(row.get(end, 0)) for end in ends)] for name, row in flips.items()]
+    sums = {end: sum(row.get(end, 0) for row in flips.values()) for end in ends}
+    resumes = document["resumes"]
+    return filled(
+        "reliability-memory",
+        table=markdown(["turned in", "changes a number", "changes none", "noticed"], rows),
+        number=sum(sums.values()),
+        resumes=sum(resumes.values()),
+        alarms=sum(resumes.values()) - resumes.get("nothing", 0),
+        **sums,
+    )
 
 
 def _fuzz(formats: Mapping[str, Any]) -> str:
