@@ -26,6 +26,12 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two workers must find the same tests: a name with the address of an object is another one in each."""
+    if addresses := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"names of tests hold addresses of objects: {addresses[0]}")
+
+
 def _shared(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
     """A folder that all processes of pytest-xdist share."""
     base = tmp_path_factory.getbasetemp()

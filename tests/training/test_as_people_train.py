@@ -120,7 +120,6 @@ def test_an_average_longer_than_the_budget_is_refused_and_the_way_out_is_taken()
             lambda t: 1.0 if t < 55 else 1 - 0.8 * (t - 55) / 55,
         ),
     ],
-    ids=str,
 )
 def test_a_schedule_is_that_of_its_formula(table: dict[str, Any], expected: Any) -> None:
     spec = read(OptimSpec, {**table, "warmup_steps": 10})
