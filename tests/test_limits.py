@@ -203,7 +203,7 @@ def test_what_a_person_allows_counts_beside_the_container_less_what_the_process_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = machine(tmp_path, "0::/", V2.format(inside="/"), {"memory.max": "8000000000", "memory.current": "0"})
-    (root / "proc/self/statm").write_text(f"9 {10 + 10**9 // limits.os.sysconf('SC_PAGE_SIZE')} 10 0 0 0 0\n")
+    (root / "proc/self/statm").write_text(f"9 {10**9 // limits.os.sysconf('SC_PAGE_SIZE')} 10 0 0 0 0\n")
     monkeypatch.setenv(ALLOWED, "3000000000")
     room = memory(root)
     assert room is not None

@@ -130,9 +130,9 @@ def allowed_memory(size: str | float | None) -> Iterator[None]:
 
 
 def _resident(root: Path) -> int:
-    """Bytes that this process has in memory, without those that stand in files, too."""
+    """Bytes that this process has in memory, libraries included."""
     pages = _text(root / "proc/self/statm").split()
-    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 2 else 0
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
 
 
 def give_back() -> None:

@@ -17,7 +17,7 @@ from headstart.cli import main
 from headstart.data import read_sequences
 from headstart.errors import BadInput
 from headstart.fit.arms import without_gradients
-from headstart.fit.choice import serving
+from headstart.fit.choice import none_better, serving, winner
 from headstart.fit.ensemble import with_ensemble
 from headstart.fit.perform import fit_sequences
 from headstart.fitted.card import model_card
@@ -55,6 +55,13 @@ def compared(*candidates: FitCandidate, asked: bool = False) -> tuple[list[FitCa
     results, after, serves = with_ensemble(results, candidates, NONE, asked=asked)
     assert [item.row for item in after] == list(results.table)
     return after, serves
+
+
+def test_where_all_probabilities_out_of_fold_are_equal_nothing_is_averaged_and_the_majority_serves() -> None:
+    models = [candidate(name, [0.6] * 4, [0.6] * 4) for name in ("kernels", "summary", "pools", "scratch")]
+    after, average = compared(*models)
+    assert (average, after) == (None, models)
+    assert none_better(winner(models), candidate("majority", [0.6] * 4, [0.6] * 4))
 
 
 WRONG_LAST, WRONG_FIRST = [0.9, 0.9, 0.9, 0.3], [0.3, 0.9, 0.9, 0.9]

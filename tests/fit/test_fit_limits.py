@@ -91,3 +91,36 @@ def test_a_memory_in_which_nothing_could_be_done_is_refused_before_anything_begi
     assert done.value.code == 2
     assert "--memory: 10 MB is less than the 700 MB" in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
+
+
+BUSY = """
+import sys, time
+time.monotonic = lambda: SLOW * time.process_time()
+from headstart.cli import main
+main(sys.argv[1:])
+"""
+"""Each second of the processor takes so many by the clock, as where a container has a tenth of a core."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", ["1s", "20s"])
+def test_a_tenth_of_a_processor_leaves_a_model_that_serves(tmp_path: Path, seconds: str) -> None:
+    folder = rows(tmp_path / "one", count=60)
+    going = started(folder, "--time", seconds, code=BUSY.replace("SLOW", "10"))
+    out, error = going.communicate(timeout=240)
+    assert going.returncode == 0, error
+    assert "Traceback" not in error
+    assert "(predicts)" in out
+    assert "a first usable model after" in out
+
+
+def test_a_second_for_many_rows_leaves_a_model_of_a_part_of_them(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    numbers = np.random.default_rng(0).integers(0, 1_000, (60_000, 48))
+    lines = (f"{'ab'[i % 2]},{','.join(map(str, row))}\n" for i, row in enumerate(numbers.tolist()))
+    (tmp_path / "one" / "rows.csv").write_text("label," + ",".join(f"t{i}" for i in range(48)) + "\n" + "".join(lines))
+    going = started(tmp_path / "one", "--time", "1s")
+    out, error = going.communicate(timeout=240)
+    assert going.returncode == 0, error
+    assert "of 60,000 rows of the file are read" in " ".join(out.split())
+    assert "(predicts)" in out

@@ -152,7 +152,10 @@ def test_groups_too_few_to_be_split_are_refused_with_the_way_out(tmp_path):
     assert "each of 30 classes has one labelled sequence" in why(tmp_path, "single.csv", target="label")
     write(tmp_path, table(30, more=lambda _: "p"), "alone.csv")
     text = why(tmp_path, "alone.csv", target="label", group="patient")
-    assert "all 30 labelled sequences are equal or of one group" in text
+    assert "all 30 labelled sequences are of one group, which leaves none for val; give different groups, or by" in text
+    write(tmp_path, ["id,label,t0,t1,t2", *(f"s{i},{'ab'[i % 2]},1,2,4" for i in range(30))], "equal.csv")
+    text = why(tmp_path, "equal.csv", target="label")
+    assert text.endswith("all 30 labelled sequences are equal, which leaves none for val; give different sequences")
 
 
 def test_the_column_of_a_file_without_a_header_may_be_a_number(tmp_path):

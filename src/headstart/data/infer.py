@@ -254,8 +254,8 @@ def _beside_positions(view: View) -> tuple[list[Column], bool]:
         return free[:3], False
     run = {name for _, names in view.longest(free) for name in names}
     runs = numbered([column.name for column in free if column.type == "number"])
-    few = {name for pattern, names in runs.items() if pattern.endswith("*") for name in names}
-    return [column for column in free if column.name not in run | few and not names_position(column.name)], bool(run)
+    inside = run | {name for pattern, names in runs.items() if pattern.endswith("*") for name in names}
+    return [column for column in free if column.name not in inside and not names_position(column.name)], bool(run)
 
 
 def _labels(view: View) -> list[Ordered]:

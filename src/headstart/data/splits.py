@@ -243,16 +243,19 @@ def check_sides(
     labels: tuple[str, ...],
     settings: Mapping[str, float],
     blocks: int,
+    different: int,
 ) -> None:
-    """Raises: BadInput where a side has no labelled row, or a class none in train. `settings`: drawn sides' shares."""
+    """Raises: BadInput where a side has no labelled row, or a class none in train. `settings`: drawn sides' shares.
+    blocks, different: labelled sequences that may be apart, and that are not copies of another."""
     labelled = int((target != IGNORE).sum())
     for side in ("train", *settings):
         if not (target[rows[side]] != IGNORE).any():
             shares = " and ".join(f"task.{name}_share: {share:g}" for name, share in settings.items())
             if blocks == 1:
+                why, way = ("equal", "") if different == 1 else ("of one group", ", or by_group=false")
                 raise BadInput(
-                    f"{shares}: all {labelled:,} labelled sequences are equal or of one group, which leaves none for "
-                    f"{side}; give different sequences, or by_group=false"
+                    f"{shares}: all {labelled:,} labelled sequences are {why}, which leaves none for {side}; give "
+                    f"different {'sequences' if different == 1 else 'groups'}{way}"
                 )
             if labels and np.bincount(target[target != IGNORE]).max(initial=0) == 1:
                 raise BadInput(

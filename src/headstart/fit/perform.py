@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headstart import words
-from headstart.baselines.pieces import FIRST, PART, SOON
+from headstart.baselines.pieces import FIRST, PART, SOON, Pieces
 from headstart.core import Event, Failed, Runtime, Store, perform
 from headstart.fit import plan as planning
 from headstart.fit.again import reserved
@@ -52,7 +52,7 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
     Tells as each begins, and of that first model. With a limit of time, further seeds may take a fifth of it, further
     folds two thirds: a choice on one fold of few rows is a guess.
     """
-    limit, runs, ready, waiting = fit.settings.time or float("inf"), fit.settings.runs, False, 0.0
+    limit, runs, waiting = fit.settings.time or float("inf"), fit.settings.runs, 0.0
     begun = last = time.monotonic()
     pieces = fit.pieces()
     learnt: int | None = pieces.first(
@@ -60,13 +60,10 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
     )
     while learnt is not None:
         at = time.monotonic()
-        finished = _fit_here(fit, runs[0], on, learnt=learnt, seconds=pieces.forecast(learnt))
+        _fit_here(fit, runs[0], on, learnt=learnt, pieces=pieces)
         now = time.monotonic()
         pieces.took(learnt, now - at)
         give_back()
-        if finished and not ready:
-            ready = True
-            on(f"a first usable model after {words.duration(now - fit.begun)}; from now on Ctrl-C keeps one")
         learnt = None if fit.rest is None else pieces.more(fit.rest)
     if now - fit.begun > limit:
         on(f"these models alone took longer than the limit of {words.duration(limit)}")
@@ -76,7 +73,7 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
         if late or now + each - begun > limit * (2 / 3 if len(fit.splits) > 1 else 1 / 5):
             waiting = (len(runs) - i) * each  # the others run beside the networks
             break
-        _fit_here(fit, seed, on, learnt=pieces.done, seconds=each)
+        _fit_here(fit, seed, on, learnt=pieces.done, pieces=pieces)
         now = time.monotonic()
         each, last = now - last, now
     slow = planning.study_without_networks(fit.basis, fit.settings, runs[0], slow=True)
@@ -95,12 +92,13 @@ def forecast(fit: Fit) -> First:
 
 
 def _fit_here(
-    fit: Fit, seed: int, on: Listener, *, slow: bool = False, learnt: int | None = None, seconds: float = 0.0
-) -> bool:
-    """Fit the models of one run, and tell as each begins, in later runs of the first alone. Whether one is finished.
-    learnt: rows of train that they are fitted on. seconds: that all of them should take."""
+    fit: Fit, seed: int, on: Listener, *, slow: bool = False, learnt: int | None = None, pieces: Pieces | None = None
+) -> None:
+    """Fit the models of one run, the cheapest first, and tell as each begins, in later runs of the first alone.
+    learnt: rows of train that they are fitted on. pieces: these rows are one; the first model of the first is told."""
+    early, seconds = (not pieces.done, pieces.forecast(learnt)) if pieces and learnt else (False, 0.0)
     stages, runs, more = fit.without_networks(seed, slow=slow, learnt=learnt).stages, fit.settings.runs, ""
-    for event in perform(stages.values(), fit.store, Runtime(fit.data, "cpu")):
+    for event in perform([*stages.values()][::-1], fit.store, Runtime(fit.data, "cpu")):
         if event.begins and threading.current_thread() is threading.main_thread():
             # There is nothing to save of such a model: Ctrl-C ends it at once, and `perform` puts its own answer back.
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -110,20 +108,23 @@ def _fit_here(
             )
             more = rows if seed == runs[0] else f"{rows}, run {runs.index(seed) + 1} of {len(runs)}"
             piece = Piece(f"fitting {words.listed(list(stages[event.identity].arms))}{more} ...")
-            piece.seconds, seconds = seconds, 0.0  # the first takes almost all of them
+            piece.seconds = seconds  # the last takes almost all of them
             on(piece)
         on(event)
-    return any(fit.store.finished(identity) for identity in stages)
+        if early and fit.store.finished(event.identity):
+            early = False
+            on(f"a first usable model after {words.duration(fit.spent)}; from now on Ctrl-C keeps one")
 
 
 def usable(fit: Fit) -> First | None:
-    """The most rows of train from which models without gradients have learnt so far, of which one could serve; None
-    where there is none."""
-    for size in fit.pieces().sizes:
-        stages = fit.without_networks(fit.settings.runs[0], learnt=size).stages
-        if any(fit.store.finished(identity) for identity in stages):
-            return First(0.0, 0.0, fit.part(size))
-    return None
+    """The rows of train from which most of the models without gradients have learnt so far, of equals the most rows;
+    None where no model could serve."""
+
+    def finished(size: int) -> int:
+        return sum(map(fit.store.finished, fit.without_networks(fit.settings.runs[0], learnt=size).stages))
+
+    size = max(fit.pieces().sizes, key=finished)
+    return First(0.0, 0.0, fit.part(size)) if finished(size) else None
 
 
 def plan(fit: Fit, slots: int, first: First, *, keep: bool = True, timed: bool = True) -> Planned:

@@ -120,7 +120,7 @@ def make_task(
         classes = np.asarray(target) if classed else np.where(labelled, 0, IGNORE)
         shares = {"val": val_share, "test": test_share}
         rows = dealt(classes, group, shares, seed)
-        check_sides(rows, classes, (), shares, len(np.unique(group)))
+        check_sides(rows, classes, (), shares, *2 * (len(np.unique(group)),))
         train, val, test = (train.take(rows[name]) for name in SPLITS)
     if val is None or test is None:
         raise BadInput("make_task: one of val and test is given; give both, or neither, to have both drawn from train")

@@ -315,9 +315,8 @@ class OwnSpec(TaskSpec):
             rows = dealt_in_time(own, block, self._times(train, groups is not None), shares)
         else:
             rows = dealt(own, block, shares, self.split_seed)
-        check_sides(
-            rows, own, () if train.per_position else train.classes, shares, len(np.unique(block[own != IGNORE]))
-        )
+        apart, different = (len(np.unique(kind[: len(train)][own != IGNORE])) for kind in (block, copies))
+        check_sides(rows, own, () if train.per_position else train.classes, shares, apart, different)
         rows = {"test": np.zeros(0, dtype=np.int64), **rows}
         lost = len(train) - sum(map(len, rows.values()))
         rows |= {name: official[target[official] != IGNORE] for name, official in files.items()}

@@ -22,6 +22,7 @@ from headstart.data.splits import ACROSS
 from headstart.errors import BadInput, one_line
 from headstart.fit.arms import check_names
 from headstart.fit.kept import PLAN
+from headstart.limits import give_back
 from headstart.plugins import load_plugins, own_networks
 from headstart.request.settings import DEFAULT_TIME, FitSettings
 from headstart.request.source import read_source
@@ -100,7 +101,6 @@ def fit_file(
 
     with _in_options(), pulse.at("splitting and preparing the sequences"):
         fit = prepare(source, wanted, root, folder, device, time.monotonic() - begun)
-    keep_freed_memory()
     slots = default_workers(device) if work.workers is None else work.workers
     if dry_run:
         print_card(fit.card)
@@ -139,9 +139,11 @@ def fit_file(
         screen.print(Text("interrupted: what is finished is written as a model (Ctrl-C again stops at once)"))
         planned = planned or perform.plan(fit, max(slots, 1), usable, keep=False, timed=False)
         chosen = compare(fit, planned.study)
+    give_back()
     with pulse.at("putting the model together"):
         outcome = serve(fit, planned, chosen, failures, interrupted=interruption is not None)
         save_model(outcome.served, folder, {STUDY_FILE: perform.study_file(fit, planned, chosen).encode()})
+    give_back()
     with pulse.at("drawing the page"):
         fault = _add_page(fit, chosen, outcome, folder, show_examples)
     for text in causes(failures):
@@ -229,6 +231,8 @@ def _train(fit: Fit, planned: Planned, first: First, hear: Listener, slots: int,
     from headstart.verbs.display import watch
 
     study = planned.study
+    if study.networks:
+        keep_freed_memory()  # not before: tables of features are large, few, and stand one after another
 
     def table() -> Any:
         return to_rich(in_plain_words(make_table(results_of(fit, study))))
