@@ -66,11 +66,12 @@ def test_a_whole_model_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Pat
 
 
 def test_the_kinds_of_the_guide_keep_their_contracts_as_typed(tmp_path: Path) -> None:
-    plugin, by_class, mixer, objective, model = walk("adding.md", tmp_path)
+    plugin, by_class, mixer, objective, model, optimiser = walk("adding.md", tmp_path)
     assert plugin.stdout.count(" ok") == by_class.stdout.count(" ok") >= 9
     assert mixer.stdout.count(" ok") >= 9
     assert model.stdout.count(" ok") >= 9
     assert objective.stdout.count(" ok") >= 5
+    assert optimiser.stdout.count(" ok") >= 2
 
 
 @pytest.mark.slow
