@@ -209,7 +209,7 @@ class OwnOptimSpec(OptimSpec):
 
 
 def _read_optim(value: Any) -> Any:
-    own = isinstance(value, Mapping) and value.get("kind", "adamw") not in _NAMES
+    own = isinstance(value, Mapping) and str(value.get("kind", "adamw")) not in _NAMES
     return spec_of_kind(OPTIMIZERS, value) if own or isinstance(value, OwnOptimSpec) else value
 
 
