@@ -568,7 +568,7 @@ BAD: list[tuple[list[str], str]] = [
     (["ls", "arms=scratch"], "ls: arms=scratch: no 'arms'; did you mean 'arm'?"),
     (
         ["ls", "stages", "scratch"],
-        "ls: no 'scratch'; there are: arms, checkpoints, mixers, models, objectives, readers, stages, studies, tasks; stages are filtered by",
+        "ls: no 'scratch'; there are: arms, checkpoints, mixers, models, objectives, optimizers, readers, schedules, stages, studies, tasks; stages are filtered by",
     ),
     (["ls", "tasks", "--json", "-"], "ls: --json is for stages; leave it out, or list stages"),
     (["check", "atention"], "did you mean 'attention'?"),

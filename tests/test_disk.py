@@ -63,6 +63,7 @@ OTHERWISE = {
     ("estimator/hub.py", "TemporaryDirectory"): "a temporary folder",
     ("estimator/models.py", "TemporaryDirectory"): "a temporary folder",
     ("fit/perform.py", "TemporaryDirectory"): "a temporary folder",
+    ("report/views.py", "TemporaryDirectory"): "a temporary folder",
     ("runner/node.py", "TemporaryDirectory"): "a temporary folder",
     ("runner/local.py", "TemporaryFile"): "a file without a name",
     ("verbs/predict.py", "SpooledTemporaryFile"): "a file without a name",

@@ -519,7 +519,7 @@ def test_half_of_the_slots_serve_those_that_wait_and_half_finish_rows(tmp_path: 
 
 
 def test_a_terminal_that_is_closed_stops_a_run_as_ctrl_c_does_unless_nohup_was_asked_for() -> None:
-    before = signal.getsignal(signal.SIGHUP)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests themselves run under nohup
     try:
         with _signals() as interruption:
             os.kill(os.getpid(), signal.SIGHUP)
