@@ -432,9 +432,9 @@ def test_each_model_without_a_network_is_named_as_it_begins_and_then_each_furthe
     assert fit(tmp_path, *words, *QUICK[2:-1], quick=False) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("fitting")] == [
-        "fitting kernels ...",
-        "fitting summary ...",
         "fitting majority ...",
+        "fitting summary ...",
+        "fitting kernels ...",
         "fitting kernels, run 2 of 3 ...",
         "fitting kernels, run 3 of 3 ...",
         "fitting pools ...",

@@ -94,22 +94,21 @@ def forecast(fit: Fit) -> First:
 def _fit_here(
     fit: Fit, seed: int, on: Listener, *, slow: bool = False, learnt: int | None = None, pieces: Pieces | None = None
 ) -> None:
-    """Fit the models of one run, the cheapest first, and tell as each begins, in later runs of the first alone.
+    """Fit the models of one run, the cheapest first, and tell as each begins, in later runs of the last alone.
     learnt: rows of train that they are fitted on. pieces: these rows are one; the first model of the first is told."""
     early, seconds = (not pieces.done, pieces.forecast(learnt)) if pieces and learnt else (False, 0.0)
-    stages, runs, more = fit.without_networks(seed, slow=slow, learnt=learnt).stages, fit.settings.runs, ""
+    stages, runs = fit.without_networks(seed, slow=slow, learnt=learnt).stages, fit.settings.runs
     for event in perform([*stages.values()][::-1], fit.store, Runtime(fit.data, "cpu")):
         if event.begins and threading.current_thread() is threading.main_thread():
             # There is nothing to save of such a model: Ctrl-C ends it at once, and `perform` puts its own answer back.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        if event.begins and not more:
-            rows = (
-                "" if learnt is None or fit.part(learnt) is None else f" on {learnt:,} of {fit.basis.rows:,} sequences"
-            )
+        if event.begins:
+            rows = f" on {learnt:,} of {fit.basis.rows:,} sequences" if learnt and fit.part(learnt) else ""
             more = rows if seed == runs[0] else f"{rows}, run {runs.index(seed) + 1} of {len(runs)}"
             piece = Piece(f"fitting {words.listed(list(stages[event.identity].arms))}{more} ...")
             piece.seconds = seconds  # the last takes almost all of them
-            on(piece)
+            if not more or event.identity == next(iter(stages)):
+                on(piece)
         on(event)
         if early and fit.store.finished(event.identity):
             early = False
