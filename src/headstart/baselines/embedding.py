@@ -20,7 +20,7 @@ from headstart.baselines.encoded import ENCODER_PREFIX, TOKENISER, VOCABULARIES,
 from headstart.baselines.features import Features, filled, observed
 from headstart.baselines.fitting import FittedFacts, Shapes
 from headstart.baselines.linear import Linear, PenalisedSpec
-from headstart.baselines.remembered import KNOWN_ROWS, remember
+from headstart.baselines.remembered import KNOWN_ROWS, digest_of, remember
 from headstart.data.layout import SOUNDS
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
@@ -100,10 +100,7 @@ class Embedding(Features):
 
     @cached_property
     def _digest(self) -> bytes:
-        digest = hashlib.sha256(self.encoder.model_dump_json().encode())
-        for name in sorted(self.weights):
-            digest.update(np.ascontiguousarray(self.weights[name]).data)
-        return digest.digest()
+        return digest_of(self.encoder, self.weights)
 
 
 def size_of(encoder: SeriesModelSpec, channels: int) -> int:

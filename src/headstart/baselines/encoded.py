@@ -16,7 +16,7 @@ import numpy as np
 from headstart.baselines.features import Features, FeatureTable
 from headstart.baselines.fitting import FittedFacts, Shapes
 from headstart.baselines.ngrams import SMALL_VOCABULARY, Ngrams, fit_ngrams
-from headstart.baselines.remembered import KNOWN_ROWS, remember
+from headstart.baselines.remembered import KNOWN_ROWS, digest_of, remember
 from headstart.data.alphabets import ALPHABETS
 from headstart.errors import BadInput
 from headstart.sequence import Examples
@@ -128,10 +128,7 @@ class Encoded(Features):
 
     @cached_property
     def _digest(self) -> bytes:
-        digest = hashlib.sha256(self.encoder.model_dump_json().encode())
-        for name in sorted(self.weights):
-            digest.update(np.ascontiguousarray(self.weights[name]).data)
-        return digest.digest()
+        return digest_of(self.encoder, self.weights)
 
 
 @dataclass(frozen=True)

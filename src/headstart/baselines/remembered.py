@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 REMEMBERED = 2**28
 """Bytes of features that a process remembers; the oldest are forgotten first."""
 KNOWN_ROWS: OrderedDict[bytes, np.ndarray] = OrderedDict()
+
+
+def digest_of(encoder: Any, weights: Mapping[str, np.ndarray]) -> bytes:
+    """Of an encoder's settings (a spec) and its weights by name."""
+    digest = hashlib.sha256(encoder.model_dump_json().encode())
+    for name in sorted(weights):
+        digest.update(np.ascontiguousarray(weights[name]).data)
+    return digest.digest()
 
 
 def remember(key: bytes, row: np.ndarray) -> None:

@@ -28,21 +28,19 @@ LEADING = 5
 """Cells that may stand before the values of a row: a well in two parts, what it holds, a name."""
 _WELL = re.compile(r"(?:[A-P]|A[A-F])0?(?:[1-9]|[1-3]\d|4[0-8])")
 _LETTERS = re.compile(r"[A-P]|A[A-F]")
-_CLOCK = re.compile(
-    r"\b(time|times|zeit|temps|tiempo|tempo|elapsed|cycles?|zyklus|zyklen|ciclo|kinetic)\b", re.IGNORECASE
-)
+_TIMES, _COUNTS = "time|zeit|temps|tiempo|tempo|elapsed", "cycles?|zyklus|zyklen|ciclo"
+_READINGS = r"absorbance|fluorescence|luminescence|\bOD ?\d{3}"
+_CLOCK = re.compile(rf"\b(times|{_TIMES}|{_COUNTS}|kinetic)\b", re.IGNORECASE)
 PLATE_WORDS = re.compile(
-    r"time|zeit|temps|tiempo|tempo|elapsed|cycle|zyklus|zyklen|ciclo|kinetic|t°|co2|o2|humidity|feuchte|plate|well|"
-    r"absorbance|fluorescence|luminescence|\bOD ?\d{3}",
-    re.IGNORECASE,
+    rf"{_TIMES}|{_COUNTS}|kinetic|t°|co2|o2|humidity|feuchte|plate|well|{_READINGS}", re.IGNORECASE
 )
 """Words of which a table of wells has one."""
-_COUNT = re.compile(r"\b(cycles?|zyklus|zyklen|ciclo)\b", re.IGNORECASE)
+_COUNT = re.compile(rf"\b({_COUNTS})\b", re.IGNORECASE)
 _BESIDE = re.compile(
     r"^\W*(t°|temp\b|temp\.|temperatur|temperature|temperatura|co2\b|o2\b|humidity|feuchte)", re.IGNORECASE
 )
 """Names of what is measured beside wells."""
-_HINT = re.compile(r"\b(micro)?plates?\b|\bwells?\b|absorbance|fluorescence|luminescence|\bOD ?\d{3}", re.IGNORECASE)
+_HINT = re.compile(rf"\b(micro)?plates?\b|\bwells?\b|{_READINGS}", re.IGNORECASE)
 _DAYTIME = re.compile(r"(?:(\d+)\.)?(\d+):(\d\d)(?::(\d\d(?:[.,]\d+)?))?")
 _SPOKEN = re.compile(r"(?:(\d+) ?h)? ?(?:(\d+) ?min)? ?(?:(\d+) ?s)?")
 """0 h 5 min."""

@@ -66,8 +66,7 @@ class TrainStep:
         sums = self.ranks.sums(own)
         if weights.tensors:
             loss = mean_loss(own["loss"], sums["count"])
-            grads = torch.autograd.grad(loss, list(weights.tensors.values()), materialize_grads=True)
-            grad = self.ranks.total(torch.cat([grad.reshape(-1) for grad in grads]))
+            grad = self.ranks.total(flat_gradient(loss, weights.tensors))
             update_(weights.flat, moments, grad, numbers, self.optim, self.groups)
         update_statistics(statistics, updates)
         return sums
@@ -87,8 +86,7 @@ class TrainStep:
         grad = torch.zeros_like(weights.flat)
         for part in batch.parts(self.optim.accumulate, 2 if self.signature.paired else 1):
             sums, updates = self.forward_loss(weights.tensors, statistics, part, seed, epoch)
-            grads = torch.autograd.grad(sums["loss"], list(weights.tensors.values()), materialize_grads=True)
-            grad += torch.cat([x.reshape(-1) for x in grads])
+            grad += flat_gradient(sums["loss"], weights.tensors)
             own = {name: own[name] + x.detach() if own else x.detach() for name, x in sums.items()}
             update_statistics(statistics, updates)
         sums = self.ranks.sums(own)
@@ -122,6 +120,12 @@ class TrainStep:
                 swapped = {**tensors, **statistics}
                 output = functional_call(self.model, swapped, inputs, tie_weights=self.tied)
         return self.objective.measure(output, batch, self.signature), updates
+
+
+def flat_gradient(loss: torch.Tensor, tensors: Tensors) -> torch.Tensor:
+    """(P,) that of a loss, one tensor behind another; 0 where it depends on none of a tensor."""
+    grads = torch.autograd.grad(loss, list(tensors.values()), materialize_grads=True)
+    return torch.cat([grad.reshape(-1) for grad in grads])
 
 
 @torch.no_grad()
