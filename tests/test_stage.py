@@ -11,7 +11,7 @@ from support.made_tasks import MadeSpec
 
 from headstart.errors import BadInput
 from headstart.spec import merge, read
-from headstart.stage import StageOutcome, StageSpec, identity, read_stage
+from headstart.stage import StageOutcome, StageSpec, identity, identity_document, read_stage
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 from headstart.training.loop import BudgetSpec
@@ -323,3 +323,15 @@ def test_frozen_blocks_of_a_parent_are_no_random_start() -> None:
     for start, hardly in (("take(backbone)", False), ("match(backbone)", False), ("take(feed_forward)", True)):
         child = {**table, "model": model, "parent": parent, "start": [start], "trainable": "head"}
         assert read_stage(child).hardly_mixes is hardly
+
+
+def test_a_mixer_whose_results_in_half_precision_changed_has_another_identity_there_alone() -> None:
+    def of(precision: str, mixer: dict[str, object]) -> dict[str, object]:
+        model = {"width": 8, "blocks": 1, "mixer": mixer}
+        return identity_document(spec(model=model, optim={"precision": precision}), DATA)
+
+    changed = {"kind": "retnet", "heads": 2}
+    assert of("bfloat16", changed)["mixed version"] == 2
+    assert of("bfloat16", {"kind": "parallel", "mixers": [{"kind": "s4d"}, changed]})["mixed version"] == 2
+    assert "mixed version" not in of("float32", changed)
+    assert "mixed version" not in of("bfloat16", {"kind": "attention"})

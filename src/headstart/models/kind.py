@@ -21,7 +21,7 @@ class ModelKind(Spec):
     way: how a stage of it is run, a key of `stage.WAYS`. seeded: whether a seed can change what is fitted.
     gives_weights: whether a child stage can start from its weights. described: beginnings of
     the names of settings that `describe` puts in words; others are named where they differ. splits: whether parts of a
-    batch give what the whole batch gives, so that several ranks can share it.
+    batch give what the whole batch gives, so that several ranks can share it. mixed_version: as of `MixerSpec`.
     """
 
     kind: str
@@ -30,6 +30,7 @@ class ModelKind(Spec):
     gives_weights: ClassVar[bool] = True
     described: ClassVar[tuple[str, ...]] = ("kind",)
     splits: ClassVar[bool] = True
+    mixed_version: ClassVar[int] = 1
 
     @property
     def lacks(self) -> str:

@@ -250,6 +250,11 @@ class ModelSpec(ModelKind):
         return next((reason for mixer in self.mixers if (reason := mixer.alone)), "")
 
     @property
+    def mixed_version(self) -> int:  # type: ignore[override]
+        """The highest of its mixers."""
+        return max(mixer.mixed_version for mixer in self.mixers)
+
+    @property
     def biased_heads(self) -> set[int]:
         """Numbers of heads of the mixers that add a bias to their scores."""
         return {getattr(mixer, "heads", 1) for mixer in self.mixers if mixer.takes_bias}

@@ -326,6 +326,8 @@ def identity_document(spec: StageSpec, data: Path) -> dict[str, Any]:
     digest_of_data = content_digest(spec.task, data)
     if digest_of_data is not None:
         document["task"]["content"] = digest_of_data
+    if spec.precision == "bfloat16" and spec.model.mixed_version > 1:
+        document["mixed version"] = spec.model.mixed_version
     if spec.parent is not None:
         document["parent"] = identity(spec.parent, data)
     else:

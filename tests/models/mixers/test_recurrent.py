@@ -289,6 +289,22 @@ def test_half_precision_sums_are_those_of_single_precision(kind: str) -> None:
     close(mixed.float(), module(x, None), 0.1)
 
 
+@pytest.mark.parametrize(("kind", "seeds"), [("retnet", (8, 68, 86)), ("gated_linear_attention", (3, 51, 74))])
+def test_the_gradient_in_half_precision_is_near_that_of_single_precision_where_a_score_is_near_0(
+    kind: str, seeds: tuple[int, ...]
+) -> None:
+    for seed in seeds:
+        torch.manual_seed(seed)
+        module, x, weight = MIXERS[kind].load()(heads=4).build(16, 16, True), *torch.randn(2, 4, 16, 16)
+        gradients = []
+        for half in (False, True):
+            with torch.autocast("cpu", torch.bfloat16, enabled=half):
+                y = module(x, None)
+            parts = torch.autograd.grad((y.float() * weight).sum(), list(module.parameters()))
+            gradients.append(torch.cat([part.flatten() for part in parts]))
+        assert float((gradients[1] - gradients[0]).norm() / gradients[0].norm()) < 0.03
+
+
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_padded_position_cannot_change_a_valid_one_of_a_long_row(kind: str) -> None:
     check_padding(build(kind, {}, 8, False), 1e-12, width=8)

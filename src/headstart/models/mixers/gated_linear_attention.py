@@ -28,6 +28,7 @@ class GatedLinearAttentionSpec(RecurrentSpec):
     """Heads, which divide the width."""
 
     example: ClassVar[Mapping[str, Any]] = {"heads": 2}
+    mixed_version: ClassVar[int] = 2
     uncounted: ClassVar[str] = "the products of queries and keys of one chunk, which are sums of element-wise products"
 
     def layer(self, width: int, length: int) -> nn.Module:

@@ -52,7 +52,8 @@ class MixerSpec(Spec):
     convolutions and FFTs misses ("": none, both agree within 5 %).
 
     stackable: whether models of it can take their steps as a stack (`training/stack.py`), which `check` shows; a class
-    of a plugin says so itself, `stackable = True`. unstackable: why it cannot.
+    of a plugin says so itself, `stackable = True`. unstackable: why it cannot. mixed_version: raised where results in
+    mixed precision change, and those of full precision do not.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class MixerSpec(Spec):
     uncounted: ClassVar[str] = ""
     stackable: ClassVar[bool] = True
     unstackable: ClassVar[str] = ""
+    mixed_version: ClassVar[int] = 1
 
     @property
     def alone(self) -> str:

@@ -68,6 +68,11 @@ class ParallelSpec(MixerSpec):
         """Whether all of the mixers can."""
         return all(spec.can_be_causal for spec in self.mixers)
 
+    @property
+    def mixed_version(self) -> int:  # type: ignore[override]
+        """The highest of the mixers."""
+        return max(spec.mixed_version for spec in self.mixers)
+
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
         """The module; `theta` goes to the mixers that take it."""
         count = len(self.mixers)

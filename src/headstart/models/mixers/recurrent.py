@@ -87,7 +87,10 @@ class RecurrentHeads(nn.Module):
 
     def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys (B, L, H K), values (B, L, H V)."""
-        return self.query(x), self.key(x), self.value(x)
+        # The norm of a head turns a score near 0 into a direction, which half of the digits would draw by lot.
+        with torch.autocast(x.device.type, enabled=False):
+            query, key = self.query(precise(x)), self.key(precise(x))
+        return query, key, self.value(x)
 
     def mix(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """x (B, L, D), query and key (B, H, L, K), value (B, H, L, V) -> (B, H, L, V)."""

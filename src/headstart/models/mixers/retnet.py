@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headstart.models.mixers.mixer import head_width
 from headstart.models.mixers.recurrent import RecurrentHeads, RecurrentSpec
 from headstart.models.positions import Rotary
-from headstart.models.scan import gated_sums, gated_sums_flops
+from headstart.models.scan import gated_sums, gated_sums_flops, precise
 
 RETNET_CHUNK = 64
 """Positions of a chunk whose weights are written out."""
@@ -29,6 +29,7 @@ class RetNetSpec(RecurrentSpec):
     """Heads, which divide the width."""
 
     example: ClassVar[Mapping[str, Any]] = {"heads": 2}
+    mixed_version: ClassVar[int] = 2
 
     def layer(self, width: int, length: int) -> nn.Module:
         return Retention(width, self.heads, length)
@@ -53,5 +54,7 @@ class Retention(RecurrentHeads):
 
     def mix(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         head = torch.arange(self.heads, device=x.device, dtype=torch.float64)
-        fade = torch.log1p(-torch.exp2(-5.0 - head)).to(value.dtype).view(-1, 1, 1).expand(*query.shape[:-1], 1)
+        fade = (
+            torch.log1p(-torch.exp2(-5.0 - head)).to(precise(value).dtype).view(-1, 1, 1).expand(*query.shape[:-1], 1)
+        )
         return gated_sums(self.turn(query) * query.shape[-1] ** -0.5, self.turn(key), value, fade, RETNET_CHUNK)
