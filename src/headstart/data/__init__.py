@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headstart.data.profile import Profile
     from headstart.data.sequences import Sequences
     from headstart.data.sources import read_blocks, read_sequences
-    from headstart.data.splits import crosses_splits
+    from headstart.data.splits import flatters
     from headstart.data.targets import check_targets
 
 __all__ = [
@@ -32,8 +32,8 @@ __all__ = [
     "Profile",
     "Sequences",
     "check_targets",
-    "crosses_splits",
     "data_card",
+    "flatters",
     "keep_sequences",
     "label_names",
     "read_blocks",
@@ -50,7 +50,7 @@ _HOMES = {
     "SOUNDS": "data.layout",
     "Sequences": "data.sequences",
     "check_targets": "data.targets",
-    "crosses_splits": "data.splits",
+    "flatters": "data.splits",
     "data_card": "data.card",
     "keep_sequences": "data.keeping",
     "label_names": "data.memory",

@@ -12,7 +12,7 @@ import numpy as np
 
 from headstart import words
 from headstart.core import Results, Task, plugins_of
-from headstart.data import crosses_splits
+from headstart.data import flatters
 from headstart.fitted.outcome import ALIKE, Answers, FitCandidate, Outcome
 from headstart.report.tables.report_table import ReportTable, TableCell, TableLine
 from headstart.report.tables.scores import make_table
@@ -205,7 +205,7 @@ def notes(
     elif train is not None:
         texts += _rare(np.bincount(train[train >= 0].astype(np.int64), minlength=len(labels)), labels)
     # A split that holds sequences of an earlier one makes every score too good.
-    return [*texts, *map(plainly, sorted(map(str, more), key=lambda text: not crosses_splits(text)))]
+    return [*texts, *map(plainly, sorted(map(str, more), key=lambda text: not flatters(text)))]
 
 
 def plainly(text: str) -> str:
@@ -407,7 +407,7 @@ def data_findings(outcome: Outcome) -> list[str]:
 
 def caveats(outcome: Outcome) -> list[str]:
     """The notes of the fit without the data card's findings, which name places; what makes scores too good stays."""
-    return [note for note in outcome.notes if crosses_splits(note) or note not in outcome.card.findings]
+    return [note for note in outcome.notes if flatters(note) or note not in outcome.card.findings]
 
 
 def filling_score(outcome: Outcome) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from headstart.data.findings import channels, labels, rows
+from headstart.data.findings import channels, labels, leaks, rows
 from headstart.data.findings.finding import Finding
 from headstart.data.sequences import Sequences
 
 FINDINGS: dict[str, Callable[[Sequences, dict[str, Any]], Iterator[Finding]]] = {
     "layout": rows.layout_doubts,
+    "leaks": leaks.leaks,
     "class or number": labels.class_or_number,
     "copies": rows.copies,
     "class sizes": labels.class_sizes,

@@ -90,7 +90,7 @@ def missing_channels(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     gone = [f for f, channel in enumerate(facts["channels"]) if channel["min"] is None]
     if gone:
         verb = counted(len(gone), "channel is", "channels are")
-        yield Finding(f"{verb} missing everywhere ({some([s.channels[f] for f in gone])}){_without(s, gone)}")
+        yield Finding(f"{verb} missing everywhere ({some([s.channels[f] for f in gone])}){without(s, gone)}")
 
 
 def constant_channels(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
@@ -100,7 +100,7 @@ def constant_channels(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     flat = [c["name"] for f, c in enumerate(channels) if c["constant within"] and f not in still]
     if still:
         verb = counted(len(still), "channel is", "channels are")
-        yield Finding(f"{verb} constant ({some([s.channels[f] for f in still])}){_without(s, still)}")
+        yield Finding(f"{verb} constant ({some([s.channels[f] for f in still])}){without(s, still)}")
     if flat:
         yield Finding(
             f"{counted(len(flat), 'channel does', 'channels do')} not change within any sequence ({some(flat)}); "
@@ -110,7 +110,7 @@ def constant_channels(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(f"at {many(facts['constant positions'], 'position')} every sequence has the same value")
 
 
-def _without(s: Sequences, channels: list[int]) -> str:
+def without(s: Sequences, channels: list[int]) -> str:
     """The option that leaves channels out, where the others are columns that a command can name."""
     rest = [channel for f, channel in enumerate(s.layout.channels) if f not in channels]
     names = [channel.pattern or channel.columns[0] for channel in rest if channel.pattern or len(channel.columns) == 1]
@@ -185,7 +185,7 @@ def saturation(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     """
     for f, channel in enumerate(facts["channels"]):
         low, high = channel["min"], channel["max"]
-        if low is None or low == high:
+        if low is None or low == high or channel["constant within"]:
             continue
         ends = [("largest", high)] + [("smallest", low)] * (low < 0 < high)
         for what, value in ends:

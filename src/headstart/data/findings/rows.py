@@ -11,8 +11,8 @@ import numpy as np
 
 from headstart.data.findings.finding import Finding, places, short
 from headstart.data.letters import other_strand
-from headstart.data.sequences import Sequences, shared_with_neighbours
-from headstart.data.splits import about_neighbours
+from headstart.data.neighbours import about_pieces
+from headstart.data.sequences import Sequences
 from headstart.text import counted, many
 from headstart.ways import option
 
@@ -100,8 +100,8 @@ def both_strands(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
 
 
 def neighbours(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
-    """Rows that continue each other, as windows of one recording that overlap."""
-    for text in about_neighbours(shared_with_neighbours(s)):
+    """Rows that are pieces of one recording: they overlap, or go on where the one before ends."""
+    for text in about_pieces(s):
         yield Finding.everywhere(text)
 
 

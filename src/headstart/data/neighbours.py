@@ -1,0 +1,140 @@
+"""Rows that are pieces of one recording: neighbours that overlap or go on, and pieces that overlap in any order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headstart.data.sequences import Sequences
+from headstart.data.splits import ACROSS
+from headstart.text import many
+from headstart.ways import option
+
+COMPARED_PAIRS = 1_000
+"""Neighbouring rows that are compared at most."""
+OVERLAP_NUMBERS, OVERLAP_SYMBOLS = 4, 16
+"""Numbers that two rows must have in common to overlap, and symbols or levels, of which there are few."""
+FEW_LEVELS, OVERLAP_CHANGES = 30, 8
+"""Different numbers below which they are levels, and changes of level in what two rows have in common."""
+SHARED_VALUES = 0.05
+"""Share of the values that neighbouring rows have in common from which on it is said."""
+STRETCH, STRETCH_KINDS, MOST_HASHED = 8, 6, 2**24
+"""Values at the beginning of a row that are looked for in others, how many of them must differ, and values of all rows
+among which they are looked for."""
+PIECES_SHARE = 0.2
+"""Share of the rows that begin inside of others, or whose values go on, from which on it is said."""
+FEWEST_NEIGHBOURS, ROWS_AHEAD, NEAREST, GOES_ON, USUAL_STEPS = 20, (2, 3, 4, 5), 0.5, 0.4, 3.0
+"""Pairs of neighbours of which one says that they go on; rows further on with which the next is compared; share of the
+pairs in which it begins nearest, how much nearer it usually is, and within how many of the steps that rows take."""
+
+
+def about_pieces(s: Sequences) -> list[str]:
+    """What is said of rows without groups that are pieces of one recording."""
+    share = shared_with_neighbours(s)
+    if share >= SHARED_VALUES:
+        what = (
+            f"neighbouring rows have {100 * share:.0f} % of their values in common, as windows of one recording that "
+            "overlap"
+        )
+    elif (inside := beginning_inside(s)) > PIECES_SHARE * len(s):
+        what = (
+            f"{inside:,} of {many(len(s), 'row')} begin with values that stand inside of another row, as windows of "
+            "one recording do that overlap"
+        )
+    elif goes_on(s):
+        what = "rows begin where the row before them ends, as pieces of one recording do"
+    else:
+        return []
+    shared = "recordings" if what.startswith("rows") else "values"
+    return [
+        f"{what}: without a group that keeps them together {shared} of test {ACROSS} train, and every score is "
+        f"optimistic; name the recording with {option('group')}"
+    ]
+
+
+def beginning_inside(s: Sequences) -> int:
+    """How many rows of numbers begin with values that stand inside of another row, whatever the order of the rows; 0
+    with groups, and of values of few levels, which come again by chance."""
+    if s.kind != "numbers" or s.groups is not None or len(s) < 2 or s.values.size > MOST_HASHED:
+        return 0
+    x, count = s.values, len(s.values) - STRETCH + 1
+    if count < 1 or len(np.unique(x[:10_000])) < FEW_LEVELS:
+        return 0
+    # Sums of products with odd numbers, modulo 2^64: stretches that differ hardly ever agree.
+    bits = np.ascontiguousarray(x).view(np.uint32 if x.dtype == np.float32 else np.uint64).astype(np.uint64)
+    odd = np.random.default_rng(1).integers(2**63, size=(STRETCH, x.shape[1]), dtype=np.uint64) * 2 + 1
+    mark = np.zeros(count, dtype=np.uint64)
+    for step in range(STRETCH):
+        mark += (bits[step : step + count] * odd[step]).sum(1, dtype=np.uint64)
+    row = np.repeat(np.arange(len(s)), s.lengths)
+    whole = row[:count] == row[STRETCH - 1 :]
+    begins = s.offsets[:-1][s.lengths >= STRETCH]
+    lively = [len(np.unique(x[b : b + STRETCH, 0])) >= STRETCH_KINDS for b in begins.tolist()]
+    begins = begins[np.array(lively, dtype=bool)] if len(begins) else begins
+    inside = whole.copy()
+    inside[begins] = False
+    return int(np.isin(mark[begins], mark[inside]).sum()) if len(begins) else 0
+
+
+def goes_on(s: Sequences) -> bool:
+    """Whether each row of numbers begins where the one before it ends: far nearer than where the rows after the next
+    begin, and no further than a few of its own steps; not with groups."""
+    if (
+        s.kind != "numbers"
+        or s.groups is not None
+        or len(s) < FEWEST_NEIGHBOURS + max(ROWS_AHEAD)
+        or s.observed is not None
+    ):
+        return False
+    starts, ends = s.offsets[:-1], s.offsets[1:] - 1
+    x = s.values.astype(np.float64)
+    steps = np.abs(np.diff(x, axis=0))
+    steps = np.delete(steps, ends[:-1], axis=0)
+    count = len(s) - max(ROWS_AHEAD)
+    first, last = x[starts], x[ends][:count]
+    near = np.abs(first[1 : count + 1] - last)
+    far = np.array([np.abs(first[k : count + k] - last) for k in ROWS_AHEAD])
+    usual = np.median(steps, axis=0) if len(steps) else np.zeros(x.shape[1])
+    nearest = (near < far.min(0)).mean(0) > NEAREST
+    on = (
+        nearest
+        & (np.median(near, axis=0) < GOES_ON * np.median(far, axis=(0, 1)))
+        & (np.median(near, axis=0) <= USUAL_STEPS * usual)
+    )
+    return bool(2 * on.sum() > len(on))
+
+
+def shared_with_neighbours(s: Sequences) -> float:
+    """Share of its values that a row has in common with the row before it, the end of one being the beginning of the
+    other, as windows of one recording have that overlap: 0 to 1, over at most a thousand pairs; 0 with groups."""
+    pairs = np.arange(len(s) - 1)
+    pairs = pairs[:: len(pairs) // COMPARED_PAIRS + 1]
+    if len(pairs) < 2 or s.groups is not None:
+        return 0.0
+    levels = s.kind == "numbers" and len(np.unique(s.values[:10_000])) < FEW_LEVELS
+    least = OVERLAP_NUMBERS if s.kind == "numbers" and not levels else OVERLAP_SYMBOLS
+    changes = OVERLAP_CHANGES if levels else 1
+    rows = [s.values[begin:end] for begin, end in zip(s.offsets[:-1], s.offsets[1:], strict=True)]
+    total = 0.0
+    for i in pairs.tolist():
+        first, second = rows[i], rows[i + 1]
+        total += max(_joined(first, second, least, changes), _joined(second, first, least, changes)) / max(
+            len(first), len(second)
+        )
+    return total / len(pairs)
+
+
+def _joined(first: np.ndarray, second: np.ndarray, least: int, changes: int) -> int:
+    """Positions of the end of one row that are the beginning of another; 0 of rows that repeat themselves, or are
+    equal."""
+    least = max(least, min(len(first), len(second)) // 20)
+    count = len(first) - least + 1
+    if count < 1 or len(second) < least:
+        return 0
+    same = np.ones(count, dtype=bool)
+    for step in range(min(least, 8)):
+        equal = first[step : step + count] == second[step]
+        same &= equal if equal.ndim == 1 else equal.all(1)
+    begins = [b for b in np.flatnonzero(same).tolist() if len(first) - b <= len(second)][:50]
+    ends = [first[b:] for b in begins if b or len(first) < len(second)]
+    ends = [end for end in ends if np.array_equal(end, second[: len(end)]) and (end[1:] != end[:-1]).sum() >= changes]
+    return len(ends[0]) if len(ends) == 1 else 0

@@ -1,0 +1,177 @@
+"""What tells the label of pure noise beside its values is said before a score is believed, and noise without it is not
+accused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.made_outcomes import outcome
+from support.made_tables import read, write
+
+from headstart.data import LayoutSpec, Sequences, data_card, flatters, keep_sequences, read_sequences
+from headstart.data.findings.leaks import about_leaks
+from headstart.data.neighbours import about_pieces
+from headstart.fitted.page import write_page
+from headstart.spec import read as read_spec
+from headstart.tasks.own import OwnSpec
+
+ROWS = 80
+CLASS = np.arange(ROWS) % 2
+LABELS = ["ab"[k] for k in CLASS]
+
+
+def noise(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def ragged(lengths: np.ndarray) -> Sequences:
+    """Sequences of noise of these lengths."""
+    return read_sequences([noise(i).normal(size=length) for i, length in enumerate(lengths)], labels=LABELS)
+
+
+def with_gaps(gaps: Any) -> Sequences:
+    """Sequences of two channels of noise; gaps: (row, values (40, 2)) -> None."""
+    values = noise().normal(size=(ROWS, 40, 2))
+    for row in range(ROWS):
+        gaps(row, values[row])
+    return read_sequences(values, labels=LABELS)
+
+
+def long(path: Path, each: Any, label: Any = lambda i: LABELS[i]) -> Sequences:
+    """A long table of recordings of 12 positions; each: recording -> (first time, step, setting)."""
+    rng, lines = noise(), ["recording,time,x,gain,label"]
+    for i in range(ROWS):
+        begin, step, gain = each(i)
+        lines += [f"r{i},{begin + t * step:.4f},{rng.normal():.4f},{gain},{label(i)}" for t in range(12)]
+    return read(write(path / "f.csv", "\n".join(lines)))
+
+
+def one_or_other(row: int, values: np.ndarray) -> None:
+    values[5:20, CLASS[row]] = np.nan
+
+
+def scattered_or_whole(row: int, values: np.ndarray) -> None:
+    first = int(noise(row).integers(5, 25))
+    values[first : first + (6 if CLASS[row] else 12) : 1 if CLASS[row] else 2] = np.nan
+
+
+def padded(row: int, values: np.ndarray) -> None:
+    values[(36 if CLASS[row] else 30) - row % 3 :] = 0
+
+
+LENGTHS = 30 + 8 * CLASS + noise().integers(0, 10, ROWS)
+LEAKS = {
+    "the length": lambda _: ragged(LENGTHS),
+    "the number of equal values at the end": lambda _: with_gaps(padded),
+    "the number of gaps": lambda _: with_gaps(scattered_or_whole),
+    "the share of missing values of 'channel 1'": lambda _: with_gaps(one_or_other),
+    "the step of time": lambda path: long(path, lambda i: (0, 0.010 + 0.001 * CLASS[i], i % 7)),
+    "the channel 'gain', which does not change within any sequence,": lambda path: long(
+        path, lambda i: (0, 0.01, 20 + 2 * CLASS[i] + noise(i).normal() / 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_what_tells_the_label_of_noise_is_named_with_how_often_it_does(name: str, tmp_path: Path) -> None:
+    s = LEAKS[name](tmp_path)
+    (text,) = about_leaks(s)
+    assert text.startswith(f"{name} alone tells the class of ")
+    assert "of 80 sequences (the commonest class: 40)" in text
+    assert flatters(text)
+    card = data_card(s)
+    assert text in card.findings
+    assert text in card.facts["doubts"]
+
+
+def test_a_length_that_goes_with_a_number_is_named() -> None:
+    lengths = noise().integers(20, 60, ROWS)
+    values = [noise(i).normal(size=length) for i, length in enumerate(lengths)]
+    s = read_sequences(values, LayoutSpec(target_kind="number"), labels=[f"{x / 7:.3f}" for x in lengths])
+    assert about_leaks(s)[0].startswith("the length alone goes with the target (rank correlation 1.00)")
+
+
+def test_lengths_of_texts_and_letters_are_looked_at() -> None:
+    rng = noise()
+    texts = [" ".join(rng.choice(["red", "blue", "green"], 8 + 5 * k)) for k in CLASS]
+    assert about_leaks(read_sequences(texts, labels=LABELS))[0].startswith("the length alone tells the class of ")
+    letters = ["".join(rng.choice(list("ACGT"), 40 + 20 * k)) for k in CLASS]
+    assert about_leaks(read_sequences(letters, labels=LABELS))[0].startswith("the length alone tells the class of 80 ")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_traits_that_tell_nothing_are_not_named(seed: int, tmp_path: Path) -> None:
+    rng = noise(seed)
+    values = [rng.normal(size=length) for length in rng.integers(5, 60, ROWS)]
+    assert not about_leaks(read_sequences(values, labels=[*rng.permutation(LABELS)]))
+    assert not about_leaks(read_sequences(values, labels=[*rng.choice(list("abcdefgh"), ROWS)]))
+    numbers = [f"{x:.3f}" for x in rng.normal(size=ROWS)]
+    assert not about_leaks(read_sequences(values, LayoutSpec(target_kind="number"), labels=numbers))
+    gaps = rng.random((ROWS, 40, 2)) < 0.1
+    assert not about_leaks(with_gaps(lambda row, x: x.__setitem__(gaps[row], np.nan)))
+    assert not about_leaks(long(tmp_path, lambda _: (0, 0.01 + rng.random() / 1000, rng.integers(0, 5))))
+
+
+def test_what_makes_sequences_alike_takes_the_leak_away(tmp_path: Path) -> None:
+    values = [noise(i).normal(size=length) for i, length in enumerate(LENGTHS)]
+    (text,) = about_leaks(read_sequences(values, labels=LABELS))
+    assert "--window 30 cuts pieces of one length" in text
+    assert not about_leaks(read_sequences(values, LayoutSpec(window=30), labels=LABELS))
+    (text,) = about_leaks(long(tmp_path, lambda i: (0, 0.01, CLASS[i])))
+    assert "--values x leaves it out" in text
+    assert not about_leaks(read(tmp_path / "f.csv", values=("x",)))
+
+
+def pieces(step: int, length: int = 20, rows: int = 60) -> np.ndarray:
+    """(rows, length, 2) pieces of one recording, of which each begins `step` positions behind the one before."""
+    walk = np.cumsum(noise().normal(size=(step * rows + length, 2)), axis=0)
+    return np.stack([walk[step * i : step * i + length] for i in range(rows)])
+
+
+def test_pieces_of_one_recording_that_follow_each_other_are_told_though_they_share_no_value() -> None:
+    wave = np.sin(np.arange(1200) * 0.13).reshape(60, 20)
+    for values in (pieces(20), wave + noise().normal(size=(60, 20)) / 100):
+        (text,) = about_pieces(read_sequences(values))
+        assert text.startswith("rows begin where the row before them ends, as pieces of one recording do")
+        assert flatters(text)
+        assert "--group" in text
+        assert not about_pieces(read_sequences(values, groups=["x", "y"] * 30))
+
+
+def test_pieces_that_overlap_are_told_in_whatever_order_they_stand() -> None:
+    values = pieces(6)[noise().permutation(60)]
+    (text,) = about_pieces(read_sequences(values))
+    assert text.startswith("59 of 60 rows begin with values that stand inside of another row")
+    assert flatters(text)
+
+
+def test_rows_that_are_recordings_of_their_own_are_no_pieces() -> None:
+    rng, time = noise(), np.arange(40) / 40
+    examples = {
+        "noise": rng.normal(size=(60, 40)),
+        "walks from 0": np.cumsum(rng.normal(size=(60, 40)), axis=1),
+        "beats that begin and end at 0": np.sin(time * np.pi) * rng.normal(size=(60, 1))
+        + rng.normal(size=(60, 40)) / 50,
+        "sorted by class": rng.normal(size=(60, 40)) + np.repeat([0, 5, 9], 20)[:, None],
+        "a drift from row to row": np.cumsum(rng.normal(size=(60, 40)), axis=1) + np.arange(60)[:, None],
+        "counts": rng.poisson(3, (60, 40)),
+        "one wave": np.sin(time * 9) + rng.normal(size=(60, 40)) / 20,
+        "padded by zeros": rng.normal(size=(60, 40)) * (time > 0.4),
+    }
+    for name, values in examples.items():
+        assert not about_pieces(read_sequences(values, LayoutSpec(kind="numbers"))), name
+
+
+def test_a_leak_stands_beside_the_answer_of_a_page_and_in_the_notes_of_a_task(tmp_path: Path) -> None:
+    s = ragged(LENGTHS)
+    (text,) = about_leaks(s)
+    page = write_page(replace(outcome(("a", "b")), notes=(text, "a caveat"), occlusion=None, records={}))
+    answer, fold = page.index("The answer"), page.index('<details class="fold">')
+    assert answer < page.index("The length alone tells the class of", answer) < fold
+    document = keep_sequences(s, tmp_path, "x")
+    task = read_spec(OwnSpec, document).load(tmp_path)
+    assert text in task.notes
