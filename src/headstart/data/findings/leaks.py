@@ -86,7 +86,7 @@ def _gaps(s: Sequences) -> Iterator[Trait]:
     assert s.observed is not None
     gone, first, way = ~s.observed, s.offsets[:-1], "give all sequences the same gaps, or fill them before"
     yield Trait("the share of missing values", np.add.reduceat(gone.mean(1), first) / s.lengths, way)
-    none = gone.any(1)
+    none = np.asarray(gone.any(1))
     begins = np.flatnonzero(none & ~np.concatenate([[False], none[:-1]]))
     count = np.zeros(len(gone))
     count[begins] = 1
