@@ -194,7 +194,7 @@ def _mimic(model: nn.Module, chosen: Collection[str], seed: int, entry: _Entry) 
             if left.shape != (width, width) or right.shape != left.shape:
                 raise BadInput(
                     f"{entry.place}: {names[0]!r} is {tuple(left.shape)} and {names[1]!r} {tuple(right.shape)}, and "
-                    "both should be square and alike; leave model.mixer.head_width out, or this entry"
+                    "both should be square and alike; leave model.mixer.head_width and key_heads out, or this entry"
                 )
             written += names
             if left.is_meta:

@@ -117,7 +117,7 @@ def test_heads_that_pool_are_counted_once_a_sequence(kind: Any, expression: str)
     assert stated == pytest.approx(counted(model, names, FLOATS), rel=1e-9)
 
 
-@pytest.mark.parametrize("mixer", ["linear_attention", "min_gru", "retnet", "inception"])
+@pytest.mark.parametrize("mixer", ["linear_attention", "min_gru", "retnet", "inception", "rwkv7"])
 @pytest.mark.parametrize("expression", ["all", "head", "all-mixer", "encoder+norm+head"])
 def test_other_mixers_agree_within_a_tenth(mixer: str, expression: str) -> None:
     spec, output = read(ModelSpec, {**BLOCKS, "mixer": {"kind": mixer}, "causal": True}), Output("position", 3)

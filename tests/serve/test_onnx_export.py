@@ -279,6 +279,8 @@ GROUPS = (
     ("dlr", "s4", "s4d", "mega", "lstm", "inception"),
     ("min_gru", "gru", "gated_linear_attention", "retnet"),
     pytest.param(("delta_net", "mamba", "hyena", "rwkv6"), marks=pytest.mark.slow),
+    pytest.param(("based", "mamba2"), marks=pytest.mark.slow),
+    pytest.param(("gated_delta_net", "rwkv7"), marks=pytest.mark.slow),
 )
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from headstart.errors import BadInput
+from headstart.models.contract import MIXER_CHECKS
 from headstart.models.mixers import attention
 from headstart.models.mixers.attention import AttentionSpec
 from headstart.models.positions import rotary_table, turned
@@ -27,8 +28,12 @@ def slow(
         q, k, v = (layer(x[row, :length]) for layer in (module.query, module.key, module.value))
         mixed = torch.zeros(length, D, dtype=x.dtype)
         for head in range(H):
-            here = slice(head * each, (head + 1) * each)
-            a, b = q[:, here], k[:, here]
+            group = head // module.groups
+            here, there = slice(head * each, (head + 1) * each), slice(group * each, (group + 1) * each)
+            a, b = q[:, here], k[:, there]
+            if module.query_norm is not None:
+                a = a / (a.square().mean(1, keepdim=True) + 1e-6).sqrt() * module.query_norm.weight
+                b = b / (b.square().mean(1, keepdim=True) + 1e-6).sqrt() * module.key_norm.weight
             if theta is not None:
                 few = int(share * each)
                 table = rotary_table(length, few, theta)
@@ -39,7 +44,7 @@ def slow(
                 added = [0.0 if bias is None else float(bias[head, i, j]) for j in sees]
                 scores = torch.tensor([p + q for p, q in zip(products, added, strict=True)], dtype=x.dtype)
                 weights = scores.exp() / scores.exp().sum()
-                mixed[i, here] = sum((w * v[j, here] for w, j in zip(weights, sees, strict=True)), torch.zeros(each))
+                mixed[i, here] = sum((w * v[j, there] for w, j in zip(weights, sees, strict=True)), torch.zeros(each))
         out[row, :length] = module.output(mixed)
     return out
 
@@ -79,6 +84,36 @@ def test_a_part_of_a_head_turns_a_bias_is_added_and_the_scale_may_be_left_out(
         answer, expected = module(x, valid, None, bias), slow(module, x, theta, share, bias)
     close = 1e-12 if theta is None else 1e-6
     torch.testing.assert_close(answer[valid], expected[valid], rtol=0, atol=close)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("theta", [None, 100.0])
+@pytest.mark.parametrize("fields", [{"key_heads": 1}, {"query_key_norm": True}, {"key_heads": 1, "head_width": 4}])
+def test_heads_may_share_keys_and_values_and_queries_and_keys_may_be_normed(
+    causal: bool, theta: float | None, fields: dict[str, Any]
+) -> None:
+    module = AttentionSpec(heads=H, **fields).build(D, L, causal, theta=theta).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    x = torch.randn(B, L, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    valid = torch.arange(L)[None] < torch.tensor(LENGTHS)[:, None]
+    with torch.no_grad():
+        answer, expected = module(x, valid), slow(module, x, theta)
+    close = 1e-12 if theta is None else 1e-6
+    torch.testing.assert_close(answer[valid], expected[valid], rtol=0, atol=close)
+
+
+@pytest.mark.parametrize("check", ["padding", "gradients", "names", "flops"])
+def test_attention_with_grouped_keys_and_norms_holds_to_the_contract(check: str) -> None:
+    MIXER_CHECKS[check](AttentionSpec(heads=4, key_heads=2, query_key_norm=True))
+
+
+def test_key_heads_that_do_not_divide_the_heads_or_are_tied_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"key_heads 3 do not divide 4 heads; take one of 1, 2 or 4"):
+        AttentionSpec(heads=4, key_heads=3)
+    with pytest.raises(ValueError, match=r"key_heads makes layers of two shapes, which cannot start equal"):
+        AttentionSpec(heads=4, key_heads=2, init="tied")
 
 
 def test_tied_layers_start_equal_in_tensors_of_their_own() -> None:

@@ -206,20 +206,93 @@ def rwkv6(layer: Any, x: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
+def mamba2(layer: Any, x: Tensor) -> Tensor:
+    inner, both, _ = layer.sizes
+    z, u, step = linear(layer.input, x).split(layer.sizes, -1)
+    u = silu(behind(layer.filter, u, layer.filter_bias))
+    step = torch.log(1 + torch.exp(step + layer.step_bias))
+    each = inner // layer.heads
+    enter, leave = u[:, inner : inner + layer.state], u[:, inner + layer.state : both]
+    heads = []
+    for head in range(layer.heads):
+        state, rows = torch.zeros(layer.state, each, dtype=x.dtype), []
+        for position, own in enumerate(u[:, head * each : (head + 1) * each]):
+            dt = step[position, head]
+            state = torch.exp(-dt * torch.exp(layer.log_decay[head])) * state + dt * torch.outer(enter[position], own)
+            rows.append(leave[position] @ state + layer.skip[head] * own)
+        heads.append(torch.stack(rows))
+    return linear(layer.output, normed(layer.norm, torch.cat(heads, -1) * silu(z)))
+
+
+def gated_delta_net(layer: Any, x: Tensor) -> Tensor:
+    width = x.shape[1]
+    parts = [
+        silu(behind(weight, linear(projection, x))).reshape(len(x), layer.heads, -1)
+        for projection, weight in zip(
+            (layer.query, layer.key, layer.value), layer.filters.split((width, width, 2 * width)), strict=True
+        )
+    ]
+    query, key = (part / (part.square().sum(-1, keepdim=True) + 1e-6).sqrt() for part in parts[:2])
+    step, value = sigmoid(linear(layer.step, x)), parts[2]
+    keep = torch.exp(-torch.exp(layer.log_decay) * torch.log(1 + torch.exp(linear(layer.fade, x) + layer.fade_bias)))
+    heads = []
+    for head in range(layer.heads):
+        state, rows = torch.zeros(key.shape[2], value.shape[2], dtype=x.dtype), []
+        for position in range(len(x)):
+            k, v = key[position, head], value[position, head]
+            state = keep[position, head] * state
+            state = state + step[position, head] * torch.outer(k, v - k @ state)
+            rows.append(query[position, head] @ state / math.sqrt(key.shape[2]))
+        heads.append(torch.stack(rows))
+    return gated(layer, x, heads)
+
+
+def rwkv7(layer: Any, x: Tensor) -> Tensor:
+    width = x.shape[1]
+    each, rows = width // layer.heads, []
+    states = [torch.zeros(each, each, dtype=x.dtype) for _ in range(layer.heads)]
+    last = torch.zeros(width, dtype=x.dtype)
+    for now in x:
+        asked, faded, keyed, valued, rated, gate = (now + (last - now) * share for share in layer.shares)
+        keep = torch.exp(-math.exp(-0.5) * sigmoid(layer.fade + torch.tanh(faded @ layer.fade_into) @ layer.fade_back))
+        rate = sigmoid(layer.rate + rated @ layer.rate_into @ layer.rate_back)
+        query, key, value = linear(layer.query, asked), linear(layer.key, keyed), linear(layer.value, valued)
+        written = key * (1 + (rate - 1) * layer.renewal)
+        heads = []
+        for head in range(layer.heads):
+            own = slice(head * each, (head + 1) * each)
+            q, k, v, w, a, bonus = (part[own] for part in (query, written, value, keep, rate, layer.bonus))
+            removed = (key * layer.removal)[own]
+            removed = removed / (removed.square().sum() + 1e-6).sqrt()
+            matrix = torch.diag(w) - torch.outer(a * removed, removed)
+            states[head] = matrix @ states[head] + torch.outer(k, v)
+            out = q @ states[head]
+            centred = out - out.mean()
+            out = centred / (centred.square().mean() + 64e-5).sqrt() * layer.norm[own] + layer.norm_bias[own]
+            heads.append(out + (q * bonus * k).sum() * v)
+        last = now
+        rows.append(linear(layer.output, torch.cat(heads) * (sigmoid(gate @ layer.gate_into) @ layer.gate_back)))
+    return torch.stack(rows)
+
+
 LAYERS: dict[str, Layer] = {
     "delta_net": delta_net,
+    "gated_delta_net": gated_delta_net,
     "gated_linear_attention": gated_linear_attention,
     "gru": gru,
     "hyena": hyena,
     "mamba": mamba,
+    "mamba2": mamba2,
     "min_gru": min_gru,
     "retnet": retnet,
     "rwkv6": rwkv6,
+    "rwkv7": rwkv7,
 }
 CASES = [(kind, {}) for kind in LAYERS] + [
     ("gru", {"state": 5}),
     ("min_gru", {"state": 5}),
     ("mamba", {"expand": 1, "filter": 3}),
+    ("mamba2", {"expand": 1, "filter": 3}),
 ]
 
 
@@ -265,6 +338,9 @@ def test_a_recurrent_mixer_equals_its_equations_stepped_one_position_at_a_time(
     ("kind", "name"),
     [
         ("delta_net", "DELTA_CHUNK"),
+        ("gated_delta_net", "DELTA_CHUNK"),
+        ("mamba2", "MAMBA2_CHUNK"),
+        ("rwkv7", "RWKV7_CHUNK"),
         ("gated_linear_attention", "KEYED_CHUNK"),
         ("retnet", "RETNET_CHUNK"),
         ("rwkv6", "KEYED_CHUNK"),
@@ -343,6 +419,10 @@ def test_two_directions_cannot_be_causal() -> None:
         ("gated_linear_attention", 3, r"model.mixer.heads: 6 heads do not divide model.width = 8"),
         ("delta_net", 3, r"model.mixer.heads: 3 heads do not divide model.width = 8"),
         ("rwkv6", 3, r"model.mixer.heads: 3 heads do not divide model.width = 8"),
+        ("rwkv7", 3, r"model.mixer.heads: 3 heads do not divide model.width = 8"),
+        ("gated_delta_net", 3, r"model.mixer.heads: 3 heads do not divide model.width = 8"),
+        ("mamba2", 3, r"model.mixer.heads: 3 heads do not divide model.width = 16"),
+        ("based", 3, r"model.mixer.heads: 3 heads do not divide model.width = 8"),
         ("retnet", 8, r"model.mixer.heads: rotary positions need heads of even width, 8 / 8 is 1"),
     ],
 )

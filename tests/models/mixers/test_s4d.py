@@ -5,6 +5,7 @@ import torch
 from support.stepping import check_against, check_padding, check_stacked_training, gated, step_through
 
 from headstart.errors import BadInput
+from headstart.models.contract import MIXER_CHECKS
 from headstart.models.mixers.state_space import S4DSpec, legs, normal_basis
 
 
@@ -39,6 +40,31 @@ def reference(module, x, lengths):
 def test_s4d_equals_its_recurrence_stepped_one_position_at_a_time(gate, directions, lengths, state, init):
     spec = S4DSpec(state=state, directions=directions, init=init, gate=gate)
     check_against(build(spec), reference, lengths, seed=len(lengths))
+
+
+@pytest.mark.parametrize("fields", [{"input": "linear"}, {"norm": "layer"}, {"input": "linear", "norm": "layer"}])
+def test_a_layer_before_and_a_norm_behind_the_recurrence_are_those_written_out(fields):
+    def written_out(module, x, lengths):
+        kernel = module.kernel
+        x = x if module.before is None else x @ module.before.weight.T + module.before.bias
+        rate = torch.complex(-torch.exp(kernel.log_decay), kernel.angle)
+        weight = torch.complex(kernel.weight[..., 0], kernel.weight[..., 1])
+        rate, weight = (torch.cat([part, part.conj()], -1) for part in (rate, weight))
+        step = torch.exp(kernel.log_dt)[:, None]
+        matrix, column = torch.diag_embed(torch.exp(rate * step)), (torch.exp(rate * step) - 1) / rate
+        y = step_through(matrix, column, weight, module.skip, x, lengths)
+        if module.norm is not None:
+            centred = y - y.mean(-1, keepdim=True)
+            y = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+            y = y * module.norm.weight + module.norm.bias
+        return gated(module, y)
+
+    check_against(build(S4DSpec(state=4, **fields)), written_out, [13, 8], seed=2)
+
+
+@pytest.mark.parametrize("check", ["padding", "gradients", "names", "flops"])
+def test_ms4n_holds_to_the_contract(check):
+    MIXER_CHECKS[check](S4DSpec(state=8, input="linear", norm="layer"))
 
 
 def test_legs_less_its_low_rank_part_has_the_eigenvalues_that_s4d_starts_from():

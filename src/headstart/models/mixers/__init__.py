@@ -15,9 +15,15 @@ def _mixer(path: str, summary: str, source: str, cost: str, causal: bool = True)
 
 MIXERS: dict[str, Entry] = {
     "attention": _mixer("attention:AttentionSpec", "scaled dot-product attention", "Vaswani et al. 2017", "L^2"),
+    "based": _mixer(
+        "based:BasedSpec", "linear attention by a Taylor series, and short windows", "Arora et al. 2024", "L"
+    ),
     "bigbird": _mixer("bigbird:BigBirdSpec", "attention to near, global and random blocks", "Zaheer et al. 2020", "L"),
     "delta_net": _mixer("delta_net:DeltaNetSpec", "linear attention by the delta rule", "Yang et al. 2024", "L"),
     "dlr": _mixer("state_space:DLRSpec", "diagonal linear RNN", "Gupta, Mehta and Berant 2022", "L log L"),
+    "gated_delta_net": _mixer(
+        "gated_delta_net:GatedDeltaNetSpec", "delta rule on a state that fades", "Yang, Kautz and Hatamizadeh 2024", "L"
+    ),
     "gated_linear_attention": _mixer(
         "gated_linear_attention:GatedLinearAttentionSpec",
         "linear attention that fades",
@@ -54,6 +60,7 @@ MIXERS: dict[str, Entry] = {
     ),
     "lstm": _mixer("lstm:LSTMSpec", "LSTM, one or both directions", "Hochreiter and Schmidhuber 1997", "L"),
     "mamba": _mixer("mamba:MambaSpec", "selective state space, whole block", "Gu and Dao 2023", "L"),
+    "mamba2": _mixer("mamba2:Mamba2Spec", "state space as matrix products, whole block", "Dao and Gu 2024", "L"),
     "mega": _mixer("mega:MegaSpec", "gated attention after a moving average", "Ma et al. 2022", "L^2"),
     "min_gru": _mixer("min_gru:MinGRUSpec", "GRU as a linear recurrence", "Feng et al. 2024", "L"),
     "reformer": _mixer(
@@ -61,6 +68,7 @@ MIXERS: dict[str, Entry] = {
     ),
     "retnet": _mixer("retnet:RetNetSpec", "linear attention that forgets at fixed rates", "Sun et al. 2023", "L"),
     "rwkv6": _mixer("rwkv:RWKVSpec", "RWKV-6's time mixing", "Peng et al. 2024", "L"),
+    "rwkv7": _mixer("rwkv7:RWKV7Spec", "RWKV-7's time mixing", "Peng et al. 2025", "L"),
     "s4": _mixer("s4:S4Spec", "HiPPO-LegS state space, diagonal plus low rank", "Gu, Goel and Ré 2022", "L log L"),
     "s4d": _mixer("state_space:S4DSpec", "diagonal state space", "Gu, Gupta, Goel and Ré 2022", "L log L"),
 }

@@ -87,12 +87,32 @@ def delta_sums(query: Tensor, key: Tensor, value: Tensor, step: Tensor, chunk: i
     both = solved(lower, step * torch.cat([key, value], -1))
     by_key, by_value = torch.split(both, [key.shape[-1], value.shape[-1]], -1)
     within = (query @ key.mT).tril()
-    state, out = torch.zeros_like(key[..., 0, :, :].mT @ value[..., 0, :, :]), []
-    for q, k, own, u, w in zip(*(part.unbind(-3) for part in (query, key, within, by_value, by_key)), strict=True):
+    return torch.cat(read_states(query, within, key, by_value, by_key), -2)[..., :length, :]
+
+
+def read_states(
+    query: Tensor,
+    within: Tensor,
+    key: Tensor,
+    by_value: Tensor,
+    by_key: Tensor,
+    keep: Tensor | None = None,
+    more: Tensor | None = None,
+) -> list[Tensor]:
+    """Of each chunk q S + within u with u = by_value - by_key S, after which S <- keep S + k^T u + more, from 0.
+
+    Shapes: query, key and by_key (..., n, c, K), within (..., n, c, c), by_value (..., n, c, V), keep (..., n, K or 1,
+    1), more (..., n, K, V) -> n of (..., c, V).
+    """
+    state, out = torch.zeros_like(key[..., 0, :, :].mT @ by_value[..., 0, :, :]), []
+    parts = (part.unbind(-3) for part in (query, within, key, by_value, by_key))
+    for number, (q, own, k, u, w) in enumerate(zip(*parts, strict=True)):
         new = u - w @ state
         out.append(q @ state + own @ new)
+        state = state if keep is None else keep[..., number, :, :] * state
         state = state + k.mT @ new
-    return torch.cat(out, -2)[..., :length, :]
+        state = state if more is None else state + more[..., number, :, :]
+    return out
 
 
 def solved(lower: Tensor, right: Tensor) -> Tensor:

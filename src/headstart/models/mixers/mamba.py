@@ -56,6 +56,12 @@ def rank_of(width: int) -> int:
     return math.ceil(width / 16)
 
 
+def step_bias(size: int, least: float, most: float) -> Tensor:
+    """(size,) numbers whose softplus is log-uniform in [least, most], and at least 1e-4."""
+    step = torch.exp(log_uniform(size, least, most)).clamp(min=1e-4)
+    return step + torch.log(-torch.expm1(-step))
+
+
 class Mamba(nn.Module):
     """h <- exp(dt A) h + dt B u, y = C h + skip u per channel; then y silu(z) through the output layer.
 
@@ -78,9 +84,7 @@ class Mamba(nn.Module):
         self.select = nn.Linear(inner, rank + 2 * spec.state, bias=False)
         self.step = nn.Linear(rank, inner)
         nn.init.uniform_(self.step.weight, -(rank**-0.5), rank**-0.5)
-        step = torch.exp(log_uniform(inner, spec.dt_min, spec.dt_max)).clamp(min=1e-4)
-        # softplus of this bias is the step.
-        self.step.bias.data.copy_(step + torch.log(-torch.expm1(-step)))
+        self.step.bias.data.copy_(step_bias(inner, spec.dt_min, spec.dt_max))
         self.log_decay = nn.Parameter(torch.log(torch.arange(1.0, spec.state + 1)).repeat(inner, 1))
         self.skip = nn.Parameter(torch.ones(inner))
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from headstart.errors import BadInput
 from headstart.models.exporting import FixedKernel, replaced
 from headstart.models.mixers.mixer import MixerSpec, directions_of
-from headstart.models.scan import Pair, convolve, diagonal_kernel, fast_length, multiply, stride_of
+from headstart.models.scan import Pair, convolve, diagonal_kernel, fast_length, multiply, precise, stride_of
+from headstart.spec import neutral
 
 Gate = Literal["glu", "linear", "none"]
 
@@ -70,23 +71,34 @@ class StateSpace(nn.Module):
     Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D); `kernel(L)` gives (C, D, L), C directions.
     Padding is zeroed before the convolution, so that neither direction sees it. Cost O(B D L log L), and the
     kernel's. `gate`: "glu" is GELU, D -> 2D and a gated linear unit; "linear" GELU and D -> D; "none" the bare sum.
+    before: a layer D -> D of the input. norm: of y over its channels.
     """
 
     parts: dict[str, str]
 
-    def __init__(self, kernel: nn.Module, width: int, gate: Gate, kernel_rate: float | None) -> None:
+    def __init__(
+        self,
+        kernel: nn.Module,
+        width: int,
+        gate: Gate,
+        kernel_rate: float | None,
+        before: nn.Module | None = None,
+        norm: nn.Module | None = None,
+    ) -> None:
         super().__init__()
-        self.kernel = kernel
+        self.kernel, self.before, self.norm = kernel, before, norm
         self.skip = nn.Parameter(torch.randn(width))
         self.gate = gate
         self.output = None if gate == "none" else nn.Linear(width, 2 * width if gate == "glu" else width)
-        self.parts = {"kernel": "kernel"}
+        self.parts = {"kernel": "kernel"} if norm is None else {"kernel": "kernel", "norm": "norm"}
         self.undecayed = {"kernel"}
         self.rates = {} if kernel_rate is None else {"kernel": kernel_rate}
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: object = None) -> Tensor:
+        x = x if self.before is None else self.before(x)
         inputs = x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0)
         y = convolve(inputs.transpose(1, 2), self.kernel(x.shape[1]), self.skip).transpose(1, 2).contiguous()
+        y = y if self.norm is None else self.norm(precise(y)).to(y)
         if self.output is None:
             return y
         y = self.output(nn.functional.gelu(y))
@@ -137,6 +149,9 @@ class KernelSpec(MixerSpec):
 class S4DSpec(KernelSpec):
     """S4D: a diagonal state space, discretised by a zero-order hold; `state` counts both of a conjugate pair.
 
+    With `input = "linear"` it is MS4, with `norm = "layer"` too MS4N (Saadatmand et al. 2026, arXiv 2605.27406, by its
+    abstract: a linear input projection, a simple mixing of channels, here that of `gate`, and one norm, which stands
+    behind the recurrence here).
     Source: Gu, Gupta, Goel and Ré 2022.
     """
 
@@ -156,7 +171,22 @@ class S4DSpec(KernelSpec):
     kernel_rate: float | None = Field(default=1e-3, gt=0)
     """Learning rate of the kernel's parameters; not given: that of the optimiser."""
 
+    input: Literal["none", "linear"] = neutral("none")
+    """What stands before the recurrence: a linear layer or nothing."""
+    norm: Literal["none", "layer"] = neutral("none")
+    """What the recurrence gives is normed over its channels by, before the gate: a layer norm or nothing."""
+
     example: ClassVar[Mapping[str, Any]] = {"state": 8}
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        kernel = self.kernel(width, length, directions_of(self.directions, causal))
+        before = nn.Linear(width, width) if self.input == "linear" else None
+        norm = nn.LayerNorm(width) if self.norm == "layer" else None
+        return StateSpace(kernel, width, self.gate, self.kernel_rate, before, norm)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        """As of every kernel, and the layer before it."""
+        return super().flops(width, length, causal) + (self.input == "linear") * 2.0 * length * width**2
 
     def kernel(self, width: int, length: int, directions: int) -> nn.Module:
         even_state(self.state)
