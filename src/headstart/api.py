@@ -88,6 +88,7 @@ class Study:
         close_tasks()
         self.store = Store(store_folder_for(self.source, store))
         self.spec, self.plan = self._planned(source, scale, absent)
+        self.notes += filter(None, [self.spec.without])
         self._facts: Mapping[str, TaskFacts] | None = None
         self.origin = self._origin()  # now: the file may be gone when the report is written
         if self.report_folder.name.endswith(f"-{digest(self.origin)[:8]}"):

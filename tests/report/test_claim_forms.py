@@ -472,3 +472,48 @@ def test_an_outcome_that_the_correction_leaves_undecided_is_not_called_prelimina
     every = [column for page in pages for claim in page["claims"] for column in claim["columns"]]
     assert len(every) > 100
     assert not [c for c in every if (c["outcome"], c["standing"]) == ("undecided", "preliminary")]
+
+
+def test_a_sentence_is_the_claim_that_it_says() -> None:
+    for sentence, keys in {
+        "b > a": {"higher": "b", "lower": "a"},
+        "b > a by 0.01 on image, text": {"higher": "b", "lower": "a", "than": 0.01, "columns": ["image", "text"]},
+        "b > 0.95 on image": {"higher": "b", "than": 0.95, "columns": ["image"]},
+        "b = a within 0.02": {"higher": "b", "lower": "a", "within": 0.02},
+        "b - c > a - d on image": {"higher": ["b", "c"], "lower": ["a", "d"], "columns": ["image"]},
+    }.items():
+        assert Claim.model_validate(sentence) == Claim.model_validate({"says": sentence, **keys})
+
+
+@pytest.mark.parametrize(
+    ("sentence", "way"),
+    [
+        ("b beats a", r"claims\[0\]: .*is no comparison of arms; write it as one of: 'b > a', 'b > a by 0.01 on image"),
+        ("a < b", "write the arm with more first, with '>'"),
+        ("b = a", "needs '=' and 'within' together"),
+        ("b > 0.9 by 0.1", "compares with a number, which needs neither"),
+        ("self_pretraind > scratch", r"claims\[0\].higher: no 'self_pretraind'; did you mean 'self_pretrained'"),
+    ],
+)
+def test_a_sentence_that_is_no_claim_is_answered_with_its_forms(sentence: str, way: str, tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f'name = "s"\nclaims = ["{sentence}"]\n[stages.finetune]\n[arms.scratch]\n[arms.self_pretrained]\n', "utf-8"
+    )
+    with pytest.raises(BadInput, match=way):
+        read_study(str(study))
+
+
+def test_a_margin_is_counted_beyond_the_other_arm() -> None:
+    def outcome(by: float) -> str:
+        sentence = f"self_pretrained > scratch by {by} on a"
+        return status_of(*run(made(claims=[sentence]), score=level(0.05, 0.1)))["a"]
+
+    assert [outcome(by) for by in (0.01, 0.2)] == ["holds", "does not hold"]
+    sentences = ["self_pretrained > scratch on a", "self_pretrained > scratch by 0.01 on a"]
+    plain, beyond = verdicts(*run(made(claims=sentences), score=level(0.05, 0.1)))
+    gaps = [verdict.parts[0].difference for verdict in (plain, beyond)]
+    assert gaps[0] is not None
+    assert gaps[1] is not None
+    assert gaps[1].mean == pytest.approx(gaps[0].mean - 0.01)
+    assert "self_pretrained less scratch less 0.01" in str(beyond)

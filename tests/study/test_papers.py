@@ -470,8 +470,8 @@ def test_a_misspelt_paper_gets_the_nearest() -> None:
         ),
         ({"claims": [{"says": "s", "than": 0.5}]}, r": name 'higher' too: without it a claim is only told"),
         (
-            {"claims": [{"says": "s", "higher": "scratch", "lower": "scratch", "than": 0.5}]},
-            r"claims\[0\]: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out",
+            {"claims": [{"says": "s", "higher": "scratch", "lower": "scratch", "than": 0.5, "within": 0.1}]},
+            r"claims\[0\]: 'than' is a number in place of 'lower' and 'pairs', or .* leave out 'within'",
         ),
         (
             {

@@ -209,8 +209,7 @@ def test_an_arm_with_another_optimiser_keeps_what_all_optimisers_have() -> None:
         ({"axes": {"finetune.optim.lr": []}}, "axes.finetune.optim.lr: the list is empty"),
         (
             {"report": {"against": "scrach"}},
-            "report.against: no 'scrach'; did you mean 'scratch'?; keep the arm where arms=[...] leaves some out, or name "
-            "another, as in report.against=scratch",
+            "report.against: no 'scrach'; did you mean 'scratch'?; name another, as in report.against=scratch",
         ),
         ({"report": {"gain": True, "against": None}}, "report.gain: a gain is one over an arm"),
         ({"report": {"sweep": "train"}}, "report.sweep: 'train' should be 'val' or 'test'"),
@@ -427,3 +426,16 @@ def test_a_place_that_an_override_reaches_into_is_named_with_it() -> None:
     )
     assert as_given(line, "digits", ["seed=0"]) == f"digits.toml: {line}"
     assert as_given(line, {}, []) == line
+
+
+def test_arms_without_the_one_that_others_are_compared_with_are_kept_and_nothing_is_compared() -> None:
+    study = read_study({**STUDY, "report": {**STUDY["report"], "match": "scratch"}}, ['arms=["self_pretrained"]'])
+    assert list(study.arms) == ["self_pretrained"]
+    assert (study.report.against, study.report.match) == (None, None)
+    assert study.without == (
+        "nothing is compared: the arm 'scratch' is left out; keep it, or name another, as in "
+        "report.against=self_pretrained"
+    )
+    assert not read_study(STUDY, ['arms=["scratch"]']).without
+    named = read_study(STUDY, ['arms=["self_pretrained"]', "report.against=self_pretrained"])
+    assert (named.report.against, named.without) == ("self_pretrained", "")

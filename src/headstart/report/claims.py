@@ -48,8 +48,8 @@ ClaimOutcome = Literal["holds", "the other way round", "does not hold", "undecid
 OUTCOMES: tuple[ClaimOutcome, ...] = (
     *("holds", "the other way round", "does not hold", "undecided", "withdrawn", "not measured"),
 )
-"""In the order in which they are listed. `does not hold`: two are claimed to be as good, and clearly are not.
-`withdrawn`: an arm of the comparison could not do what it stands for."""
+"""In the order in which they are listed. `does not hold`: two are claimed to be as good, or one to be better by a
+margin, and clearly are not. `withdrawn`: an arm of the comparison could not do what it stands for."""
 
 TOO_SMALL = "the random start was too small for its width, so that frozen blocks hardly mix positions"
 """Why a verdict is withdrawn."""
@@ -147,14 +147,14 @@ def _evidence(claim: Claim, part: Part) -> str:
     if gap is None:
         return part.why
     text = difference_text(claim, gap)
-    seeds = words.seeds(gap) if claim.than is None else words.many(gap.n, "seed")
+    seeds = words.many(gap.n, "seed") if claim.fixed else words.seeds(gap)
     return _joined(", ".join(filter(None, [text, seeds, part.standing])), part.why)
 
 
 def difference_text(claim: Claim, gap: Difference) -> str:
     """The difference with its interval; of a score that is the same at all seeds that score."""
     text = (words.whole_difference if claim.quantity in STEP_QUANTITIES else words.difference)(gap)
-    level = claim.than is not None and gap.level and not gap.constant
+    level = claim.fixed and gap.level and not gap.constant
     return f"{words.score(gap.mean + (claim.than or 0.0))} on {gap.n} of {gap.n}" if level else text
 
 
@@ -168,7 +168,7 @@ def claims_heading(results: Results) -> str:
 def claims_note(verdicts: Sequence[Verdict]) -> str:
     """How the differences of the verdicts were taken, and what their outcomes stand."""
     parts = [part for verdict in verdicts for part in verdict.parts]
-    than = any(v.claim.than is not None and p.difference and p.difference.examples for v in verdicts for p in v.parts)
+    than = any(v.claim.fixed and p.difference and p.difference.examples for v in verdicts for p in v.parts)
     drawn_anew = " An interval of a difference from a fixed number counts the draw of the test examples too."
     several = "; an outcome other than undecided stands Holm's correction for the number of verdicts on this page"
     return (
@@ -286,7 +286,7 @@ def _nothing_learnt(results: Results, claim: Claim, terms: Sequence[Term]) -> st
     if (
         claim.within is None
         or claim.premise
-        or claim.than is not None
+        or claim.fixed
         or claim.quantity not in (*SCORE_QUANTITIES, *STEP_QUANTITIES)
     ):
         return ""
@@ -331,7 +331,7 @@ def _difference(
 ) -> tuple[Difference | None, str, _Open]:
     """The sum of the terms, paired by seed, what there is to know of it, and what it leaves open. Raises: _Unknown."""
     if any(column.partition(" ")[0] == AVERAGE for _, _, column in terms) and not claim.relative:
-        remark = UNCOUNTED if claim.than is not None and claim.quantity in OF_TEST else ""
+        remark = UNCOUNTED if claim.fixed and claim.quantity in OF_TEST else ""
         return _summed(claim, terms, _averages(results, terms)), remark, _Open()
     rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
     if len(rows) < len(terms):
@@ -339,7 +339,7 @@ def _difference(
     for row in rows if claim.quantity in SCORE_QUANTITIES else ():
         if row.metric != (paper.metric_of(row.column) if paper else rows[0].metric):
             raise _Unknown(f"the score here is {words.metric(row.metric)}")
-        if claim.than is not None and row.stand_in:
+        if claim.fixed and row.stand_in:
             raise _Unknown("a score on stand-in data says nothing of a number that is meant for others")
     numbers = [_numbers(row, claim) for row in rows]
     lost = [row.arm for row, scores in zip(rows, numbers, strict=True) if not scores]
@@ -348,7 +348,7 @@ def _difference(
     short = {sign for (sign, _, _), row in zip(terms, rows, strict=True) if _never(row, claim.quantity)}
     gap, left = _summed(claim, terms, drawn(numbers, rows)), _Open(above=1 in short, below=-1 in short)
     remarks = list(_remarks(rows, claim))
-    if gap is not None and gap.sem is not None and claim.than is not None and claim.quantity in OF_TEST:
+    if gap is not None and gap.sem is not None and claim.fixed and claim.quantity in OF_TEST:
         error = _examples_error(results, rows, numbers)
         gap = gap if error is None else with_examples(gap, error)
         remarks += [UNCOUNTED] if error is None else []
@@ -416,7 +416,8 @@ def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, 
     Two terms are compared by the rule of `statistics.difference`, shares in pairs.
     """
     if not claim.relative and [sign for sign, _, _ in terms] == [1, -1]:
-        return difference(numbers[0], numbers[1])
+        margin = claim.than or 0.0
+        return difference(numbers[0], {seed: score + margin for seed, score in numbers[1].items()})
     shared = [seed for seed in numbers[0] if all(seed in scores for scores in numbers)]
     sums = {
         seed: math.fsum(sign * scores[seed] for (sign, _, _), scores in zip(terms, numbers, strict=True))
@@ -464,7 +465,8 @@ def _by_interval(claim: Claim, label: str, gap: Difference | None, why: str) -> 
     if not gap.clear:
         same = "both are equal at every seed" if gap.constant else "the interval contains 0"
         return Part(label, "undecided", gap, _joined(same, why))
-    return Part(label, "holds" if gap.mean > 0 else "the other way round", gap, why)
+    less: ClaimOutcome = "the other way round" if claim.than is None or claim.fixed else "does not hold"
+    return Part(label, "holds" if gap.mean > 0 else less, gap, why)
 
 
 def _joined(*texts: str) -> str:

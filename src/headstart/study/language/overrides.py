@@ -34,13 +34,14 @@ def with_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
     """The table of a study with `name=value` words, which win over all.
 
     A list makes or replaces an axis, a value fixes one setting everywhere.
-    `arms=[...]` and `columns=[...]` keep those named; `arms.NAME.key=value` and `columns.NAME.key=value` fix a setting
-    of one of them. Where the study names what it chooses, a new axis of `optim` joins it, any other one multiplies the
-    columns.
+    `arms=[...]` and `columns=[...]` keep those named (nothing is compared where `report.against` is none of them);
+    `arms.NAME.key=value` and `columns.NAME.key=value` fix a setting of one of them. Where the study names what it
+    chooses, a new axis of `optim` joins it, any other one multiplies the columns.
     """
     if not overrides or not {"stages", "arms"} <= table.keys():  # reading refuses it
         return dict(table)
     table = merge({"columns": {}, "axes": {}, "report": {}, "stood_in": {}}, table)
+    arms = set(table["arms"])
     for word in overrides:
         path, value = parse_override(word)
         first = path.split(".")[0]
@@ -61,7 +62,18 @@ def with_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
                 table["axes"].pop(path, None)
                 _choose_not(table["report"], path)
                 _fix(table["stages"], table["arms"].values(), path, value)
+    _drop_comparison(table, arms - table["arms"].keys())
     return table
+
+
+def _drop_comparison(table: dict[str, Any], left_out: Collection[str]) -> None:
+    """Compare with no arm that is left out, and remember which it was."""
+    report = table["report"]
+    if report.get("match") in left_out:
+        del report["match"]
+    if report.get("against") in left_out:
+        table["uncompared"] = report.pop("against")
+        report.pop("gain", None)
 
 
 def _replace_axes(table: dict[str, Any], path: str, values: list[Any]) -> None:

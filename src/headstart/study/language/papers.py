@@ -14,12 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from headstart.errors import BadInput
 from headstart.spec import Spec, digest, read
 from headstart.study.language.files import studies_folder, table_of, tables_in
 from headstart.study.language.scales import check_known
+from headstart.study.language.sentence import claim_table
 
 Quantity = Literal[
     "test",
@@ -121,7 +122,8 @@ class Claim(Spec):
     within: float | None = Field(default=None, gt=0)
     """The claim is that both are as good, to this margin (a share, 0.02 for two points)."""
     than: float | None = None
-    """A number in place of `lower`; no score on stand-in data is held against it."""
+    """A number in place of `lower`, against which no score on stand-in data is held; beside `lower`, how much more
+    `higher` has at least."""
     premise: NamePair | None = None
     """Two arms, of which the first has to be above the second: where there is no gain, nothing can be said of what
     carries it, nor of a lag that shrinks where there is none; such a claim is undecided, as is one of likeness without
@@ -130,6 +132,16 @@ class Claim(Spec):
     """Of each column, what `higher` has more than `lower` is counted in shares of the score of `lower`."""
     at: dict[str, Any] = Field(default_factory=dict)
     """Settings of the sweep, in place of those that validation chose. Without `higher` it is told and not checked."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_sentence(cls, value: Any) -> Any:
+        return claim_table(value) if isinstance(value, str) else value
+
+    @property
+    def fixed(self) -> bool:
+        """A score is held against a number, and not against another arm's."""
+        return self.than is not None and self.lower is None
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -197,8 +209,11 @@ def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], l
             f"{location}: name both 'higher' and 'lower', or neither (or 'higher' and 'pairs' of columns, or "
             "'higher' and a number that it is more 'than')"
         )
-    if claim.than is not None and (claim.lower is not None or claim.pairs):
-        raise BadInput(f"{location}: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out")
+    if claim.than is not None and (claim.pairs or (claim.lower is not None and claim.within)):
+        raise BadInput(
+            f"{location}: 'than' is a number in place of 'lower' and 'pairs', or beside 'lower' how much more 'higher' "
+            f"has; leave out {'pairs' if claim.pairs else 'within'!r}"
+        )
     if claim.premise and (claim.lower is None or claim.pairs):
         raise BadInput(
             f"{location}: 'premise' belongs to a claim with 'higher' and 'lower' and without 'pairs'; leave it out"

@@ -76,7 +76,11 @@ REFERENCE_TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
     "report": ("[report]", ReportSpec, "What is chosen, compared, averaged and drawn."),
     "average": ("report.average = { ... }", AverageSpec, "An average over columns."),
     "mark": ("report.mark = { ... }", MarkSpec, "A value that plots of a sweep mark."),
-    "claims": ("[[claims]]", Claim, "A direction that is asked about, which the report then checks."),
+    "claims": (
+        "[[claims]]",
+        Claim,
+        'A direction that is asked about, which the report checks; `claims = ["b > a by 0.01 on image"]` too.',
+    ),
     "scales": ("[scales.NAME]", Spec, "What `--scale NAME` (tiny, small or paper) lays over the study."),
     "task": ("task = { ... }", TaskSpec, "Keys that a task of every kind has."),
     "layout": ("task.layout = { ... }", LayoutSpec, "What is known of a file of one's own; the rest is guessed."),

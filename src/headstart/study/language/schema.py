@@ -55,6 +55,8 @@ def study_schema() -> dict[str, Any]:
     }
     study = StudySpec.model_json_schema(ref_template="#/$defs/{model}")
     definitions.update(study.pop("$defs", {}))
+    sentence = {"type": "string", "description": "The claim as a sentence: b > a by 0.01 on image."}
+    study["properties"]["claims"]["items"] = {"anyOf": [sentence, {"$ref": "#/$defs/Claim"}]}
     several = {"type": "object", "additionalProperties": {"$ref": "#/$defs/bundle"}}
     only = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}}
     scale = {

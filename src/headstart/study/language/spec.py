@@ -101,6 +101,8 @@ class StudySpec(Spec):
     """Written while a scale is applied, not by hand."""
     stood_in: dict[str, dict[str, StandIn]] = Field(default_factory=dict)
     """Written while a scale is applied, not by hand."""
+    uncompared: str = ""
+    """The arm that the others would be compared with, where `arms=[...]` leaves it out; written then, not by hand."""
     requires: dict[str, str] = Field(default_factory=dict)
     """Plugins whose kinds it uses, each with its digest; they are compared with what is loaded, never imported from
     here."""
@@ -116,6 +118,13 @@ class StudySpec(Spec):
     """`[[claims]]`: directions that the report checks, see `claims`."""
     report: ReportSpec = Field(default_factory=ReportSpec)
     """`[report]`: what is chosen, compared and drawn, see `report`."""
+
+    @property
+    def without(self) -> str:
+        """That nothing is compared, where it is so because an arm was left out; else empty."""
+        other = f"report.against={next(iter(self.arms))}"
+        text = f"nothing is compared: the arm {self.uncompared!r} is left out; keep it, or name another, as in {other}"
+        return text if self.uncompared else ""
 
     @property
     def reported(self) -> str:
@@ -234,7 +243,7 @@ def check_study(study: StudySpec) -> None:
     for key, arm in (("against", study.report.against), ("match", study.report.match)):
         if arm is not None and arm not in study.arms:
             other = f"report.{key}={next(iter(study.arms))}"
-            way = f"keep the arm where arms=[...] leaves some out, or name another, as in {other}"
+            way = f"name another, as in {other}"
             raise BadInput(f"report.{key}: {nearest(arm, study.arms)}; {way}")
     if study.report.gain and study.report.against is None:
         raise BadInput("report.gain: a gain is one over an arm; name it in 'report.against', or leave 'gain' out")

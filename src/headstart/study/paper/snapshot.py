@@ -43,6 +43,7 @@ _FACTS: Form = {
     "notes": [TEXT],
     "labels": [TEXT],
     "positions": COUNT,
+    "asked?": (COUNT, None),
 }
 _STAGE: Form = {
     "settings": COUNT,
