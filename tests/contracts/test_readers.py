@@ -37,6 +37,10 @@ def _jsonl(path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def _json(path: Path) -> None:
+    path.write_text(json.dumps([{"label": label, "x": list(row)} for label, row in zip(LABELS, ROWS, strict=True)]))
+
+
 def _parquet(path: Path) -> None:
     import pyarrow.parquet
 
@@ -98,6 +102,7 @@ SIGNALS = np.random.default_rng(0).normal(size=(200, 2))
 SAMPLES: dict[str, Callable[[Path], object]] = {
     "csv": _csv,
     "jsonl": _jsonl,
+    "json": _json,
     "parquet": _parquet,
     "arrow": _arrow,
     "npz": lambda path: np.savez(path, X=ROWS, labels=np.array(LABELS)),

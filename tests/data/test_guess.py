@@ -169,10 +169,7 @@ def test_nested_lists_are_positions_of_channels(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            '{"x": [{"t": 1, "v": 2}]}',
-            "f.jsonl:2 column 'x': holds objects; write a list for each of their keys instead",
-        ),
+        ('{"x": [{"t": 1, "v": 2}]}', "f.jsonl: 'x' holds objects in some rows, and values in others; write all alike"),
         ('{"x": [1, [2]]}', "f.jsonl:2 column 'x': is not a list of numbers or of rows of equal length"),
         ('{"x": [1, 2', "f.jsonl:2: is not JSON (Expecting ',' delimiter"),
         ("[1, 2]", "f.jsonl:2: is not a JSON object; give one such as"),

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from support.made_tables import why, write
+from support.made_tables import read, why, write
 
 PAIRS = [{"I": [1.0, 2.0], "II": [3.0, 4.0]}] * 4
 KINDS: dict[str, Any] = {
@@ -38,9 +38,8 @@ def test_values_of_another_type_are_refused_with_a_way_out(
     assert WAY in why(path, **settings)
 
 
-@pytest.mark.parametrize("settings", [{}, {"values": ("acc",)}, {"values": ("acc",), "shape": "list"}])
-def test_objects_in_json_lines_are_refused_with_a_way_out(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_the_keys_of_objects_in_json_lines_are_named_where_the_object_is(tmp_path: Path) -> None:
     line = '{"state": "a", "acc": {"x": [1, 2, 3], "y": [4, 5, 6]}}\n'
-    message = why(write(tmp_path / "f.jsonl", 4 * line), **settings)
-    assert "column 'acc' holds objects, or values of several types" in message
-    assert WAY in message
+    message = why(write(tmp_path / "f.jsonl", 4 * line), values=("acc",))
+    assert message == "f.jsonl: values: no column 'acc'; there are: state, x, y"
+    assert len(read(tmp_path / "f.jsonl", values=("x", "y"))) == 4

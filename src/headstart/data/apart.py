@@ -17,7 +17,7 @@ from headstart.data.archives import reading
 from headstart.data.named import Named
 from headstart.errors import BadInput
 
-WAIT, BYTES_A_SECOND = 15, 10**7
+WAIT, BYTES_A_SECOND = 30, 2 * 10**6
 """Seconds that reading may take, besides one for so many bytes of the file."""
 REFUSED = 2
 """Exit code where the file was refused in words."""
@@ -43,7 +43,7 @@ def arrays_apart(task: str, path: Path, what: str) -> Named:
         if done.returncode or not result.exists():
             raise damaged
         named = Named(path)
-        names, named.left, named.sideways = json.loads(result.read_text())
+        names, named.left, named.sideways, named.attributes = json.loads(result.read_text())
         for number, name in enumerate(names):
             named.arrays[name] = np.load(Path(folder, f"{number}.npy"), allow_pickle=False)
         return named
@@ -60,7 +60,7 @@ def _main(task: str, path: str, folder: str) -> int:
         return REFUSED
     for number, array in enumerate(named.arrays.values()):
         np.save(Path(folder, f"{number}.npy"), array, allow_pickle=False)
-    disk.write_file(result, json.dumps([list(named.arrays), named.left, named.sideways]).encode())
+    disk.write_file(result, json.dumps([list(named.arrays), named.left, named.sideways, named.attributes]).encode())
     return 0
 
 

@@ -107,6 +107,7 @@ def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes:
 
     Vectors that are named as values are the channels of one recording. notes: what is to be said besides.
     """
+    arrays = dict(sorted(arrays.items(), key=lambda item: "train" not in item[0].lower()))  # before those of a test
     asked = {"target": spec.target, "id": spec.id, "group": spec.group}
     for setting, name in asked.items():
         if name and name not in arrays and not spec.optional:

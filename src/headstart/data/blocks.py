@@ -13,7 +13,7 @@ import numpy as np
 from headstart.data.archives import reading, unpacked
 from headstart.data.csv import column_types, of_lines, recognised, typed
 from headstart.data.layout import LayoutSpec
-from headstart.data.rows import arrow_table, cell_of, column_of, json_row, whole_file
+from headstart.data.rows import arrow_table, cell_of, column_of, flat, flat_names, json_row, whole_file
 from headstart.data.sizes import check_parquet, check_sparse
 from headstart.data.table import Table, is_list
 from headstart.data.text import text_lines
@@ -54,7 +54,7 @@ def read_json_lines(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
 
 def _json_tables(path: Path, spec: LayoutSpec, mistakes: Mistakes, size: int) -> Iterator[Table]:
     """The objects in parts of about `size` characters. Raises: BadInput with the mistakes of a part, or for no row."""
-    columns: dict[str, list[Any]] = {}
+    columns: dict[tuple[str, ...], list[Any]] = {}
     begins: list[int] = []
     length = parts = present = 0
     for number, line in enumerate(text_lines(path, spec.encoding, mistakes), 1):
@@ -65,12 +65,13 @@ def _json_tables(path: Path, spec: LayoutSpec, mistakes: Mistakes, size: int) ->
         )
         if row is None:
             continue
-        for key, value in row.items():
+        cells_of = flat(row, f"{path}:{number}")
+        for key, value in cells_of.items():
             cells = columns.setdefault(key, [])
             cells.extend([None] * (len(begins) - len(cells)))
-            cells.append(cell_of(value, f"{path}:{number} column {key!r}", mistakes))
+            cells.append(cell_of(value, f"{path}:{number} column {'.'.join(key)!r}", mistakes))
         begins.append(number)
-        present += len(row)
+        present += len(cells_of)
         check_sparse(path, len(columns), len(begins), present)
         length += len(line)
         if length >= size:
@@ -81,14 +82,16 @@ def _json_tables(path: Path, spec: LayoutSpec, mistakes: Mistakes, size: int) ->
     mistakes.check()
 
 
-def _json_table(path: Path, columns: Mapping[str, list[Any]], begins: list[int], mistakes: Mistakes) -> Table:
+def _json_table(
+    path: Path, columns: Mapping[tuple[str, ...], list[Any]], begins: list[int], mistakes: Mistakes
+) -> Table:
     mistakes.check()
     if not begins:
         raise BadInput(f"{path}: is empty; give one JSON object a line")
     for cells in columns.values():
         cells.extend([None] * (len(begins) - len(cells)))
     places = Places(str(path), lines=np.array(begins, dtype=np.int64))
-    table = {name: column_of(name, cells, places) for name, cells in columns.items()}
+    table = {name: column_of(name, columns[key], places) for key, name in flat_names(columns, str(path)).items()}
     return Table(table, len(begins), places, "JSON lines")
 
 

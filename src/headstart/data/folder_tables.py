@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,15 @@ from headstart.data.layout import LayoutSpec, by_role, matching
 from headstart.data.order import WORDS, Ordered, clock_name, clock_rank, counter_name
 from headstart.data.readers import format_by, reader_of
 from headstart.data.rows import list_column
-from headstart.data.table import Cells, Column, Table, arrow_lists, arrow_texts
+from headstart.data.table import Cells, Column, Table, arrow_lists, arrow_numbers, arrow_texts
 from headstart.data.tidy import in_channels, names_tags
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.store.plain import leads_out
 from headstart.text import first_few, is_number
 from headstart.ways import option
 
-RECORDING_TABLES = (".csv", ".tsv", ".tab", ".dat", ".lvm", ".parquet", ".feather", ".xlsx", ".ods")
+JSON_TABLES = (".json", ".jsonl", ".ndjson")
+RECORDING_TABLES = (".csv", ".tsv", ".tab", ".dat", ".lvm", ".parquet", ".feather", ".xlsx", ".ods", *JSON_TABLES)
 """Endings of tables that may hold a recording each."""
 MOST_CELLS = 2**29
 """Cells of all tables."""
@@ -39,7 +41,27 @@ def read_table(file: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     ending = file.name.lower().removesuffix(".gz").rpartition(".")[2]
     own = spec.model_copy(update={"target": None, "id": None, "group": None, "columns": None, "shape": "auto"})
     table: Table = reader_of(format_by(ending, b"", lambda _: None))(file, own, mistakes)
+    table = _of_positions(table) if table.rows == 1 and f".{ending}" in JSON_TABLES else table
     return in_channels(table, own) if names_tags([*table.columns]) else table
+
+
+def _of_positions(table: Table) -> Table:
+    """A table of one row, whose cells are lists, as one of a row for each position."""
+    parts = {name: c.sequences(table.places).values for name, c in table.columns.items() if c.type == "list"}
+    length = max(map(len, parts.values()), default=0)
+    if not length or any(len(values) != length for values in parts.values()):
+        return table
+    columns = {name: Column(name, "text", arrow_texts(c.words * length)) for name, c in table.columns.items()}
+    for name, values in parts.items():
+        del columns[name]
+        if not isinstance(values, np.ndarray):
+            columns[name] = Column(name, "text", values)
+        elif values.ndim == 1:
+            columns[name] = Column(name, "number", arrow_numbers(values))
+        else:
+            own = {f"{name} {f + 1}": arrow_numbers(values[:, f]) for f in range(values.shape[1])}
+            columns |= {other: Column(other, "number", data) for other, data in own.items()}
+    return replace(table, columns=columns, rows=length, places=Places(table.places.source))
 
 
 def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, list[str]]:

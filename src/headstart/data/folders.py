@@ -25,7 +25,7 @@ from headstart.data.file_labels import (
     labelled_by_table,
     labels_tables,
 )
-from headstart.data.folder_tables import folder_of_tables, is_recording_table
+from headstart.data.folder_tables import JSON_TABLES, folder_of_tables, is_recording_table
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
@@ -61,7 +61,7 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """Each file is a sequence: an image pixel by pixel, row by row; a recording sample by sample (-1 to 1); a text.
 
     The folder below `path` that holds it is its label, its path below `path` its id; where folders stand in folders,
-    see `_classes`. Names that begin with a point are passed over.
+    see `class_folders`. Names that begin with a point are passed over.
     Raises: BadInput where the folder holds none of these, or several kinds of them, or classes cannot be told.
     """
     with reading(path):
@@ -69,7 +69,7 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         tables = labels_tables(names)
         if not kinds:
-            recordings = [name for name in names if is_recording_table(name) and name not in tables]
+            recordings = [name for name in _recording_tables(names) if name not in tables]
             if not recordings:
                 some = ", ".join(repr(name) for name in names[:4])
                 raise BadInput(
@@ -110,6 +110,13 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     return table
 
 
+def _recording_tables(names: Sequence[str]) -> list[str]:
+    """Files that may be a table of one recording; of JSON only where no other is, as it is often about the files."""
+    tables = [name for name in names if is_recording_table(name)]
+    others = [name for name in tables if not name.lower().removesuffix(".gz").endswith(JSON_TABLES)]
+    return others or tables
+
+
 def _is_table(name: str) -> bool:
     return name.lower().removesuffix(".gz").endswith(TABLES)
 
@@ -139,7 +146,7 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
     if kind == "signals":
         return folder_of_signals(path, sorted(name for name in names if _kind(name) == kind), spec)
     if kind == "tables":
-        recordings = [name for name in names if is_recording_table(name) or _kind(name) == "texts"]
+        recordings = [*_recording_tables(sorted(names)), *(name for name in names if _kind(name) == "texts")]
         return folder_of_tables(path, sorted(recordings), spec, mistakes)
     lists: list[np.ndarray | None] = []
     texts: list[str | None] = []
@@ -194,11 +201,10 @@ def _label(
         lacking = f"; {counted(bare, 'file has', 'files have')} no row there" if bare else ""
         labels = holds_labels(columns, spec)
         table.notes.append(f"{'labels are' if labels else 'what is known of the files is'} in {name!r}{lacking}")
-        if not labels:
-            _classes(table, paths, spec)
+        (person_folders if labels else class_folders)(table, paths, spec)
         return name
     else:
-        _classes(table, paths, spec)
+        class_folders(table, paths, spec)
         if spec.target != ANNOTATION and (not any(paths) or table.roles.get("target") == ""):
             table.roles.pop("target", None)
             if not labelled_by_name(table, there, spec) and any(paths):
@@ -220,7 +226,7 @@ def _labelled_by_annotations(
     return True
 
 
-def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
+def class_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
     """A column for each level of folders, `folder`, `folder 2` and so on, and which of them is the class.
 
     It is the outermost one that is no split (train, test), does not hold all others, and is no person in whose folders
@@ -286,6 +292,15 @@ def _classes(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -
                 f"({option('group', '')}: they are none)"
             )
         return
+
+
+def person_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
+    """Take folders of persons, of several files each, for groups, where labels stand elsewhere."""
+    for level in range(min(map(len, paths))) if spec.group is None and "group" not in table.roles else ():
+        cells = [path[level] for path in paths]
+        if all(map(PERSON.fullmatch, cells)) and 1 < len(set(cells)) < len(cells) and "folder" not in table.columns:
+            table.columns["folder"] = Column("folder", "text", arrow_texts(cells))
+            table.roles["group"] = "folder"
 
 
 def _days(table: Table, name: str, folders: Sequence[str], spec: LayoutSpec) -> None:

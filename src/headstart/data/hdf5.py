@@ -13,18 +13,21 @@ from headstart.data.arrays import together
 from headstart.data.extras import check_size, library, whole
 from headstart.data.layout import LayoutSpec
 from headstart.data.named import Named, ragged
+from headstart.data.named_recordings import recordings_of
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
 
-MOST_SETS, MOST_SET_CELLS, DEEPEST_GROUP = 10_000, 1_000_000, 8
+MOST_SETS, MOST_SET_CELLS, DEEPEST_GROUP = 30_000, 1_000_000, 8
 """Data sets of a file, cells of one of them, and groups that may stand in each other."""
 
 
 def read_hdf5(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
-    """The data sets of a file as the arrays of an .npz file; `group/name` is one in a group."""
+    """The data sets of a file as the arrays of an .npz file; `group/name` is one in a group. A group for each recording
+    is a row for each."""
     library("h5py", path, "a file of HDF5")
     named = arrays_apart("headstart.data.hdf5:sets_of", path, "file of HDF5")
-    return together(named.arrays_for(spec), path, spec, named.notes)
+    recordings = recordings_of(named, spec)
+    return together(named.arrays_for(spec), path, spec, named.notes) if recordings is None else recordings
 
 
 def sets_of(path: Path) -> Named:
@@ -54,6 +57,8 @@ def members_of(path: Path, what: str, turned: bool = False) -> Named:
 
 def _members(h5py: Any, group: Any, named: Named, turned: bool, start: str = "", depth: int = 0) -> Iterator[Any]:
     """(name, data set) of a group and of those in it; what a link leads to elsewhere is left."""
+    if not turned:
+        _note_attributes(named, start.rstrip("/"), group)
     for key in group:
         name = f"{start}{key}"
         if turned and key.startswith("#"):  # what references lead to
@@ -64,9 +69,28 @@ def _members(h5py: Any, group: Any, named: Named, turned: bool, start: str = "",
             continue
         member = group[key]
         if isinstance(member, h5py.Dataset):
+            if not turned:
+                _note_attributes(named, name, member)
             yield name, member
         elif isinstance(member, h5py.Group) and depth < DEEPEST_GROUP:
             yield from _members(h5py, member, named, turned, f"{name}{'.' if turned else '/'}", depth + 1)
+
+
+def _note_attributes(named: Named, name: str, member: Any) -> None:
+    """Keep attributes that are one text or one number. Raises: BadInput for a frame that pandas wrote, whose columns
+    are not in data sets of their own."""
+    if "pandas_type" in member.attrs:
+        raise BadInput(f"{named.path}: holds frames of pandas ({name!r}); save one with to_parquet, and give that")
+    for key in member.attrs:
+        try:
+            array = np.asarray(member.attrs[key])
+        except (TypeError, OSError, ValueError):  # of a type that h5py does not know
+            continue
+        if array.size == 1 and array.dtype.kind in "biufSUO":
+            item = array.reshape(-1)[0]
+            number = array.dtype.kind in "biuf"
+            if number or isinstance(item, (str, bytes)):
+                named.attributes.setdefault(name, {})[key] = item.item() if number else _text(item)
 
 
 def _add(h5py: Any, file: Any, named: Named, name: str, data: Any, turned: bool) -> None:
@@ -82,10 +106,12 @@ def _add(h5py: Any, file: Any, named: Named, name: str, data: Any, turned: bool)
             named.add(name, None)
     elif h5py.check_string_dtype(data.dtype) is not None:
         _check(named, name, data)
-        named.add(name, np.array([_text(item) for item in data[()].reshape(-1)]).reshape(data.shape))
+        texts = np.asarray(data[()], dtype=object).reshape(-1)
+        named.add(name, np.array([_text(item) for item in texts]).reshape(data.shape))
     elif h5py.check_vlen_dtype(data.dtype) is not None:
         _check(named, name, data)
-        named.add(name, ragged([np.asarray(item) for item in data[()].reshape(-1)], named.path, name))
+        cells = [np.asarray(data[()])] if data.shape == () else [np.asarray(item) for item in data[()].reshape(-1)]
+        named.add(name, cells[0] if data.shape == () else ragged(cells, named.path, name))
     elif data.dtype.names is not None:
         _check(named, name, data)
         for field in data.dtype.names:

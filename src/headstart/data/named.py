@@ -21,6 +21,8 @@ class Named:
         self.arrays: dict[str, np.ndarray] = {}
         self.left: dict[str, str] = {}
         self.sideways: list[str] = []
+        self.attributes: dict[str, dict[str, str | float]] = {}
+        """Texts and numbers beside an array, or beside a group of them, by its name."""
 
     def add(self, name: str, array: np.ndarray | None) -> None:
         """Take an array of numbers or texts; a row or a column is a vector (n,)."""

@@ -26,6 +26,7 @@ READERS: dict[str, Entry] = {
         begins=b"{",
         blocks="headstart.data.blocks:json_tables",
     ),
+    "json": _reader("json_document:read_json", "records of JSON in one document", "json"),
     "parquet": _reader(
         "rows:read_parquet",
         "a Parquet file",

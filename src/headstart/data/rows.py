@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ from headstart.errors import BadInput, Mistakes, Places, one_line
 from headstart.text import is_number
 
 LINE_FORMATS = ("jsonl", "parquet", "tsv")
+DEEPEST_OBJECT = 8
+"""Objects of JSON that may stand in each other."""
 NO_LIST = "is not a list of numbers or of rows of equal length"
 
 RawRow = tuple[str, Mapping[str, Any]]
@@ -83,6 +86,37 @@ def json_row(line: str, location: str, mistakes: Mistakes, way: str) -> dict[str
     else:
         return row
     return None
+
+
+def flat(record: Mapping[str, Any], location: str, deep: int = 0) -> dict[tuple[str, ...], Any]:
+    """The values of a JSON object by their keys and those of the objects around them; a list of objects is a list for
+    each of their keys. Raises: BadInput where objects are nested too deep."""
+    if deep > DEEPEST_OBJECT:
+        raise BadInput(
+            f"{location}: has more than {DEEPEST_OBJECT} objects in each other; write its values as keys of one"
+        )
+    out: dict[tuple[str, ...], Any] = {}
+    for key, value in record.items():
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            value = {
+                name: [item.get(name) for item in value] for name in dict.fromkeys(n for item in value for n in item)
+            }
+        if isinstance(value, dict):
+            out |= {(key, *rest): cell for rest, cell in flat(value, location, deep + 1).items()}
+        else:
+            out[key,] = value
+    return out
+
+
+def flat_names(columns: Mapping[tuple[str, ...], Sequence[Any]], source: str) -> dict[tuple[str, ...], str]:
+    """The names of columns: the last key where no other ends so, else all of them, `object.key`. An object that no row
+    has is none. Raises: BadInput where a key is an object in one row and a value in another."""
+    inner = {key[:depth] for key in columns for depth in range(1, len(key))}
+    keys = [key for key, cells in columns.items() if key not in inner or any(cell is not None for cell in cells)]
+    if both := [".".join(key) for key in keys if key in inner]:
+        raise BadInput(f"{source}: {both[0]!r} holds objects in some rows, and values in others; write all alike")
+    last = Counter(key[-1] for key in keys)
+    return {key: key[-1] if last[key[-1]] == 1 else ".".join(key) for key in keys}
 
 
 def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[RawRow]:

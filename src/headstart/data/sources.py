@@ -15,6 +15,7 @@ from headstart.atomic import stamps
 from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.arrays import array_table, list_table, unmasked
 from headstart.data.build import build
+from headstart.data.cell_clock import by_cell_clock
 from headstart.data.clock import with_recordings
 from headstart.data.explain import explained
 from headstart.data.folder_tables import is_one_recording, one_recording, recordings_table, tables_in_memory
@@ -37,7 +38,6 @@ _OTHERS = {
     "a zip archive": "zip",
     "an archive": "tar",
     "a file of R": "rds",
-    "a JSON document": "json",
 }
 """What is not read, and is told from damage."""
 PACKED = (".gz", ".xz", ".bz2")
@@ -94,7 +94,7 @@ def _read_once(path: Path, spec: LayoutSpec) -> Sequences:
 def explained_sequences(path: Path, layout: LayoutSpec) -> tuple[Sequences, tuple[Decision, ...]]:
     """The sequences of a file or folder, and what each of its columns is taken for. Raises: BadInput."""
     mistakes = Mistakes()
-    table, layout = turned(_file(path, layout, mistakes), layout, mistakes)
+    table, layout = turned(by_cell_clock(_file(path, layout, mistakes), layout, mistakes), layout, mistakes)
     mistakes.check()
     layout = with_recordings(table, layout)
     decided = replace(infer(table, layout), thousands=table.thousands)
@@ -107,7 +107,8 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
     in_file = isinstance(source, (str, os.PathLike))
     with in_python(not in_file):
         table = _file(Path(source), spec, mistakes) if in_file else _memory(source, spec, name)
-        table, spec = turned(table if in_file else _in_channels(table, spec), spec, mistakes)
+        table = by_cell_clock(table if in_file else _in_channels(table, spec), spec, mistakes)
+        table, spec = turned(table, spec, mistakes)
         mistakes.check()
         spec = with_recordings(table, spec)
         layout = replace(infer(table, spec, labels is not None), thousands=table.thousands)
@@ -200,7 +201,8 @@ def read_blocks(path: Path, spec: LayoutSpec, size: int = BLOCK_BYTES) -> Iterat
     Raises: BadInput as `read_sequences`, when it comes to what is wrong.
     """
     count, latest, notes = 0, None, []  # type: tuple[int, Sequences | None, list[str]]
-    blocks = spec.window is None and spec.values and spec.shape in ("wide", "text", "list")
+    clock = spec.shape == "list" and spec.time is None  # lists of times are read with their sequences
+    blocks = spec.window is None and spec.values and spec.shape in ("wide", "text", "list") and not clock
     if blocks and path.is_file() and path.stat().st_size > size:
         tables = block_reader_of(format_of(path) if spec.format == "auto" else spec.format)
         for table in tables(path, spec, size) if tables else (None,):
