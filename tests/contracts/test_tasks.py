@@ -32,6 +32,8 @@ SMALL = {
     "mqar": {"train": 60, "val": 20, "test": 20},
     "selective_copying": {"train": 60, "val": 20, "test": 20},
     "induction_heads": {"train": 60, "val": 20, "test": 20},
+    **{kind: {"train": 60, "val": 20, "test": 20} for kind in ("in_context_recall", "noisy_recall", "fuzzy_recall")},
+    **{kind: {"train": 60, "val": 20, "test": 20} for kind in ("compression", "memorisation")},
     "pairs": {"train": 60, "val": 20, "test": 20},
     "language": {"file": "text.txt", "length": 16},
     "own": {"file": "own.csv", "values": ["x_*", "y_*"]},

@@ -63,6 +63,11 @@ class TrainedRun(StageRun):
             if "causal" not in type(spec.model).model_fields:
                 way = f"where {spec.model.kind!r} is one, let its class say `causal: ClassVar[bool] = True`"
             raise BadInput(f"model.causal: the objective 'causal' needs a causal model; {way}")
+        if spec.task.needs_causal and not getattr(spec.model, "causal", True):
+            raise BadInput(
+                f"model.causal: task {spec.task.kind!r} shows what it asks for one position later, where a model in "
+                "both directions reads it; set model.causal = true"
+            )
         names = trainable(self.model, spec.trainable)
         self.trained = names
         symbols = task.symbols if any("symbols" in entry for entry in spec.start) else ()

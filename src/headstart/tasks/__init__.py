@@ -61,6 +61,11 @@ TASKS: dict[str, Entry] = {
         "which token stood after the trigger when it came first?",
         "Gu and Dao 2023; Dao et al. 2023",
     ),
+    "in_context_recall": _task("mad:InContextRecallSpec", "MAD: which value had this key before?", "Poli et al. 2024"),
+    "noisy_recall": _task("mad:NoisyRecallSpec", "MAD: the same among pairs of noise", "Poli et al. 2024"),
+    "fuzzy_recall": _task("mad:FuzzyRecallSpec", "MAD: the same of motifs of several tokens", "Poli et al. 2024"),
+    "compression": _task("mad:CompressionSpec", "MAD: hold random tokens and say them again", "Poli et al. 2024"),
+    "memorisation": _task("mad:MemorisationSpec", "MAD: one value of each key in all sequences", "Poli et al. 2024"),
     "text": _task(
         "text:TextSpec",
         "film reviews of IMDb, byte by byte: positive or negative?",

@@ -19,8 +19,8 @@ _AT_ONCE = 2**21
 """Positions that are made at once."""
 
 
-class _RecallSpec(GeneratedSpec):
-    """What the three tasks share."""
+class RecallSpec(GeneratedSpec):
+    """What tasks of recall share."""
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"},)
     shows_not: ClassVar[str] = (
@@ -51,7 +51,7 @@ class _RecallSpec(GeneratedSpec):
         return make_task(**each_split(examples), labels=symbols[:classes], width=len(symbols), text=text)
 
 
-class MqarSpec(_RecallSpec):
+class MqarSpec(RecallSpec):
     """Multi-query associative recall: pairs of a key and a value, then every key once more: what was its value?
 
     One example with 2 pairs in 8 positions and `random_others` false: `5 19 3 28 3 0 5 0`, asked for `28` at the
@@ -119,7 +119,7 @@ class MqarSpec(_RecallSpec):
         return out
 
 
-class SelectiveCopyingSpec(_RecallSpec):
+class SelectiveCopyingSpec(RecallSpec):
     """Some tokens stand among noise, at random places; then as many markers, at which they are asked for in order.
 
     One example with 3 tokens in 8 positions: `. c . . a . a . | | |`, asked for `c a a` at the markers. Noise is token
@@ -159,7 +159,7 @@ class SelectiveCopyingSpec(_RecallSpec):
         return tokens, target
 
 
-class InductionHeadsSpec(_RecallSpec):
+class InductionHeadsSpec(RecallSpec):
     """Random tokens with a trigger somewhere; at the end it comes again: which token stood after the first?
 
     One example of 8 positions: `b d * a c d b *`, asked for `a` at the last one. The trigger is a token of its own.

@@ -159,6 +159,9 @@ class TaskSpec(Spec):
 
     reader: ClassVar[int] = 1
     """Raised where the same files give other arrays, so that none of before are taken for them."""
+    needs_causal: ClassVar[bool] = False
+    """True: what is asked for stands right behind the position that is asked, so that only a causal model has to know
+    it."""
     generated: ClassVar[bool] = False
     """True: the spec alone says what the data are (planning generates nothing)."""
     objective: ClassVar[str] = "classify"
