@@ -12,7 +12,7 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -108,7 +108,7 @@ def main() -> None:
     options = parser.parse_args()
     out, begun = list[dict[str, object]](), time.process_time()
 
-    def run(name: str, train: Rows, test: Rows, kind: str, models: dict[str, tuple[str, FittedSpec]]) -> None:
+    def run(name: str, train: Rows, test: Rows, kind: str, models: Mapping[str, tuple[str, FittedSpec]]) -> None:
         order = np.random.default_rng(0)
         names = sorted({label for label, _ in train})
         some = examples([train[i] for i in order.permutation(len(train))[: DRAWS * max(LABELS)]], kind, names)

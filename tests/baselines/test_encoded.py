@@ -19,6 +19,8 @@ from headstart.baselines.ngrams import fit_ngrams
 from headstart.baselines.remembered import KNOWN_ROWS
 from headstart.data.alphabets import ALPHABETS
 from headstart.errors import BadInput
+from headstart.limits import FreeMemory
+from headstart.models.model import SequenceModel
 from headstart.sequence import Examples, Signature
 
 TEXT = Signature("tokens", 256, 90, 3, "class", classes=2)
@@ -113,6 +115,24 @@ def test_fewer_pieces_are_read_where_it_is_asked_or_time_is_short() -> None:
     assert spec.pieces == 10, "a quarter of 40 positions"
     assert taken > 1.0
     assert EmbeddingSpec(source="bert").within(x, 10, 60.0)[0].pieces is None
+
+
+@pytest.mark.parametrize(("source", "x"), [("bert", reviews()), ("esm", proteins())])
+def test_where_memory_is_short_fewer_pass_at_once_and_no_bit_changes(
+    source: str, x: Examples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = EmbeddingSpec(source=source)
+    fields = spec.fields(spec.checkpoint)
+    whole, batches = spec.features(1).transform(x), list[int]()
+    KNOWN_ROWS.clear()
+    monkeypatch.setattr("headstart.checkpoints.encoder.memory", lambda: FreeMemory(2 * 40 * 4 * 24 * 16))
+    embed = SequenceModel.embed
+    monkeypatch.setattr(
+        SequenceModel, "embed", lambda m, batch: (batches.append(batch.valid.numel()), embed(m, batch))[1]
+    )
+    assert np.array_equal(spec.features(1).transform(x), whole)
+    assert max(batches) <= 48, "40 pieces, or one row"
+    assert spec.describe_features(fields, 1).endswith(", 40 pieces at a time, as memory is short")
 
 
 def test_sequences_that_a_model_does_not_read_get_one_line(folder: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 from support.checkpoints import GPT2, saved
 from support.words import saved_bert
 
+from headstart.checkpoints.folder import read_header
 from headstart.cli import main
 from headstart.estimator import SequenceClassifier
 from headstart.fit.arms.embedding import FrozenModel
@@ -92,6 +96,39 @@ def test_what_cannot_be_read_is_refused_in_one_line_before_anything_is_fitted(
         assert headstart("fit", file, "--target", "label", "--backbone", source, "--workers", "0") == 2
         assert message in " ".join(capsys.readouterr().err.split())
     assert not list(folder.glob("runs/*/result.json"))
+
+
+def test_weights_that_memory_has_no_room_for_are_refused_before_a_number_of_them_is_read(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file has a hole in the place of its numbers: who reads them is killed."""
+    path, wide = folder / "weights" / "bert" / "model.safetensors", 10**9
+    config = folder / "weights" / "bert" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "intermediate_size": wide}))
+    header, end = dict[str, object](), 0
+    for name, (kind, shape) in read_header(path).items():
+        sizes = [wide if size == 24 else size for size in shape]
+        begin, end = end, end + 4 * math.prod(sizes)
+        header[name] = {"dtype": kind, "shape": sizes, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+    os.truncate(path, 8 + len(text) + end)
+    command = ["fit", "reviews.csv", "--target", "label", "--backbone", "bert", "--workers", "0"]
+    assert headstart(*command) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "backbone: reading 'bert' takes about 792 GB of memory, and " in error
+    assert error.endswith("allow it more, or name a smaller checkpoint")
+    assert not list(folder.glob("runs/*/result.json"))
+
+
+def test_a_table_of_frozen_features_counts_where_memory_is_planned(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("headstart.baselines.embedding.JOINED_BYTES", 10**12)
+    command = ["fit", "reviews.csv", "--target", "label", "--backbone", "bert", "--workers", "0"]
+    assert headstart(*command) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "reviews.csv: fitting 25 labelled sequences takes about 6.4e+05 GB of memory" in error
 
 
 def test_fewer_pieces_are_read_where_time_is_short_and_the_plan_says_so(folder: Path) -> None:

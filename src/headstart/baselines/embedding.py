@@ -19,7 +19,7 @@ from pydantic import Field
 from headstart.baselines.encoded import ENCODER_PREFIX, TOKENISER, VOCABULARIES, Encoded, Joined, joined
 from headstart.baselines.features import Features, filled, observed
 from headstart.baselines.fitting import FittedFacts, Shapes
-from headstart.baselines.linear import Linear, PenalisedSpec
+from headstart.baselines.linear import Linear, PenalisedSpec, ridge_bytes
 from headstart.baselines.remembered import KNOWN_ROWS, digest_of, remember
 from headstart.data.layout import SOUNDS
 from headstart.errors import BadInput
@@ -37,6 +37,9 @@ TIMED = 3
 """Sequences on which a model is timed."""
 CHANNELS_AT_ONCE = 64
 """Channels that pass the encoder at once."""
+JOINED_BYTES = 40
+"""Of memory for each number of a table of frozen features beside n-grams, at the peak of a logistic regression, as
+measured; of features alone 14."""
 
 
 @dataclass(frozen=True)
@@ -216,6 +219,13 @@ class EmbeddingSpec(PenalisedSpec):
         few = min(self.pieces or encoder.length, encoder.length)
         return Encoded(encoder.model_copy(update={"length": few}), weights)
 
+    def memory(self, labels: int, signature: Signature, lengths: np.ndarray) -> float:
+        """That of the regression, of texts and proteins of that beside n-grams; the encoder is there already."""
+        fields: Any = self.fields(self.checkpoint)
+        if signature.input == "tokens":
+            return float(JOINED_BYTES * labels * fields.spec.width)
+        return ridge_bytes(labels, size_of(fields.series, signature.width))
+
     def within(self, train: Examples, count: int, seconds: float) -> tuple[EmbeddingSpec, float]:
         """The same, and what features of `count` sequences take here: of texts and proteins with a half or a quarter of
         the pieces, where more than `seconds` would go by. Raises: BadInput as `timed`."""
@@ -233,10 +243,12 @@ class EmbeddingSpec(PenalisedSpec):
             size: int = size_of(fields.series, channels)
             mean = ", the mean over channels" if size < fields.series.size * channels else ""
             return f"{size:,} of each sequence{mean}"
-        from headstart.checkpoints.encoder import MOST_PIECES
+        from headstart.checkpoints.encoder import MOST_PIECES, PIECES_AT_ONCE, EncoderFields, protein_encoder
 
-        most = self.pieces or MOST_PIECES["protein" if fields.symbols else "text"]
-        return f"{fields.spec.width:,} of each sequence, the mean over its first {most:,} pieces"
+        encoder = fields.encoder if isinstance(fields, EncoderFields) else protein_encoder(fields)
+        most, few = self.pieces or MOST_PIECES[encoder.kind], encoder.at_once
+        batch = f", {few:,} pieces at a time, as memory is short" if few < PIECES_AT_ONCE else ""
+        return f"{encoder.size:,} of each sequence, the mean over its first {most:,} pieces{batch}"
 
     def timed(self, train: Examples, count: int) -> float:
         """Seconds that features of `count` sequences take here, about: measured on a few of middle length. Raises:

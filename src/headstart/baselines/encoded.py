@@ -75,8 +75,8 @@ class Encoded(Features):
         # What is remembered is bounded: a row may be forgotten before all of them stand side by side.
         fresh = dict[bytes, np.ndarray]()
         if wanted:
-            inner = self.encoder.kind == "protein"
-            made = means(self._model, list(wanted.values()), self.size, inner, self.encoder.positions)
+            inner, model, encoder = self.encoder.kind == "protein", self._model, self.encoder
+            made = means(model, list(wanted.values()), self.size, inner, encoder.positions, encoder.at_once)
             fresh = dict(zip(wanted, made, strict=True))
         out = np.empty((len(examples), self.size), np.float32)
         for at, key in enumerate(keys):

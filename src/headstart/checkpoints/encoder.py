@@ -19,6 +19,7 @@ from headstart.checkpoints.bert import BERT
 from headstart.checkpoints.family import Family, TensorShape, line
 from headstart.checkpoints.fields import Fields
 from headstart.checkpoints.t5 import T5
+from headstart.limits import memory
 from headstart.models.heads import Output
 from headstart.models.model import SequenceModel, build_model
 from headstart.sequence import Batch, Signature
@@ -31,7 +32,10 @@ were tuned on, of proteins as many as ESM-2 was trained on."""
 EVEN_PIECES = 16
 """Sequences are padded to a multiple of so many pieces: then a row has the same bits in whatever company."""
 PIECES_AT_ONCE = 2_048
-"""Pieces that pass the blocks at once, padding among them; more make nothing faster."""
+"""Pieces that pass the blocks at once, padding among them; more make nothing faster. Where memory is short there are
+fewer, which changes no bit of a row."""
+BATCH_SHARE = 0.5
+"""Of the memory that is free, so much at most is for what the blocks hold of these pieces."""
 
 
 class EncoderModelSpec(Spec):
@@ -68,6 +72,12 @@ class EncoderModelSpec(Spec):
         each = sum(int(np.prod(shape)) for name, shape in self.shapes().items() if name.startswith("blocks."))
         return 2.0 * self.length * each + 4.0 * self.length**2 * self.size * self.fields.spec.blocks
 
+    @property
+    def at_once(self) -> int:
+        """Pieces that may pass the blocks at once here and now: of each they hold some 24 vectors, as measured."""
+        room, each = memory(), 4.0 * 24 * self.size
+        return PIECES_AT_ONCE if room is None else max(1, min(PIECES_AT_ONCE, int(BATCH_SHARE * room.size / each)))
+
     def shapes(self) -> dict[str, TensorShape]:
         """Of each tensor, by our names."""
         return self.fields.shapes()
@@ -97,19 +107,24 @@ def _rows(symbols: tuple[str, ...]) -> dict[str, int]:
 
 @torch.inference_mode()
 def means(
-    model: SequenceModel, rows: Sequence[np.ndarray], width: int, inner: bool, longest: int | None = None
+    model: SequenceModel,
+    rows: Sequence[np.ndarray],
+    width: int,
+    inner: bool,
+    longest: int | None = None,
+    at_once: int = PIECES_AT_ONCE,
 ) -> np.ndarray:
     """(n, D) float32: the mean over the pieces of each row (L,) of ids; inner: without the marks of its ends.
 
-    Rows of like lengths pass the blocks together, padded to a multiple of `EVEN_PIECES`, without gradients. longest:
-    positions that the model has.
+    Rows of like lengths pass the blocks together, `at_once` pieces or one row, padded to a multiple of `EVEN_PIECES`,
+    without gradients. longest: positions that the model has.
     """
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     padded = -(-lengths // EVEN_PIECES) * EVEN_PIECES
     padded = padded if longest is None else np.minimum(padded, longest)
     out = np.empty((len(rows), width), np.float32)
     for size in np.unique(padded).tolist():
-        same, few = np.flatnonzero(padded == size), max(1, PIECES_AT_ONCE // size)
+        same, few = np.flatnonzero(padded == size), max(1, at_once // size)
         for begin in range(0, len(same), few):
             some = same[begin : begin + few]
             ids = np.zeros((len(some), size), np.int64)

@@ -17,6 +17,7 @@ from headstart.data import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit import plan as planning
 from headstart.fit.arms import check_served
+from headstart.fit.arms.embedding import FrozenModel
 from headstart.fit.arms.kernels import KERNEL_SECONDS
 from headstart.fit.arms.read import read_weights
 from headstart.fit.basis import Basis
@@ -99,16 +100,15 @@ class Fit:
     def fitting_sizes(self) -> tuple[int, ...]:
         """Rows of train, all and parts of them, that memory has room for. Raises: BadInput where it has none for the
         smallest part."""
-        basis, room, models = self.basis, memory(), self._models()
+        basis, room, least = self.basis, memory(), 2 * len(self.facts.labels)
+        models = [*self._models(), *(each.spec for each in basis.read if isinstance(each, FrozenModel))]
 
         def bytes_of(rows: int) -> float:
             # What serves is fitted again on validation too, where all of train was learnt.
             labels = rows if self.part(rows) else len(self.source.sequences)
             return float(max(model.memory(labels, basis.signature, basis.lengths) for model in models))
 
-        sizes = sizes_of(
-            basis.rows, 2 * len(self.facts.labels), lambda rows: room is None or bytes_of(rows) <= room.size
-        )
+        sizes = sizes_of(basis.rows, least, lambda rows: room is None or bytes_of(rows) <= room.size)
         check_memory(f"{self.source.known_as}: fitting {sizes[-1]:,} labelled sequences", bytes_of(sizes[-1]), FEWER)
         return tuple(sizes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from headstart.checkpoints.source import absent, find_folder
 from headstart.checkpoints.spec import CheckpointSpec, ModelSource
 from headstart.data.alphabets import ALPHABETS
 from headstart.errors import BadInput
+from headstart.limits import check_memory
 from headstart.models.model import ModelSpec
 from headstart.spec import read
 from headstart.stage import read_stage
@@ -26,6 +28,8 @@ from headstart.tasks import data_folder
 
 BYTES = 256
 """Token ids of a text."""
+READ_BYTES = 12.0
+"""Of memory for each number of a checkpoint, at the peak: as it is read, as it is kept and in the model, float32."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,11 @@ def find_checkpoint(source: str, option: str, *, whole: bool = False) -> Weights
         raise BadInput(f"{option}: {absent(source)}")
     own = folder == Path(source)
     kind = ModelSource if whole else CheckpointSpec
-    spec = read(kind, {"source": str(folder.absolute()) if own else source}, option).settled()
+    spec = read(kind, {"source": str(folder.absolute()) if own else source}, option)
     checkpoint, name = spec.opened(), folder.absolute().name if own else source
+    numbers = sum(math.prod(shape) for shape in checkpoint.fields.shapes().values())
+    check_memory(f"{option}: reading {name!r}", READ_BYTES * numbers, "allow it more, or name a smaller checkpoint")
+    spec = spec.settled()
     content, licence, fields = spec.content or "", checkpoint.licence or "", checkpoint.fields
     if not isinstance(fields, SeriesFields) and "chronos_config" in config_of(folder)[0].table:
         raise BadInput(
