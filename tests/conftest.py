@@ -2,13 +2,19 @@
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-# Commands that tests start keep the package's bytecode, as a person's do: they would compile it hundreds of times.
+from headstart.report.figures import style
+
+_SAVED = style._saved
+# Commands that tests start keep the package's bytecode, as a person's do: they would compile it hundreds of times. So do
+# the workers, with that of the tests, whose assertions take six seconds to rewrite.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 for own in ("HEADSTART_STORE", "HEADSTART_DATA", "HEADSTART_WEIGHTS"):  # a person's own folders are none of a test's
     os.environ.pop(own, None)
 
@@ -72,7 +78,17 @@ def linked(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def undrawn() -> Iterator[None]:
     """Figures are made, but their files hold nothing: of reports whose words are looked at, it takes most of the time."""
-    monkeypatch.setattr("headstart.report.figures.style._saved", lambda *_, **__: b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "_saved", lambda *_, **__: b"")
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole_figures(undrawn: None) -> Iterator[None]:
+    """From here to the end of the module the files of figures are whole."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "_saved", _SAVED)
+        yield

@@ -56,9 +56,9 @@ against = "scratch"
 """
 
 
-def headstart(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def headstart(*words: str, cwd: Path, drawn: bool = False, **environment: str) -> subprocess.CompletedProcess[str]:
     environment = {"COLUMNS": "200", "HEADSTART_CACHE": str(cwd / "cache"), **environment}
-    return command(*words, cwd=cwd, env={**os.environ, **environment})
+    return command(*words, cwd=cwd, env={**os.environ, **environment}, drawn=drawn)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +66,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a tiny study was performed."""
     folder = tmp_path_factory.mktemp("cli")
     (folder / "tiny.toml").write_text(TINY)
-    done = headstart("run", "tiny.toml", "--workers", "2", "--json", "rows.json", cwd=folder)
+    done = headstart("run", "tiny.toml", "--workers", "2", "--json", "rows.json", cwd=folder, drawn=True)
     assert done.returncode == 0, done.stderr
+    figures = [path for path in (folder / "runs" / "reports" / "tiny").rglob("*") if path.suffix in (".png", ".svg")]
+    assert figures
+    assert all(path.stat().st_size > 1_000 for path in figures)
     return folder
 
 

@@ -6,6 +6,7 @@ bits equal, nothing is lost, done twice or left over, and a message names the fi
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,8 @@ TESTS = Path(__file__).parent
 def taken(*words: str) -> str:
     """The points of these commands, in a process of their own: they are forks of one that has one thread."""
     command = [sys.executable, "-m", "support.points", *words]
-    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
+    alone = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # a fork of several threads waits for ever
+    done = subprocess.run(command, cwd=TESTS, env=alone, capture_output=True, text=True, check=False)
     return "" if not done.returncode else done.stdout + done.stderr[-2_000:]
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,10 +65,17 @@ def _part(path: Path) -> str:
     return "" if first == "__init__.py" else first.removesuffix(".py")
 
 
+@cache
+def imports_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """The imports of a file, late ones and those for types included."""
+    tree = ast.parse(path.read_text("utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def _imported(path: Path) -> list[str]:
-    """Parts that a file imports, late imports and those for types included."""
+    """Parts that a file imports."""
     parts = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in imports_of(path):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -142,12 +150,12 @@ MODULES = {
 
 
 def modules_imported(path: Path) -> set[str]:
-    """Modules that a file names in an import, late imports and those for types included."""
+    """Modules that a file names in an import."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in imports_of(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        else:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             names |= {name if name in MODULES else str(node.module) for name in inner}
     return names & set(MODULES)

@@ -307,6 +307,7 @@ run(Study(sys.argv[1], store=sys.argv[2], data=sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_while_it_reads_goes_on_where_it_was(tmp_path: Path) -> None:
     tomli_w = pytest.importorskip("tomli_w")
     (tmp_path / "study.toml").write_text(tomli_w.dumps(STUDY))

@@ -50,6 +50,7 @@ def test_the_page_of_reliability_says_what_was_counted(monkeypatch):
     assert not document["findings"]
 
 
+@pytest.mark.slow
 def test_counts_of_damaged_files_add_up_and_go_on_with_other_seeds(tmp_path):
     file = tmp_path / "counts.json"
     command = [sys.executable, "-m", "support.fuzz", "npy", "--minutes", "0.001", "--seed", "5", "--json", str(file)]
@@ -64,6 +65,7 @@ def test_counts_of_damaged_files_add_up_and_go_on_with_other_seeds(tmp_path):
     assert rows[1]["read"] + rows[1]["refused"] > rows[0]["read"] + rows[0]["refused"] > 0
 
 
+@pytest.mark.slow
 def test_counts_of_runs_at_once_add_up_and_no_two_of_them_have_one_seed(tmp_path):
     """A run that read the file before another has written it would write over its counts, and take its seeds again."""
     file, script = (

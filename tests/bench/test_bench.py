@@ -59,6 +59,7 @@ def test_every_cell_has_a_time_or_a_reason_and_is_written_in_three_forms(tmp_pat
         "--device",
         "cpu",
         cwd=tmp_path,
+        drawn=True,
     )
     assert done.returncode == 0, done.stderr
     assert "out of memory" in done.stdout

@@ -80,6 +80,7 @@ def test_a_set_where_another_model_or_a_rival_is_better_comes_first() -> None:
     assert cells[2][7:9] == ["\N{EM DASH}"] * 2, "a network that was not trained has no score"
 
 
+@pytest.mark.usefixtures("whole_figures")
 def test_the_page_counts_its_sets_and_is_made_of_the_numbers_beside_it(tmp_path: Path) -> None:
     (tmp_path / own_results.NUMBERS.name).write_text(json.dumps(RESULTS))
     own_results.publish(tmp_path)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.thinned import thinned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -52,7 +53,7 @@ def _published_files_are_read_once() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@pytest.mark.parametrize("file", thinned(FILES, 3), ids=[file.stem for file in FILES])
 def test_a_published_page_is_what_report_from_makes_of_its_results(file: Path, tmp_path: Path) -> None:
     page = tmp_path / f"{file.stem}.md"
     report_files([str(file)], Outputs(out=str(page)))
@@ -150,7 +151,7 @@ def test_a_question_that_no_page_answers_is_refused(tmp_path: Path, monkeypatch:
         published.answers(published.RESULTS)
 
 
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@pytest.mark.parametrize("file", thinned(FILES, 3), ids=[file.stem for file in FILES])
 def test_a_published_page_has_at_most_600_words_above_its_folds(file: Path) -> None:
     text = file.with_suffix(".md").read_text()
     assert words_of(text.split("<details")[0]) <= MOST_WORDS

@@ -27,16 +27,16 @@ ALIKE: dict[str, Any] = {
     # A key's bias has no gradient but rounding, which a smaller epsilon would make steps of.
     "optim": {"lr": 1e-3, "batch_size": 10, "epsilon": 1e-4, "weight_decay": 0.1},
 }
-EVERY_DAY = torch.float64
-"""Whose tolerance tells what is not the same from what is rounded; the contract of mixers stacks both types every day."""
-DTYPES = [
-    pytest.param(dtype, marks=[] if dtype == EVERY_DAY else pytest.mark.slow, id=str(dtype))
+CASES = [
+    pytest.param(kind, dtype, marks=() if number % 2 and dtype == torch.float64 else pytest.mark.slow)
+    for number, kind in enumerate(MIXERS)
     for dtype in STACK_TOLERANCE
 ]
+"""Every day one type, whose tolerance tells what is not the same from what is rounded, and every other mixer: of the
+rest the contract in `test_mixers.py` stacks a layer in both types."""
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", MIXERS)
+@pytest.mark.parametrize(("kind", "dtype"), CASES)
 def test_a_stacked_stage_is_the_stage_alone(kind: str, dtype: Any) -> None:
     """Own seeds, rates, schedules, decays, norms and dropout; masks, batch norm, a frozen encoder and ragged rows."""
     spec = example_of(MIXERS[kind].load())

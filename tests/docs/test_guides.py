@@ -30,7 +30,7 @@ def walk(guide: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
         assert words[0] in ("headstart", "python"), line
         env = {**os.environ, "HEADSTART_CACHE": str(folder / "cache")}
         if words[0] == "headstart":
-            done.append(command(*words[1:], cwd=folder, env=env))
+            done.append(command(*words[1:], cwd=folder, env=env, drawn=True))
         else:
             program = [sys.executable, *words[1:]]
             done.append(

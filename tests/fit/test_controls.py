@@ -12,8 +12,6 @@ import pytest
 
 from headstart.cli import main
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 COUNT, LENGTH, TOOTH = 200, 24, 8
 FIT = ["--no-pretrain", "--serve", "network", "--workers", "0", "--seeds", "1"]
 TRAINING = ["finetune.budget.steps=60", "finetune.optim.lr=3e-3"]

@@ -29,8 +29,6 @@ from headstart.runner.events import StepTime
 from headstart.sequence import Signature
 from headstart.serve.folder import load_model
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 SYMBOLS = [
     "<cls>",
     "<pad>",

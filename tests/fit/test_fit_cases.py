@@ -13,8 +13,6 @@ import pytest
 from headstart.cli import main
 from headstart.fit import prepared
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 QUICK = [
     "--seeds",
     "1",

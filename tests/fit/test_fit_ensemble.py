@@ -28,8 +28,6 @@ from headstart.serve.folder import load_model, save_model
 from headstart.store import Store
 from headstart.study.results.results import Results
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 NONE = np.zeros(0)
 TARGET = np.zeros(240, dtype=np.int64)
 

@@ -51,6 +51,7 @@ kernels.KernelsSpec.fit = slow
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_within_a_long_piece_leaves_the_model_of_the_piece_before(tmp_path: Path) -> None:
     folder = rows(tmp_path / "one", count=900)

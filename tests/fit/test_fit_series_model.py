@@ -26,8 +26,6 @@ from headstart.request.settings import FitSettings
 from headstart.sequence import Signature
 from headstart.serve.folder import load_model
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 FAST = ["--time", "10h", "--seeds", "1", "--workers", "0", "finetune.budget.steps=2", "pretrain.budget.steps=2"]
 FAST += ["finetune.optim.lr=1e-2"]
 T5: dict[str, Any] = {"model_type": "t5", "d_model": 8, "d_kv": 4, "num_heads": 2, "num_layers": 1, "d_ff": 12}

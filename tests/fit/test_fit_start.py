@@ -20,8 +20,6 @@ from headstart.estimator import SequenceClassifier
 from headstart.serve.folder import load_model, save_model
 from headstart.store import Store
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 FAST = ["--time", "10h", "--seeds", "1", "--workers", "0", "finetune.budget.steps=0", "pretrain.budget.steps=1"]
 FAST += ["finetune.optim.lr=1e-2"]
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {

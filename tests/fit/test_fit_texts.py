@@ -19,8 +19,6 @@ from headstart.estimator import SequenceClassifier
 from headstart.fit.arms.embedding import FrozenModel
 from headstart.fit.arms.read import find_backbone
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 FAST = ["--time", "10h", "--seeds", "1", "--workers", "0", "finetune.budget.steps=2", "--no-pretrain"]
 FAST += ["finetune.optim.lr=1e-2"]
 

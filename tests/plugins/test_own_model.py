@@ -155,6 +155,7 @@ def test_what_a_model_of_ones_own_must_give_is_said(folder: Path, change: tuple[
     assert message in reason(of_model(model))
 
 
+@pytest.mark.slow
 def test_such_a_model_is_trained_in_a_worker_and_its_stage_holds_the_source(folder: Path) -> None:
     bound = headstart.Study(of_model(), plugins=["my_net.py"])
     assert [type(event) for event in bound.perform(workers=1) if isinstance(event, (Failed, Finished))] == [Finished]

@@ -219,6 +219,7 @@ def test_no_two_arms_stand_at_one_point_however_equal_their_scores() -> None:
         assert max(abs(line.get_xdata()[at] - value) for line in lines) < 1
 
 
+@pytest.mark.usefixtures("whole_figures")
 def test_a_figure_has_no_prose_and_is_written_as_png_svg_and_pdf() -> None:
     drawing = Drawing("n", "T", "A long caption.", DRAWN["sweep of 2"]())
     figure = drawing.figure(width=3.3)
@@ -243,6 +244,7 @@ def test_a_width_without_a_unit_or_beyond_all_paper_is_refused(text: str) -> Non
         inches(text)
 
 
+@pytest.mark.usefixtures("whole_figures")
 def test_figures_of_an_earlier_report_go_and_other_files_stay(tmp_path: Path) -> None:
     plan, results, page = written(tmp_path)
     folder, store = page.parent, Store(tmp_path / "runs")

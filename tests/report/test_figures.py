@@ -283,6 +283,7 @@ def test_a_second_setting_is_shown_at_its_best() -> None:
     assert [p.settings["w"] for p in best_points(replace(row, points=doubled), LR).values()] == [1, 1, 1]
 
 
+@pytest.mark.usefixtures("whole_figures")
 def test_a_figure_says_which_data_stood_in() -> None:
     other = Drawing("n", "T", "Text.", lambda dark: sweep(demo(), "digits", dark), "Stand-in data: waves")
     assert other.caption == "Stand-in data: waves. Text."
@@ -295,12 +296,14 @@ def test_a_figure_says_which_data_stood_in() -> None:
     assert Drawing("n", "T", "Text.", lambda _: None).on_page() is None
 
 
+@pytest.mark.usefixtures("whole_figures")
 def test_a_dollar_in_a_name_is_no_mathematics() -> None:
     figure = sweep(demo(arms={"scratch": False, "$\\frac{x$": True}), "digits")
     assert figure is not None
     assert svg(figure)
 
 
+@pytest.mark.usefixtures("whole_figures")
 def test_the_same_figure_has_the_same_bytes_and_both_looks_differ() -> None:
     first, again, dark = sweep(demo(), "digits"), sweep(demo(), "digits"), sweep(demo(), "digits", dark=True)
     assert first is not None
@@ -346,6 +349,7 @@ def test_levels_and_tokens_are_turned_back_into_inputs() -> None:
     assert read_predictions({"val/output": np.zeros((2, 3))}) is None
 
 
+@pytest.mark.usefixtures("whole_figures")
 def test_images_show_hidden_pixels_in_colour_and_curves_and_tokens_are_drawn_too() -> None:
     output = read_predictions(masked((3, 16, 1), 1))
     assert output is not None
@@ -388,6 +392,7 @@ sys.stdout.buffer.write(svg(figure))
 """
 
 
+@pytest.mark.usefixtures("whole_figures")
 def test_a_matplotlibrc_of_the_working_directory_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "matplotlibrc")  # whoever opens it waits for ever
     drawn = subprocess.run(

@@ -287,6 +287,7 @@ def test_names_are_those_of_files(study: headstart.Study) -> None:
     assert item.name.replace("-", "").isalnum()
 
 
+@pytest.mark.usefixtures("whole_figures")
 def test_figures_are_for_light_and_dark_pages_and_leave_no_trace(drawn: tuple[dict[str, Drawing], list[str]]) -> None:
     before = dict(matplotlib.rcParams)
     for item in drawn[0].values():

@@ -106,7 +106,6 @@ def test_the_plan_of_a_built_in_study_is_read_back_as_it_was(name: str, tmp_path
     assert (plan.stages, plan.study) == (planned.plan.stages, planned.plan.study)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_file_made_of_a_file_is_the_same(tmp_path: Path) -> None:
     file = saved(bound(tmp_path))
     report_files([str(file)], Outputs(json=str(tmp_path / "again.json"), out=str(tmp_path / "report")))
@@ -133,7 +132,6 @@ def test_seeds_that_were_run_apart_join_to_what_one_store_gives(tmp_path: Path) 
     assert [row.n for row in joined.table] == [3, 3]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_what_is_unfinished_in_one_file_is_taken_from_the_other(tmp_path: Path) -> None:
     whole = bound(tmp_path)
     first, second = bound(tmp_path / "a", keep=0), bound(tmp_path / "b", keep=0)
@@ -150,7 +148,6 @@ def test_what_is_unfinished_in_one_file_is_taken_from_the_other(tmp_path: Path) 
     assert not joined.partial
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_damaged_stages_are_named_and_the_rest_is_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     whole = bound(tmp_path)
     sound, name = saved(whole), whole.plan.cells[0].chain[-1].identity
@@ -258,7 +255,6 @@ def test_the_page_says_where_and_when_each_part_was_run(tmp_path: Path) -> None:
     assert "- Seeds 0, 1 and 2 of self\\_pretrained: cluster, cpu" in text
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_only_what_was_run_stands_on_a_page_from_a_file(tmp_path: Path) -> None:
     claims = [
         {"says": "It helps", "higher": "self_pretrained", "lower": "scratch"},
@@ -297,7 +293,6 @@ def test_a_page_is_published_with_its_results_and_figures_and_made_again_from_th
 
 
 @pytest.mark.parametrize(("many", "shown"), [(1, True), (2, False)])
-@pytest.mark.usefixtures("undrawn")
 def test_that_many_columns_take_long_to_draw_is_said_before(many, shown, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("headstart.verbs.run.MANY_COLUMNS", many)
     report_study(bound(tmp_path), Outputs(out=str(tmp_path / "page.md")))
@@ -486,7 +481,6 @@ def _set(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
 WRONG = (None, "x", -1, 10**400, 1e308, float("nan"), [], {}, True, [["x"]], "\x1b[2J\u202e", "\ud800")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_no_value_of_another_type_ends_in_anything_but_a_report_or_a_refusal_that_names_file_and_key(
     tmp_path: Path,
 ) -> None:

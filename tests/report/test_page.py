@@ -98,7 +98,6 @@ def test_the_other_scores_are_there_and_lead_to_their_runs_too(done: Done) -> No
     assert part.count('<a href="#row-') >= 8
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_the_paper_and_the_outcome_of_its_claims_stand_under_the_table(tmp_path: Path) -> None:
     _, page = with_paper(tmp_path)
     text = page.read_text()
@@ -119,7 +118,6 @@ def test_without_a_paper_nothing_stands_beside(done: Done) -> None:
     assert not (done[2].parent / "beside.md").exists()
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: Path) -> None:
     results, page = with_paper(tmp_path)
     for name in ("table.md", "table.tex", "beside.md", "beside.tex", "results.md", "page.html"):
@@ -150,7 +148,6 @@ def test_stand_in_data_are_said_to_be_of_the_rows_that_rest_on_them() -> None:
     assert "tand-in" not in answer_of({})
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_figures_of_trained_models_join_the_others_and_missing_ones_say_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,7 +182,6 @@ def test_a_figure_of_the_data_meant_has_no_such_head(done: Done) -> None:
 
 
 @pytest.mark.parametrize("where", ["title", "arm", "column"])
-@pytest.mark.usefixtures("undrawn")
 def test_foreign_text_is_never_markup(tmp_path: Path, where: str) -> None:
     table = study(NASTY if where == "title" else "Title")
     if where == "arm":
@@ -201,7 +197,6 @@ def test_foreign_text_is_never_markup(tmp_path: Path, where: str) -> None:
     assert all(path.parent == page.parent for path in page.parent.rglob("*"))
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_an_unfinished_study_has_a_page_that_says_so(tmp_path: Path) -> None:
     _, results, page = written(tmp_path, keep=3)
     text = page.read_text()
@@ -211,14 +206,12 @@ def test_an_unfinished_study_has_a_page_that_says_so(tmp_path: Path) -> None:
     Reader(text)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_study_of_which_nothing_is_finished_has_a_page_too(tmp_path: Path) -> None:
     page = written(tmp_path, keep=0)[2]
     assert "no run is finished" in page.read_text()
     Reader(page.read_text())
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_damaged_records_and_predictions_cost_their_figure_and_nothing_else(tmp_path: Path) -> None:
     plan, results, page = written(tmp_path)
     for identity in plan.stages:

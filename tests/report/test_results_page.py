@@ -109,7 +109,6 @@ def test_stages_of_several_days_and_machines_are_all_named(done: Done, tmp_path:
     assert "- Machine: cluster and laptop" in text
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_an_unfinished_study_has_a_page_that_counts_what_is_there(tmp_path: Path) -> None:
     text = (written(tmp_path, keep=3)[2].parent / "results.md").read_text()
     assert "So far (3 of 12 runs done)" in text
@@ -119,7 +118,6 @@ def test_an_unfinished_study_has_a_page_that_counts_what_is_there(tmp_path: Path
     assert "Begun" not in nothing
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_the_scale_its_note_and_the_stand_ins_stand_before_the_table(tmp_path: Path) -> None:
     text = (with_paper(tmp_path)[1].parent / "results.md").read_text()
     assert "Scale tiny (smoke test). Stand-in data: digits for digits." in screen(text).split("\n| ")[0]
@@ -209,7 +207,6 @@ def test_test_at_every_setting_has_a_table_and_a_panel_only_where_the_study_asks
     assert not (done[2].parent / "gains.png").exists()
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_foreign_text_is_never_markup_in_markdown(tmp_path: Path) -> None:
     text = (with_paper(tmp_path, source=f"{NASTY} ![x](http://e.x)")[1].parent / "results.md").read_text()
     assert "<script" not in text

@@ -165,6 +165,7 @@ def test_a_worker_killed_once_is_replaced_and_the_stage_goes_on_with_equal_bits(
     assert not differences(store, bits(Store(tmp_path / "b"), killed))
 
 
+@pytest.mark.slow
 def test_a_worker_killed_twice_makes_the_stage_failed_and_the_others_go_on(tmp_path: Path) -> None:
     killed, good = stage("killed", trouble="kill", scratch=str(tmp_path)), stage("good", seed=2)
     store = Store(tmp_path / "runs")

@@ -74,7 +74,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_sweep_as_a_stack_is_the_sweep_one_by_one(tmp_path: Path, alone: Store, workers: int) -> None:
     store, stages = Store(tmp_path), sweep()
     events = run(store, stages, stack=3, workers=workers, save_every=20.0)
@@ -177,7 +177,7 @@ def test_what_cannot_be_mapped_is_said_once_and_trained_one_by_one(
     agree(store, alone, stages)
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_stack_that_exceeds_memory_is_one_message_and_nothing_is_lost(
     tmp_path: Path, alone: Store, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:

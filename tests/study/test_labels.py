@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.planning import has_scales
+from support.thinned import thinned
 
 from headstart.report.tables.paper import STAND_IN, beside
 from headstart.report.tables.scores import make_table
@@ -120,9 +121,10 @@ def test_a_label_that_a_plan_contradicts_is_found() -> None:
     assert numbers(IN_NAMES["epochs"], "epochs_200") == [200]
 
 
-@pytest.mark.parametrize("there", [True, False], ids=["at hand", "absent"])
-@pytest.mark.parametrize("scale", ["tiny", "small"])
-@pytest.mark.parametrize("name", STUDIES)
+CASES = [(name, scale, there) for name in STUDIES for scale in ("tiny", "small") for there in (True, False)]
+
+
+@pytest.mark.parametrize(("name", "scale", "there"), thinned(CASES, 3))
 def test_no_label_says_another_size_than_the_plan_has_and_other_data_are_marked_in_every_table(
     name: str, scale: str, there: bool
 ) -> None:

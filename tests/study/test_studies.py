@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.planning import has_scales
+from support.thinned import thinned
 
 from headstart.runner.events import StepTime
 from headstart.spec import digest, read
@@ -96,7 +97,7 @@ def test_a_title_says_at_which_scale_arms_are_the_checkpoints_that_they_are_call
     assert re.search(r"at scale paper[;,] else (a backbone|backbones) of our own", read_study(name).title)
 
 
-@pytest.mark.parametrize(("name", "scale"), [*SCALED, *UNSCALED])
+@pytest.mark.parametrize(("name", "scale"), thinned([*SCALED, *UNSCALED], 4))
 def test_a_study_plans_without_data_each_stage_once_and_its_listed_cost_counts_them(
     name: str, scale: str | None, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ interpreter.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
@@ -29,6 +30,7 @@ IMPORTED = (
     "headstart.cli",
     "headstart.api",
     "headstart.report.page",
+    "headstart.report.figures.style",
     "headstart.fit.perform",
 )
 AT_START = ("PYTHON", "OMP_", "MKL_", "OPENBLAS_", "TORCH_", "KMP_", "LC_", "LANG", "MPL")
@@ -38,9 +40,15 @@ SECONDS = 240.0
 
 
 def command(
-    *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = SECONDS
+    *words: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = SECONDS,
+    drawn: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """`headstart WORDS` to its end: its exit status, output and errors. cwd: where (default: here)."""
+    """`headstart WORDS` to its end: its exit status, output and errors. cwd: where (default: here). drawn: the files of
+    figures hold something, which takes a report most of its time.
+    """
     environment, arguments = dict(os.environ if env is None else env), ["headstart", *words]
     server = _server() if sys.platform == "linux" and _at_start(environment) == _at_start(os.environ) else None
     if server is None:
@@ -48,7 +56,9 @@ def command(
         return subprocess.run(
             program, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout, check=False
         )
-    message = json.dumps({"words": list(words), "cwd": str(cwd or Path.cwd()), "env": environment}).encode()
+    message = json.dumps(
+        {"words": list(words), "cwd": str(cwd or Path.cwd()), "env": environment, "drawn": drawn}
+    ).encode()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         channel, _ = server
         channel.settimeout(timeout)
@@ -82,10 +92,16 @@ def _server() -> tuple[socket.socket, subprocess.Popen[bytes]] | None:
             program, pass_fds=[theirs.fileno()], stdin=quiet, stdout=quiet, start_new_session=True
         )
     if int(ours.recv(64)) == 1:
+        atexit.register(_end, ours, process)
         return ours, process
-    ours.close()
-    process.wait()
+    _end(ours, process)
     return None
+
+
+def _end(channel: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    """Nobody asks any more: the server ends."""
+    channel.close()
+    process.wait()
 
 
 def _serve(channel: socket.socket) -> None:
@@ -123,6 +139,8 @@ def _become(asked: dict[str, Any], files: list[int]) -> None:
     os.environ.update(asked["env"])
     os.chdir(asked["cwd"])
     sys.argv[1:] = asked["words"]
+    if not asked["drawn"]:
+        vars(sys.modules["headstart.report.figures.style"])["_saved"] = lambda *_, **__: b""
     sys.path[0] = os.getcwd()
     runpy.run_module("headstart", run_name="__main__", alter_sys=True)
 

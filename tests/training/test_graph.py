@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from support.tape import Tape, taped, tensors_of
+from support.thinned import thinned
 
 from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import ClassifySpec, MaskedSpec, ObjectiveSpec, RegressSpec, RetrieveSpec
@@ -115,7 +116,7 @@ def same(first: Progress, second: Progress) -> bool:
     return all(torch.equal(tensors[name], others[name]) for name in tensors)
 
 
-@pytest.mark.parametrize("record", [taped, eager])
+@pytest.mark.parametrize("record", [taped, pytest.param(eager, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CASES)
 def test_recorded_steps_give_the_bits_of_plain_ones(name, record):
     (plain, records), (played, theirs) = run(CASES[name], None), run(CASES[name], record)
@@ -228,7 +229,7 @@ def doubled(name: str) -> Case:
 RAGGED = [name for name in CASES if name != "bfloat16"]
 
 
-@pytest.mark.parametrize("name", RAGGED)
+@pytest.mark.parametrize("name", thinned(RAGGED, 2))
 def test_sequences_of_different_length_have_a_recorded_step_for_each_padded_length(name, monkeypatch):
     monkeypatch.setattr(graph, "bucket", lambda length, longest: min(-(-length // 4) * 4, longest))
     steps: list[GraphedStep] = []

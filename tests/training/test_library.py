@@ -298,6 +298,7 @@ torch.save((module.state_dict(), dict(done.scores), [r["step"] for r in done.rec
 """
 
 
+@pytest.mark.slow
 def test_a_training_that_was_killed_goes_on_to_equal_bits(tmp_path: Path) -> None:
     script = SCRIPT.format(path=[str(Path(__file__).parent), str(Path(__file__).parents[1])])
     (tmp_path / "script.py").write_text(script)

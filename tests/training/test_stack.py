@@ -11,6 +11,7 @@ import pytest
 import torch
 from support.stacked import begun, differences, finished, together, turns
 from support.tape import taped
+from support.thinned import thinned
 from torch import nn
 
 from headstart.errors import StackTooLarge
@@ -50,6 +51,8 @@ CASES: dict[str, dict[str, Any]] = {
     "features that are pooled": {"trainable": "head", "model": {"norm": "none"}, "budget": {"steps": 40}},
 }
 
+RECORDED = [(case, shared) for case in CASES if not case.startswith("features") for shared in (False, True)]
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_stages_of_every_sort_agree_with_those_alone(case: str) -> None:
@@ -67,8 +70,7 @@ def test_stages_of_every_sort_agree_with_those_alone(case: str) -> None:
         assert [row["val"]["loss"] for row in mine] == pytest.approx([row["val"]["loss"] for row in other], 1e-9)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("features")])
+@pytest.mark.parametrize(("case", "shared"), thinned(RECORDED, 3))
 def test_recorded_steps_of_a_stack_are_its_plain_ones(case: str, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Played by a stand-in for a CUDA graph: to the bit, with a set of each stage's own and with one for all.
 
@@ -80,7 +82,7 @@ def test_recorded_steps_of_a_stack_are_its_plain_ones(case: str, shared: bool, m
     check_recorded(own, case, shared)
 
 
-@pytest.mark.parametrize("case", ["classes", "a class of each position", "pairs", "pools of lengths"])
+@pytest.mark.parametrize("case", thinned(["pools of lengths", "classes", "a class of each position", "pairs"], 4))
 def test_recorded_steps_read_the_examples_of_the_epoch(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each epoch of each stage has examples of its own: other ones, of other lengths where lengths differ."""
     monkeypatch.setattr(Batches, "picks", property(lambda self: self.fits))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.thinned import thinned
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headstart.models.model import ModelSpec, build_model
@@ -59,7 +60,7 @@ def stage(objective: ObjectiveSpec, ragged: bool, own: dict[str, Any]) -> tuple[
         Examples(values, offsets, draw.integers(0, 3, UNITS), np.arange(UNITS)), np.arange(UNITS), META, torch.float32
     )
     signature = Signature("floats", 2, LENGTH, 5, "class", classes=3)
-    spec = read(ModelSpec, {"width": 16, "blocks": 2, **own})
+    spec = read(ModelSpec, {"width": 16, "blocks": 1, **own})
     model = build_model(spec, signature, objective.output(signature), 0).to(META)
     flat = FlatParameters(model, [name for name, _ in model.named_parameters()], set(), {})
     optim = read(OptimSpec, {"batch_size": 4, "lr": 1e-2, "clip": 1.0})
@@ -73,7 +74,7 @@ def called(step: Callable[[], None]) -> Callable[[], None]:
     return step
 
 
-def steps(config: TrainConfig, progress: Progress, count: int = 25) -> Iterator[int]:
+def steps(config: TrainConfig, progress: Progress, count: int = 21) -> Iterator[int]:
     ticks = train(config, progress)
     for _ in range(count):
         yield next(ticks).step
@@ -111,13 +112,13 @@ CASES = [("attention", lengths, fits) for lengths in OBJECTIVES for fits in ("pl
 CASES += [("batch norm", "ragged", "called"), ("s4d", "ragged", "plain"), ("mamba", "equal", "plain")]
 
 
-@pytest.mark.parametrize(("name", "lengths", "fits"), CASES)
+@pytest.mark.parametrize(("name", "lengths", "fits"), thinned(CASES, 4))
 def test_no_step_between_evaluations_waits_for_the_gpu(name, lengths, fits, slow, monkeypatch):
     monkeypatch.setattr(batches, "room", lambda _: 2.0**31 * bool(fits))
     config, progress = stage(OBJECTIVES[lengths], lengths == "ragged", MODELS[name])
     config = replace(config, record=called if fits == "called" else None)
     with Waits() as waits:
-        assert list(steps(config, progress)) == list(range(1, 26))
+        assert list(steps(config, progress)) == list(range(1, 22))
     assert (progress.how == "recorded") == (fits == "called")
     assert waits.names == []
     assert slow == [1], "the loss is asked for every twenty steps"
