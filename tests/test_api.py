@@ -13,6 +13,7 @@ from headstart.sequence import collate
 from headstart.store import Store
 from headstart.study.language.files import study_path, study_text, to_toml
 from headstart.tasks import open_task
+from headstart.tasks.recall import MqarSpec
 
 STUDY: dict[str, Any] = {
     "name": "tiny",
@@ -125,6 +126,41 @@ def test_a_frozen_backbone_is_stored_as_a_reference(results: headstart.Results, 
     assert result is not None
     assert result["references"]
     assert set(Store(store).weights(identity)) > set(result["references"])
+
+
+def test_a_split_of_a_task_comes_as_arrays_that_make_the_same_examples() -> None:
+    X, y, lengths = headstart.arrays("mqar", "test", length=32, pairs=3, test=10)
+    assert X.shape == (10, 32)
+    assert y is not None
+    assert ((y >= 0).sum(1) == 3).all()
+    test, made = MqarSpec(length=32, pairs=3, test=10).load(Path()).test, headstart.Examples.from_arrays(X, y, lengths)
+    assert np.array_equal(made.values, test.values)
+    assert np.array_equal(np.asarray(made.target), np.asarray(test.target))
+
+
+def test_arrays_of_rows_of_several_lengths_are_padded_and_missing_numbers_are_nan(tmp_path: Path) -> None:
+    lines = [f"x,{i},2,\ny,{i},,5\n" for i in range(20)]
+    (tmp_path / "own.csv").write_text("label,a,b,c\n" + "".join(lines))
+    X, y, lengths = headstart.arrays("own", data=tmp_path, file="own.csv", values=["a", "b", "c"], target="label")
+    assert sorted(set(lengths.tolist())) == [2, 3]
+    for row, length in zip(X[..., 0], lengths, strict=True):
+        assert np.isnan(row).tolist() == [False, length == 3, False]
+        assert length == 3 or row[2] == 0
+    assert y is not None
+    assert set(y.tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "settings", "words"),
+    [
+        ("mqr", "train", {}, "task: no 'mqr'; did you mean 'mqar'?"),
+        ("mqar", "tset", {}, "split: no 'tset'; did you mean 'test'?"),
+        ("mqar", "test", {"lenght": 3}, r"task\.lenght: .*did you mean 'length'\?"),
+    ],
+)
+def test_arrays_refuse_what_is_not_there(task: str, split: Any, settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(headstart.BadInput, match=words):
+        headstart.arrays(task, split, **settings)
 
 
 def test_a_study_says_what_it_is() -> None:

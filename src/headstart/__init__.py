@@ -18,7 +18,7 @@ from headstart.errors import BadInput
 from headstart.late import late_names
 
 if TYPE_CHECKING:
-    from headstart.api import Study, load, run
+    from headstart.api import Study, arrays, load, run
     from headstart.estimator import SequenceClassifier, SequenceRegressor
     from headstart.plugins import (
         register_mixer,
@@ -44,6 +44,7 @@ __all__ = [
     "Study",
     "Task",
     "TaskSpec",
+    "arrays",
     "evaluate",
     "load",
     "make_task",
@@ -60,6 +61,7 @@ __all__ = [
 
 _HOMES = {
     "run": "api",
+    "arrays": "api",
     "load": "api",
     "train": "training.library",
     "pretrain": "training.library",

@@ -9,9 +9,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
-from headstart.errors import BadInput
+import numpy as np
+
+from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.plugins import load_class, load_plugins
 from headstart.report.measures import measured
@@ -21,8 +23,8 @@ from headstart.runner.job import Runtime, StackChoice, close_tasks
 from headstart.runner.machine import default_workers
 from headstart.runner.perform import perform
 from headstart.runner.ranks import ranks_of
-from headstart.sequence import Batch, Signature
-from headstart.spec import digest
+from headstart.sequence import Batch, Signature, collate
+from headstart.spec import digest, read
 from headstart.stage import look_again
 from headstart.store import Store, store_folder, store_folder_for, store_of
 from headstart.study.language.estimate import Cost, survey
@@ -33,7 +35,8 @@ from headstart.study.language.twins import idle_twins, with_mixer, without_arms
 from headstart.study.paper.summary import summarise
 from headstart.study.results.collect import gather
 from headstart.study.results.results import Results, TaskFacts
-from headstart.tasks import data_folder
+from headstart.tasks import TASKS, TaskSpec, data_folder, open_task
+from headstart.tasks.task import SPLITS
 from headstart.tracking import Track, Tracking
 
 
@@ -321,6 +324,53 @@ def load(
     if hasattr(model, "register_forward_pre_hook"):
         model.register_forward_pre_hook(functools.partial(_as_batch, stage.task.signature), with_kwargs=True)
     return model
+
+
+class Arrays(NamedTuple):
+    """Sequences in memory, as `Examples.from_arrays`, `train` and the estimators take them.
+
+    X: (n, L) token ids, or (n, L, F) floats, NaN where missing. y: (n,) or (n, T); where something is asked for each
+    position (n, L) or (n, L, T), with -100 (NaN among numbers) where nothing is; None without labels. lengths: (n,);
+    what stands behind the end of a row is 0.
+    """
+
+    X: np.ndarray
+    y: np.ndarray | None
+    lengths: np.ndarray
+
+
+def arrays(
+    task: str | TaskSpec,
+    split: Literal["train", "val", "test"] = "train",
+    *,
+    data: str | os.PathLike[str] | None = None,
+    plugins: Sequence[str | os.PathLike[str]] = (),
+    **settings: Any,
+) -> Arrays:
+    """A split of a task as arrays: `X, y, lengths = headstart.arrays("mqar", "test", length=128)`.
+
+    task: a kind, or a spec. settings: those of the kind. Of a task of pairs rows 2 i and 2 i + 1 belong to y[i].
+    Raises: BadInput for an unknown kind, split or setting, or data that are not there.
+    """
+    load_plugins(plugins)
+    if split not in SPLITS:
+        raise BadInput(f"split: {nearest(split, SPLITS)}")
+    if isinstance(task, str):
+        kind = load_class(task, "task") if ":" in task else task
+        if kind not in TASKS:
+            raise BadInput(f"task: {nearest(kind, TASKS)}")
+        spec: TaskSpec = read(TASKS[kind].load(), {"kind": kind, **settings}, "task")
+    elif settings:
+        raise BadInput(f"task: a spec has settings of its own; leave out {', '.join(settings)}, or give {task.kind!r}")
+    else:
+        spec = task
+    examples = open_task(spec, data_folder(data)).split(split)
+    batch = collate(examples, np.arange(examples.units))
+    X, y = batch.inputs.numpy(), None if batch.target is None else batch.target.numpy()
+    if batch.observed is not None:
+        missing = ~batch.observed.numpy() & batch.valid.numpy()[..., None]
+        X = np.where(missing, np.nan, X).astype(X.dtype)
+    return Arrays(X, y, examples.lengths)
 
 
 def _as_batch(
