@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.made_files import needs, record, signals, workbook
+from support.made_files import brain_vision, needs, record, signals, workbook
 
 from headstart.data import LayoutSpec, read_blocks, read_sequences
 from headstart.data.readers import READERS
@@ -73,6 +73,11 @@ def _fastq(path: Path) -> None:
     path.write_text("".join(f"@s{i} {label}\nACGTACGT\n+\nIIIIIII!\n" for i, label in enumerate(LABELS)))
 
 
+def _genbank(path: Path) -> None:
+    entry = "LOCUS       S{}\nSOURCE      {}\n  ORGANISM  {}\nORIGIN\n        1 acgtacgtac gt\n//\n"
+    path.write_text("".join(entry.format(i, label, label) for i, label in enumerate(LABELS)))
+
+
 def _arff(path: Path) -> None:
     head = ["@relation made", *(f"@attribute x_{i} numeric" for i in range(4)), "@attribute state {down,up}", "@data"]
     lines = [f"{','.join(map(str, row))},{label}" for label, row in zip(LABELS, ROWS, strict=True)]
@@ -110,6 +115,7 @@ SAMPLES: dict[str, Callable[[Path], object]] = {
     "ts": _ts,
     "fasta": _fasta,
     "fastq": _fastq,
+    "genbank": _genbank,
     "xlsx": lambda path: workbook(
         path, {"Data": [["label", *"wxyz"], *([label, *row] for label, row in zip(LABELS, ROWS.tolist(), strict=True))]}
     ),
@@ -119,6 +125,7 @@ SAMPLES: dict[str, Callable[[Path], object]] = {
     "sound": _wav,
     "edf": lambda path: signals(path, SIGNALS),
     "wfdb": lambda path: record(path, SIGNALS),
+    "brainvision": lambda path: brain_vision(path, SIGNALS),
     "folder": _folder,
 }
 """What writes three sequences in each format, or one where a file is one: a new line of READERS needs one here."""

@@ -146,3 +146,34 @@ def test_a_second_table_of_movements_is_refused_with_its_line(tmp_path: Path) ->
     assert f"f.csv:{len(VICON) + 2}: another table begins here ('Devices')" in why(
         write(tmp_path / "f.csv", "\n".join(lines)), window=20
     )
+
+
+NEW_BRAIN = ["%OpenBCI Raw EXG Data", "%Number of channels = 2", "%Sample Rate = 250 Hz", "%Board = made"]
+OLD_BRAIN = ["%OpenBCI Raw EEG Data", "%", "%Sample Rate = 250.0 Hz", "%First Column = SampleIndex"]
+BRAINS = {
+    "new": [
+        *NEW_BRAIN,
+        "Sample Index, EXG Channel 0, EXG Channel 1, Other, Other, Timestamp, Other, Timestamp (Formatted)",
+        *(
+            f"{i % 256}, {a}, {b}, 0, 0, {1.6e9 + i / 250}, 0, 2021-01-01 00:00:00.1"
+            for i, (a, b) in enumerate(VALUES.T)
+        ),
+    ],
+    "old": [
+        *OLD_BRAIN,
+        *(f"{i % 256}, {a}, {b}, 0.00, 0.00, 0.00, 13:40:00.1, 1609459200123" for i, (a, b) in enumerate(VALUES.T)),
+    ],
+}
+
+
+@pytest.mark.parametrize("form", BRAINS)
+def test_channels_of_a_brain_are_read_and_counters_and_clocks_are_none(tmp_path: Path, form: str) -> None:
+    for name in ("left/1.txt", "left/2.txt", "right/1.txt", "right/2.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write(tmp_path / name, "\n".join(BRAINS[form]) + "\n")
+    sequences = read(tmp_path)
+    assert sequences.channels == ("EXG Channel 0", "EXG Channel 1")
+    np.testing.assert_allclose(sequences.values[:COUNT], VALUES.T, rtol=1e-6)
+    assert sequences.steps is not None
+    assert sequences.steps[0] == pytest.approx(1 / 250)
+    assert sequences.classes == ("left", "right")

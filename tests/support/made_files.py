@@ -102,3 +102,29 @@ def tone(path: Path, length: int = 4_000, rate: int = 8_000, pitch: float = 440.
     path.parent.mkdir(parents=True, exist_ok=True)
     soundfile.write(path, 0.5 * np.sin(2 * np.pi * pitch * np.arange(length) / rate), rate)
     return path
+
+
+def brain_vision(
+    path: Path, samples: np.ndarray, form: str = "IEEE_FLOAT_32", across: bool = True, marks: str = "", **about: str
+) -> Path:
+    """A recording of BrainVision of samples (L, F) at 100 a second, its header at `path`."""
+    keys = {
+        "DataFile": f"{path.stem}.eeg",
+        "MarkerFile": f"{path.stem}.vmrk",
+        "DataFormat": "BINARY",
+        "DataOrientation": "MULTIPLEXED" if across else "VECTORIZED",
+        "NumberOfChannels": str(samples.shape[1]),
+        "SamplingInterval": "10000",
+    } | about
+    scale = "0.5" if form == "INT_16" else "1"
+    head = ["Brain Vision Data Exchange Header File Version 1.0", "", "[Common Infos]"]
+    head += [f"{key}={value}" for key, value in keys.items()]
+    head += ["[Binary Infos]", f"BinaryFormat={form}", "[Channel Infos]"]
+    head += [f"Ch{i + 1}=C{i + 1},,{scale},µV" for i in range(samples.shape[1])]
+    path.write_text("\n".join([*head, "[Comment]", "made = by hand"]), "utf-8")
+    whole = (samples / float(scale)).round() if form == "INT_16" else samples
+    whole = whole.astype("<i2" if form == "INT_16" else "<f4")
+    (whole if across else np.ascontiguousarray(whole.T)).tofile(path.with_suffix(".eeg"))
+    begin = "Brain Vision Data Exchange Marker File, Version 1.0\n[Marker Infos]\nMk1=New Segment,,1,1,0\n"
+    path.with_suffix(".vmrk").write_text(begin + marks)
+    return path

@@ -230,6 +230,7 @@ def _plainly(sample: Sequence[str], name: str, spec: LayoutSpec) -> bool:
     whole = len(rows) == 2 and len(rows[0]) == len(rows[1]) > 1 and all(rows[0]) and not rows[0][0].startswith(COMMENTS)
     return (
         whole
+        and len(set(rows[0])) == len(rows[0])
         and 2 * sum(map(is_number, rows[1])) > len(rows[1])
         and not (is_number(rows[0][0]) and start_and_rate(sample))
     )

@@ -21,6 +21,8 @@ COMMENTS = ("#", "%", "//")
 LINES_ABOVE, ROWS_BELOW, LINES_LAST = 200, 200, 50
 """Lines among which the header is looked for; rows and columns that are looked at for it; lines whose cells are
 counted, from the last part of the sample."""
+MOST_LEVELS = 8
+"""Lines that name columns together."""
 REMARKS = frozenset(("comment", "comments", "note", "notes", "remark", "remarks"))
 """Last names of a header that rows may have no cell for."""
 LINES_ALIKE = 10
@@ -120,6 +122,8 @@ def surroundings(lines: Sequence[str], name: str, source: str, spec: LayoutSpec)
             raise BadInput(f"{source}: skip: it has {len(lines):,} lines, and skip={spec.skip} leaves none of them")
     elif match := _SEPARATOR.match(lines[0] if lines else ""):
         out.begin, out.mark = 1, match[1]
+    if spec.skip is None and spec.header is not False and (levels := _levels(lines, name, spec)) is not None:
+        return levels
     if spec.skip is None and not out.begin:
         out.begin = _behind(lines)
         if start_and_rate(lines):
@@ -151,6 +155,40 @@ def surroundings(lines: Sequence[str], name: str, source: str, spec: LayoutSpec)
     elif spec.skip is None and out.begin > (out.mark is not None):
         out.notes.insert(0, _passed(out.begin))
     return out
+
+
+def _levels(lines: Sequence[str], name: str, spec: LayoutSpec) -> Surroundings | None:
+    """The names of columns of several levels, as pandas writes them: lines of levels, each with a name or none in the
+    columns of the index, above one of the names of these columns alone; or with cells for some columns alone, whose
+    first line names several of them alike."""
+    mark = spec.delimiter or find_delimiter(lines[:LINES_LAST], name, spec.quote)
+    rows = (
+        [[cell.strip() for cell in row] for row in cut(lines[:MOST_LEVELS], mark, spec.quote)] if mark.strip() else []
+    )
+    width = len(rows[0]) if rows else 0
+    if any(len(row) != width for row in rows):
+        return None
+    for i, row in enumerate(rows):
+        index, levels = _reach(row), rows[:i]
+        whole = all(not any(level[1:index]) and all(level[index:]) for level in levels)
+        if whole and len(levels) > 1 and 0 < index <= width // 2 + 1 < width and all(row[:index]):
+            return _of_levels(levels, row[:index], i + 1, mark)
+    lone = [k for k, cell in enumerate(rows[1]) if not cell and rows[0][k]] if len(rows) > 2 else []
+    several = [k for k in range(1, width) if k not in lone]
+    count = next((i for i, row in enumerate(rows) if i and any(row[k] for k in lone)), 0)
+    repeated = len({rows[0][k] for k in several}) < len(several) if rows else False
+    if lone and count > 1 and repeated and all(level[k] for level in rows[:count] for k in several):
+        return _of_levels(rows[:count], [], count, mark)
+    return None
+
+
+def _of_levels(levels: Sequence[Sequence[str]], index: Sequence[str], begin: int, mark: str) -> Surroundings:
+    names = [
+        *index,
+        *(" ".join(cells).strip() for cells in zip(*(level[len(index) :] for level in levels), strict=True)),
+    ]
+    note = f"names of columns are those of lines 1 to {len(levels)} together, as {names[-1]!r}"
+    return Surroundings(begin, mark=mark, names=names, header=True, notes=[note])
 
 
 def _counts_below(rows: Sequence[Sequence[str]], width: int, out: Surroundings, spec: LayoutSpec) -> None:

@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 
 from headstart.data.annotations import ANNOTATION
-from headstart.data.archives import listed, members, reading
+from headstart.data.archives import HEADERS, listed, members, reading
 from headstart.data.encodings import likely_encodings
 from headstart.data.exports import like_number
 from headstart.data.file_labels import (
@@ -40,7 +40,7 @@ from headstart.ways import asked, option
 ENDINGS = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"),
     "recordings": (".wav", ".flac", ".mp3", ".ogg"),
-    "signals": (".edf", ".bdf", ".hea"),
+    "signals": (".edf", ".bdf", ".hea", ".vhdr"),
     "texts": (".txt",),
 }
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
@@ -92,7 +92,7 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             table.roles["target"] = ANNOTATION
             table.roles |= {"group": "folder"} if "folder" in table.columns and spec.group is None else {}
         table.notes += notes
-    parts = {os.path.splitext(name)[0] for name in names if name.lower().endswith(".hea")}
+    parts = {os.path.splitext(name)[0] for name in names if name.lower().endswith(HEADERS)}
     other = sum(
         _kind(name) is None and name not in there and name != used and os.path.splitext(name)[0] not in parts
         for name in names

@@ -40,6 +40,9 @@ READERS: dict[str, Entry] = {
     "ts": _reader("series:read_ts_file", "series as the UCR and UEA archives have them", "ts"),
     "fasta": _reader("letters:read_fasta_file", "DNA or proteins, letter by letter", "fa fasta fna faa", begins=b">"),
     "fastq": _reader("fastq:read_fastq", "DNA with qualities, letter by letter", "fq fastq"),
+    "genbank": _reader(
+        "genbank:read_genbank", "DNA or proteins of GenBank", "gb gbk gbff genbank gp", begins=b"LOCUS  "
+    ),
     "xlsx": _reader(
         "sheets:read_workbook",
         "a sheet of a workbook of Excel or OpenDocument",
@@ -65,6 +68,13 @@ READERS: dict[str, Entry] = {
         one=True,
         needs="wfdb",
         recording="headstart.data.wfdb:wfdb_recording",
+    ),
+    "brainvision": _reader(
+        "brainvision:read_brainvision",
+        "one recording of BrainVision, by its header",
+        "vhdr",
+        one=True,
+        recording="headstart.data.brainvision:brainvision_recording",
     ),
     "folder": _reader("folders:read_folder", "a folder of images, recordings or texts"),
 }

@@ -172,3 +172,16 @@ def told_apart(names: list[str]) -> list[str]:
             name, count = f"{name.removesuffix(f' {count - 1}')} {count}", count + 1
         out.append(name)
     return out
+
+
+def file_beside(path: Path, name: str) -> Path:
+    """A file that a header names, beside it. Raises: BadInput where it is absent, or anywhere else."""
+    file = path.parent / name
+    plain = name == file.name and "\\" not in name and "\0" not in name and not name.startswith(".")
+    if not plain or (file.is_symlink() and leads_out(file, [path.parent])):
+        raise BadInput(
+            f"{path}: names {name[:80]!r}, which is no file of its own folder; put the files of a record together"
+        )
+    if not file.is_file():
+        raise BadInput(f"{path}: names the file {name!r}, which is not beside it; put the files of a record together")
+    return file

@@ -75,7 +75,7 @@ def scope_of(head: Sequence[str], spec: LayoutSpec) -> Scope | None:
         columns = tuple(range(len(rows[0])))
         names = (TIMES_NAME, *(str(i + 1) for i in columns))
         return Scope(mark, rated, columns, names, (note,), (0.0, 1 / to_float(rows[1][0])))
-    forms = (_columns_about, _started, _in_seconds, _stepped, _markers, _sections)
+    forms = (_brain, _columns_about, _started, _in_seconds, _stepped, _markers, _sections)
     return next((scope for form in forms if (scope := form(rows, mark)) is not None), None)
 
 
@@ -211,6 +211,28 @@ def _sections(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
         return None
     note = f"names and the rate of {rate:g} a second were read from the lines above the numbers"
     return Scope(mark, 5, tuple(columns), (TIMES_NAME, *names), (note,), (0.0, 1 / rate))
+
+
+def _brain(rows: Sequence[Sequence[str]], mark: str) -> Scope | None:
+    """Channels of a brain between a sample index and what else a board counts, below lines with % and, in later
+    versions of the program, names. Source: OpenBCI's documentation of the GUI's text files, versions 3 to 6."""
+    at = next((i for i, row in enumerate(rows) if not row[0].startswith("%")), 0)
+    keys = dict(cell.removeprefix("%").split(" = ") for cell, *_ in rows[:at] if cell.count(" = ") == 1)
+    rate, count = keys.get("Sample Rate", "").split(" ")[0], keys.get("Number of channels", "")
+    if not rows[0][0].startswith("%OpenBCI") or not is_number(rate) or to_float(rate) <= 0 or at + 1 >= len(rows):
+        return None
+    header, width = rows[at], len(rows[at + 1])
+    named = not any(map(_number, header))
+    clocks = sum(":" in cell or to_float(cell) > 1e9 for cell in rows[at + 1][-3:])
+    columns = [i for i, cell in enumerate(header) if named and cell.startswith(("EXG", "Accel"))]
+    columns = columns or [*range(1, 1 + int(count) if count.isdecimal() else width - clocks - 3)]
+    names = [header[i] if named else f"EXG Channel {i - 1}" for i in columns]
+    if not columns or columns[-1] >= width or len(set(names)) < len(names):
+        return None
+    rest = dict.fromkeys(cell for i, cell in enumerate(header) if named and i not in columns)
+    left_out = f"; not read: {first_few(list(map(repr, rest)), 8)}" if rest else ""
+    note = f"channels and the rate of {rate} a second are those that OpenBCI's program wrote{left_out}"
+    return Scope(mark, at + named, tuple(columns), (TIMES_NAME, *names), (note,), (0.0, 1 / to_float(rate)))
 
 
 def _is_section(cells: Sequence[str]) -> bool:

@@ -157,6 +157,8 @@ def format_of(path: Path) -> str:
 
 def _refuse_others(path: Path, ending: str) -> None:
     """Raises: BadInput for an ending of what is not read."""
+    if ending in ("eeg", "vmrk") and (head := path.with_suffix(".vhdr")).is_file():
+        raise BadInput(f"{path}: is a part of a recording of BrainVision; give its header, {head}")
     for what, endings in _OTHERS.items():
         if ending in endings.split():
             raise BadInput(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,22 @@ import numpy as np
 from headstart.data.annotations import Annotation
 from headstart.data.extras import library, whole
 from headstart.data.layout import LayoutSpec
-from headstart.data.recordings import Recording, brought, check_samples, chosen_channels, recording_table, told_apart
+from headstart.data.recordings import (
+    Recording,
+    brought,
+    check_samples,
+    chosen_channels,
+    file_beside,
+    recording_table,
+    told_apart,
+)
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
-from headstart.store.plain import leads_out
 
 MOST_SEGMENTS = 1_000
 """Segments that a record may have."""
 ANNOTATIONS = ("atr", "st")
 """Endings of files of annotations: of beats and rhythms, of stages of sleep."""
-_PLAIN = re.compile(r"[\w.+-]+")
 
 
 def read_wfdb(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
@@ -39,7 +44,7 @@ def wfdb_recording(path: Path, spec: LayoutSpec) -> Recording:
             raise BadInput(f"{path}: has {len(segments):,} segments, at most {MOST_SEGMENTS:,} are read; cut it")
         heads = [head] if not segments else [_segment(wfdb, path, part) for part in segments if part != "~"]
         for file in {file for part in heads for file in part.file_name or ()}:
-            _there(path, file)
+            file_beside(path, file)
         first = next((part for part in heads if part.sig_len != 0), heads[0])  # a layout has no samples
         names = told_apart([label or f"signal {i}" for i, label in enumerate(first.sig_name or (), 1)])
         rate = float(head.fs)
@@ -61,7 +66,7 @@ def _annotations(wfdb: Any, path: Path, rate: float) -> tuple[Annotation, ...]:
     ending = next((ending for ending in ANNOTATIONS if path.with_suffix(f".{ending}").is_file()), None)
     if ending is None:
         return ()
-    file = _there(path, path.with_suffix(f".{ending}").name)
+    file = file_beside(path, path.with_suffix(f".{ending}").name)
     with whole(file, "file of annotations"):
         marks = wfdb.rdann(str(path.with_suffix("")), ending)
     texts = [(note.strip("\0 ") or symbol) for note, symbol in zip(marks.aux_note, marks.symbol, strict=True)]
@@ -74,16 +79,4 @@ def _annotations(wfdb: Any, path: Path, rate: float) -> tuple[Annotation, ...]:
 
 
 def _segment(wfdb: Any, path: Path, name: str) -> Any:
-    return wfdb.rdheader(str(_there(path, f"{name}.hea").with_suffix("")))
-
-
-def _there(path: Path, name: str) -> Path:
-    """A file that a header names, beside it. Raises: BadInput where it is absent, or anywhere else."""
-    file = path.parent / name
-    if not _PLAIN.fullmatch(name) or name.startswith(".") or (file.is_symlink() and leads_out(file, [path.parent])):
-        raise BadInput(
-            f"{path}: names {name[:80]!r}, which is no file of its own folder; put the files of a record together"
-        )
-    if not file.is_file():
-        raise BadInput(f"{path}: names the file {name!r}, which is not beside it; put the files of a record together")
-    return file
+    return wfdb.rdheader(str(file_beside(path, f"{name}.hea").with_suffix("")))
