@@ -33,6 +33,7 @@ from headstart.study.language.plan import Plan, make_plan
 from headstart.study.language.spec import StudySpec, read_study
 from headstart.study.language.twins import idle_twins, with_mixer, without_arms
 from headstart.study.paper.summary import summarise
+from headstart.study.results.answers import read_answers
 from headstart.study.results.collect import gather
 from headstart.study.results.results import Results, TaskFacts
 from headstart.tasks import TASKS, TaskSpec, data_folder, open_task
@@ -244,10 +245,12 @@ class Study:
         return os.path.relpath(file.resolve(), self.store.root.resolve())
 
     def results(self, *, baselines: bool = True) -> Results:
-        """What is finished so far, with its caveats. baselines: with sizes and chance levels, which opens the tasks."""
-        facts = self.facts if baselines else None
+        """What is finished so far, with its caveats. baselines: with sizes and chance levels, which opens the tasks,
+        and with intervals over test examples, which reads predictions."""
+        facts, answers = (self.facts, read_answers(self.store.predictions)) if baselines else (None, None)
+        store = self.store
         results = summarise(
-            self.plan, lambda name: self.store.entry(name).result, self.store.status, facts, self.store.records
+            self.plan, lambda name: store.entry(name).result, store.status, facts, store.records, answers
         )
         views = ReportViews(self.plan, self.store, self.origin)
         return dataclasses.replace(measured(self.plan, results, self.store), views=views)

@@ -49,6 +49,8 @@ class Difference:
     `sem`, `low` and `high` are None for one pair, which says nothing of the spread. `sides`: the two arms where they
     are not paired; n is then the runs of the smaller one. `other`: the same by the way that the rule of `difference`
     leaves out, where there is one. examples: what of `sem` is of the draw of the test examples, which no seed lowers.
+    both: an interval over seeds and test examples, from draws of both, where the answers of each run are there, and
+    both_error the standard deviation of these draws; `low` and `high` are then of the wider of the two intervals.
     """
 
     mean: float
@@ -59,6 +61,8 @@ class Difference:
     sides: tuple[Estimate, Estimate] | None = None
     other: Difference | None = field(default=None, compare=False, repr=False)
     examples: float = 0.0
+    both: tuple[float, float] | None = None
+    both_error: float = 0.0
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -71,9 +75,19 @@ class Difference:
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
     @property
+    def over_seeds(self) -> tuple[float, float] | None:
+        """The t-interval over seeds, whether or not the one over seeds and test examples is wider."""
+        if self.sem is None:
+            return None
+        sem, freedom = self.error()
+        reach = t_quantile(freedom) * sem
+        return self.mean - reach, self.mean + reach
+
+    @property
     def constant(self) -> bool:
-        """It is the same at all of several seeds: there is no spread that an interval could be made of."""
-        return self.sem is not None and self.sem < ROUNDING
+        """It is the same at all of several seeds, and on any draw of test examples that is known: there is no spread
+        that an interval could be made of."""
+        return self.sem is not None and self.sem < ROUNDING and self.both_error < ROUNDING
 
     @property
     def level(self) -> bool:
@@ -177,6 +191,26 @@ def with_examples(gap: Difference, error: float) -> Difference:
     return replace(wider, low=gap.mean - reach, high=gap.mean + reach)
 
 
+def with_draws(gap: Difference, draws: Sequence[float]) -> Difference:
+    """A difference with its interval over seeds and test examples, and the wider of the two as its own.
+
+    draws: the difference on draws of both. Unchanged where there is no interval over seeds.
+    """
+    if gap.low is None or gap.high is None:
+        return gap
+    low, high = (_quantile(draws, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    gap = replace(gap, both=(low, high), both_error=spread(draws) or 0.0)
+    return replace(gap, low=low, high=high) if high - low > (gap.high or 0.0) - (gap.low or 0.0) else gap
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    """The quantile, between the two values around it where it falls between them."""
+    rank = share * (len(values) - 1)
+    order, below = sorted(values), math.floor(rank)
+    above = min(below + 1, len(order) - 1)
+    return order[below] + (rank - below) * (order[above] - order[below])
+
+
 def difference(first: Mapping[Key, float], second: Mapping[Key, float]) -> Difference | None:
     """First less second: in pairs where both share at least `FEWEST_PAIRS` seeds, else of two samples where each has
     two.
@@ -190,14 +224,18 @@ def difference(first: Mapping[Key, float], second: Mapping[Key, float]) -> Diffe
 
 
 def p_value(gap: Difference) -> float | None:
-    """Two-sided p-value of a t-test of the difference being 0 (Welch's where it is unpaired), or None for one pair."""
-    from scipy.special import stdtr
+    """Two-sided p-value of a t-test of the difference being 0 (Welch's where it is unpaired), or None for one pair.
+
+    Where there are draws of seeds and test examples, that of a normal test with their spread, if it is greater.
+    """
+    from scipy.special import ndtr, stdtr
 
     if gap.sem is None:
         return None
-    if gap.sem == 0:
-        return 1.0 if gap.mean == 0 else 0.0
-    return float(2 * stdtr(gap.error()[1], -abs(gap.mean) / gap.sem))
+    if gap.mean == 0 and max(gap.sem, gap.both_error) == 0:
+        return 1.0
+    of_seeds = float(2 * stdtr(gap.error()[1], -abs(gap.mean) / gap.sem)) if gap.sem else 0.0
+    return max(of_seeds, float(2 * ndtr(-abs(gap.mean) / gap.both_error)) if gap.both_error else 0.0)
 
 
 def smallest_p(gap: Difference) -> float:
@@ -222,7 +260,7 @@ def _detected(freedom: float, power: float, level: float) -> float:
 
 def detectable(gap: Difference | None, power: float = POWER, level: float = LEVEL) -> float | None:
     """Smallest true difference that so many runs of this spread show so often, or None where they have no spread."""
-    if gap is None or gap.sem is None or gap.constant:
+    if gap is None or gap.sem is None or gap.sem < ROUNDING:
         return None
     sem, freedom = gap.error()
     return _detected(freedom, power, level) * sem

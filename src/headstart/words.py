@@ -6,10 +6,11 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from headstart.errors import BadInput
-from headstart.statistics import FEWEST_PAIRS, Difference, Estimate
+from headstart.statistics import FEWEST_PAIRS, LEVEL, Difference, Estimate
 from headstart.statistics import ROUNDING as ROUNDING
 from headstart.text import listed as listed
 from headstart.text import many as many
@@ -115,6 +116,20 @@ def difference(gap: Difference | None) -> str:
     return f"{signed(gap.mean)}{_on_all(gap) if gap.constant else interval}"
 
 
+def of_seeds(gap: Difference) -> str:
+    """The difference with its interval over seeds, whatever the one over test examples is."""
+    low, high = gap.over_seeds or (None, None)
+    return difference(replace(gap, low=low, high=high, both=None, both_error=0.0))
+
+
+def over_examples(gap: Difference) -> str:
+    """`[0.004, 0.146]`: the interval over seeds and test examples; a dash without answers to these."""
+    if gap.both is None:
+        return NONE
+    low, high = gap.both
+    return f"[{', '.join(_ends(replace(gap, low=low, high=high)))}]"
+
+
 def whole_difference(gap: Difference) -> str:
     """`+1,400 [200, 2,600]`: the same of counts."""
     text = f" [{', '.join(_ends(gap, whole=True))}]" if gap.interval else ""
@@ -157,6 +172,15 @@ def pairing(gaps: Iterable[Difference | None], noun: str = "seed") -> str:
     )
 
 
+def interval_kind(gaps: Iterable[Difference | None], noun: str = "seed") -> str:
+    """What intervals of differences are: `95 % t-interval over seeds alone` without the answers to test examples."""
+    counted = {gap.both is not None for gap in gaps if gap is not None and gap.interval is not None}
+    if True not in counted:
+        return f"{percent(LEVEL)} t-interval over {noun}s alone"
+    wider = f"the wider of a t-interval over {noun}s and a bootstrap of {noun}s and test examples"
+    return f"{percent(LEVEL)} interval ({f'over {noun}s alone, or ' if False in counted else ''}{wider})"
+
+
 def runs_are(folds: int) -> str:
     """What the runs of a row differ in: `seed`, or `fold` where each validates on another of several."""
     return "fold" if folds > 1 else "seed"
@@ -171,13 +195,20 @@ def over_folds(means: Mapping[str, Estimate | None], again: bool) -> str:
     return f"Over folds{once}, val with a 95 % t-interval, approximate as folds share train rows: {', '.join(each)}."
 
 
-def covered(folds: int) -> str:
-    """What standard errors and intervals cover, and what they do not."""
+def covered(folds: int, gaps: Iterable[Difference | None] = ()) -> str:
+    """What standard errors and intervals cover, and what they do not. gaps: the differences beside them."""
+    both = any(gap is not None and gap.both is not None for gap in gaps)
     if folds > 1:
         return (
             "Standard errors and intervals are over folds and cover which rows train and which validate; folds share "
             "most of their train rows, so that intervals are approximate, rather too narrow. Not covered are the draw "
             "of the test split and what another kind of processor changes."
+        )
+    if both:
+        return (
+            "Standard errors cover training only (seeds of initial weights, order and masks), intervals of differences "
+            "the draw of the test examples too, where the answers to these are there. Not covered are the draw of the "
+            "train data and of the split, and what another kind of processor changes."
         )
     return (
         "Standard errors and intervals cover training only (seeds of initial weights, order and masks), not the draw "

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support.finished import fill, study
 from support.made_up import LR
 
@@ -24,6 +25,7 @@ from headstart.report.content import read_content
 from headstart.report.page import write_report
 from headstart.report.results_page import results_page
 from headstart.statistics import Difference, paired_difference
+from headstart.store import seal
 from headstart.study.paper.compare import Gain, gains, pooled
 from headstart.study.paper.snapshot import Snapshot, read_file, read_snapshot, take_snapshot
 from headstart.text import json_lines
@@ -93,6 +95,32 @@ def test_the_tables_and_the_page_of_a_file_are_those_of_the_store(tmp_path: Path
     names = {path.name for path in second.glob("*.png")}
     assert {path.name for path in first.glob("*.png")} - names == {"reconstruction-digits.png"}
     assert {"sweep-digits.png", "curves-digits.png", "gains.png"} <= names
+
+
+def test_a_file_carries_which_test_examples_were_answered_rightly(tmp_path: Path) -> None:
+    finished = bound(tmp_path)
+    for cell in finished.plan.cells:
+        identity = cell.chain[-1].identity
+        right = torch.arange(100) < round(
+            100 * finished.store.entry(identity).result["scores"]["best"]["test"]["accuracy"]
+        )
+        output = torch.stack([1.0 - right.float(), right.float()], 1)
+        tensors = {
+            "test/output": output,
+            "test/target": torch.ones(100, dtype=torch.long),
+            "test/index": torch.arange(100),
+        }
+        path = finished.store.root / identity / "predictions.safetensors"
+        path.write_bytes(seal(tensors, {"identity": identity}))
+    stored = finished.results()
+    assert all(row.difference.both for row in stored.table if row.difference is not None)
+    file = saved(finished)
+    again = read_snapshot([file]).results()
+    assert again.answers == stored.answers
+    assert [row.difference for row in again.table] == [row.difference for row in stored.table]
+    worse = edited(file, lambda d: next(s for s in d["stages"].values() if "answers" in s)["answers"].update(count=3))
+    with pytest.raises(BadInput, match=r"stages\.\w+\.answers\.right: holds .*write the file again"):
+        read_snapshot([worse])
 
 
 @pytest.mark.parametrize("name", ["amos-f4", "coser-5", "digits", "mixers", "mqar", "rothermel-1"])

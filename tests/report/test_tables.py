@@ -242,7 +242,10 @@ def test_the_number_of_configurations_tried_is_one_sentence() -> None:
 def test_how_differences_were_taken_stands_below_the_table() -> None:
     table = make_table(demo())
     assert "detectable" not in table.heads
-    assert "Differences are on test, paired by seed, with a 95 % t-interval in brackets. Budget: " in table.note
+    assert (
+        "Differences are on test, paired by seed, with a 95 % t-interval over seeds alone in brackets. Budget: "
+        in table.note
+    )
     plan = make_plan(rates=(3e-3,), seeds=range(6))
     apart = shelf(plan, lambda cell: usual(cell) if (cell.seed < 3) == (cell.arm == "scratch") else None)
     assert "on test, unpaired (Welch), as no arms share 2 seeds, with" in note(summarise(plan, apart.find))

@@ -620,7 +620,7 @@ def test_arms_without_a_common_seed_are_compared_unpaired_and_json_has_both_ways
     apart = shelf(plan, lambda cell: usual(cell) if (cell.seed < 3) == (cell.arm == "scratch") else None)
     document = summarise(plan, apart.find).rows()[1]
     assert (document["paired"], document["pairs"]) == (False, 3)
-    assert document["intervals"] == {"paired": None, "unpaired": document["interval"]}
+    assert document["intervals"] == {"paired": None, "unpaired": document["interval"], "seeds_and_examples": None}
     document = summarise(plan, shelf(plan).find).rows()[1]
     assert (document["paired"], document["pairs"], document["smallest_p"]) == (True, 6, 2 / 64)
     assert document["intervals"]["paired"] == document["interval"] != document["intervals"]["unpaired"]

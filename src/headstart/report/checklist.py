@@ -8,7 +8,6 @@ from typing import Any
 from headstart import words
 from headstart.report.content import Content, command
 from headstart.report.tables.report_table import markdown, text_table, to_markdown
-from headstart.statistics import LEVEL
 
 Item = tuple[str, str]
 """A question of the checklist, and its answer."""
@@ -106,11 +105,12 @@ def _runs(content: Content) -> Iterator[Item]:
     counts = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
     several = f"{len(cells)} ({words.listed(counts)}), seeds {words.listed([str(seed) for seed in seeds])}."
     yield "How many runs are there?", several
+    gaps = [row.difference for row in results.table]
     yield (
         "What do numbers and error bars mean?",
         f"Mean and standard error over the {results.run_noun}s of a run; differences are "
-        f"{words.pairing((row.difference for row in results.table), results.run_noun)}, with {words.percent(LEVEL)} "
-        f"t-intervals. {words.covered(results.folds)}",
+        f"{words.pairing(gaps, results.run_noun)}, each with a {words.interval_kind(gaps, results.run_noun)}. "
+        f"{words.covered(results.folds, gaps)}",
     )
     baselines = [row.arm for column in results.columns for row in results.column_baselines(column)]
     yield "Which baselines stand beside?", _sentence(dict.fromkeys(baselines)) or "None."

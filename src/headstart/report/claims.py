@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart import words
-from headstart.statistics import (
-    LEVEL,
-    Difference,
-    corrected,
-    difference,
-    examples_error,
-    mean,
-    paired_difference,
-    smallest_p,
-    with_examples,
-)
+from headstart.report.claim_numbers import Open, Unmeasured, claimed_difference, numbers_of
+from headstart.statistics import LEVEL, Difference, corrected, paired_difference, smallest_p
 from headstart.study.language.papers import (
     AVERAGE,
     QUANTITIES,
@@ -31,15 +21,7 @@ from headstart.study.language.papers import (
     claim_key,
 )
 from headstart.study.results.results import Results
-from headstart.study.results.rows import (
-    OTHER_MACHINES,
-    Row,
-    difference_document,
-    drawn,
-    no_evidence,
-    on_other_machines,
-    scores_by_seed,
-)
+from headstart.study.results.rows import difference_document, drawn, no_evidence
 
 if TYPE_CHECKING:
     from headstart.study.language.papers import Paper
@@ -53,11 +35,6 @@ margin, and clearly are not. `withdrawn`: an arm of the comparison could not do 
 
 TOO_SMALL = "the random start was too small for its width, so that frozen blocks hardly mix positions"
 """Why a verdict is withdrawn."""
-
-OF_TEST = ("test", "last_test", "last_gap")
-"""Quantities that another draw of the test examples would change."""
-UNCOUNTED = "what another draw of the test examples changes is not counted"
-"""Said of an interval of a score whose error is not that of a share."""
 
 Standing = Literal["", "preliminary", "exploratory"]
 HEADLINE_SEEDS = 8
@@ -165,15 +142,16 @@ def claims_heading(results: Results) -> str:
     return both if ours else f"Claims of the {'paper' if results.paper else 'study'}, checked here"
 
 
-def claims_note(verdicts: Sequence[Verdict]) -> str:
-    """How the differences of the verdicts were taken, and what their outcomes stand."""
+def claims_note(verdicts: Sequence[Verdict], noun: str = "seed") -> str:
+    """How the differences of the verdicts were taken, and what their outcomes stand. noun: what runs differ in."""
     parts = [part for verdict in verdicts for part in verdict.parts]
+    gaps = [p.difference for v in verdicts for p in v.parts if not v.claim.fixed]
     than = any(v.claim.fixed and p.difference and p.difference.examples for v in verdicts for p in v.parts)
     drawn_anew = " An interval of a difference from a fixed number counts the draw of the test examples too."
     several = "; an outcome other than undecided stands Holm's correction for the number of verdicts on this page"
     return (
-        f"Differences are {words.pairing(part.difference for part in parts)}, each with its own {words.percent(LEVEL)} "
-        f"t-interval{several if len(parts) > 1 else ''}.{drawn_anew if than else ''}"
+        f"Differences are {words.pairing(gaps, noun)}, each with its own {words.interval_kind(gaps, noun)}"
+        f"{several if len(parts) > 1 else ''}.{drawn_anew if than else ''}"
         f"{f' {STANDINGS}' if any(part.standing for part in parts) else ''}"
     )
 
@@ -252,11 +230,11 @@ def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part
     compared = compared or [(column, list(claim.terms(column))) for column in _columns(results, paper, claim)]
     for label, terms in compared:
         try:
-            part = _judged(claim, label, *_difference(results, paper, claim, terms))
+            part = _judged(claim, label, *claimed_difference(results, paper, claim, terms))
             missing = _missing_premise(results, paper, claim, label)
             if not missing and part.outcome == "holds":
                 missing = _nothing_learnt(results, claim, terms)
-        except _Unknown as why:
+        except Unmeasured as why:
             yield Part(label, "not measured", None, str(why))
             continue
         part = replace(part, outcome="undecided", why=missing) if missing else part
@@ -266,12 +244,12 @@ def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part
 
 
 def _missing_premise(results: Results, paper: Paper | None, claim: Claim, column: str) -> str:
-    """Why the claim has nothing to say on this column, where what it rests on is not there. Raises: _Unknown."""
+    """Why the claim has nothing to say on this column, where what it rests on is not there. Raises: Unmeasured."""
     if claim.premise is None:
         return ""
     higher, lower = claim.premise
     plain = claim.model_copy(update={"relative": False})
-    gap, _, _ = _difference(results, paper, plain, [(1, higher, column), (-1, lower, column)])
+    gap, _, _ = claimed_difference(results, paper, plain, [(1, higher, column), (-1, lower, column)])
     if gap is not None and gap.clear and gap.mean > 0:
         return ""
     return f"it rests on {higher} above {lower}, and that difference is {words.difference(gap)} here"
@@ -297,7 +275,7 @@ def _nothing_learnt(results: Results, claim: Claim, terms: Sequence[Term]) -> st
         guess = results.guess_of(row) if row is not None else None
         if row is None or guess is None:
             continue
-        (scores,) = drawn([_numbers(row, tested)], [row])
+        (scores,) = drawn([numbers_of(row, tested)], [row])
         gap = paired_difference(scores, dict.fromkeys(scores, guess[1]))
         if gap is not None and gap.clear and (gap.mean > 0) == row.greater:
             return ""
@@ -314,133 +292,7 @@ def _columns(results: Results, paper: Paper | None, claim: Claim) -> list[str]:
     return [column for name in names for column in known_as[name]]
 
 
-class _Unknown(Exception):
-    """There is no difference to be had: why."""
-
-
-@dataclass(frozen=True)
-class _Open:
-    """The difference would be greater (`above`) or smaller (`below`) if every seed had had the steps that it needs."""
-
-    above: bool = False
-    below: bool = False
-
-
-def _difference(
-    results: Results, paper: Paper | None, claim: Claim, terms: Sequence[Term]
-) -> tuple[Difference | None, str, _Open]:
-    """The sum of the terms, paired by seed, what there is to know of it, and what it leaves open. Raises: _Unknown."""
-    if any(column.partition(" ")[0] == AVERAGE for _, _, column in terms) and not claim.relative:
-        remark = UNCOUNTED if claim.fixed and claim.quantity in OF_TEST else ""
-        return _summed(claim, terms, _averages(results, terms)), remark, _Open()
-    rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
-    if len(rows) < len(terms):
-        raise _Unknown("not run here")
-    for row in rows if claim.quantity in SCORE_QUANTITIES else ():
-        if row.metric != (paper.metric_of(row.column) if paper else rows[0].metric):
-            raise _Unknown(f"the score here is {words.metric(row.metric)}")
-        if claim.fixed and row.stand_in:
-            raise _Unknown("a score on stand-in data says nothing of a number that is meant for others")
-    numbers = [_numbers(row, claim) for row in rows]
-    lost = [row.arm for row, scores in zip(rows, numbers, strict=True) if not scores]
-    if lost:
-        raise _Unknown(f"no {QUANTITIES[claim.quantity]} of {words.listed(list(dict.fromkeys(lost)))}")
-    short = {sign for (sign, _, _), row in zip(terms, rows, strict=True) if _never(row, claim.quantity)}
-    gap, left = _summed(claim, terms, drawn(numbers, rows)), _Open(above=1 in short, below=-1 in short)
-    remarks = list(_remarks(rows, claim))
-    if gap is not None and gap.sem is not None and claim.fixed and claim.quantity in OF_TEST:
-        error = _examples_error(results, rows, numbers)
-        gap = gap if error is None else with_examples(gap, error)
-        remarks += [UNCOUNTED] if error is None else []
-    return gap, "; ".join(dict.fromkeys(remarks)), left
-
-
-def _examples_error(results: Results, rows: Sequence[Row], numbers: Sequence[Mapping[int, float]]) -> float | None:
-    """Standard error of a score from the draw of the test examples; None where score or size do not tell it.
-
-    Positions of one example are not independent: there are as many draws as examples, whatever is scored in each.
-    """
-    total = 0.0
-    for row, scores in zip(rows, numbers, strict=True):
-        facts = results.facts.get(row.task)
-        examples = facts.sizes.get("test", 0) if facts else 0
-        if row.metric != "accuracy" or not examples:
-            return None
-        total += examples_error(min(max(mean(list(scores.values())), 0.0), 1.0), examples) ** 2
-    return math.sqrt(total)
-
-
-def _numbers(row: Row, claim: Claim) -> dict[int, float]:
-    """Seed -> number of a row, at the chosen settings or at those of the claim."""
-    if claim.quantity not in SCORE_QUANTITIES:
-        return {**dict.fromkeys(_never(row, claim.quantity), row.last["steps"]), **row.by_seed(claim.quantity)}
-    points = [p for p in row.points if claim.at.items() <= p.settings.items()] if claim.at else []
-    return scores_by_seed((points[0].runs if len(points) == 1 else ()) if claim.at else row.runs, claim.quantity)
-
-
-def _never(row: Row, quantity: str) -> list[int]:
-    """Seeds that finished and never reach the score of the arm that is to be matched, where there is such a score."""
-    match = row.match(quantity)
-    return [run.seed for run in row.runs if run.val is not None and run.seed not in match.reached] if match else []
-
-
-def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
-    """Which arms diverged, and which never got there."""
-    diverged = list(dict.fromkeys(row.arm for row in rows if row.status == "diverged"))
-    if diverged:
-        yield f"{words.listed(diverged)} diverged"
-    if len({row.arm for row in rows}) > 1 and on_other_machines(rows):
-        yield OTHER_MACHINES
-    for row in rows:
-        if never := len(_never(row, claim.quantity)):
-            seeds, steps = words.many(never, "seed"), row.last["steps"]
-            yield f"{seeds} of {row.n} of {row.arm} never got there within {steps:,.0f} steps"
-
-
-def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, float]]:
-    """Seed -> average over columns, of each term's arm. Raises: _Unknown."""
-    averages = [
-        next((a for a in results.averages if a.arm == arm and column == f"{AVERAGE} {a.over}".strip()), None)
-        for _, arm, column in terms
-    ]
-    if any(average is None or not average.seeds for average in averages):
-        raise _Unknown("no average of both arms is measured")
-    if len({(a.missing, a.columns, a.over) for a in averages if a}) > 1:
-        raise _Unknown("the averages are not over the same columns")
-    return [average.seeds for average in averages if average]
-
-
-def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
-    """Sum of the terms at the seeds that all of them have, against the number that the claim names, or 0.
-
-    Two terms are compared by the rule of `statistics.difference`, shares in pairs.
-    """
-    if not claim.relative and [sign for sign, _, _ in terms] == [1, -1]:
-        margin = claim.than or 0.0
-        return difference(numbers[0], {seed: score + margin for seed, score in numbers[1].items()})
-    shared = [seed for seed in numbers[0] if all(seed in scores for scores in numbers)]
-    sums = {
-        seed: math.fsum(sign * scores[seed] for (sign, _, _), scores in zip(terms, numbers, strict=True))
-        for seed in shared
-    }
-    if claim.relative:
-        sums = {seed: _relative(claim, terms, numbers, seed) for seed in shared}
-    # What rounding leaves of equal scores is no difference.
-    sums = {seed: 0.0 if abs(total) < words.ROUNDING else total for seed, total in sums.items()}
-    return paired_difference(sums, dict.fromkeys(sums, claim.than or 0.0))
-
-
-def _relative(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]], seed: int) -> float:
-    """What `higher` gains over `lower` in shares of it, on one column or on one less the other."""
-    scores = {(arm, column): values[seed] for (_, arm, column), values in zip(terms, numbers, strict=True)}
-    return sum(
-        sign * (scores[arm, column] / scores[str(claim.lower), column] - 1.0)
-        for sign, arm, column in terms
-        if arm == claim.higher and scores[str(claim.lower), column]
-    )
-
-
-def _judged(claim: Claim, label: str, gap: Difference | None, why: str, left: _Open) -> Part:
+def _judged(claim: Claim, label: str, gap: Difference | None, why: str, left: Open) -> Part:
     """What the interval of the difference says of the claim, if nothing that is left open could turn it."""
     part = _by_interval(claim, label, gap, why)
     either = (left.above or left.below) if claim.within is not None else (left.above and left.below)

@@ -66,7 +66,7 @@ class Content:
     @property
     def claims_note(self) -> str:
         """How verdicts were reached, and what stood in for absent data."""
-        return f"{claims_note(self.verdicts)} {self.stand_ins}".rstrip()
+        return f"{claims_note(self.verdicts, self.results.run_noun)} {self.stand_ins}".rstrip()
 
     @property
     def methods(self) -> str:

@@ -312,8 +312,9 @@ def _reported(results: Results) -> str:
         return ""
     n = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     spread = " with their standard error" if seeds[-1] > 1 else ""
-    pairing = words.pairing((row.difference for row in results.table), results.run_noun)
-    paired = f", and differences {pairing} with 95 % t-intervals" if results.against and seeds[-1] > 1 else ""
+    gaps = [row.difference for row in results.table]
+    pairing = f"{words.pairing(gaps, results.run_noun)}, each with a {words.interval_kind(gaps, results.run_noun)}"
+    paired = f", and differences {pairing}" if results.against and seeds[-1] > 1 else ""
     last = any("last_test" in run.more for row in results.table for run in row.runs)
     times = "twice per run, at the weights of the best validation score (where no table says otherwise) and at the last"
     once = "once per run, at the weights of the best validation score"

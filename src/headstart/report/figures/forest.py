@@ -188,7 +188,9 @@ def gains_over_caption(results: Results) -> str:
     )
     gone = "; brown is withdrawn" if any(line.state == "withdrawn" for line in lines) else ""
     base = results.printed(str(results.against))
-    return f"Test {_metric(results)} of each arm less that of {base}, with 95 % intervals over seeds{paper}{gone}."
+    every = [row.difference for row in results.table if row.difference is not None]
+    over = "seeds and test examples" if any(gap.both for gap in every) else "seeds alone"
+    return f"Test {_metric(results)} of each arm less that of {base}, with 95 % intervals over {over}{paper}{gone}."
 
 
 def _metric(results: Results) -> str:

@@ -164,8 +164,9 @@ def _first_heads(results: Results) -> dict[str, tuple[str, bool]]:
 
 def note(results: Results) -> str:
     """What the columns of the table mean, in a line."""
-    pairing = words.pairing((row.difference for row in results.table), results.run_noun)
-    gap = f" Differences are on test, {pairing}, with a 95 % t-interval in brackets."
+    gaps = [row.difference for row in results.table]
+    pairing = words.pairing(gaps, results.run_noun)
+    gap = f" Differences are on test, {pairing}, with a {words.interval_kind(gaps, results.run_noun)} in brackets."
     gap = gap if results.against else ""
     explained = f" {R2}" if any(row.metric == "r2" for row in results.table) else ""
     by_fold = results.folds > 1 and len(results.columns) == 1
@@ -274,17 +275,18 @@ def more_tables(plan: Plan, results: Results) -> dict[str, ReportTable]:
 
 
 def differences(results: Results) -> ReportTable | None:
-    """Each difference with both of its intervals, its p-values and what more seeds would do; None without any."""
+    """Each difference with all of its intervals, its p-values and what more seeds would do; None without any."""
     rows = [row for row in results.table if row.difference is not None and row.difference.interval is not None]
     if not rows:
         return None
-    texts = ("paired by seed", "unpaired (Welch)", "p", "p (Holm)", "smallest p", "more seeds to halve")
+    both = f"over {results.run_noun}s and examples"
+    texts = ("paired by seed", "unpaired (Welch)", both, "p", "p (Holm)", "smallest p", "more seeds to halve")
     heads = {**_first_heads(results), **{text: (text, True) for text in texts}, "rule": ("rule", False)}
     lines = []
     for row in rows:
         gap = row.difference
         assert gap is not None, "only rows with a difference are listed"
-        ways = {way.sides is None: words.difference(way) for way in (gap, gap.other) if way is not None}
+        ways = {way.sides is None: words.of_seeds(way) for way in (gap, gap.other) if way is not None}
         numbers = {"p": p_value(gap), "p (Holm)": results.corrected[row.key], "smallest p": smallest_p(gap)}
         more = seeds_to_halve(gap)
         cells = {
@@ -292,6 +294,7 @@ def differences(results: Results) -> ReportTable | None:
             "arm": TableCell(row.arm, {"arm": row.arm}),
             "paired by seed": TableCell(ways.get(True, words.NONE)),
             "unpaired (Welch)": TableCell(ways.get(False, words.NONE)),
+            both: TableCell(words.over_examples(gap)),
             **{name: TableCell(f"{value:.2g}", {name: value}) for name, value in numbers.items()},
             "more seeds to halve": TableCell(words.NONE if more is None else str(more), {"more_seeds": more}),
             "rule": TableCell("paired" if gap.sides is None else "unpaired"),
@@ -299,8 +302,9 @@ def differences(results: Results) -> ReportTable | None:
         lines.append(TableLine("arm", cells, row.status, row.key))
     note = (
         f"Two arms that share at least {FEWEST_PAIRS} seeds are compared in pairs, others are not: the rule reads "
-        f"seeds, not scores, and the table above follows it. p: of the t-test, alone and after Holm's correction for "
-        f"{len(rows)} differences. Smallest p: what a test that flips the signs of so many pairs (or deals the runs "
+        "seeds, not scores, and the table above follows it; where a bootstrap of test examples too gives a wider "
+        f"interval, that one and its p stand. p: of the t-test, alone and after Holm's correction for {len(rows)} "
+        "differences. Smallest p: what a test that flips the signs of so many pairs (or deals the runs "
         "out to the arms anew) can reach at best. More seeds: so many more would halve the interval if the spread "
         "stays."
     )

@@ -371,7 +371,7 @@ def _test_error(results: Results) -> Texts:
 
 def _training_error(results: Results) -> Texts:
     if any(row.test is not None and row.test.sem is not None for row in results.table):
-        yield "", words.covered(results.folds)
+        yield "", words.covered(results.folds, [row.difference for row in results.table])
 
 
 def _starts(results: Results, plan: Plan) -> Texts:

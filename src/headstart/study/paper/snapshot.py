@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from headstart.study.language.plan import Cell, Plan, PlannedStage, stages_of
 from headstart.study.language.spec import StudySpec, check_requires, check_study
 from headstart.study.paper.compare import filled
 from headstart.study.paper.summary import summarise
+from headstart.study.results.answers import RightAnswers
 from headstart.study.results.collect import RunRecord, undamaged
 from headstart.study.results.columns import side_by_side
 from headstart.study.results.results import Results, TaskFacts
@@ -59,6 +60,7 @@ _STAGE: Form = {
     "machine?": COUNT,
     "parameters?": COUNT,
     "records?": {"step?": [COUNT], ANY: [(NUMBER, None)]},
+    "answers?": {"count": COUNT, "right": TEXT},
 }
 FORM: Form = {
     "study": TEXT,
@@ -91,7 +93,8 @@ class Snapshot:
     """What a store holds of a study's stages, without weights and predictions; read by the same names as `Store`.
 
     contents: identity -> digest of the loaded data that the stage reads. measures: quantity -> identity of a reported
-    stage -> what was read from weights. challenges: what came of the page's claim on fresh seeds, the oldest first.
+    stage -> what was read from weights. answers: identity of a reported stage -> which test examples it answered
+    rightly. challenges: what came of the page's claim on fresh seeds, the oldest first.
     """
 
     plan: Plan
@@ -101,6 +104,7 @@ class Snapshot:
     contents: Mapping[str, str]
     measures: Mapping[str, Mapping[str, float]]
     challenges: tuple[Mapping[str, Any], ...] = ()
+    answers: Mapping[str, RightAnswers] = field(default_factory=dict)
 
     def entry(self, identity: str) -> StageEntry:
         """What is known of one stage."""
@@ -124,7 +128,7 @@ class Snapshot:
 
     def results(self) -> Results:
         """The study's results, chosen and paired anew."""
-        results = summarise(self.plan, self.result, self.status, self.facts, self.records)
+        results = summarise(self.plan, self.result, self.status, self.facts, self.records, self.answers.get)
         table = []
         for row in results.table:
             last = {run.stages[-1][1]: run.seed for run in row.runs}
@@ -161,7 +165,7 @@ class Snapshot:
 
         entry, identity = self.entry(planned.identity), planned.identity
         settings = planned.spec.model_dump(mode="json", exclude={"seed", "parent"})
-        document = {
+        document: dict[str, Any] = {
             "settings": index("settings", {"spec": settings, "data": self.contents.get(identity)}),
             "seed": planned.spec.seed,
             "status": entry.status,
@@ -174,6 +178,8 @@ class Snapshot:
         document |= {name: result[name] for name in RESULT_KEYS if name in result} | times
         if source := result.get("model", {}).get("source"):
             document["source"] = source
+        if (answers := self.answers.get(identity)) is not None:
+            document["answers"] = answers.document()
         return document | {
             "machine": index("machines", provenance),
             "parameters": index("parameters", result.get("parameters", {})),
@@ -198,6 +204,7 @@ def take_snapshot(plan: Plan, results: Results, store: Store) -> Snapshot:
         results.facts,
         {identity: digest for identity, digest in digests.items() if digest is not None},
         measures,
+        answers=results.answers,
     )
 
 
@@ -323,6 +330,11 @@ class _Reader:
             {identity: digest for identity, digest in digests.items() if digest is not None},
             document["measures"],
             tuple(document.get("challenges", ())),
+            {
+                i: RightAnswers.read(stage["answers"], f"stages.{i}")
+                for i, stage in stages.items()
+                if "answers" in stage
+            },
         )
 
     def _check_stage(self, identity: str, stage: Mapping[str, Any]) -> None:
@@ -464,6 +476,7 @@ def _joined(parts: Sequence[Snapshot]) -> Snapshot:
         {key: facts for part in parts for key, facts in part.facts.items()},
         {key: digest for part in parts for key, digest in part.contents.items()},
         measures,
+        answers=dict(item for part in parts for item in part.answers.items()),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headstart.study.paper.caveats import caveats
+from headstart.study.results.answers import ReadAnswers
 from headstart.study.results.collect import Find, ReadRecords, State, of_task, task_key
 from headstart.study.results.results import Results, TaskFacts
 from headstart.study.results.selection import select
@@ -24,10 +25,11 @@ def summarise(
     state: State | None = None,
     facts: Mapping[str, TaskFacts] | None = None,
     records: ReadRecords | None = None,
+    answers: ReadAnswers | None = None,
 ) -> Results:
     """The results of a plan with their caveats. Arguments as of `selection.select`."""
     lookup = functools.cache(find)
-    results = select(plan, lookup, state, facts, records)
+    results = select(plan, lookup, state, facts, records, answers)
     return replace(results, caveats=tuple(caveats(results, plan, lookup)))
 
 

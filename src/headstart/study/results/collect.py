@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headstart.errors import Damaged
 from headstart.spec import digest
 from headstart.statistics import mean
+from headstart.study.results.answers import ReadAnswers
 from headstart.study.results.results import TaskFacts
 from headstart.study.results.rows import BUDGET_AMOUNTS, Match, Pace, Row, Run
 from headstart.text import LOWER
@@ -179,7 +180,9 @@ def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:
     return Run(cell.seed, status, stages, val, None, budget, own, machine=machine, way=way, started=started)
 
 
-def with_all_scores(run: Run, find: Find, metric: str, records: ReadRecords) -> Run:
+def with_all_scores(
+    run: Run, find: Find, metric: str, records: ReadRecords, read_answers: ReadAnswers | None = None
+) -> Run:
     """The run with its scores besides validation, which may be read once the choice is made."""
     identity = run.stages[-1][1]
     result = find(identity)
@@ -191,7 +194,10 @@ def with_all_scores(run: Run, find: Find, metric: str, records: ReadRecords) -> 
     if run.status == "diverged" and (on_the_way := curve(records(identity), metric)):
         more["last_val"] = on_the_way[max(on_the_way)]
     scores = {name: value for name, value in more.items() if value is not None}
-    return replace(run, test=score_of(result, "test", metric), more=scores)
+    test = score_of(result, "test", metric)
+    answers = read_answers(identity) if read_answers is not None and metric == "accuracy" and result else None
+    answers = answers if answers is not None and answers.are_of(test) else None
+    return replace(run, test=test, more=scores, answers=answers)
 
 
 def amounts(result: Mapping[str, Any] | None) -> dict[str, float]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from headstart.statistics import Difference, Estimate, difference, estimate, mean, mean_ranks
 from headstart.study.language.papers import base_of
+from headstart.study.results.answers import Draws, over_examples
 from headstart.study.results.results import Average, Results
-from headstart.study.results.rows import Row, drawn, on_other_machines
+from headstart.study.results.rows import Row, drawn, draws_of, on_other_machines
 from headstart.words import plain, short_names
 
 if TYPE_CHECKING:
@@ -103,6 +106,7 @@ def _group(results: Results, chance: bool, over: str, columns: Sequence[str]) ->
     means = {arm: {c: mean(list(v.values())) for c, v in of_arm.items()} for arm, of_arm in scores.items()}
     rank = mean_ranks(means, {c: all(row.greater for row in results.in_column(c)) for c in columns})
     seeds = {arm: _per_seed(of_arm) for arm, of_arm in scores.items()}
+    draws = {arm: _draws_per_seed(rows[arm], of_arm, seeds[arm]) for arm, of_arm in scores.items()}
     base = scores.get(results.against or "")
     for arm, of_arm in scores.items():
         compared = base is not None and arm != results.against and set(of_arm) == set(base)
@@ -111,12 +115,13 @@ def _group(results: Results, chance: bool, over: str, columns: Sequence[str]) ->
             arm=arm,
             over=over,
             value=_value(of_arm, seeds[arm]),
-            difference=_gap(seeds, rows, arm, results.against or "") if compared else None,
+            difference=_gap(seeds, draws, rows, arm, results.against or "") if compared else None,
             rank=rank.get(arm),
             columns=len(of_arm),
             chance=tuple(column for column in lost if column in of_arm),
             missing=tuple(column for column in lost if column not in of_arm),
             seeds=seeds[arm],
+            draws=draws[arm],
             elsewhere=compared and _elsewhere(rows[arm], rows[results.against or ""]),
         )
 
@@ -128,10 +133,14 @@ def _elsewhere(own: Mapping[str, Row | None], base: Mapping[str, Row | None]) ->
 
 
 def _gap(
-    seeds: Mapping[str, Mapping[int, float]], rows: Mapping[str, Mapping[str, Row | None]], arm: str, base: str
+    seeds: Mapping[str, Mapping[int, float]],
+    draws: Mapping[str, Draws],
+    rows: Mapping[str, Mapping[str, Row | None]],
+    arm: str,
+    base: str,
 ) -> Difference | None:
     every = [row for name in (arm, base) for row in rows[name].values() if row is not None]
-    return difference(*drawn([seeds[arm], seeds[base]], every))
+    return over_examples(difference(*drawn([seeds[arm], seeds[base]], every)), draws[arm], draws[base])
 
 
 def _measured(row: Row | None) -> bool:
@@ -157,6 +166,18 @@ def _per_seed(scores: Scores) -> dict[int, float]:
     measured = [by_seed for by_seed in scores.values() if CHANCE not in by_seed]
     shared = [seed for seed in measured[0] if all(seed in by_seed for by_seed in measured)] if measured else []
     return {seed: mean([by_seed.get(CHANCE, by_seed.get(seed, 0.0)) for by_seed in scores.values()]) for seed in shared}
+
+
+def _draws_per_seed(rows: Mapping[str, Row | None], scores: Scores, seeds: Mapping[int, float]) -> Draws:
+    """The same on draws of the test examples; empty unless each measured column has them."""
+    out: dict[int, Any] = dict.fromkeys(seeds, 0.0)
+    for column, by_seed in scores.items():
+        row = rows[column]
+        draws = draws_of(row.runs) if row is not None and CHANCE not in by_seed else {}
+        if CHANCE not in by_seed and not draws:
+            return {}
+        out = {seed: total + by_seed.get(CHANCE, draws.get(seed, 0.0)) for seed, total in out.items()}
+    return {seed: total / len(scores) for seed, total in out.items() if len(scores) and np.ndim(total)}
 
 
 def _value(scores: Scores, seeds: Mapping[int, float]) -> Estimate | None:

@@ -14,6 +14,7 @@ from headstart.errors import BadInput
 from headstart.statistics import Difference, Estimate, corrected, estimate
 from headstart.study.language.papers import made_of
 from headstart.study.language.scales import stand_ins_told
+from headstart.study.results.answers import Draws, RightAnswers
 from headstart.study.results.rows import Point, Row, Run, scores_by_seed, test_gap
 from headstart.text import escaped
 
@@ -72,7 +73,8 @@ class Average:
     """An arm's mean over columns, with chance where a column has no number (or without it, where skipped).
 
     `over` says which columns: empty for all, else the axis values that they share. `chance` are columns for
-    which chance stands in, `missing` those left out. `seeds`: seed -> average, where all columns share one.
+    which chance stands in, `missing` those left out. `seeds`: seed -> average, where all columns share one; `draws`:
+    the same on draws of the test examples.
     """
 
     arm: str
@@ -84,6 +86,7 @@ class Average:
     chance: tuple[str, ...]
     missing: tuple[str, ...]
     seeds: Mapping[int, float] = field(default_factory=dict)
+    draws: Draws = field(default_factory=dict, repr=False, compare=False)
     elsewhere: bool = False
     """On some column the arm ran on another kind of machine than the one that it is compared with."""
 
@@ -219,6 +222,12 @@ class Results:
     def corrected(self) -> dict[str, float]:
         """Key of a row -> p-value of its difference, corrected for the number of differences (Holm)."""
         return corrected({row.key: row.difference for row in self.table})
+
+    @property
+    def answers(self) -> dict[str, RightAnswers]:
+        """Identity of a reported stage -> which test examples it answered rightly, where they are there."""
+        runs = [run for row in self.table for point in row.points for run in point.runs]
+        return {run.stages[-1][1]: run.answers for run in runs if run.answers is not None}
 
     @property
     def partial(self) -> bool:

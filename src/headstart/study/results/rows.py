@@ -25,6 +25,7 @@ from headstart.study.language.papers import (
     SPEEDUPS,
     TIME_QUANTITIES,
 )
+from headstart.study.results.answers import Draws, RightAnswers, over_examples, scores_on_draws
 from headstart.text import plain
 from headstart.words import many
 
@@ -46,6 +47,7 @@ class Run:
     (alone or in a stack, whose members share its seconds). `more` holds the scores of `MORE` that are numbers. The
     last weights of a diverged run are none: its `last_val` is the last finite score of its records, where these were
     read, and otherwise the scores at its best weights, the last that were kept whole, stand for those at its last.
+    `answers`: which test examples the reported stage answered rightly, where `test` is their share and they are there.
     """
 
     seed: int
@@ -59,6 +61,7 @@ class Run:
     machine: str = ""
     way: str = "alone"
     started: str = ""
+    answers: RightAnswers | None = field(default=None, repr=False, compare=False)
 
 
 def drawn(numbers: Sequence[Mapping[int, float]], rows: Iterable[Row]) -> list[Mapping[int, float]]:
@@ -69,9 +72,19 @@ def drawn(numbers: Sequence[Mapping[int, float]], rows: Iterable[Row]) -> list[M
     return [dict(list(by_seed.items())[:1]) for by_seed in numbers]
 
 
+def draws_of(runs: Iterable[Run]) -> Draws:
+    """The scores of runs on each draw; empty unless all with a test score have their answers to as many examples."""
+    scored = [run for run in runs if run.test is not None]
+    answers = tuple(run.answers for run in scored if run.answers is not None)
+    if not scored or len(answers) < len(scored) or len({each.count for each in answers}) > 1:
+        return {}
+    return dict(zip((run.seed for run in scored), scores_on_draws(answers), strict=True))
+
+
 def test_gap(first: Row, second: Row) -> Difference | None:
-    """First less second on test, by the rule of `statistics.difference`."""
-    return difference(*drawn([first.by_seed(), second.by_seed()], [first, second]))
+    """First less second on test, by the rule of `statistics.difference`; over test examples too if these are there."""
+    gap = difference(*drawn([first.by_seed(), second.by_seed()], [first, second]))
+    return over_examples(gap, draws_of(first.runs), draws_of(second.runs))
 
 
 OTHER_MACHINES = "its arms on different kinds of machines"
@@ -379,9 +392,11 @@ def no_evidence(rows: Collection[Row]) -> bool:
 
 
 def difference_document(gap: Difference | None) -> dict[str, Any]:
-    """A difference as `--json` writes it: by the rule (`paired` says which way), then by both ways as `intervals`."""
+    """A difference as `--json` writes it: by the rule (`paired` says which way), then as `intervals` by both ways over
+    seeds, and over seeds and test examples (null without the answers to these); `interval` is the wider of two."""
     ways = {} if gap is None else {way.sides is None: way for way in (gap, gap.other) if way is not None}
-    ends = {name: ways[paired].interval if paired in ways else None for name, paired in DIFFERENCE_WAYS.items()}
+    ends = {name: ways[paired].over_seeds if paired in ways else None for name, paired in DIFFERENCE_WAYS.items()}
+    ends["seeds_and_examples"] = gap.both if gap else None
     return {
         "difference": gap.mean if gap else None,
         "interval": list(gap.interval) if gap and gap.interval else None,

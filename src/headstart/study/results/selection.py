@@ -11,6 +11,7 @@ from headstart.spec import digest
 from headstart.statistics import estimate, mean
 from headstart.study.language.papers import claims_written, read_paper
 from headstart.study.language.scales import stand_in_told
+from headstart.study.results.answers import ReadAnswers
 from headstart.study.results.collect import (
     Find,
     ReadRecords,
@@ -66,11 +67,13 @@ def select(
     state: State | None = None,
     facts: Mapping[str, TaskFacts] | None = None,
     records: ReadRecords | None = None,
+    answers: ReadAnswers | None = None,
 ) -> Results:
     """What a study found, from what is finished; rows of unfinished runs are there and marked so.
 
     `facts` (see `collect.gather`) brings sizes and chance levels, by `task_key`. `records` (as
-    `Store.records`) brings what a run scored on the way: without it no row has a pace.
+    `Store.records`) brings what a run scored on the way: without it no row has a pace. `answers` brings which test
+    examples a run answered rightly: without it intervals are over seeds alone.
     """
     known_facts = dict(facts or {})
     groups, axes = side_by_side(plan)
@@ -86,6 +89,7 @@ def select(
             state or (lambda _: "absent"),
             known_facts,
             on_the_way,
+            answers,
         )
         for column in columns
         for arm in arms
@@ -137,6 +141,7 @@ def _row(
     state: State,
     facts: Mapping[str, TaskFacts],
     records: ReadRecords,
+    answers: ReadAnswers | None,
 ) -> Row:
     metric, greater = monitored(cells, find)
     by_setting: dict[str, list[Cell]] = {}
@@ -157,7 +162,7 @@ def _row(
     unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
     picked = 0 if unchosen else picked
     points = [
-        _point(_chosen_over(members[0], axes), [with_all_scores(run, find, metric, records) for run in done])
+        _point(_chosen_over(members[0], axes), [with_all_scores(run, find, metric, records, answers) for run in done])
         for members, done in zip(settings, runs, strict=True)
     ]
     task = task_key(cells[0].chain[-1].spec)
