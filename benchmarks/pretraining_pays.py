@@ -37,8 +37,9 @@ from headstart.report.figures.style import across, canvas, legend_of, png
 from headstart.report.tables.report_table import text_table, to_markdown
 from headstart.report.tables.scores import differences
 from headstart.spec import read
-from headstart.statistics import LEVEL, Difference, corrected, detectable, mean, paired_difference
+from headstart.statistics import Difference, mean, paired_difference
 from headstart.study.language.files import to_toml
+from headstart.study.results.answers import stratified
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row
 from headstart.tasks import TASKS
@@ -84,14 +85,11 @@ HEADS = (
     "kernels",
     "majority",
     "gain",
-    "detectable",
-    "p (Holm)",
 )
 NOTE = (
     "Test accuracy, mean ± standard error over seeds; the gain of self_pretrained over scratch is paired by seed, with a 95 % "
-    "interval, the smallest gain that so many seeds would detect (power 0.8), and its p-value after Holm's correction for all "
-    "rows. without label: train sequences that serve self-pretraining alone. Pretraining ends after 3,000 steps of 16 sequences at "
-    "most, so that epochs are few where sequences are many."
+    "interval of its own; whether self-pretraining pays over all rows is what the interval over these sets says. without label: "
+    "train sequences that serve self-pretraining alone. Pretraining ends after 3,000 steps of 16 sequences at most, so that epochs are few where sequences are many."
 )
 
 
@@ -304,8 +302,7 @@ def page_of(results: Results) -> str:
     points, of_own = points_of(results), points_of_own()
     every = [*points, *of_own]
     gaps = {column: row.difference for column in results.columns if (row := results.row(OWN, column)) is not None}
-    p_values = corrected(gaps)
-    rows = [_line(results, column, p_values.get(column)) for column in gaps]
+    rows = [_line(results, column) for column in gaps]
     table = replace(text_table(HEADS, rows, names=1), note=NOTE)
     gained = differences(results)
     assert gained is not None
@@ -322,32 +319,28 @@ def page_of(results: Results) -> str:
         order=", ".join(ORDER),
         mnist_epochs=epochs_of(results, "MNIST"),
         cifar_epochs=epochs_of(results, "CIFAR-10 patches"),
-        **_summary(results, points, p_values),
+        **_summary(results, points),
         **_counts(every, of_own),
         **_by_validation(results),
         **_method(results),
     )
 
 
-def _summary(results: Results, points: Sequence[Point], p_values: Mapping[str, float]) -> dict[str, Any]:
+def _summary(results: Results, points: Sequence[Point]) -> dict[str, Any]:
     seeds = len({run.seed for row in results.table for run in row.runs})
     other, mnist = ([p.gain for p in points if (p.name == "MNIST") == side] for side in (False, True))
-    clear = [c for c, p in p_values.items() if p < 1 - LEVEL]
-    gaps = [row.difference for c in clear if (row := results.row(OWN, c)) and row.difference]
-    up = sum(gap.mean > 0 for gap in gaps)
     ahead = [sum(_ahead(results, arm, column) for column in results.columns) for arm in (OWN, "scratch")]
     return {
         "columns": len(points),
         "sets": len({p.name for p in points}),
         "seeds": words.many(seeds, "seed"),
         "paying": sum(p.pays for p in points),
-        "gain": words.difference(over_sets(points)),
+        "gain": words.difference(over_seeds(results)),
+        "gain_sets": words.difference(over_sets(points)),
         "mnist": words.signed(mean(mnist)),
         "other": words.signed(mean(other)),
         "other_above": sum(gain > 0 for gain in other),
         "others": len(other),
-        "up": up,
-        "down": len(gaps) - up,
         "ahead": ahead[0],
         "ahead_scratch": ahead[1],
     }
@@ -362,6 +355,16 @@ def epochs_of(results: Results, name: str) -> float:
     """Epochs of pretraining on a set, which all its columns share."""
     rows = [row for c in results.columns if c.startswith(underscored(name)) and (row := results.row(OWN, c))]
     return pretraining_of(rows[0])[1] if rows else math.nan
+
+
+def over_seeds(results: Results) -> Difference:
+    """The mean gain over these sets, with an interval of what other seeds of them change (bootstrap, stratified by set)."""
+    tables: dict[str, list[list[float]]] = {}
+    for column in results.columns:
+        both = [at.by_seed() for arm in (OWN, "scratch") if (at := results.row(arm, column)) is not None]
+        gains = [both[0][seed] - both[1][seed] for seed in sorted(both[0]) if seed in both[1]]
+        tables.setdefault(column.rpartition("_")[0], []).append(gains)
+    return stratified({name: [np.array(columns)] for name, columns in tables.items()})
 
 
 def over_sets(points: Sequence[Point]) -> Difference | None:
@@ -385,7 +388,7 @@ def _ahead(results: Results, arm: str, column: str) -> bool:
     return len(tests) == 2 and None not in tests and tests[0].mean > tests[1].mean  # type: ignore[union-attr]
 
 
-def _line(results: Results, column: str, p: float | None) -> list[str]:
+def _line(results: Results, column: str) -> list[str]:
     rows = {arm: results.row(arm, column) for arm in (*ARMS, "majority")}
     facts, gap = results.facts[rows[OWN].task], rows[OWN].difference  # type: ignore[union-attr]
     bare = facts.sizes["train"] - facts.sizes["labelled"]
@@ -398,8 +401,6 @@ def _line(results: Results, column: str, p: float | None) -> list[str]:
         f"{steps:,.0f} ({epochs:.2g})" if epochs < 1 else f"{steps:,.0f} ({epochs:.0f})",
         *(words.plus_minus(row.test if row else None) for row in rows.values()),
         words.difference(gap),
-        words.score(detectable(gap)),
-        words.score(p),
     ]
 
 

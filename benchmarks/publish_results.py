@@ -34,6 +34,8 @@ from headstart.report.figures.forest import ForestLine, LineSide, effect_of_pape
 from headstart.report.figures.style import png
 from headstart.report.page import publish_page
 from headstart.report.tables.report_table import markdown
+from headstart.statistics import Difference
+from headstart.study.paper.compare import over_sets_line
 from headstart.study.paper.snapshot import read_snapshot
 from headstart.study.results.results import Results
 from headstart.verbs.compare import print_pooled
@@ -82,7 +84,8 @@ def gains_page() -> tuple[str, bytes]:
         files = [str(file) for pattern in POOLED for file in sorted(RESULTS.relative_to(ROOT).glob(pattern))]
         page, numbers = Path(folder, "gains.md"), Path(folder, "gains.json")
         print_pooled(files, page, numbers)
-        table, comparisons = page.read_text("utf-8"), json.loads(numbers.read_text("utf-8"))["comparisons"]
+        document = json.loads(numbers.read_text("utf-8"))
+        table, comparisons, whole = page.read_text("utf-8"), document["comparisons"], document["over_sets"]
     parts, lines, draw = [], [], np.random.default_rng(0)
     kinds = [NAMES.get(gain["data"], gain["data"]) for gain in comparisons]
     for kind in dict.fromkeys(kinds):
@@ -106,6 +109,7 @@ def gains_page() -> tuple[str, bytes]:
         most=seeds[-1],
         clear=clear,
         comparisons=len(comparisons),
+        whole=over_sets_line(Difference(whole["gain"], None, *whole["interval"], whole["sets"])),
         steps=FEW_STEPS,
         few=sides[0],
         many=sides[1],

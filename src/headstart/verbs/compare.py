@@ -15,7 +15,16 @@ from headstart.errors import BadInput
 from headstart.plugins import load_plugins
 from headstart.report.tables.report_table import text_table, to_markdown
 from headstart.store import Store, store_folder, store_of
-from headstart.study.paper.compare import POOLED_NOTE, SnapshotSection, compare_stages, compare_studies, gains, pooled
+from headstart.study.paper.compare import (
+    POOLED_NOTE,
+    SnapshotSection,
+    compare_stages,
+    compare_studies,
+    gains,
+    over_sets,
+    over_sets_line,
+    pooled,
+)
 from headstart.study.paper.snapshot import read_snapshot
 from headstart.text import json_lines
 from headstart.verbs.terminal import console, table
@@ -71,17 +80,20 @@ def print_pooled(files: Sequence[str], page: Path | None, json: Path | None) -> 
         study = read_snapshot([file]).plan.study
         studies.setdefault((study.name, study.scale), []).append(file)
     every = [gain for part in map(read_snapshot, studies.values()) for gain in gains(part.plan, part.results())]
-    section = pooled(every)
+    section, whole = pooled(every), over_sets_line(over_sets(every))
+    note = " ".join(filter(None, [whole, POOLED_NOTE]))
     if not section.rows:
         raise BadInput(f"--pool: {section.empty}; name files of studies that have both")
     if page is not None:
         command = f"headstart report --from {' '.join(files)} --pool"
-        written = replace(text_table(section.heads, section.rows, section.title, names=2), note=POOLED_NOTE)
+        written = replace(text_table(section.heads, section.rows, section.title, names=2), note=note)
         publish(page, f"{to_markdown(written)}\n```\n{command}\n```\n".encode())
     if json is not None:
-        publish(json, json_lines({"comparisons": [gain.document() for gain in every]}).encode())
+        gap = over_sets(every)
+        numbers = gap and {"gain": gap.mean, "interval": list(gap.interval or ()), "sets": gap.n}
+        publish(json, json_lines({"over_sets": numbers, "comparisons": [gain.document() for gain in every]}).encode())
     _print([section])
-    console().print(Text(POOLED_NOTE))
+    console().print(Text(note))
 
 
 def _print(sections: list[SnapshotSection]) -> None:

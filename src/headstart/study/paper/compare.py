@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from headstart import words
 from headstart.errors import BadInput
 from headstart.spec import flat
 from headstart.statistics import LEVEL, Difference, corrected, mean
+from headstart.study.results.answers import stratified
 from headstart.study.results.collect import ReadRecords, curve, mean_curve, undamaged
 from headstart.study.results.rows import BUDGET_AMOUNTS, Row, test_gap
 
@@ -170,7 +173,7 @@ class Gain:
     data: kind of task, and of a person's own data its file. batch, per_epoch, steps: of training from scratch, steps
     per epoch and in all. difference: over seeds, above 0 where pretraining is better. pairs: the reported stages of
     both arms at each seed, by which a gain that several studies print counts once (of arms without a common seed,
-    those of the first).
+    those of the first). by_seed: the gain at each seed that both arms have.
     """
 
     study: str
@@ -183,6 +186,7 @@ class Gain:
     steps: int
     difference: Difference
     pairs: frozenset[tuple[str, str]]
+    by_seed: Mapping[int, float] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """The gain as JSON has it."""
@@ -222,6 +226,7 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
         stages = {run.seed: run.stages[-1][1] for run in row.runs}
         pairs = frozenset((stages[seed], others[seed]) for seed in stages if seed in others)
         per_epoch = round(steps / base.last["epochs"])
+        own_scores, base_scores, sign = row.by_seed(), base.by_seed(), 1 if row.greater else -1
         yield Gain(
             results.name,
             row.arm,
@@ -233,6 +238,7 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
             round(steps),
             gap,
             pairs or frozenset((stage, "") for stage in stages.values()),
+            {seed: sign * (own_scores[seed] - base_scores[seed]) for seed in own_scores if seed in base_scores},
         )
 
 
@@ -266,12 +272,43 @@ POOLED_NOTE = (
 )
 
 
-def pooled(every: Iterable[Gain]) -> SnapshotSection:
-    """The gains by data, score, batch size and steps per epoch, with a line for all of a batch size."""
+def distinct_gains(every: Iterable[Gain]) -> dict[frozenset[tuple[str, str]], Gain]:
+    """The gains, each once, by their pairs of stages: of files that share seeds that of the one with more."""
     distinct: dict[frozenset[tuple[str, str]], Gain] = {}
-    for gain in sorted(every, key=lambda gain: -gain.difference.n):  # of files that share seeds the one with more
+    for gain in sorted(every, key=lambda gain: -gain.difference.n):
         if not any(gain.pairs & pairs for pairs in distinct):
             distinct[gain.pairs] = gain
+    return distinct
+
+
+def over_sets(every: Iterable[Gain]) -> Difference | None:
+    """The mean gain in accuracy over sets of data, each counted once, with a bootstrap interval stratified by set.
+
+    None where no comparison has two seeds that both of its arms share.
+    """
+    sets: dict[str, dict[tuple[str, tuple[int, ...]], list[list[float]]]] = {}
+    for gain in distinct_gains(every).values():
+        seeds = tuple(sorted(gain.by_seed))
+        if gain.metric == "accuracy" and len(seeds) > 1:
+            tables = sets.setdefault(gain.data, {})
+            tables.setdefault((gain.study, seeds), []).append([gain.by_seed[seed] for seed in seeds])
+    strata = {data: [np.array(table) for table in tables.values()] for data, tables in sets.items()}
+    return stratified(strata) if strata else None
+
+
+def over_sets_line(gap: Difference | None) -> str:
+    """What `over_sets` comes to, in a sentence; empty where it is None."""
+    if gap is None:
+        return ""
+    return (
+        f"Over {words.many(gap.n, 'set')} of data, each counted once, the gain in accuracy is {words.difference(gap)} "
+        f"({words.percent(LEVEL)} interval of a bootstrap of the seeds, stratified by set; other sets are not in it)."
+    )
+
+
+def pooled(every: Iterable[Gain]) -> SnapshotSection:
+    """The gains by data, score, batch size and steps per epoch, with a line for all of a batch size."""
+    distinct = distinct_gains(every)
     standing = corrected({key: gain.difference for key, gain in distinct.items()})
     groups: dict[tuple[str, str, int], dict[int, list[Gain]]] = {}
     for gain in distinct.values():

@@ -7,7 +7,7 @@ are one sample, the examples that every run is tested on are another (Owen 2007,
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headstart.errors import BadInput, Damaged
-from headstart.statistics import Difference, with_draws
+from headstart.statistics import LEVEL, Difference, mean, with_draws
 
 EXAMPLE_DRAWS = 2_000
 """Draws of seeds and test examples: an end of an interval is then exact to 6 % of a standard deviation."""
@@ -115,8 +115,28 @@ def over_examples(gap: Difference | None, first: Draws, second: Draws | None = N
 def _over_seeds(values: np.ndarray, side: int) -> np.ndarray:
     """(EXAMPLE_DRAWS,): the mean over seeds that are drawn anew in each draw. values: (n, EXAMPLE_DRAWS)."""
     chosen = _drawn_seeds(len(values), side)
-    mean: np.ndarray = values[chosen, np.arange(EXAMPLE_DRAWS)].mean(0)
-    return mean
+    means: np.ndarray = values[chosen, np.arange(EXAMPLE_DRAWS)].mean(0)
+    return means
+
+
+def stratified(sets: Mapping[str, Sequence[np.ndarray]]) -> Difference:
+    """The mean over sets, each counted once, and its bootstrap interval of what other seeds of these sets change.
+
+    sets: name -> tables (comparisons, n) of differences by seed, whose comparisons share their seeds and are drawn
+    together; a set is worth the mean of its comparisons. What other sets would change is not in the interval.
+    Source: Davison and Hinkley 1997, section 3.2 (strata). Raises: ValueError without a set.
+    """
+    if not sets:
+        raise ValueError("stratified: no sets")
+    draw, draws, means = np.random.default_rng(0), [], []
+    for tables in sets.values():
+        drawn = [draw.integers(table.shape[1], size=(table.shape[1], EXAMPLE_DRAWS)) for table in tables]
+        parts = [table[:, chosen].mean(1) for table, chosen in zip(tables, drawn, strict=True)]
+        draws.append(np.concatenate(parts).mean(0))
+        means.append(float(np.concatenate([table.mean(1) for table in tables]).mean()))
+    sample = np.mean(draws, 0)
+    low, high = np.quantile(sample, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    return Difference(mean(means), float(sample.std(ddof=1)), low, high, len(means))
 
 
 @lru_cache(maxsize=64)
