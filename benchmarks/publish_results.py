@@ -193,7 +193,8 @@ def index(rows: Sequence[Answer]) -> str:
         lines = [row.cells for row in chosen]
         tables += ["", "Exploratory (the claim is younger than its runs):", ""] if late and chosen else []
         tables += markdown_table(HEADS, lines, rule=RULE) if chosen else []
-    return filled("results", tables="\n".join(tables))
+    kind = words.interval_kind(row.part.difference for row in rows)
+    return filled("results", tables="\n".join(tables), kind=kind)
 
 
 def with_evidence(readme: str, rows: Sequence[Answer]) -> str:
