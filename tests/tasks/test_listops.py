@@ -16,6 +16,7 @@ from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.tasks.listops import ListOpsSpec
 from headstart.tasks.listops.generate import CLOSE, MIN, NOTHING, SYMBOLS, Rules, decode, encode, grow
+from headstart.tasks.remarks import remarks
 from headstart.tasks.task import SPLITS, fingerprint, prepare
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
@@ -344,3 +345,33 @@ def test_any_rules_give_true_expressions(shortest, more, depth, arguments, seed)
     assert trees.tokens.size == trees.lengths.sum()
     for symbols, value in zip(sequences(trees), trees.target, strict=True):
         assert evaluate(symbols) == value
+
+
+def test_test_expressions_may_be_longer_than_all_others(tmp_path):
+    usual, longer = (ListOpsSpec(**SMALL, test_max_length=bound) for bound in (None, 120))
+    task, same = longer.load(tmp_path), usual.load(tmp_path)
+    for name in ("train", "val"):
+        assert np.array_equal(task.split(name).values, same.split(name).values)
+        assert np.array_equal(task.split(name).target, same.split(name).target)
+    lengths = task.test.lengths
+    assert len(lengths) == 100
+    assert lengths.min() >= 40 > task.train.lengths.max()
+    assert lengths.max() < 120
+    for row in range(100):
+        assert evaluate(task.test.inputs(row)) == task.test.target[row]
+    assert task.signature.length == lengths.max()
+    assert [line.val for line in task.baselines] == [line.val for line in same.baselines]
+    assert len(np.unique(np.concatenate([task.split(name).index for name in SPLITS]))) == 800
+    assert any("100 of 100 test sequences are longer than any of train" in remark for remark in remarks(task))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ({"test_max_length": 40}, "test_max_length: 40 leaves no test expression longer .* more than max_length = 40"),
+        ({"test_max_length": 90, "variant": "fpt"}, "test_max_length: variant 'fpt' cuts all expressions alike"),
+    ],
+)
+def test_bounds_of_test_expressions_that_mean_nothing_are_refused(bounds, words):
+    with pytest.raises(ValueError, match=words):
+        ListOpsSpec(**SMALL, **bounds)

@@ -10,8 +10,10 @@ import pytest
 from headstart.errors import BadInput
 from headstart.seeds import below
 from headstart.sequence import IGNORE, Examples
-from headstart.spec import read
+from headstart.spec import digest, read
+from headstart.tasks.mad import CompressionSpec, FuzzyRecallSpec, InContextRecallSpec, MemorisationSpec
 from headstart.tasks.recall import InductionHeadsSpec, MqarSpec, SelectiveCopyingSpec, distinct
+from headstart.tasks.remarks import remarks
 from headstart.tasks.task import SPLITS, open_task
 
 NOWHERE = Path("nowhere")
@@ -113,6 +115,18 @@ def test_a_sequence_is_the_same_whatever_the_sizes_chunks_and_splits_are(
     assert rows(kind(data_seed=1, **SMALL).load(NOWHERE).val) != rows(whole.val)
 
 
+@pytest.mark.parametrize("kind", [*KINDS, InContextRecallSpec, FuzzyRecallSpec, CompressionSpec, MemorisationSpec])
+def test_test_sequences_may_be_longer_and_reports_say_so(kind: type[Any]) -> None:
+    usual, longer = (kind(length=32, test_length=size, **SMALL) for size in (None, 64))
+    task, same = longer.load(NOWHERE), usual.load(NOWHERE)
+    assert rows(task.train) == rows(same.train)
+    assert rows(task.val) == rows(same.val)
+    assert rows(task.test) == rows(kind(length=64, **SMALL).load(NOWHERE).test)
+    assert task.signature.length == task.test.lengths.max() > task.train.lengths.max()
+    assert any("40 of 40 test sequences are longer than any of train" in remark for remark in remarks(task))
+    assert digest(usual.document()) == digest(kind(length=32, **SMALL).document()) != digest(longer.document())
+
+
 def test_a_part_of_the_sequences_need_not_ask_for_every_token() -> None:
     task = open_task(MqarSpec(fraction=0.02, labelled=2, **SMALL), NOWHERE)
     assert (task.train.units, len(task.train.labelled_units())) == (4, 2)
@@ -128,6 +142,11 @@ def test_a_part_of_the_sequences_need_not_ask_for_every_token() -> None:
             "take at most 3, or a length of at least 16 and a vocabulary of at least 10",
         ),
         (SelectiveCopyingSpec, {"tokens": 9, "length": 8}, "tokens: 9 have no room in length 8"),
+        (
+            MqarSpec,
+            {"test_length": 8},
+            "test_length: as the length of test sequences, pairs: 4 have no room in length 8",
+        ),
     ],
 )
 def test_settings_without_room_are_refused(cls: type[Any], settings: dict[str, Any], words: str) -> None:

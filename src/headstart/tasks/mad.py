@@ -57,7 +57,11 @@ class _PairsSpec(RecallSpec):
     def load(self, data: Path) -> Task:
         keys, values, noise, _ = self.parts()
         width = keys + values + noise + (self.motifs() != (1, 1))
-        return self._task(self.length - 1, list(map(str, range(width))), width)
+        return self._task(list(map(str, range(width))), width)
+
+    @property
+    def positions(self) -> int:
+        return self.length - 1
 
     def sequences(self, stream: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         keys, values, _, _ = self.parts()
@@ -226,7 +230,11 @@ class CompressionSpec(RecallSpec):
 
     def load(self, data: Path) -> Task:
         names = [*map(str, range(self.vocabulary - 1)), "|"]
-        return self._task(2 * self.length, names, self.vocabulary)
+        return self._task(names, self.vocabulary)
+
+    @property
+    def positions(self) -> int:
+        return 2 * self.length
 
     def sequences(self, stream: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         drawn = below(self.data_seed, f"{stream}/tokens", self.vocabulary - 1, numbers[:, None], np.arange(self.length))
@@ -263,7 +271,7 @@ class MemorisationSpec(RecallSpec):
 
     def load(self, data: Path) -> Task:
         names = [*map(str, range(self.vocabulary - 1)), "?"]
-        return self._task(self.length, names, self.vocabulary)
+        return self._task(names, self.vocabulary)
 
     def sequences(self, stream: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         count, steps = (self.vocabulary - 1) // 2, np.arange(self.length // 2)

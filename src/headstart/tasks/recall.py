@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from headstart.seeds import below, bits
 from headstart.sequence import IGNORE, Examples
+from headstart.spec import neutral
 from headstart.tasks.build import GeneratedSpec, make_task
 from headstart.tasks.task import Baseline, Task, each_split, rule
 
@@ -20,7 +21,14 @@ _AT_ONCE = 2**21
 
 
 class RecallSpec(GeneratedSpec):
-    """What tasks of recall share."""
+    """What tasks of recall share: each has a `length`, and makes `positions` of it."""
+
+    if TYPE_CHECKING:  # each class has this field, with a default of its own
+        length: int
+
+    test_length: int | None = neutral(None, ge=1, le=2**20)
+    """The length of test sequences, as `length` counts it (left out: the same): what does a model do beyond the lengths
+    that it was trained on? Reports say by how much they are longer."""
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"},)
     shows_not: ClassVar[str] = (
@@ -31,14 +39,38 @@ class RecallSpec(GeneratedSpec):
         """Tokens and targets (n, L) of the sequences of these numbers (n,). Overridden by each task."""
         raise NotImplementedError
 
-    def _task(self, positions: int, symbols: list[str], classes: int) -> Task:
+    @property
+    def positions(self) -> int:
+        """Positions of a sequence."""
+        return self.length
+
+    @model_validator(mode="after")
+    def _test_has_room(self) -> Self:
+        if self.test_length is not None:
+            try:
+                self.tested()
+            except ValidationError as error:
+                reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+                raise ValueError(f"test_length: as the length of test sequences, {reason}") from None
+        return self
+
+    def tested(self) -> Self:
+        """The spec of the test sequences."""
+        if self.test_length is None:
+            return self
+        settings = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self).model_validate({**settings, "length": self.test_length, "test_length": None})
+
+    def _task(self, symbols: list[str], classes: int) -> Task:
         """The task; the first `classes` of its tokens are what is asked for."""
 
         def examples(split: str) -> Examples:
+            source = self.tested() if split == "test" else self
+            positions = source.positions
             count, step = getattr(self, split), max(1, _AT_ONCE // positions)
             starts = range(0, count, step)
             stream = f"{self.kind}/{split}"
-            parts = [self.sequences(stream, np.arange(first, min(first + step, count))) for first in starts]
+            parts = [source.sequences(stream, np.arange(first, min(first + step, count))) for first in starts]
             tokens, target = (np.concatenate(some) for some in zip(*parts, strict=True))
             offsets = np.arange(count + 1, dtype=np.int64) * positions
             index = np.arange(count, dtype=np.int64)
@@ -88,7 +120,7 @@ class MqarSpec(RecallSpec):
         return self
 
     def load(self, data: Path) -> Task:
-        task = self._task(self.length, list(map(str, range(self.vocabulary))), self.vocabulary)
+        task = self._task(list(map(str, range(self.vocabulary))), self.vocabulary)
         guess = Baseline("any one of the values", 1 / self.pairs, 1 / self.pairs, "each value is asked for once")
         return replace(task, baselines=(guess,))
 
@@ -145,7 +177,11 @@ class SelectiveCopyingSpec(RecallSpec):
 
     def load(self, data: Path) -> Task:
         names = [".", *(chr(ord("a") + i) for i in range(self.symbols - 2)), "|"]
-        return self._task(self.length + self.tokens, names, self.symbols)
+        return self._task(names, self.symbols)
+
+    @property
+    def positions(self) -> int:
+        return self.length + self.tokens
 
     def sequences(self, stream: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         steps = np.arange(self.tokens)
@@ -175,7 +211,7 @@ class InductionHeadsSpec(RecallSpec):
 
     def load(self, data: Path) -> Task:
         names = [*(chr(ord("a") + i) for i in range(self.symbols)), "*"]
-        return self._task(self.length, names, self.symbols)
+        return self._task(names, self.symbols)
 
     def sequences(self, stream: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         row, steps = np.arange(len(numbers)), np.arange(self.length)

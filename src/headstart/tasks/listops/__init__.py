@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from headstart.atomic import stamps
 from headstart.data.archives import find_all
@@ -19,6 +19,7 @@ from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Examples, Signature
+from headstart.spec import neutral
 from headstart.tasks.build import GeneratedSpec, in_threads, prepared_task, write_split
 from headstart.tasks.listops.generate import CLOSE, SYMBOLS, Rules, Trees, before, decode, encode, grow
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, each_split, rule
@@ -60,6 +61,9 @@ class ListOpsSpec(GeneratedSpec):
     """Bounds of the length in symbols, both exclusive."""
     max_length: int = Field(default=2000, ge=2, le=1_000_000)
     """Bounds of the length in symbols, both exclusive."""
+    test_max_length: int | None = neutral(None, ge=2, le=1_000_000)
+    """The bound of test expressions, which then have `max_length` symbols or more, all longer than those of train: what
+    does a model do beyond the lengths that it was trained on? Reports say by how much they are longer."""
     depth: int = Field(default=10, ge=1, le=30)
     """Levels of a tree; the last has digits only. Above it a node is an operator with probability 1/4."""
     arguments: int = Field(default=10, ge=2, le=100)
@@ -86,6 +90,19 @@ class ListOpsSpec(GeneratedSpec):
     version: ClassVar[int] = 1
     mask_rate: ClassVar[float] = 0.1
 
+    @model_validator(mode="after")
+    def _longer_tests(self) -> ListOpsSpec:
+        if self.test_max_length is None:
+            return self
+        if self.variant == "fpt":
+            raise ValueError("test_max_length: variant 'fpt' cuts all expressions alike; leave one of both out")
+        if self.test_max_length <= self.max_length:
+            raise ValueError(
+                f"test_max_length: {self.test_max_length} leaves no test expression longer than those of train; take "
+                f"more than max_length = {self.max_length}"
+            )
+        return self
+
     @property
     def rules(self) -> Rules:
         """What decides the trees. Raises: BadInput where no length lies between the bounds."""
@@ -98,11 +115,16 @@ class ListOpsSpec(GeneratedSpec):
 
     def prepare(self, data: Path, workers: int = 1) -> None:
         self._prepared(workers)
+        if self.test_max_length is not None:
+            self._longer._prepared(workers)
 
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput where the range holds too few expressions."""
         ready = self._prepared(workers=1)
         arrays = {name: np.asarray(array) for name, array in ready.arrays.items()}  # plain views of mapped files
+        if self.test_max_length is not None:
+            longer = self._longer._prepared(workers=1)
+            arrays = _followed(arrays, longer.arrays, self.train + self.val, self.test)
         rows = {name: slice(first, first + getattr(self, name)) for name, first in self.firsts.items()}
         longest, shortest = int(np.diff(arrays["offsets"]).max()), int(np.diff(arrays["offsets"]).min())
         return Task(
@@ -118,8 +140,14 @@ class ListOpsSpec(GeneratedSpec):
             labels=DIGITS,
             baselines=_baselines(arrays, rows),
             text=decode,
-            fingerprint=ready.fingerprint,
+            fingerprint="" if self.test_max_length else ready.fingerprint,
         )
+
+    @property
+    def _longer(self) -> ListOpsSpec:
+        """The spec whose train expressions are the longer ones of test."""
+        bounds = {"min_length": self.max_length - 1, "max_length": self.test_max_length, "test_max_length": None}
+        return self.model_copy(update={**bounds, "train": self.test, "val": 1, "test": 1})
 
     def _prepared(self, workers: int) -> Prepared:
         rules = self.rules
@@ -128,6 +156,20 @@ class ListOpsSpec(GeneratedSpec):
         sizes = {name: getattr(self, name) for name in SPLITS}
         document = {"generator": self.version, "rules": vars(rules), "sizes": sizes, "cut": cut}
         return prepared("listops", document, lambda b: _build(b, rules, sum(sizes.values()), cut, workers))
+
+
+def _followed(
+    arrays: Mapping[str, np.ndarray], more: Mapping[str, np.ndarray], rows: int, further: int
+) -> dict[str, np.ndarray]:
+    """The arrays of the first `rows` expressions, and behind them those of the first `further` ones of `more`."""
+    end, stop = int(arrays["offsets"][rows]), int(more["offsets"][further])
+    offsets = np.concatenate([arrays["offsets"][: rows + 1], end + more["offsets"][1 : further + 1]])
+    sizes = {"tokens": (end, stop)}
+    out = {"offsets": offsets}
+    for name in arrays.keys() - out.keys():
+        own, others = sizes.get(name, (rows, further))
+        out[name] = np.concatenate([arrays[name][:own], more[name][:others]])
+    return out
 
 
 def _build(builder: Builder, rules: Rules, total: int, cut: bool, workers: int) -> dict[str, Any]:
