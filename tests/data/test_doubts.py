@@ -11,7 +11,7 @@ from support.made_tables import read, why, write
 
 from headstart.data import LayoutSpec, data_card, read_sequences
 from headstart.data.findings.marks import sentinels
-from headstart.data.neighbours import shared_with_neighbours
+from headstart.data.sequences import shared_with_neighbours
 from headstart.errors import BadInput
 from headstart.spec import read as read_spec
 from headstart.tasks.own import OwnSpec

@@ -92,6 +92,28 @@ def test_a_few_whole_numbers_beside_the_run_are_the_target(tmp_path):
     assert (result.layout.target, result.classes) == ("stage", ("0", "1", "2"))
 
 
+def test_a_number_of_each_row_before_the_run_hides_no_target_behind_it(tmp_path):
+    lines = [",0,1,2,3,state", *(f"{i},{i}.5,{-i}.25,1.5,{i / 3:.2f},{i % 2}" for i in range(24))]
+    result = read(write(tmp_path / "f.csv", "\n".join(lines)))
+    assert (result.layout.target, result.layout.id, len(result.layout.channels[0].columns)) == ("state", "column 1", 4)
+
+
+def test_few_whole_numbers_beside_a_column_of_lists_are_the_target(tmp_path):
+    rows = [{"x": [i + 0.5, 2.5, -i], "state": [0.0, 1.0, None][i % 3]} for i in range(24)]
+    result = read(json_lines(tmp_path / "f.jsonl", rows))
+    assert (result.layout.target, result.classes, result.labelled.sum()) == ("state", ("0", "1"), 16)
+    numbered = [{**row, "age": 20 + i % 5} for i, row in enumerate(rows)]
+    assert read(json_lines(tmp_path / "g.jsonl", numbered)).layout.target is None
+
+
+def test_columns_of_unlike_names_are_said_to_be_read_as_positions(tmp_path):
+    rows = [f"p{i},{i % 7}.5,{i % 5}.25,{'ab'[i % 2]}" for i in range(20)]
+    result = read(write(tmp_path / "f.csv", "\n".join(["name,mean,spread,label", *rows])))
+    assert "'mean' to 'spread' have names that do not count up" in result.layout.doubts[0]
+    for head in ("name,t0,t1,label", "name,1100.5,1102.5,label"):
+        assert not read(write(tmp_path / "g.csv", "\n".join([head, *rows]))).layout.doubts
+
+
 def test_columns_that_serve_nothing_are_said(tmp_path):
     lines = wide()
     lines = [f"{line},{'age' if i == 0 else i}" for i, line in enumerate(lines)]
@@ -127,6 +149,13 @@ def test_rna_is_read_as_dna_and_that_is_said(tmp_path):
     result = read(write(tmp_path / "f.csv", "id,seq\n1,ACGUACGUAC\n2,ACGTACGTAA\n"), kind="dna")
     assert result.speak(0) == "ACGTACGTAC"
     assert result.notes == ("U is read as T in 1 sequence",)
+
+
+def test_small_letters_are_read_as_capital_ones_and_that_is_said(tmp_path):
+    rows = [f"{'acgtACGTAC'[i % 3 :]}GTTAACCGGT,{'ab'[i % 2]}" for i in range(12)]
+    result = read(write(tmp_path / "f.csv", "\n".join(["sequence,label", *rows])))
+    assert result.speak(0) == "ACGTACGTACGTTAACCGGT"
+    assert "small letters are read as capital ones in 12 sequences" in result.notes
 
 
 def test_a_letter_that_is_no_base_is_named(tmp_path):

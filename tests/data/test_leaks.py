@@ -12,12 +12,12 @@ import pytest
 from support.made_outcomes import outcome
 from support.made_tables import read, write
 
-from headstart.data import LayoutSpec, Sequences, data_card, flatters, keep_sequences, read_sequences
+from headstart.data import LayoutSpec, Sequences, data_card, flatters, read_sequences
 from headstart.data.findings.leaks import about_leaks
 from headstart.data.neighbours import about_pieces
+from headstart.estimator.inputs import warn_of_leaks
 from headstart.fitted.page import write_page
-from headstart.spec import read as read_spec
-from headstart.tasks.own import OwnSpec
+from headstart.ways import in_python
 
 ROWS = 80
 CLASS = np.arange(ROWS) % 2
@@ -166,12 +166,14 @@ def test_rows_that_are_recordings_of_their_own_are_no_pieces() -> None:
         assert not about_pieces(read_sequences(values, LayoutSpec(kind="numbers"))), name
 
 
-def test_a_leak_stands_beside_the_answer_of_a_page_and_in_the_notes_of_a_task(tmp_path: Path) -> None:
+def test_a_leak_stands_beside_the_answer_of_a_page_and_first_among_the_notes() -> None:
     s = ragged(LENGTHS)
     (text,) = about_leaks(s)
-    page = write_page(replace(outcome(("a", "b")), notes=(text, "a caveat"), occlusion=None, records={}))
+    item = replace(outcome(("a", "b")), card=data_card(s), notes=("a caveat",), occlusion=None, records={})
+    assert item.gravest == (text,)
+    assert f"\n! {text}\n" in repr(item)
+    with in_python(), pytest.warns(UserWarning, match="the length alone tells the class of"):
+        warn_of_leaks(item)
+    page = write_page(item)
     answer, fold = page.index("The answer"), page.index('<details class="fold">')
     assert answer < page.index("The length alone tells the class of", answer) < fold
-    document = keep_sequences(s, tmp_path, "x")
-    task = read_spec(OwnSpec, document).load(tmp_path)
-    assert text in task.notes

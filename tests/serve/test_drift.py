@@ -1,5 +1,6 @@
 """New sequences that look unlike those of the fit are noticed, and others are not."""
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from support.made_models import made, walks
 from headstart.data import LayoutSpec, Profile, read_sequences
 from headstart.data.profile import Drift
 from headstart.data.sequences import Sequences, features_of
+from headstart.estimator.inputs import warn_of_shift
 from headstart.serve.config import ModelConfig
 from headstart.serve.folder import load_model, save_model
 from headstart.spec import read
@@ -122,3 +124,15 @@ def test_a_config_of_before_has_no_profile_and_no_held_out_errors() -> None:
     config = read(ModelConfig, document)
     assert config.profile is None
     assert config.held_out == {}
+
+
+def test_in_python_a_shift_warns_with_what_shifted_and_the_same_sequences_do_not() -> None:
+    profile = Profile.of(_numbers(300))
+    for name, shift in SHIFTED.items():
+        with pytest.warns(UserWarning, match=f"X: these sequences look unlike those of the fit.*{name}"):
+            warn_of_shift(_numbers(60, 1, **shift), profile)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_shift(_numbers(60, 1), profile)
+        warn_of_shift(_numbers(2, 1, mean=6.0), profile)
+        warn_of_shift(_numbers(60, 1), None)

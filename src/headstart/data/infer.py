@@ -3,6 +3,7 @@ are looked at first, then cells and their order. What was set stands; what was g
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 from headstart.data.labels import check_one_group, check_one_target
@@ -447,6 +448,12 @@ def _wide(view: View, free: list[Column]) -> tuple[Channel, ...]:
         numbers = named
     if len(numbers) < 2:
         raise _nothing(view, "wide")
+    if view.table.header and not re.search(r"\d", "".join(numbers)) and not view.spec.optional:
+        view.doubts.append(
+            f"the columns {numbers[0]!r} to {numbers[-1]!r} have names that do not count up, and are taken for the "
+            f"{len(numbers):,} positions of one sequence; where they are measures of a row without an order, models of "
+            "tables suit them better"
+        )
     return (Channel("values", numbers),)
 
 

@@ -86,7 +86,7 @@ def letters_of(
     notes: list[str],
 ) -> tuple[np.ndarray, np.ndarray]:
     """(ids (S,) uint8, offsets (n + 1,)) of texts; an empty one, and a letter that is none, is a mistake."""
-    parts, uracil = [], 0
+    parts, uracil, small = [], 0, 0
     for row, word in enumerate(words):
         location = places.cell(row, column)
         if word is None or not word.strip():
@@ -102,11 +102,14 @@ def letters_of(
                 plain = plain.replace("U", "T").replace("u", "t")
             if kind == "protein":
                 plain = plain.removesuffix("*")  # marks the end
+            small += plain != plain.upper()
             ids = encode(plain, kind, location, mistakes, f"{WAY} ({option('kind', 'text')} reads all as text)")
         if ids is not None:
             parts.append(ids)
     if uracil:
         notes.append(f"U is read as T in {many(uracil, 'sequence')}")
+    if small:
+        notes.append(f"small letters are read as capital ones in {many(small, 'sequence')}")
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint8), offsets
 

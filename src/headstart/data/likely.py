@@ -31,8 +31,12 @@ def likely_target(view: View, shape: TableShape) -> list[str]:
         raise BadInput(asked(f"{question}, and either may be the target", {"target": texts[0].name}, {"target": last}))
     if len(texts) == 1:
         return [texts[0].name]
+    if shape == "list" and not texts:
+        whole = [column for column in free if view.few_whole(column) and column.name not in groups]
+        return [whole[0].name] if len(whole) == 1 else []
     if shape != "wide" or len(free) < 3 or view.spec.values:
         return []
+    free = [column for column in free if not (column.whole and view.count(column.name) == view.table.rows)]
     if view.table.header is False or all(column.name.isdecimal() for column in free):
         return at_an_end(view, free)
     run = {name for _, names in view.longest(free) for name in names}

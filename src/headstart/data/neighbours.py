@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from headstart.data.sequences import Sequences
-from headstart.data.splits import ACROSS
+from headstart.data.sequences import FEW_LEVELS, Sequences, shared_with_neighbours
+from headstart.data.splits import ACROSS, about_neighbours
 from headstart.text import many
 from headstart.ways import option
 
-COMPARED_PAIRS = 1_000
-"""Neighbouring rows that are compared at most."""
-OVERLAP_NUMBERS, OVERLAP_SYMBOLS = 4, 16
-"""Numbers that two rows must have in common to overlap, and symbols or levels, of which there are few."""
-FEW_LEVELS, OVERLAP_CHANGES = 30, 8
-"""Different numbers below which they are levels, and changes of level in what two rows have in common."""
-SHARED_VALUES = 0.05
-"""Share of the values that neighbouring rows have in common from which on it is said."""
 STRETCH, STRETCH_KINDS, MOST_HASHED = 8, 6, 2**24
 """Values at the beginning of a row that are looked for in others, how many of them must differ, and values of all rows
 among which they are looked for."""
@@ -30,21 +22,18 @@ pairs in which it begins nearest, how much nearer it usually is, and within how 
 def about_pieces(s: Sequences) -> list[str]:
     """What is said of rows without groups that are pieces of one recording."""
     share = shared_with_neighbours(s)
-    if share >= SHARED_VALUES:
-        what = (
-            f"neighbouring rows have {100 * share:.0f} % of their values in common, as windows of one recording that "
-            "overlap"
+    if texts := about_neighbours(share):
+        return texts
+    if (inside := beginning_inside(s)) > PIECES_SHARE * len(s):
+        what, shared = (
+            f"{inside:,} of {many(len(s), 'row')} begin with values that stand inside of another row",
+            "values",
         )
-    elif (inside := beginning_inside(s)) > PIECES_SHARE * len(s):
-        what = (
-            f"{inside:,} of {many(len(s), 'row')} begin with values that stand inside of another row, as windows of "
-            "one recording do that overlap"
-        )
+        what += ", as windows of one recording do that overlap"
     elif goes_on(s):
-        what = "rows begin where the row before them ends, as pieces of one recording do"
+        what, shared = "rows begin where the row before them ends, as pieces of one recording do", "recordings"
     else:
         return []
-    shared = "recordings" if what.startswith("rows") else "values"
     return [
         f"{what}: without a group that keeps them together {shared} of test {ACROSS} train, and every score is "
         f"optimistic; name the recording with {option('group')}"
@@ -101,40 +90,3 @@ def goes_on(s: Sequences) -> bool:
         & (np.median(near, axis=0) <= USUAL_STEPS * usual)
     )
     return bool(2 * on.sum() > len(on))
-
-
-def shared_with_neighbours(s: Sequences) -> float:
-    """Share of its values that a row has in common with the row before it, the end of one being the beginning of the
-    other, as windows of one recording have that overlap: 0 to 1, over at most a thousand pairs; 0 with groups."""
-    pairs = np.arange(len(s) - 1)
-    pairs = pairs[:: len(pairs) // COMPARED_PAIRS + 1]
-    if len(pairs) < 2 or s.groups is not None:
-        return 0.0
-    levels = s.kind == "numbers" and len(np.unique(s.values[:10_000])) < FEW_LEVELS
-    least = OVERLAP_NUMBERS if s.kind == "numbers" and not levels else OVERLAP_SYMBOLS
-    changes = OVERLAP_CHANGES if levels else 1
-    rows = [s.values[begin:end] for begin, end in zip(s.offsets[:-1], s.offsets[1:], strict=True)]
-    total = 0.0
-    for i in pairs.tolist():
-        first, second = rows[i], rows[i + 1]
-        total += max(_joined(first, second, least, changes), _joined(second, first, least, changes)) / max(
-            len(first), len(second)
-        )
-    return total / len(pairs)
-
-
-def _joined(first: np.ndarray, second: np.ndarray, least: int, changes: int) -> int:
-    """Positions of the end of one row that are the beginning of another; 0 of rows that repeat themselves, or are
-    equal."""
-    least = max(least, min(len(first), len(second)) // 20)
-    count = len(first) - least + 1
-    if count < 1 or len(second) < least:
-        return 0
-    same = np.ones(count, dtype=bool)
-    for step in range(min(least, 8)):
-        equal = first[step : step + count] == second[step]
-        same &= equal if equal.ndim == 1 else equal.all(1)
-    begins = [b for b in np.flatnonzero(same).tolist() if len(first) - b <= len(second)][:50]
-    ends = [first[b:] for b in begins if b or len(first) < len(second)]
-    ends = [end for end in ends if np.array_equal(end, second[: len(end)]) and (end[1:] != end[:-1]).sum() >= changes]
-    return len(ends[0]) if len(ends) == 1 else 0

@@ -21,15 +21,6 @@ class Profile(Spec):
     mean: dict[str, float]
     deviation: dict[str, float]
 
-    @property
-    def steps(self) -> Profile | None:
-        """The profile of the step of time alone; None where there was no clock."""
-        if TIME_STEP not in self.mean:
-            return None
-        return Profile(
-            mean={TIME_STEP: self.mean[TIME_STEP]}, deviation={TIME_STEP: self.deviation.get(TIME_STEP, 0.0)}
-        )
-
     def drift(self) -> Drift:
         """What tells, block by block, whether other sequences look like these."""
         return Drift(self)

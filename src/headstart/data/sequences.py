@@ -29,6 +29,12 @@ MOVED = 1e-5
 """Share of a channel's spread by which single precision may move a value: that of a mean of about a hundred spreads."""
 COMPARED_VALUES = 10_000
 """First values of which one says that single precision does not hold all."""
+COMPARED_PAIRS = 1_000
+"""Neighbouring rows that are compared at most."""
+OVERLAP_NUMBERS, OVERLAP_SYMBOLS = 4, 16
+"""Numbers that two rows must have in common to overlap, and symbols or levels, of which there are few."""
+FEW_LEVELS, OVERLAP_CHANGES = 30, 8
+"""Different numbers below which they are levels, and changes of level in what two rows have in common."""
 TIME_STEP = "the step of time"
 """What tells another sampling rate, where a table says its times."""
 PLAIN_TOKENS = 10
@@ -388,6 +394,43 @@ def _spread(channel: np.ndarray) -> float:
 def _firsts(values: np.ndarray, offsets: np.ndarray, observed: np.ndarray | None) -> int:
     """How many different sequences there are."""
     return len(set(marks(Examples(values, offsets, None, np.arange(len(offsets) - 1), observed))))
+
+
+def shared_with_neighbours(s: Sequences) -> float:
+    """Share of its values that a row has in common with the row before it, the end of one being the beginning of the
+    other, as windows of one recording have that overlap: 0 to 1, over at most a thousand pairs; 0 with groups."""
+    pairs = np.arange(len(s) - 1)
+    pairs = pairs[:: len(pairs) // COMPARED_PAIRS + 1]
+    if len(pairs) < 2 or s.groups is not None:
+        return 0.0
+    levels = s.kind == "numbers" and len(np.unique(s.values[:10_000])) < FEW_LEVELS
+    least = OVERLAP_NUMBERS if s.kind == "numbers" and not levels else OVERLAP_SYMBOLS
+    changes = OVERLAP_CHANGES if levels else 1
+    rows = [s.values[begin:end] for begin, end in zip(s.offsets[:-1], s.offsets[1:], strict=True)]
+    total = 0.0
+    for i in pairs.tolist():
+        first, second = rows[i], rows[i + 1]
+        total += max(_joined(first, second, least, changes), _joined(second, first, least, changes)) / max(
+            len(first), len(second)
+        )
+    return total / len(pairs)
+
+
+def _joined(first: np.ndarray, second: np.ndarray, least: int, changes: int) -> int:
+    """Positions of the end of one row that are the beginning of another; 0 of rows that repeat themselves, or are
+    equal."""
+    least = max(least, min(len(first), len(second)) // 20)
+    count = len(first) - least + 1
+    if count < 1 or len(second) < least:
+        return 0
+    same = np.ones(count, dtype=bool)
+    for step in range(min(least, 8)):
+        equal = first[step : step + count] == second[step]
+        same &= equal if equal.ndim == 1 else equal.all(1)
+    begins = [b for b in np.flatnonzero(same).tolist() if len(first) - b <= len(second)][:50]
+    ends = [first[b:] for b in begins if b or len(first) < len(second)]
+    ends = [end for end in ends if np.array_equal(end, second[: len(end)]) and (end[1:] != end[:-1]).sum() >= changes]
+    return len(ends[0]) if len(ends) == 1 else 0
 
 
 def moments(counts: np.ndarray) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +60,9 @@ def _wav_samples(content: bytes) -> tuple[int, np.ndarray]:
             warnings.filterwarnings("error", "Reached EOF prematurely", wavfile.WavFileWarning)
             return wavfile.read(io.BytesIO(content))  # type: ignore[no-any-return]
     except Exception as error:  # a damaged file leads the reader to whatever error
+        if match := re.search(r"Unknown wave file format: (\w+)", str(error)):
+            way = "PCM of 8 to 32 bits and floats are read: convert it, as `sox IN.wav -e signed OUT.wav` does"
+            raise ValueError(f"holds sound coded as {match[1]}; {way}") from None
         raise ValueError(f"is cut short or not a .wav file that can be read ({error}); replace the file") from None
 
 

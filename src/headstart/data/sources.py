@@ -161,8 +161,9 @@ def _refuse_others(path: Path, ending: str) -> None:
         raise BadInput(f"{path}: is a part of a recording of BrainVision; give its header, {head}")
     for what, endings in _OTHERS.items():
         if ending in endings.split():
+            unpack = "unpack it and name what is inside, or " if "archive" in what else ""
             raise BadInput(
-                f"{path}: is {what}, which is not read; save it as CSV, JSON lines (.jsonl), Parquet or .npz"
+                f"{path}: is {what}, which is not read; {unpack}save it as CSV, JSON lines (.jsonl), Parquet or .npz"
             )
 
 

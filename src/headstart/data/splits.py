@@ -19,9 +19,12 @@ from headstart.errors import BadInput
 from headstart.seeds import bits, permutation
 from headstart.sequence import IGNORE, Examples
 from headstart.text import counted, first_few, many
+from headstart.ways import option
 
 T = TypeVar("T")
 
+SHARED_VALUES = 0.05
+"""Share of the values that neighbouring rows have in common from which on it is said."""
 ACROSS = "also stand in"
 """Words of a note on sequences of one split that are in an earlier one, too."""
 TELLS = "scores may show how sequences were recorded"
@@ -339,6 +342,17 @@ def about_groups(
                 "score says less of new groups"
             )
     return notes or [f"{many(len(np.unique(groups)), 'group')}, each in one split"]
+
+
+def about_neighbours(share: float) -> list[str]:
+    """What is said of rows without groups that have this share of their values in common with the row before."""
+    if share < SHARED_VALUES:
+        return []
+    return [
+        f"neighbouring rows have {100 * share:.0f} % of their values in common, as windows of one recording that "
+        f"overlap: without a group that keeps them together values of test {ACROSS} train, and every score is "
+        f"optimistic; name the recording with {option('group')}"
+    ]
 
 
 class Splits(Protocol):

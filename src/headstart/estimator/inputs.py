@@ -18,6 +18,7 @@ from headstart.data import LayoutSpec, Profile, Sequences, label_names, read_seq
 from headstart.errors import BadInput
 
 if TYPE_CHECKING:
+    from headstart.fitted.outcome import Outcome
     from headstart.request.settings import FitSettings
     from headstart.serve.config import ModelConfig
     from headstart.serve.model import Served
@@ -102,15 +103,20 @@ def warn_of_axes(sequences: Sequences) -> None:
         warnings.warn(f"{sequences.layout.source}: {note}", UserWarning, stacklevel=4)
 
 
-def warn_of_rate(sequences: Sequences, profile: Profile | None) -> None:
-    """Warn where the clock of a table has another step than that of the fit."""
-    clock = None if profile is None or sequences.steps is None else profile.steps
-    if clock is None:
+def warn_of_shift(sequences: Sequences, profile: Profile | None) -> None:
+    """Warn where sequences look unlike those of the fit: by their values, lengths, gaps, or the step of their clock."""
+    if profile is None:
         return
-    drift = clock.drift()
+    drift = profile.drift()
     drift.add(sequences)
     if text := drift.sentence():
         warnings.warn(f"{sequences.layout.source}: {text}", UserWarning, stacklevel=5)
+
+
+def warn_of_leaks(outcome: Outcome) -> None:
+    """Warn of what makes the scores of a fit too good."""
+    for text in outcome.gravest:
+        warnings.warn(text, UserWarning, stacklevel=5)
 
 
 def labels_like(y: Any, labels: list[Any]) -> Any:

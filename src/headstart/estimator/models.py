@@ -179,7 +179,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             )
         with in_python():
             sequences = reading.read_inputs(inputs, layout)
-            reading.warn_of_rate(sequences, self.served_.config.profile)
+            reading.warn_of_shift(sequences, self.served_.config.profile)
         return sequences
 
     def _in_order(self, X: Any, y: Any) -> Any:
@@ -220,6 +220,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             device=self.device,
             store=None if self.store is None else Path(self.store),
         )
+        reading.warn_of_leaks(outcome)
         self._remember(inputs)
         return with_config(outcome, outcome.served.config.model_copy(update={"layout": fixed}))
 

@@ -11,7 +11,7 @@ import numpy as np
 from headstart.analysis.occlusion import Occlusion
 from headstart.baselines.measures import scores_of
 from headstart.core import Results, Row
-from headstart.data import Card
+from headstart.data import Card, flatters
 from headstart.fitted.leaderboard import Leaderboard, leaderboard_of
 from headstart.sequence import IGNORE
 from headstart.serve.config import HeldOut
@@ -20,6 +20,8 @@ from headstart.statistics import Difference, Estimate, difference, unpaired_diff
 
 MOST_LINES = 12
 """Models that the repr of an outcome lists."""
+MOST_GRAVE = 3
+"""Notes that make scores too good which it lists."""
 ALIKE = 1e-6
 """Scores that differ by no more, as a share of them, are equal."""
 ENOUGH = 100
@@ -184,11 +186,17 @@ class Outcome:
             return tested, "test"
         return self.candidate(self.serves).best().val.labelled, "validation"
 
+    @property
+    def gravest(self) -> tuple[str, ...]:
+        """What says that scores are too good, of the notes and of the data: to be read before any score."""
+        return tuple(dict.fromkeys(text for text in (*self.notes, *self.card.facts["doubts"]) if flatters(text)))
+
     def __repr__(self) -> str:
         board = self.leaderboard()
         more = "\n... (more: leaderboard())" if len(board) > MOST_LINES else ""
         lines = str(Leaderboard(board[:MOST_LINES], self.metric))
-        return f"Outcome of a fit: {self.title}\n{self.answer}\n{lines}{more}"
+        grave = "".join(f"\n! {text}" for text in self.gravest[:MOST_GRAVE])
+        return f"Outcome of a fit: {self.title}\n{self.answer}{grave}\n{lines}{more}"
 
     def leaderboard(self) -> Leaderboard:
         """The models as a short table, the best on validation first."""

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from headstart import words
-from headstart.data import flatters
 from headstart.fitted import wording
 from headstart.fitted.evidence import drawings, filled_in
 from headstart.fitted.outcome import Outcome
@@ -46,7 +45,7 @@ def write_page(
         "caveats": wording.caveats(outcome),
         "recordings": recordings,
         "brief": wording.in_short(outcome),
-        "gravest": [note for note in outcome.notes if flatters(note)],
+        "gravest": outcome.gravest,
         "split": split,
         "numbers": not outcome.labels,
         "states": wording.STATES,

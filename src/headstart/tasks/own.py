@@ -14,17 +14,16 @@ from pydantic import Field, model_validator
 from headstart.atomic import stamps
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import files_of
-from headstart.data.findings.leaks import about_leaks
 from headstart.data.layout import Layout, SequenceKind, by_role
 from headstart.data.letters import spoken
-from headstart.data.neighbours import about_pieces
 from headstart.data.preparation import Preparation
 from headstart.data.prepared import Builder, Prepared, prepared
-from headstart.data.sequences import channel_moments, check_target_kind, standardised, to_range
+from headstart.data.sequences import channel_moments, check_target_kind, shared_with_neighbours, standardised, to_range
 from headstart.data.splits import (
     about_copies,
     about_groups,
     about_labels,
+    about_neighbours,
     check_sides,
     dealt,
     dealt_in_time,
@@ -335,8 +334,7 @@ class OwnSpec(TaskSpec):
             ),
             *about_copies(() if whole.per_position else whole.labels, copies, rows, tuple(files)),
             *about_groups(groups, rows, self.by_group, tuple(files)),
-            *about_pieces(train),
-            *about_leaks(train),
+            *about_neighbours(shared_with_neighbours(train)),
         ]
 
     def _times(self, train: Sequences, grouped: bool) -> np.ndarray:

@@ -303,10 +303,11 @@ def _print_outcome(outcome: Outcome, folder: Path) -> None:
     screen.print()
     screen.print(Text(outcome.answer, style="bold"))
     screen.print(to_rich(outcome.leaderboard().table()))
-    for note in outcome.notes[:SHOWN_NOTES]:
+    notes = list(dict.fromkeys([*outcome.gravest, *outcome.notes]))
+    for note in notes[:SHOWN_NOTES]:
         screen.print(hanging(note, "- "))
-    if len(outcome.notes) > SHOWN_NOTES:
-        screen.print(f"- {len(outcome.notes) - SHOWN_NOTES} more on the page")
+    if len(notes) > SHOWN_NOTES:
+        screen.print(f"- {len(notes) - SHOWN_NOTES} more on the page")
     screen.print()
     page = f"page {folder / PAGE_FILE}\n" if (folder / PAGE_FILE).is_file() else ""
     screen.print(

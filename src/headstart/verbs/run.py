@@ -214,7 +214,8 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
             display.show(event)
     _answer(study.plan, study.results(), study.store, study.report_folder, outputs, study.origin)
     if display.failed:
-        out.print(f"{len(display.failed)} of {display.total} stages failed; the same command tries them again")
+        failed = f"{len(display.failed)} of {display.total} stages failed"
+        out.print(f"{failed}; once the cause is mended, the same command tries them again")
     return 1 if display.failed else 0
 
 
