@@ -179,7 +179,8 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             )
         with in_python():
             sequences = reading.read_inputs(inputs, layout)
-            reading.warn_of_shift(sequences, self.served_.config.profile)
+            if len(sequences.channels) == len(self.served_.config.preparation.channels):  # others are refused
+                reading.warn_of_shift(sequences, self.served_.config.profile)
         return sequences
 
     def _in_order(self, X: Any, y: Any) -> Any:
