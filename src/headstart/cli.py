@@ -95,11 +95,20 @@ def report(
     reading: opt.StudyOptions,
     pivot: opt.PivotOption = False,
     pool: Annotated[bool, typer.Option("--pool", help="Pool gains over the files of --from.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every study of the store with its answer, on one page.")
+    ] = False,
     checklist: Annotated[
         bool, typer.Option("--checklist", "--neurips", help="Print the checklist of conferences.")
     ] = False,
 ) -> None:
     """Print a study's table and write its page; train nothing. It reads the store, or files of results."""
+    if every:
+        from headstart.verbs.report_all import report_all
+
+        other = {**vars(files), "from": sources, "out": out, "pivot": pivot, "pool": pool, "checklist": checklist}
+        other |= {"mixer": reading.mixer, "scale": reading.scale}
+        return report_all(words or [], folders, reading.plugin or [], other)
     from headstart.verbs.run import Outputs, report
 
     outputs = Outputs(**vars(files), out=out, pivot=pivot, pool=pool)
