@@ -1,5 +1,6 @@
 """Specs refuse what they do not know, say where and what is near, and have one identity."""
 
+import inspect
 import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -8,7 +9,19 @@ import pytest
 from pydantic import Field
 
 from headstart.errors import BadInput, nearest
-from headstart.spec import Entry, Spec, digest, kind_field, merge, neutral, place, read, set_path, spec_of_kind
+from headstart.spec import (
+    Entry,
+    Spec,
+    digest,
+    kind_field,
+    merge,
+    neutral,
+    place,
+    read,
+    set_path,
+    spec_of_kind,
+    texts_of,
+)
 
 
 class Animal(Spec):
@@ -229,3 +242,29 @@ def test_the_nearest_name_is_offered_or_all_of_them():
     assert nearest("zzz", many, listed) == "no 'zzz' among 100 names; `headstart ls studies` lists them"
     assert nearest("studi-7", many, listed) == "no 'studi-7'; did you mean 'study-7'?"
     assert nearest("zzz", many[:2], listed) == "no 'zzz'; there are: study-0, study-1"
+
+
+def test_what_fields_do_is_read_from_the_source_only_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes are made at each start, and their source is parsed for a person who reads what a key does."""
+    parsed: list[Any] = []
+    source = inspect.getsource
+    monkeypatch.setattr(inspect, "getsource", lambda item: (parsed.append(item), source(item))[1])
+
+    class First(Spec):
+        rate: float = 1.0
+        """How fast."""
+        size: int = 2
+
+    class Second(First):
+        rate: float = 2.0
+        width: int = 3
+        """How
+        wide."""
+
+    assert not parsed
+    assert texts_of(First) == {"rate": "How fast."}
+    assert texts_of(Second) == {"width": "How\nwide."}, "a field that is declared again says itself what it does"
+    properties = Second.model_json_schema()["properties"]
+    assert (properties["width"]["description"], "description" in properties["size"]) == ("How\nwide.", False)
+    assert parsed == [First, Second]
+    assert not Spec.model_config.get("use_attribute_docstrings")

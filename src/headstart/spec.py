@@ -10,7 +10,7 @@ import hashlib
 import importlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -26,6 +26,11 @@ from pydantic_core import PydanticCustomError
 from headstart.documents import sorted_json
 from headstart.errors import BadInput, nearest
 
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
+
 
 class Spec(BaseModel):
     """Base of all specs: frozen, strict, no unknown key, an integer `version` raised when results change.
@@ -34,9 +39,7 @@ class Spec(BaseModel):
     `headstart show` are made from these.
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     version: ClassVar[int] = 1
     source_digest: ClassVar[str] = ""
     """Of a kind that a plugin registered: the digest of its code, since no version number speaks for it."""
@@ -58,6 +61,14 @@ class Spec(BaseModel):
             return {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
         return table
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in texts_of(cls).items():
+            properties.get(name, {}).setdefault("description", text)
+        return schema
+
     def document(self, *, places: bool = True) -> dict[str, Any]:
         """The spec as sorted-JSON material: defaults written out, neutral fields left out while neutral.
 
@@ -71,6 +82,42 @@ class Spec(BaseModel):
             if places or not is_place:
                 out[name] = _plain(value, places)
         return {**out, "source digest": self.source_digest} if self.source_digest else out
+
+
+def texts_of(cls: type[Spec]) -> dict[str, str]:
+    """What each field does: the docstring behind it in the class that declares it, as far as its source can be had.
+
+    They are read when they are asked for: pydantic's `use_attribute_docstrings` parses the source of each class that is
+    made, which takes three quarters of the time of making it.
+    """
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if issubclass(base, Spec) and base is not Spec:
+            texts |= _texts_behind(base)
+    return {name: text for name, text in texts.items() if text and name in cls.model_fields}
+
+
+@functools.cache
+def _texts_behind(cls: type[Spec]) -> dict[str, str]:
+    """The fields that a class declares itself; empty texts where nothing is said of them."""
+    import ast
+    import inspect
+    import textwrap
+
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return {}
+    body = tree.body if isinstance(tree, ast.ClassDef) else []
+    texts = {}
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            match after:
+                case ast.Expr(value=ast.Constant(value=str() as text)):
+                    texts[node.target.id] = inspect.cleandoc(text)
+                case _:
+                    texts[node.target.id] = ""
+    return texts
 
 
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]

@@ -18,7 +18,7 @@ from headstart.models.mixers import MIXERS
 from headstart.models.positions import PositionSpec
 from headstart.objectives import OBJECTIVES
 from headstart.plugins.kinds import own_entries
-from headstart.spec import Entry, Spec
+from headstart.spec import Entry, Spec, texts_of
 from headstart.stage import TrainStage
 from headstart.study.language.papers import Claim
 from headstart.study.language.spec import AverageSpec, MarkSpec, ReportSpec, StudySpec
@@ -246,13 +246,13 @@ def section(name: str, where: str, spec: type[Spec], summary: str = "") -> Refer
     schema = spec.model_json_schema()
     definitions = schema.get("$defs", {})
     properties = definitions.get(spec.__name__, schema).get("properties", {})
-    group = "model" if name == "sequence" else name
+    group, texts = "model" if name == "sequence" else name, texts_of(spec)
     keys = tuple(
         ReferenceKey(
             key,
             _NAMES.get(f"{group}.{key}") or _type(properties.get(key, {}), definitions),
             _default(info.get_default(call_default_factory=True)),
-            " ".join((info.description or (KIND if key == "kind" else "")).split()),
+            " ".join((texts.get(key) or (KIND if key == "kind" else "")).split()),
         )
         for key, info in spec.model_fields.items()
         if key != "kind" or (name in REFERENCE_TABLES and "const" not in properties.get(key, {}))
