@@ -7,6 +7,8 @@ import json
 import logging
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -14,7 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart import cli
+from headstart.runner.events import Failed
 from headstart.text import escaped, json_lines
+from headstart.verbs.display import Display
 from headstart.verbs.terminal import console, hanging, print_error, table
 
 ACTED_ON = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -99,3 +103,20 @@ def test_json_says_with_escapes_of_its_own_what_a_terminal_acts_on() -> None:
 def test_letters_of_all_languages_stay_as_they_are() -> None:
     text = "é ±  日本語 עברית \u200d👩\u200d🔬\tx\ny"
     assert escaped(text) == text
+
+
+def test_a_reason_that_fails_many_stages_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    left: Any = SimpleNamespace(costs={}, follow=lambda _: None, seconds=lambda: None)
+    with Display(left, 0, lambda: None, {}) as display:
+        for number in range(70):
+            display.show(Failed(f"id{number}", "finetune", "plugin.py changed since this run began"))
+        display.show(Failed("other", "finetune", "no memory"))
+        display.show(Failed("child", "finetune", "not tried: its parent other failed", tried=False))
+    assert len(display.failed) == 72
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("failed")]
+    assert lines == [
+        "failed   finetune id0: plugin.py changed since this run began",
+        "failed   finetune other: no memory",
+        "failed   69 more stages as id0 did, for the same reason",
+        "failed   1 stage not tried: parents failed or diverged",
+    ]

@@ -19,6 +19,7 @@ from headstart.study.language.costs import Speed
 from headstart.study.language.estimate import Cost
 from headstart.study.language.plan import Plan
 from headstart.study.language.time_left import TimeLeft
+from headstart.text import many
 from headstart.verbs.terminal import console
 from headstart.words import duration
 
@@ -56,6 +57,7 @@ class Display:
         self.left, self.partial = left, partial
         self.done, self.total = done, done + len(left.costs)
         self.failed: dict[str, str] = {}
+        self.reasons: dict[str, list[str]] = {}
         self.running: dict[str, dict[str, Any]] = {}
         self.begun = time.monotonic()
         self.table: RenderableType | None = None
@@ -78,6 +80,11 @@ class Display:
     ) -> None:
         if self.live is not None:
             self.live.__exit__(kind, error, trace)
+        for identities in self.reasons.values():
+            if rest := len(identities) - 1:
+                self.say(f"failed   {many(rest, 'more stage')} as {identities[0]} did, for the same reason")
+        if untried := len(self.failed) - sum(map(len, self.reasons.values())):
+            self.say(f"failed   {many(untried, 'stage')} not tried: parents failed or diverged")
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -97,8 +104,7 @@ class Display:
             if isinstance(event, events.Finished) and event.result["status"] == "diverged":
                 self.say(f"diverged {name}: its loss is not a finite number; the study goes on")
         elif isinstance(event, events.Failed):
-            self.failed[event.identity] = event.message
-            self.say(f"failed   {name}: {event.message}")
+            self._fail(event, name)
         elif isinstance(event, events.Waiting):
             self.say(f"waiting  {name}: another process is training it; its result will be used")
         elif isinstance(event, events.Stopped):
@@ -108,6 +114,16 @@ class Display:
         if isinstance(event, (events.Finished, events.Skipped, events.Failed, events.Stopped)):
             self.running.pop(event.identity, None)
         self._tell()
+
+    def _fail(self, event: events.Failed, name: str) -> None:
+        """One reason is one line: further stages that it fails, and children of failed ones, are counted at the end."""
+        self.failed[event.identity] = event.message
+        if not event.tried:
+            return
+        identities = self.reasons.setdefault(event.message, [])
+        identities.append(event.identity)
+        if len(identities) == 1:
+            self.say(f"failed   {name}: {event.message}")
 
     def _progress(self, event: events.StageProgress) -> None:
         if (state := self.running.get(event.identity)) is None:
