@@ -111,7 +111,8 @@ def test_a_checkpoint_is_a_parent_like_any_other_read_once_for_all_arms_and_seed
 def test_a_stage_that_is_read_says_only_what_it_reads(tmp_path: Path, folder: Path) -> None:
     spec = next(planned.spec for planned in study(tmp_path).plan.stages.values() if planned.name == "small")
     content = read_checkpoint(folder).content
-    assert spec.model_dump(mode="json") == {"checkpoint": {"kind": "checkpoint", "source": "small", "content": content}}
+    own = {"kind": "checkpoint", "source": "small", "content": content, "whole": False}
+    assert spec.model_dump(mode="json") == {"checkpoint": own}
     shutil.rmtree(folder)
     again = read_stage(spec.model_dump(mode="json"))
     assert again == spec

@@ -36,6 +36,7 @@ SMALL = {
     **{kind: {"train": 60, "val": 20, "test": 20} for kind in ("compression", "memorisation")},
     "pairs": {"train": 60, "val": 20, "test": 20},
     "language": {"file": "text.txt", "length": 16},
+    "pieces": {"file": "reviews.csv", "target": "label", "tokeniser": "bert", "length": 12},
     "own": {"file": "own.csv", "values": ["x_*", "y_*"]},
     **{kind: {"val": 50} for kind in PICTURES},
 }
@@ -239,7 +240,9 @@ def test_a_generated_task_needs_no_data_and_a_loaded_one_says_what_it_misses(kin
         spec.load(tmp_path)
     assert str(tmp_path) in str(caught.value)
     assert "--data" in str(caught.value)
-    assert kind in ("own", "language") or "http" in str(caught.value), "a person's own data come from nowhere else"
+    assert kind in ("own", "language", "pieces") or "http" in str(caught.value), (
+        "a person's own data come from nowhere else"
+    )
 
 
 def test_the_content_of_loaded_files_is_remembered(kind, task, tmp_path, data, monkeypatch):

@@ -134,7 +134,7 @@ def test_the_schema_of_a_study_leads_nowhere_that_is_not_there_and_knows_what_is
     assert set(re.findall(r'"#/\$defs/(\w+)"', json.dumps(schema))) <= set(defined)
     assert set(STAGE_KEYS) == set(defined["stage"]["properties"])
     assert "checkpoint" not in defined["bundle"]["properties"], "it is of one stage"
-    assert set(defined["CheckpointSpec"]["properties"]) == {"kind", "source", "content"}
+    assert set(defined["CheckpointSpec"]["properties"]) == {"kind", "source", "content", "whole"}
     assert len(defined["model"]["oneOf"]) == len(MODELS)
     assert "like" in defined["ModelSpec"]["properties"]
     assert "required" not in defined["ModelSpec"], "a table without a kind is a network"

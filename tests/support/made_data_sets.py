@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from support.words import saved_bert
+
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 
 
@@ -67,6 +69,17 @@ def language(root: Path) -> Path:
     return root
 
 
+def pieces(root: Path) -> Path:
+    """Reviews, and a small BERT with its tokeniser beside them."""
+    saved_bert(root / "bert")
+    draw, lines = np.random.default_rng(0), ["text,label"]
+    for i in range(150):
+        words = draw.choice(["the", "film", "plot", "was", "a", "very", "is"], draw.integers(3, 12)).tolist()
+        lines.append(f"{' '.join(words)} {'good' if i % 2 else 'bad'},{'pos' if i % 2 else 'neg'}")
+    (root / "reviews.csv").write_text("\n".join(lines) + "\n")
+    return root
+
+
 def cifar(root: Path) -> Path:
     """CIFAR-10's six batches of random images: 400 of train, 50 of test."""
     folder = root / "cifar10"
@@ -80,5 +93,12 @@ def cifar(root: Path) -> Path:
 
 
 PICTURES = ("image", "cifar_patches", "scifar")
-MADE = {"homology": homology, "bidmc": bidmc, "own": own, "language": language, **dict.fromkeys(PICTURES, cifar)}
+MADE = {
+    "homology": homology,
+    "bidmc": bidmc,
+    "own": own,
+    "language": language,
+    "pieces": pieces,
+    **dict.fromkeys(PICTURES, cifar),
+}
 """Writers of a task's files into a data folder."""

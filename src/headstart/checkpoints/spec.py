@@ -19,7 +19,7 @@ from headstart.checkpoints.tokeniser import SETTINGS_FILE, TOKENISER_FILE
 from headstart.data.prepared import remembered
 from headstart.errors import BadInput
 from headstart.models.kind import ModelKind
-from headstart.spec import place
+from headstart.spec import neutral, place
 
 READING_VERSION = 1
 """Version of how tensors of files become ours; raised where equal files give other numbers."""
@@ -36,11 +36,12 @@ class CheckpointSpec(ModelKind):
     """The digest of the weights that are meant, as `headstart show SOURCE` prints it; others are refused. Not given:
     whatever the source holds."""
 
+    whole: bool = neutral(False)
+    """Of BERT and T5: the vectors of pieces of text and the tokeniser are read, too, for a task `pieces`."""
+
     way: ClassVar[str] = "read"
-    described: ClassVar[tuple[str, ...]] = ("kind", "source", "content")
+    described: ClassVar[tuple[str, ...]] = ("kind", "source", "content", "whole")
     where: ClassVar[str] = "checkpoint"
-    whole: ClassVar[bool] = False
-    """Vectors of pieces of text and the tokeniser are read, too."""
 
     @property
     def shows_not(self) -> str:
@@ -115,8 +116,8 @@ class CheckpointSpec(ModelKind):
 class ModelSource(CheckpointSpec):
     """The same as `source` and `content` of a model that reads a checkpoint itself."""
 
+    whole: bool = neutral(True)
     where: ClassVar[str] = "model"
-    whole: ClassVar[bool] = True
 
 
 def _stamps(folder: Path) -> Stamps:

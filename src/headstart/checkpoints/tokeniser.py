@@ -124,6 +124,12 @@ def pieces_of(text: str, texts: Sequence[str], most: int) -> list[np.ndarray]:
     return [np.array(each.ids or [0], dtype=np.int64) for each in encodings]
 
 
+@lru_cache(maxsize=2)
+def piece_names(text: str) -> dict[int, str]:
+    """What stands for each number."""
+    return {row: piece for piece, row in _opened(text).get_vocab(with_added_tokens=True).items()}
+
+
 def unknown_share(text: str, texts: Sequence[str], most: int) -> float:
     """Share of the pieces of these texts, the marks of their ends apart, that the tokeniser does not know; 1 where
     there are none."""

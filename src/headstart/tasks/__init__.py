@@ -108,6 +108,9 @@ TASKS: dict[str, Entry] = {
         "series:UeaSpec", "a set of the UEA archive: several channels, any length, by its name", "Bagnall et al. 2018"
     ),
     "language": _task("language:LanguageSpec", "the next byte of a text of your own, in bits per byte", "your own"),
+    "pieces": _task(
+        "pieces:PiecesSpec", "texts of your own, in the pieces of a checkpoint's own tokeniser", "your own"
+    ),
     "own": _task(
         "own:OwnSpec",
         "your own file: a table, text, DNA, arrays or folders, as `headstart show FILE` reads it",
