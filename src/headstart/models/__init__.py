@@ -23,6 +23,9 @@ MODELS: dict[str, Entry] = {
         "Dempster et al. 2021",
     ),
     "ngrams": Entry("headstart.baselines.ngrams:NgramsSpec", "logistic or ridge regression on short runs of tokens"),
+    "unigram": Entry("headstart.baselines.tokens:UnigramSpec", "how often each token is; predicts tokens"),
+    "bigram": Entry("headstart.baselines.tokens:BigramSpec", "what follows each token; predicts tokens"),
+    "copy": Entry("headstart.baselines.tokens:CopySpec", "the token before once more; predicts tokens"),
     "embedding": Entry(
         "headstart.baselines.embedding:EmbeddingSpec",
         "logistic or ridge regression on frozen features of a pretrained model of series, texts or proteins",

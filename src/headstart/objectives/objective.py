@@ -6,6 +6,7 @@ alike however ragged its batches are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -35,6 +36,11 @@ class ObjectiveSpec(Spec):
         """The objective with what it takes from a `TaskSpec` written out."""
         del task
         return self
+
+    def baseline_models(self, task: Any) -> tuple[Mapping[str, str], ...]:
+        """The models without gradients that a study reports beside its arms: those of the `TaskSpec`."""
+        models: tuple[Mapping[str, str], ...] = task.baseline_models() if self.uses_target else ()
+        return models
 
     def describe(self) -> str:
         """What a stage did, in words: `stage pretrain ...`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -36,6 +37,12 @@ class Reconstruction(ObjectiveSpec):
     """The validation score by which the best weights are chosen."""
     uses_target: ClassVar[bool] = False
     described: ClassVar[tuple[str, ...]] = ("kind", "loss")
+
+    def baseline_models(self, task: Any) -> tuple[Mapping[str, str], ...]:
+        """Where tokens are predicted, what their counts alone give; none of an objective of a plugin."""
+        if (self.loss or task.loss) != "tokens" or self.head == "none" or self.source_digest:
+            return ()
+        return ({"kind": "unigram"}, {"kind": "bigram"}, {"kind": "copy"})
 
     def resolved_loss(self, signature: Signature) -> str:
         """The loss in force for this signature. Raises: BadInput where it does not fit the input."""

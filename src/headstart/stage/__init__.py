@@ -53,6 +53,7 @@ __all__ = [
 WAYS: dict[str, Entry] = {
     "trained": Entry("headstart.stage.trained:TrainedRun", "a network, by steps of an optimiser"),
     "fitted": Entry("headstart.stage.fitted:FittedRun", "a model without gradients, in one go"),
+    "counted": Entry("headstart.stage.counted:CountedRun", "counts of the tokens, in one go"),
     "read": Entry("headstart.stage.read:ReadRun", "the weights of a checkpoint, copied in"),
     "known": Entry("headstart.stage.fitted:KnownRun", "a rule of the task, whose scores the task knows"),
 }

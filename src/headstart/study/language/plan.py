@@ -202,10 +202,10 @@ def _baselines(cells: Iterable[Cell], data: Path) -> tuple[Cell, ...]:
         last = cell.chain[-1]
         task, objective = last.spec.task, last.spec.objective
         key = digest([task.document(), objective.document()])
-        if key in seen or last.open or not objective.uses_target:
+        if key in seen or last.open:
             continue
         seen.add(key)
-        for model in task.baseline_models():
+        for model in objective.baseline_models(task):
             spec = read_stage({"task": task, "objective": objective, "model": model}, name=BASELINE)
             planned = PlannedStage(BASELINE, spec, identity(spec, data))
             out.setdefault(planned.identity, Cell(model["kind"], cell.column, 0, {}, (planned,)))

@@ -239,7 +239,7 @@ def is_guess(spec: StageSpec) -> bool:
     if spec.model.kind == "task":
         rules = [line["name"] for line in spec.task.baselines if line["kind"] == "task"]
         return spec.model.name in ("", *rules[:1])
-    return bool(spec.model.kind == "majority")
+    return spec.model.kind in ("majority", "unigram")
 
 
 def _chosen_over(cell: Cell, axes: Sequence[str]) -> dict[str, Any]:
