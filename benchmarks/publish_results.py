@@ -86,6 +86,8 @@ def gains_page() -> tuple[str, bytes]:
         print_pooled(files, page, numbers)
         document = json.loads(numbers.read_text("utf-8"))
         table, comparisons, whole = page.read_text("utf-8"), document["comparisons"], document["over_sets"]
+    low, high = whole["interval"]
+    over = Difference(whole["gain"], None, low, high, whole["sets"])
     parts, lines, draw = [], [], np.random.default_rng(0)
     kinds = [NAMES.get(gain["data"], gain["data"]) for gain in comparisons]
     for kind in dict.fromkeys(kinds):
@@ -109,7 +111,7 @@ def gains_page() -> tuple[str, bytes]:
         most=seeds[-1],
         clear=clear,
         comparisons=len(comparisons),
-        whole=over_sets_line(Difference(whole["gain"], None, *whole["interval"], whole["sets"])),
+        whole=over_sets_line(over),
         steps=FEW_STEPS,
         few=sides[0],
         many=sides[1],

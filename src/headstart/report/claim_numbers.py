@@ -144,8 +144,8 @@ def _summed(
     """
     if not claim.relative and [sign for sign, _, _ in terms] == [1, -1]:
         margin = claim.than or 0.0
-        second, drawn_second = ({seed: score + margin for seed, score in side[1].items()} for side in (numbers, draws))
-        return over_examples(difference(numbers[0], second), draws[0], drawn_second)
+        gap = difference(numbers[0], {seed: score + margin for seed, score in numbers[1].items()})
+        return over_examples(gap, draws[0], {seed: scores + margin for seed, scores in draws[1].items()})
     # What rounding leaves of equal scores is no difference.
     sums = {seed: 0.0 if abs(total) < words.ROUNDING else total for seed, total in _sums(claim, terms, numbers).items()}
     gap = paired_difference(sums, dict.fromkeys(sums, claim.than or 0.0))
