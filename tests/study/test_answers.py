@@ -166,6 +166,23 @@ def planned() -> tuple[Plan, dict[str, Any], dict[str, RightAnswers]]:
     return plan, scores, answers
 
 
+def test_a_study_of_one_kind_of_machine_judges_no_claim_over_two() -> None:
+    table = {**STUDY, "report": {**STUDY["report"], "one_machine": True}}
+    plan = make_plan(read_study(table), Path("nowhere"))
+    results = []
+    for other in ("a CPU", "a GPU"):
+        scores = {}
+        for cell in plan.cells:
+            identity, deep = cell.chain[-1].identity, cell.arm == "deep"
+            scores[identity] = made_up.result(identity, 0.5 + 0.1 * deep, 0.5 + 0.1 * deep + 0.01 * cell.seed * deep)
+            scores[identity]["provenance"] = {"machine": other if deep else "a CPU"}
+        results.append(summarise(plan, scores.get))
+    ((alike,), (apart,)) = [verdicts(each, None)[0].parts for each in results]
+    assert alike.outcome == "holds"
+    assert apart.outcome == "not measured"
+    assert apart.why == "its arms on different kinds of machines, and the study asks for one"
+
+
 def results_of(counted: bool) -> Results:
     plan, scores, answers = planned()
     return summarise(plan, scores.get, answers=answers.get if counted else None)

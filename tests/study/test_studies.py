@@ -39,12 +39,14 @@ UNSCALED = [(name, None) for name in STUDIES if not has_scales(name)]
 FEW_STAGES = 40
 LARGER = {
     **dict.fromkeys(["positive-control"], 30.0),
+    **{"positive-control-regularised": 55.0, "coser-1-flops": 40.0, "query-key-lengths": 50.0},
     **dict.fromkeys(["coser-3-described", "coser-3-published", "lu-18-described", "lu-18-published"], 20.0),
     **{f"rothermel-{table}-{way}": 16.0 for table in (1, 2, 3) for way in ("described", "published")},
 }
 """Core-hours, by an estimate in float32, of studies that ask two questions whose answers share stages (the positive control, and
 S4 beside it; in bfloat16 it took 9), or whose arms want rates so far apart that two do not do for all (frozen and trained
-layers on two tasks), or that have each random start of frozen blocks twice, by width and with a deviation of 0.02."""
+layers on two tasks), or that have each random start of frozen blocks twice, by width and with a deviation of 0.02; and of three that are
+meant for a GPU, where each takes minutes (decision 36)."""
 
 
 def planned(name: str, scale: str | None, folder: Path) -> Plan:

@@ -49,6 +49,8 @@ def claimed_difference(
     rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
     if len(rows) < len(terms):
         raise Unmeasured("not run here")
+    if results.one_machine and on_other_machines(rows):
+        raise Unmeasured(f"{OTHER_MACHINES}, and the study asks for one")
     for row in rows if claim.quantity in SCORE_QUANTITIES else ():
         if row.metric != (paper.metric_of(row.column) if paper else rows[0].metric):
             raise Unmeasured(f"the score here is {words.metric(row.metric)}")

@@ -91,7 +91,7 @@ def _time(flops: float, seconds: float, slots: int) -> str:
     here = f"about {duration(seconds)} with {slots} worker(s) here (an estimate for this machine)"
     if hours < 1:
         return f"Time: {here}."
-    gpu = f"about {hours:,.0f} GPU hours, at the {count(GPU_FLOPS)}FLOP/s that small models reach on an H100"
+    gpu = f"about {many(round(hours), 'GPU hour')}, at the {count(GPU_FLOPS)}FLOP/s that small models reach on an H100"
     return f"Time: {gpu}." if seconds > WORTHLESS_SECONDS else f"Time: {gpu}; {here}."
 
 

@@ -83,6 +83,8 @@ class ReportSpec(Spec):
     """Draw what arms gain over `against`, in percent of its score."""
     baselines: bool = True
     """Run each task's trivial baselines too, and report them beside the arms."""
+    one_machine: bool = False
+    """All arms belong on one kind of machine: a claim whose arms ran on different ones is not judged."""
 
 
 class StudySpec(Spec):

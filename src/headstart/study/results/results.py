@@ -115,7 +115,8 @@ class Results:
     `axes`: column -> the study's column that it is, and the values of axes at which it stands beside others.
     `records` reads what a stage recorded on the way, by its identity. `pretrained`: a row rests on weights that were
     read from a checkpoint. `folds`: of train and validation, another of which validates in each run (1: the same rows
-    in all). written: key of a claim -> when it was written down, where that is known.
+    in all). one_machine: no claim is judged whose arms ran on different kinds of machines. written: key of a claim ->
+    when it was written down, where that is known.
     """
 
     name: str
@@ -138,6 +139,7 @@ class Results:
     pretrained: bool = False
     records: Callable[[str], Sequence[Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
     folds: int = 1
+    one_machine: bool = False
     written: Mapping[str, Written] = field(default_factory=dict)
     views: Views | None = field(default=None, compare=False, repr=False)
 

@@ -118,6 +118,7 @@ def select(
         pretrained=any(planned.spec.model.kind == "checkpoint" for cell in plan.cells for planned in cell.chain),
         records=None if records is None else on_the_way,
         folds=_folds(plan),
+        one_machine=report.one_machine,
     )
     return replace(results, averages=averages(results, report.average, tuple(study.columns)))
 
