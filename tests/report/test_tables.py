@@ -141,7 +141,10 @@ def test_the_best_arm_on_validation_is_bold_whatever_test_says() -> None:
     table = make_table(summarise(plan, result.find))
     assert [line.best for line in table.lines] == [False, True]
     assert "**self\\_pretrained**" in to_markdown(table)
-    assert "\\textbf{self\\_pretrained}" in to_latex(table)
+    (line,) = [line for line in to_latex(table).splitlines() if "textbf" in line]
+    assert line.startswith("{}\\textbf{self\\_pretrained} & ")
+    assert line.count("\\textbf{") == 3  # the name and its scores on validation and test
+    assert r"\caption{A made-up study. Mean" in to_latex(table)
 
 
 def test_a_partial_diverged_or_chance_row_says_what_it_is() -> None:

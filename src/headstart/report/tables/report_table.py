@@ -244,13 +244,20 @@ def latex(text: str) -> str:
     return "".join(_LATEX.get(c, c) for c in printable(text))
 
 
+BOLD = ("arm", "val", "test")
+"""Cells of the best line that are bold in LaTeX."""
+
+
 def to_latex(table: ReportTable) -> str:
-    """A `table` with booktabs rules (`\\usepackage{booktabs}`); baselines and averages stand below a rule."""
+    """A `table` with booktabs rules (`\\usepackage{booktabs}`); baselines and averages stand below a rule.
+
+    Of the best line the name and the scores alone are bold.
+    """
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{latex(table.title)}. {latex(table.note)}}}",
+        rf"\caption{{{latex(words.sentences([table.title, table.note]))}.}}",
         rf"\begin{{tabular}}{{{''.join('r' if numeric else 'l' for numeric in table.numeric)}}}",
         r"\toprule",
         " & ".join(map(latex, table.heads)) + r" \\",
@@ -260,7 +267,7 @@ def to_latex(table: ReportTable) -> str:
         if i and line.kind != table.lines[i - 1].kind:
             lines.append(r"\midrule")
         # An opening brace keeps a leading bracket from being read as the row's optional argument.
-        texts = [(latex(cell.text), line.best or cell.best) for cell in line.cells.values()]
+        texts = [(latex(cell.text), cell.best or (line.best and key in BOLD)) for key, cell in line.cells.items()]
         lines.append("{}" + " & ".join(rf"\textbf{{{t}}}" if best and t else t for t, best in texts) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
