@@ -874,3 +874,38 @@ def test_the_first_line_of_a_file_and_a_mistake_in_a_megabyte_come_within_a_seco
     seconds, line = answer("large.csv")
     assert line.startswith("headstart: large.csv:1102 column 't0': '")
     assert seconds < 1.6, "at most 1 s on a quiet core"
+
+
+@pytest.mark.parametrize("words", [["show", "f.csv"], ["predict", "model", "f.csv", "-o", "p.csv"], ["fit", "f.csv"]])
+def test_ctrl_c_in_a_short_command_ends_with_130_and_without_a_trace(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from headstart.cli import main
+
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f.csv").write_text("label,a0,a1,a2\na,1,2,3.5\nb,2,3,4.5\n")
+    monkeypatch.setattr("headstart.data.sources.read_sequences", pressed)
+    monkeypatch.setattr("headstart.data.sources.explained_sequences", pressed)
+    monkeypatch.setattr("headstart.verbs.fit.read_source", pressed)
+    monkeypatch.setattr("headstart.serve.folder.load_model", pressed)
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 130
+    assert "Traceback" not in "".join(capsys.readouterr())
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_predictions_that_ctrl_c_cuts_short_leave_no_file(tmp_path: Path) -> None:
+    from headstart.serve.predictions import Predictions, writing_predictions
+
+    def interrupted() -> None:
+        with writing_predictions(tmp_path / "p.csv") as output:
+            output.add(Predictions("row", [1], ["a"], {}))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not list(tmp_path.iterdir())

@@ -204,6 +204,17 @@ CASES = [
         {"group": "voice"},
     ),
     Case(
+        "subjects",
+        lambda p: table(
+            p,
+            noise(),
+            code=[f"{'kqxvtw'[i // 5 % 6]}{'mz'[i // 20]}" for i in range(40)],
+            label=list("a" * 10 + "b" * 30),
+        ),
+        "column 'code' (8 different in 40 sequences) is not used",
+        {"group": "code"},
+    ),
+    Case(
         "dropouts",
         lambda p: table(p, put(80 + 12 * noise(), lambda x: x[3:9, 5:8].fill(0))),
         "channel 'u' is 0 in 6 runs of 2 or more, while its other values lie around 80.2 ({}:5 column 'u5')",

@@ -16,6 +16,7 @@ from support.made_tables import read, why, write
 from headstart.data.apart import arrays_apart
 from headstart.data.card import data_card
 from headstart.data.layout import LayoutSpec
+from headstart.data.sources import read_sequences
 from headstart.errors import BadInput
 
 X = np.random.default_rng(1).normal(size=(12, 20)).round(3)
@@ -453,3 +454,34 @@ def test_signals_of_wfdb_without_a_name_are_numbered(tmp_path: Path) -> None:
     header = record(tmp_path / "r1.hea", np.zeros((300, 2)) + np.arange(300)[:, None])
     write(header, header.read_text().replace(" MLII", "").replace(" V5", ""))
     assert read(header).channels == ("signal 1", "signal 2")
+
+
+# As a model reads new files
+
+
+def test_a_layout_of_a_workbook_reads_another_one_and_a_text_table_alike(tmp_path: Path) -> None:
+    needs("xlsx")
+    titled = [["Instrument 7"], [], *TABLE]
+    fitted = read(workbook(tmp_path / "f.xlsx", {"Data": titled}))
+    text = "\n".join(",".join(map(str, row)) for row in TABLE)
+    for source in (workbook(tmp_path / "g.xlsx", {"Data": TABLE}), write(tmp_path / "g.csv", text)):
+        served = read_sequences(source, fitted.layout.fixed())
+        assert (served.ids, served.labels, served.channels) == (fitted.ids, fitted.labels, fitted.channels)
+        np.testing.assert_allclose(served.values, fitted.values, rtol=1e-6)
+
+
+def test_a_layout_of_a_folder_of_one_form_of_sound_reads_those_of_another_alike(tmp_path: Path) -> None:
+    needs("sound")
+    import soundfile
+    from scipy.io import wavfile
+
+    for i in range(4):
+        samples = (np.sin(np.arange(400) * (0.2 + 0.1 * (i % 2))) * 9000).astype(np.int16)
+        for form in ("wav", "flac"):
+            (tmp_path / form / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+        wavfile.write(tmp_path / "wav" / "ab"[i % 2] / f"{i}.wav", 8000, samples)
+        soundfile.write(tmp_path / "flac" / "ab"[i % 2] / f"{i}.flac", samples, 8000)
+    fitted = read(tmp_path / "wav")
+    served = read_sequences(tmp_path / "flac", fitted.layout.fixed())
+    assert served.labels == fitted.labels == ("a", "a", "b", "b")
+    np.testing.assert_allclose(served.values, fitted.values, atol=1e-4)

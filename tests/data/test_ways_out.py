@@ -100,6 +100,57 @@ def test_a_message_is_a_line_and_each_way_out_that_it_names_ends_well(what: str,
         assert len(sequences) > 1, way
 
 
+def sounds(folder: Path, *forms: tuple[int, int]) -> None:
+    """A folder of each class with recordings of 300 samples in turn of these (rates, channels)."""
+    from scipy.io import wavfile
+
+    for i in range(8):
+        rate, channels = forms[i % len(forms)]
+        path = folder / "ab"[i // 4] / f"{i}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        wavfile.write(path, rate, (numbers(300, channels, i) * 3000).astype(np.int16))
+
+
+def tables(folder: Path, *steps: float) -> None:
+    """The same of tables with a clock of these steps in turn."""
+    for i in range(8):
+        rows = [f"{t * steps[i % len(steps)]:.2f},{x[0]}" for t, x in enumerate(numbers(40, 1, i))]
+        (folder / "ab"[i // 4]).mkdir(parents=True, exist_ok=True)
+        write(folder / "ab"[i // 4] / f"{i}.csv", "\n".join(["time,x", *rows]))
+
+
+FOLDERS: dict[str, tuple[Callable[[Path], None], dict[str, str], str]] = {
+    "two rates of sound": (lambda p: sounds(p, (8000, 1), (16000, 1)), {}, "has 16000 samples per second"),
+    "one file in stereo": (
+        lambda p: sounds(p, *[(8000, 1)] * 7, (8000, 2)),
+        {},
+        "has 2 channels, the first file has 1",
+    ),
+    "two rates of tables": (lambda p: tables(p, 0.01, 0.02), {}, "recordings have several rates"),
+    "windows that are too long": (
+        lambda p: tables(p, 0.01),
+        {"window": "2s"},
+        "8 recordings are shorter than a window",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FOLDERS)
+def test_what_is_said_of_a_folder_is_one_line_and_its_ways_out_end_well(what: str, tmp_path: Path) -> None:
+    make, fields, words = FOLDERS[what]
+    make(tmp_path / "f")
+    message = refusal(tmp_path / "f", LayoutSpec(**fields))
+    assert words in message
+    assert len(message.split("\n")) == 1
+    (way,) = options_of(message)
+    assert way
+    for name, values in way.items():
+        for value in values:
+            setting = {name: float(value) if name == "rate" else value}
+            s = read_sequences(tmp_path / "f", layout_of(LayoutOptions(**{**fields, **setting})))
+            assert len(s) >= 8, (name, value)
+
+
 def test_in_python_messages_name_the_layout_and_that_ends_well() -> None:
     frames = [pd.read_csv(io.StringIO("\n".join(BAD[what]))) for what in IN_PYTHON]
     for frame in frames:

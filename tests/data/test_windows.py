@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.io import wavfile
-from support.made_tables import why, write
+from support.made_tables import why, wide, write
 
 from headstart.data.layout import LayoutSpec
 from headstart.data.sources import read_sequences
@@ -118,6 +118,13 @@ def test_windows_longer_than_recordings_are_counted_and_named_in_one_message(tmp
     assert "2 recordings are shorter than a window of 50 positions, of 5 ('r0': 20 positions, 'r1': 20" in text
     assert "--window 20" in text
     assert len(cut(tmp_path / "all.csv", window=20)) == 17
+
+
+def test_a_window_longer_than_the_rows_of_a_wide_table_makes_no_recording_of_its_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", "\n".join(wide(12, 30)))
+    words = "12 recordings are shorter than a window of 99 positions, of 12 ('s00': 30 positions, 's01': 30"
+    assert words in why(path, shape="auto", window=99)
+    assert len(cut(path, window=10)) == 36
 
 
 def test_rows_without_a_recording_are_one_until_clock_or_subject_change() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from headstart.data.layout import LayoutSpec, by_role
 from headstart.data.order import ROWS_EACH, WORDS, Ordered, clock_name, clock_rank, counter_name
 from headstart.data.table import Column, Table, arrow_texts
+from headstart.data.times import dated
 from headstart.errors import BadInput
 from headstart.text import listed, many
 from headstart.ways import asked, option, settings
@@ -169,6 +170,9 @@ def with_recordings(table: Table, spec: LayoutSpec) -> LayoutSpec:
     if spec.id is None:
         named = [c for c in columns if c.name in by_role("id", list(table.columns)) and 2 * c.kinds <= table.rows]
         run = sum(column.column.type == "number" for column in columns)
+        texts = [column for column in columns if column.column.type == "text" and column.kinds == table.rows > 1]
+        if any(not dated(column.column.top) for column in texts):  # a name for each row: rows are recordings
+            return spec
         if named or (spec.shape == "auto" and isinstance(spec.window, int) and run >= spec.window):
             return spec
     clock = None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 
 from headstart.data.layout import SPLIT_WORDS, Layout
 from headstart.data.table import Column, Table, Words
+from headstart.text import is_number
 
 _WORDS = (
     "subj|patient|person|participant|proband|user|animal|rat|mouse|donor|speaker|volunteer|wearer|child|driver|rider|"
@@ -53,7 +55,7 @@ def splits_of(table: Table, layout: Layout) -> tuple[tuple[str, str], ...]:
 def subjects_of(table: Table, layout: Layout, rows: np.ndarray, labels: Words) -> tuple[tuple[str, int], ...]:
     """Columns that are not used and look like the subject of a sequence, with how many different ones there are: by a
     word of the name, or texts with numbers (S01, S02), each of several sequences; or single words, each of several
-    sequences with several labels."""
+    sequences with several labels; or texts that stand in runs of rows, each with one label."""
     out = []
     for column in (table.columns[name] for name in layout.unused if not layout.spec.optional):
         if column.type not in ("text", "number") or not (column.type == "text" or column.whole):
@@ -61,10 +63,19 @@ def subjects_of(table: Table, layout: Layout, rows: np.ndarray, labels: Words) -
         words = [(word or "").strip() for word in (column.words[row] for row in rows.tolist())]
         kinds = len(set(words))
         named = says_subject(column.name)
-        named = named or (len(labels) == len(words) and _persons(words, labels))
+        named = named or (len(labels) == len(words) and (_persons(words, labels) or _nested(words, labels)))
         if (named or all(map(_NUMBERED.fullmatch, words))) and kinds > 2 and 2 * kinds <= len(words) and all(words):
             out.append((column.name, kinds))
     return tuple(out)
+
+
+def _nested(words: list[str], labels: Words) -> bool:
+    """Whether texts may be subjects of one label each: twice as many as labels, each beside one label of several rows
+    that stand one after another."""
+    kinds, pairs = set(words), {pair for pair in zip(words, labels, strict=True) if pair[1] is not None}
+    runs = 1 + sum(word != before for before, word in pairwise(words))
+    several = 2 * len({label for _, label in pairs}) <= len(kinds) == len(pairs) == runs <= len(words) // 3
+    return several and len(kinds) >= NAMES_FROM and not any(map(is_number, kinds))
 
 
 def _persons(words: list[str], labels: Words) -> bool:

@@ -198,7 +198,8 @@ class _Pen:
             for f, name in enumerate(self.names())
         )
         last = max(end - begin - 1, 0) * self.step
-        return DrawnRecording(strips, "", f"{_brief(last)} {self.unit}".strip(), true, predicted, sure)
+        unit = "" if self.unit.startswith("'") else self.unit
+        return DrawnRecording(strips, "", f"{_brief(last)} {unit}".strip(), true, predicted, sure)
 
     def _spoken(self, symbols: np.ndarray, true: str, predicted: str, sure: str) -> DrawnRecording:
         """The first letters or tokens of a sequence, and how many it has; of a long text so many bytes are read."""
@@ -225,6 +226,7 @@ class _Pen:
             texts.append(f"The first {most} of each are shown.")
         elif self.size is None:
             across = f"Time runs to the right, in {self.unit}" if self.unit else "Positions run to the right, from 0"
+            across = f"Time runs to the right, as {self.unit} counts it" if self.unit.startswith("'") else across
             several = len(self.facts.channels) > 1
             texts.append(
                 f"{across}; all drawings {'of a channel ' * several}have the same scale upwards, in the "
@@ -276,9 +278,9 @@ def png(levels: np.ndarray, width: int, height: int) -> str:
 
 
 def _unit_of(column: str) -> str:
-    """The unit that the name of a column ends in, `s` of `time_s` and `time (s)`; else its name."""
+    """The unit that the name of a column ends in, `s` of `time_s` and `time (s)`; else its name in quotes."""
     match = re.search(r"[_ (\[](ns|us|µs|ms|s|sec|seconds|min|minutes|h|hours|d|days)[)\]]?$", column)
-    return match[1] if match else short(column)
+    return match[1] if match else f"'{short(column)}'"
 
 
 def _values(facts: OwnFacts, x: Examples, row: int) -> np.ndarray:
