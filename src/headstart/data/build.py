@@ -22,7 +22,7 @@ from headstart.data.layout import ROLES, SOUNDS, Layout, LayoutSpec
 from headstart.data.letters import both_strands, check_symbols, coded, letters_of, one_strand, text_kind
 from headstart.data.order import FEW_VALUES, Ordered, clock_name
 from headstart.data.padding import filled
-from headstart.data.parts import Parts, in_time, label_changes, unit_of
+from headstart.data.parts import Parts, in_time, label_changes, numbers_of_columns, unit_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.subjects import splits_of, subjects_of
 from headstart.data.table import (
@@ -272,8 +272,8 @@ def _numbers(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
         longest = max(len(channel.columns) for channel in layout.channels)
         values = np.full((table.rows, longest, len(channels)), np.nan)
         for f, channel in enumerate(layout.channels):
-            for i, name in enumerate(channel.columns):
-                values[:, i, f] = cells.numbers(table.columns[name])
+            for i, column in enumerate(numbers_of_columns(cells, [table.columns[name] for name in channel.columns])):
+                values[:, i, f] = column
         offsets = np.arange(table.rows + 1, dtype=np.int64) * longest
         return Parts(values.reshape(-1, len(channels)), offsets, np.arange(table.rows), channels)
     if layout.shape == "long":

@@ -50,6 +50,7 @@ from headstart.data.sizes import check_columns
 from headstart.data.summaries import without_summaries
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
 from headstart.data.text import (
+    FEW_LINES,
     UTF16_MARKS,
     closing_mark,
     cut,
@@ -67,14 +68,16 @@ from headstart.ways import option
 
 SAMPLE_ROWS = 1_000
 """Rows that are looked at before it is decided how to read the file."""
-SAMPLE_SIZE = 2**24
-"""Characters of the sample; rows of a wide table may be long."""
+SAMPLE_SIZE = 2**22
+"""Characters of the sample, or a few lines; rows of a wide table may be long."""
 SAMPLE_CELLS = 200_000
 """Cells of the sample."""
 HEAD_LINES, HEAD_SIZE, HEAD_CHARACTERS = 400, 2**20, 100
 """Lines, characters, and characters of a line, among which words of plate readers and oscilloscopes stand."""
 ROWS_AT_ONCE = 512
 """Rows that become Arrow columns together."""
+LEAST_BLOCK, CELL_ROWS = 2**20, 2**12
+"""Bytes that Arrow's parser takes at once, and for each column: few rows of many columns would be many short arrays."""
 PARSED_BYTES, LARGE_BYTES = 2**20, 2**23
 """Bytes from which on Arrow's parser is worth its import, and its threads: these may abort a process that ends soon."""
 
@@ -174,7 +177,7 @@ def recognised(
     width = len(rows[0])
     body = [row[:width] for row in rows[form.header :] if row != form.first]
     body = [row for row in body if len(row) == width or not is_comment(row, "", width)]
-    body = body[: max(50, SAMPLE_CELLS // max(width, 1))]
+    body = body[: max(FEW_LINES, SAMPLE_CELLS // max(width, 1))]
     form.name_columns(rows[0], len({len(row) for row in body}) == 1, spec)
     return sample, form, body
 
@@ -262,7 +265,7 @@ def _sample(lines: Iterator[str]) -> list[str]:
     for line in lines:
         out.append(line)
         size += len(line)
-        if len(out) > SAMPLE_ROWS or size > SAMPLE_SIZE:
+        if len(out) > SAMPLE_ROWS or (size > SAMPLE_SIZE and len(out) > FEW_LINES):
             break
     return out
 
@@ -350,10 +353,11 @@ def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, th
         return None
     width = len(form.names)
     names = [str(i) for i in range(width + form.extra)]
+    block = min(max(LEAST_BLOCK, CELL_ROWS * width), 2**30)
     try:
         columns = arrow_csv.read_csv(
             pa.py_buffer(memoryview(content)[at:]),
-            arrow_csv.ReadOptions(column_names=names, use_threads=threads),
+            arrow_csv.ReadOptions(column_names=names, use_threads=threads, block_size=block),
             arrow_csv.ParseOptions(delimiter=form.mark or "\x1f", quote_char=False),
             arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )

@@ -343,6 +343,11 @@ def numbered(names: Sequence[str]) -> dict[str, list[str]]:
     Times in equal steps (x@0.98s, x@1.00s) are one number each. Names that are numbers with a fraction, times or dates
     make none.
     """
+    return {pattern: [*run] for pattern, run in _numbered(tuple(names)).items()}
+
+
+@lru_cache(maxsize=4)
+def _numbered(names: Sequence[str]) -> dict[str, list[str]]:
     timed = _fractions(names)
     inside = {name for run in timed.values() for name in run}
     names = [name for name in names if name not in inside] if timed else names

@@ -33,8 +33,8 @@ PART_OF_TIME, PREPARING = 0.4, 1.7
 """Of the time, so much is for reading and preparing, which take so many times as long as reading alone."""
 MEMORY_TIMES = 8.0
 """Bytes in memory for each of a text file while it becomes numbers, as measured."""
-LEAST_PART = 100
-"""Rows of a part at least."""
+HEAD_ROWS, LEAST_PART = 8, 100
+"""Rows of a first beginning at most that tell that columns, not rows, take the time; and rows of a part at least."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,10 @@ def _share(path: Path, target: Path, layout: LayoutSpec, seconds: float | None) 
     disk.make_folder(target.parent, PRIVATE_FOLDER)
     beginning = target.with_name(f"{path.stem}{path.suffix}")
     # The first is not timed: libraries are loaded. The others tell what more bytes take, beside what every file does.
-    few = [head(path, beginning, layout, most) for most in (FIRST_BYTES, FIRST_BYTES, TIMED_BYTES)]
-    first, timed = few[1:]
+    first = head(path, beginning, layout, FIRST_BYTES)
+    if first is not None and first.rows > HEAD_ROWS:  # else each beginning takes what its columns take, and is dear
+        first = head(path, beginning, layout, FIRST_BYTES)
+    timed = head(path, beginning, layout, TIMED_BYTES) if first is not None else None
     if first is None or timed is None or first.skipped is None or timed.skipped != first.skipped:
         return 1.0, 0
     most = [1.0]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from headstart.data.clock import ask_unit, check_one_rate, equal_steps, on_clock, seconds_in
 from headstart.data.layout import Layout
 from headstart.data.order import Ordered
-from headstart.data.table import Table, Words
+from headstart.data.table import Cells, Column, Table, Words, chunks, is_text
 from headstart.errors import BadInput
 from headstart.text import percent
 from headstart.ways import option
+
+CELLS_AT_ONCE, MANY_CELLS = 2**18, 2**14
+"""Cells of short columns that are read together, at most and at least."""
 
 
 @dataclass
@@ -71,3 +76,23 @@ def in_time(parts: Parts, table: Table, layout: Layout, notes: list[str]) -> Par
     labels = None if parts.labels is None else [parts.labels[row] for row in rows.tolist()]
     steps = np.full(len(offsets) - 1, 1 / (spec.rate * unit))
     return replace(parts, values=values, offsets=offsets, labels=labels, steps=steps, times=None)
+
+
+def numbers_of_columns(cells: Cells, columns: Sequence[Column]) -> Iterator[np.ndarray]:
+    """(n,) numbers of each column. Cells of many short ones are read at once."""
+    import pyarrow as pa
+
+    rows = len(columns[0].data)
+    step = max(1, CELLS_AT_ONCE // max(rows, 1))
+    for begin in range(0, len(columns), step):
+        some = columns[begin : begin + step]
+        kinds = {column.data.type for column in some}
+        if rows * len(some) < MANY_CELLS or len(kinds) > 1 or not is_text(kinds.pop()):
+            yield from map(cells.numbers, some)
+            continue
+        joined = Column("", "number", pa.concat_arrays([part for column in some for part in chunks(column.data)]))
+        yield from cells.numbers(joined, partial(_cell, some, rows)).reshape(len(some), rows)
+
+
+def _cell(columns: Sequence[Column], rows: int, i: int) -> tuple[int, str]:
+    return i % rows, columns[i // rows].name

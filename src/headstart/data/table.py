@@ -387,13 +387,15 @@ class Cells:
             values = np.array([to_float(word) for word in plain])
         return self._checked(values, lambda: words, lambda i: (row, name(i)))
 
-    def numbers(self, column: Column) -> np.ndarray:
-        """(n,) float64 (or float32) of a column, NaN where missing. What is wrong is noted and becomes NaN."""
+    def numbers(self, column: Column, cell: Callable[[int], tuple[int, str]] | None = None) -> np.ndarray:
+        """(n,) float64 (or float32) of a column, NaN where missing. What is wrong is noted and becomes NaN.
+
+        cell: row and name of the i-th cell, where these are of several columns.
+        """
+        cell = cell or (lambda i: (i, column.name))
         if column.numbers is not None:
-            return self._finite(column.numbers, lambda i: (i, column.name))
-        return self._checked(
-            parse(column.data, self.decimal, self.na), lambda: column.words, lambda i: (i, column.name)
-        )
+            return self._finite(column.numbers, cell)
+        return self._checked(parse(column.data, self.decimal, self.na), lambda: column.words, cell)
 
     def sequences(self, column: Column, channels_first: bool = False) -> Ragged:
         """Sequences of numbers of a column: as they are, or read from texts such as `[1, 2, 3]` or `1 2 3`."""

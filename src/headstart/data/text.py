@@ -24,7 +24,7 @@ from headstart.ways import option
 ABOVE, LOOKED_AT = 30, 200
 """Rows among which one of words above the numbers is looked for; rows and columns that are looked at for it."""
 HEADED_CELLS = 200_000
-"""Cells below a header that are looked at, and at least so many rows as above."""
+"""Cells below a header that are looked at, or a few lines."""
 ODD_BYTES = 2**14
 """Bytes of lines that are not of the encoding, by which another one is told."""
 LEAST_FALLING = 6
@@ -41,6 +41,8 @@ BINARY = {
     b"%PDF": "a PDF file",
 }
 """How files begin that are not text, whatever their name."""
+CUT_SIZE, FEW_LINES = 2**18, 8
+"""Characters of lines, or a few lines, by which it is told what separates cells."""
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAME_SHARE = 0.8
 """Share of rows that a mark cuts alike, or of cells that are numbers."""
@@ -291,6 +293,8 @@ def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
     blanks. The ending of the file's name decides between equals.
     """
     ending = "\t" if ".tsv" in name.lower() or ".tab" in name.lower() else ","
+    sizes = itertools.accumulate(map(len, lines))
+    lines = [line for i, (line, size) in enumerate(zip(lines, sizes, strict=True)) if i < FEW_LINES or size < CUT_SIZE]
     best, likely = (0.0, 0.0), ""
     for mark in sorted(DELIMITERS, key=lambda mark: mark != ending):
         rows = [row for row in cut(lines, mark, quote) if row]
@@ -437,7 +441,7 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     head, below = rows[0], rows[1:]
 
     number = partial(is_number, decimal=decimal)
-    some = below[: max(LOOKED_AT, HEADED_CELLS // max(len(head), 1))]
+    some = below[: max(FEW_LINES, HEADED_CELLS // max(len(head), 1))]
     numeric = [i for i in range(len(head)) if mostly_numbers([row[i] for row in some if i < len(row)], decimal)]
     named = sum(bool(head[i].strip()) and not number(head[i]) and head[i].strip().lower() != "nan" for i in numeric)
     if 2 * named > len(numeric) > 0:
