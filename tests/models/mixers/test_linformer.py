@@ -5,7 +5,7 @@ import torch
 from support.dense import built, check, heads_of, sizes, softmaxed
 
 from headstart.errors import BadInput
-from headstart.models.mixers.attention import LinformerSpec
+from headstart.models.mixers.linformer import LinformerSpec
 
 
 def reference(module, x, number):

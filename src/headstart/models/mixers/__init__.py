@@ -37,7 +37,7 @@ MIXERS: dict[str, Entry] = {
         "linear_attention:LinearAttentionSpec", "attention without a softmax", "Katharopoulos et al. 2020", "L"
     ),
     "linformer": _mixer(
-        "attention:LinformerSpec",
+        "linformer:LinformerSpec",
         "attention to a learned projection of the length",
         "Wang et al. 2020",
         "L",
