@@ -298,10 +298,17 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "what"), [("f.numbers", "a spreadsheet of Numbers"), ("f.pkl", "pickled"), ("f.json", "a JSON document")]
+    ("name", "way"),
+    [
+        ("f.numbers", "is a spreadsheet of Numbers, which is not read; save it as CSV"),
+        ("f.pkl", "is pickled, which is not read; save it as CSV"),
+        ("f.rds", "is a file of R, which is not read; write it as text: write.csv(x, 'x.csv')"),
+        ("f.zip", "is a zip archive, which is not read; unpack it, and give the file or folder: unzip f.zip -d f"),
+        ("f.tar.gz", "is an archive, which is not read; unpack it, and give the file or folder: tar -xf f.tar.gz"),
+    ],
 )
-def test_formats_that_are_not_read_are_named(tmp_path, name, what):
-    assert f"is {what}, which is not read; save it as CSV" in why(write(tmp_path / name, b"abc"))
+def test_formats_that_are_not_read_are_named_with_what_to_do(tmp_path, name, way):
+    assert way in why(write(tmp_path / name, b"abc"))
 
 
 def test_the_limit_of_a_cell_is_put_back(tmp_path):
@@ -398,3 +405,12 @@ def test_a_mark_that_ends_each_line_separates_nothing(tmp_path):
     assert "the mark ';' at the end of lines is passed over" in result.notes
     decimals = write(tmp_path / "d.txt", "".join(f"{i};{i},5;{i},25;\n" for i in range(12)))
     assert "semicolon-separated" in read(decimals).layout.written
+
+
+def test_two_tabs_behind_a_comma_are_blanks_and_names_of_which_some_are_numbers_are_no_header(tmp_path):
+    letters = ["".join("acgt"[int(999 * np.sin(7 * i + 3 * k)) % 4] for k in range(57)) for i in range(30)]
+    names = [f"S{i}" if i % 3 == 0 else f" {100 + i}" for i in range(30)]
+    lines = [f"{'+-'[i % 2]},{names[i]},\t\t{letters[i]}\n" for i in range(30)]
+    result = read(write(tmp_path / "promoters.data", "".join(lines)))
+    assert [result.speak(i).lower() for i in range(30)] == letters
+    assert result.labels == tuple("+-"[i % 2] for i in range(30))

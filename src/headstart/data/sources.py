@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,13 +34,18 @@ from headstart.limits import check_memory
 from headstart.ways import in_python
 
 _OTHERS = {
-    "a spreadsheet of Numbers": "numbers",
-    "pickled": "pkl pickle pt joblib",
-    "a zip archive": "zip",
-    "an archive": "tar",
-    "a file of R": "rds",
+    "numbers": "a spreadsheet of Numbers",
+    "pkl pickle pt joblib": "pickled",
+    "zip": "a zip archive",
+    "tar tgz": "an archive",
+    "rds rda rdata": "a file of R",
 }
-"""What is not read, and is told from damage."""
+"""What is not read, and is told from damage, by endings."""
+_WAYS = {
+    "zip": "unpack it and name what is inside: unzip {name} -d {stem}",
+    "tar tgz": "unpack it and name what is inside: tar -xf {name}",
+    "rds rda rdata": "write it as text: write.csv(x, 'x.csv')",
+}
 PACKED = (".gz", ".xz", ".bz2")
 BLOCK_BYTES = 2**24
 """Bytes of a block; a smaller file is one."""
@@ -159,12 +165,11 @@ def _refuse_others(path: Path, ending: str) -> None:
     """Raises: BadInput for an ending of what is not read."""
     if ending in ("eeg", "vmrk") and (head := path.with_suffix(".vhdr")).is_file():
         raise BadInput(f"{path}: is a part of a recording of BrainVision; give its header, {head}")
-    for what, endings in _OTHERS.items():
+    for endings, what in _OTHERS.items():
         if ending in endings.split():
-            unpack = "unpack it and name what is inside, or " if "archive" in what else ""
-            raise BadInput(
-                f"{path}: is {what}, which is not read; {unpack}save it as CSV, JSON lines (.jsonl), Parquet or .npz"
-            )
+            way = _WAYS.get(endings, "save it as CSV, JSON lines (.jsonl), Parquet or .npz")
+            way = way.format(name=shlex.quote(str(path)), stem=shlex.quote(str(path.with_suffix(""))))
+            raise BadInput(f"{path}: is {what}, which is not read; {way}")
 
 
 def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:

@@ -29,6 +29,8 @@ ODD_BYTES = 2**14
 """Bytes of lines that are not of the encoding, by which another one is told."""
 LEAST_FALLING = 6
 """Numbers that fall from the first to the last by chance in one row of 720."""
+LEAST_NAMES = 4
+"""Words among numbers from which on they may be names."""
 LINE = 2**26
 """Characters or bytes that one line may have."""
 
@@ -334,8 +336,10 @@ def unclosed(lines: Iterable[str], mark: str) -> Iterator[str]:
 
 
 def _numbers(rows: Sequence[Sequence[str]], mark: str) -> float:
-    """The share of cells, the first of each row apart, that are numbers (with decimal commas too) or missing."""
-    cells = [cell.strip() for row in rows[1:] for cell in row[1:]]
+    """The share of cells, the first of each row apart, that are numbers (with decimal commas too) or missing; a column
+    without a cell is none, as two marks in place of one make it."""
+    some = {i for row in rows for i, cell in enumerate(row) if cell.strip()}
+    cells = [cell.strip() for row in rows[1:] for i, cell in enumerate(row) if i and i in some]
     marked = (COMMA, THOUSANDS) if mark != "," else ()
     plain = (
         not cell or cell.lower() == "nan" or is_number(cell) or any(rule.match(cell) for rule in marked)
@@ -442,7 +446,8 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
 
     number = partial(is_number, decimal=decimal)
     some = below[: max(FEW_LINES, HEADED_CELLS // max(len(head), 1))]
-    numeric = [i for i in range(len(head)) if mostly_numbers([row[i] for row in some if i < len(row)], decimal)]
+    columns = [[row[i].strip() for row in some if i < len(row)] for i in range(len(head))]
+    numeric = [i for i, cells in enumerate(columns) if mostly_numbers(cells, decimal) and not _of_names(cells, decimal)]
     named = sum(bool(head[i].strip()) and not number(head[i]) and head[i].strip().lower() != "nan" for i in numeric)
     if 2 * named > len(numeric) > 0:
         return True
@@ -456,6 +461,12 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
         return False
     short = all(0 < len(cell.strip()) <= 32 and len(cell.split()) == 1 for cell in head)
     return short and len(set(head)) == len(head) == len(own)
+
+
+def _of_names(cells: Sequence[str], decimal: str) -> bool:
+    """Whether many cells that are no numbers are all kinds of words, as names are of which some are numbers."""
+    words = [cell for cell in cells if cell and not is_number(cell, decimal)]
+    return 5 * len(words) > len(cells) and 2 * len(set(words)) > len(words) > LEAST_NAMES
 
 
 def _counts_on(row: Sequence[str], decimal: str) -> bool:
