@@ -25,6 +25,48 @@ def at(i: int, step: float = 60) -> datetime:
     return BEGIN + timedelta(seconds=step * i)
 
 
+GERMAN = [
+    "Januar",
+    "Februar",
+    "März",
+    "April",
+    "Mai",
+    "Juni",
+    "Juli",
+    "August",
+    "September",
+    "Oktober",
+    "November",
+    "Dezember",
+]
+FRENCH = [
+    "janvier",
+    "février",
+    "mars",
+    "avril",
+    "mai",
+    "juin",
+    "juillet",
+    "août",
+    "septembre",
+    "octobre",
+    "novembre",
+    "décembre",
+]
+SPANISH = [
+    "enero",
+    "febrero",
+    "marzo",
+    "abril",
+    "mayo",
+    "junio",
+    "julio",
+    "agosto",
+    "septiembre",
+    "octubre",
+    "noviembre",
+    "diciembre",
+]
 FORMS: dict[str, Callable[[int], str]] = {
     "h:m:s": lambda i: f"{at(i):%H:%M:%S}",
     "h:m:s with fractions": lambda i: f"10:00:{i:02}.{i:03}",
@@ -36,6 +78,22 @@ FORMS: dict[str, Callable[[int], str]] = {
     "y/m/d": lambda i: f"{at(i):%Y/%m/%d %H:%M:%S}",
     "milliseconds": lambda i: str(1_709_287_200_000 + 20 * i),
     "nanoseconds": lambda i: str(1_709_287_200_000_000_000 + 7 * i),
+    "iso weeks": lambda i: (
+        f"{at(i, 86_400).isocalendar().year}-W{at(i, 86_400).isocalendar().week:02}"
+        + f"-{at(i, 86_400).isocalendar().weekday}"
+    ),
+    "quarters": lambda i: f"{2020 + i // 4}Q{i % 4 + 1}",
+    "days of a year": lambda i: f"2024-{i + 27:03}",
+    "German months": lambda i: f"{3 + i}. {GERMAN[i]} 2024",
+    "German months in short, and times": lambda i: f"{3 + i}. {GERMAN[i][:3]}. 2024 10:00",
+    "French months": lambda i: f"{3 + i} {FRENCH[i]} 2024",
+    "Spanish months": lambda i: f"{3 + i} de {SPANISH[i]} de 2024",
+    "durations of ISO": lambda i: f"PT{8 + i}M" if i % 2 else f"PT{7 + i}M60S",
+    "durations of ISO with days": lambda i: f"P0DT0H{8 + i}M0.5S",
+    "durations of pandas": lambda i: f"{i // 10} days 0{i % 10}:00:00.500000",
+    "durations of Python": lambda i: f'"1 day, {i + 5}:00:00"',
+    "spoken minutes": lambda i: f"{i + 5} min",
+    "spoken hours": lambda i: f"{i + 5}h 30m",
     "days of Excel": lambda i: f"{45_352.41667 + i / 1440:.5f}",
 }
 
@@ -98,14 +156,14 @@ def test_a_day_that_may_be_the_month_is_no_matter_within_one_day(tmp_path: Path)
 
 
 def test_a_form_of_times_is_kept_in_the_layout_and_named_where_a_cell_is_not_of_it(tmp_path: Path) -> None:
-    path = write(tmp_path / "f.csv", table(lambda i: f"{at(i):%Hh%Mm%Ss}"))
+    path = write(tmp_path / "f.csv", table(lambda i: f"{at(i):%H_%M_%S}"))
     assert "is neither a number nor a date or time" in why(path, time="time", id="recording", shape="long")
-    layout = read(path, time_format="%Hh%Mm%Ss", time="time", id="recording").layout.fixed()
-    assert layout.time_format == "%Hh%Mm%Ss"
+    layout = read(path, time_format="%H_%M_%S", time="time", id="recording").layout.fixed()
+    assert layout.time_format == "%H_%M_%S"
     assert len(read(path, **dict(layout))) == 2
-    bad = write(tmp_path / "g.csv", path.read_text().replace("10h03m00s", "soon", 1))
+    bad = write(tmp_path / "g.csv", path.read_text().replace("10_03_00", "soon", 1))
     assert why(bad, **dict(layout)).startswith(
-        "g.csv:5 column 'time': the time 'soon' is not written as '%Hh%Mm%Ss' says"
+        "g.csv:5 column 'time': the time 'soon' is not written as '%H_%M_%S' says"
     )
     assert "is no form of times" in why(path, time_format="%Q", time="time", id="recording")
 
@@ -169,3 +227,11 @@ def test_the_hour_that_comes_twice_in_autumn_does_not_mix_two_hours(form: str, s
         "'time' goes back by an hour in 2 sequences, as clocks do in autumn; what follows is read as an hour later"
         in (result.notes)
     )
+
+
+def test_conditions_that_are_written_as_durations_or_years_and_numbers_stay_labels_and_ids(tmp_path: Path) -> None:
+    lines = ["sample,treatment,t0,t1,t2,t3"]
+    lines += [f"2024-{i:03},{(5, 30)[i % 2]} min,{i}.5,{i + 1}.5,{i % 3}.1,{i % 5}.2" for i in range(12)]
+    sequences = read(write(tmp_path / "f.csv", "\n".join(lines) + "\n"))
+    assert sequences.classes == ("30 min", "5 min")
+    assert sequences.layout.id == "sample"

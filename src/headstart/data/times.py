@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Container, Sequence
 from datetime import UTC, datetime
 
@@ -20,14 +21,33 @@ MOST_HOURS, NEAR_STEP = 1_000, 0.25
 EXACT = 2**53
 """Whole numbers from which on not each has a float of its own: nanoseconds since 1970 lie beyond."""
 _TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:[.,]\d+)?)(?:\s*([AaPp])\.?[Mm]\.?)?")
-_MONTH = re.compile(r"(\d{4})[-/](0?[1-9]|1[0-2])|(0?[1-9]|1[0-2])/((?:19|20)\d\d)")
+_MONTH = re.compile(r"(\d{4})[-/](0?[1-9]|1[0-2])|(0?[1-9]|1[0-2])/((?:19|20)\d\d)|((?:19|20)\d\d)-?Q([1-4])")
 MONTH_LENGTH = 365.2425 / 12 * DAY_LENGTH
 """Seconds of a month on the average, so that months count evenly."""
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_NAMED_MONTH = re.compile(rf"(\d{{1,2}})[-/ .]({'|'.join(_MONTHS)})[a-z]*[-/ .,]+(\d{{4}})(?!\d)", re.IGNORECASE)
-_MONTH_FIRST = re.compile(rf"({'|'.join(_MONTHS)})[a-z]*\.? (\d{{1,2}}),? (\d{{4}})(?!\d)", re.IGNORECASE)
+# fmt: off
+_MONTHS = {name: number for number, names in enumerate(("jan ene gen", "feb fev", "mar mrz maa mrt", "apr avr abr",
+    "may mai mei mag", "jun juin giu", "jul juil lug", "aug aou ago", "sep set", "oct okt ott out", "nov",
+    "dec dez dic"), 1) for name in names.split()}
+"""How months begin in English, German, French, Spanish, Italian, Portuguese and Dutch, without accents."""
+# fmt: on
+_LETTERS = r"[^\W\d_]{3,}"
+_NAMED_MONTH = re.compile(rf"(\d{{1,2}})(?:\.|st|nd|rd|th|º)?[-/ .](?:de )?({_LETTERS})[-/ .,]+(?:de )?(\d{{4}})(?!\d)")
+_MONTH_FIRST = re.compile(rf"({_LETTERS})\.? (\d{{1,2}}),? (\d{{4}})(?!\d)")
+_ELAPSED = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:[.,]\d+)?)S)?)?(?<=[DHMS])"
+    r"|(?P<days>\d+) days?,? (?P<hours>\d{1,2}):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?)"
+)
+"""PT1M30S as ISO 8601 has it, and `0 days 00:01:30` of pandas, `1 day, 0:01:30` of Python."""
+_SPOKEN = re.compile(
+    r"(?:(\d+(?:[.,]\d+)?) ?(?:d|days?|Tage?) ?)?(?:(\d+(?:[.,]\d+)?) ?(?:h|hrs?|hours?|Std\.?) ?)?"
+    r"(?:(\d+(?:[.,]\d+)?) ?(?:m|min|mins|minutes?) ?)?(?:(\d+(?:[.,]\d+)?) ?(?:s|secs?|seconds?) ?)?"
+)
+"""5 min, 1h 30m, 90 s."""
+_ORDINAL = re.compile(r"((?:19|20)\d\d)-([0-3]\d\d)")
+"""The 31st day of 2024: 2024-031."""
 LEAP = re.compile(r"(?<=:59:)60(?!\d)")
 """A second that is put in, between the last one of a minute and the next minute."""
+_UNITS, _LONG = (DAY_LENGTH, HOUR_LENGTH, 60, 1), ("days", "hours", "minutes", "seconds")
 _DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})[./-](\d{1,4})(?:[ T,]+(\S.*))?")
 
 
@@ -54,7 +74,7 @@ def _month_seconds(words: Words) -> np.ndarray:
     out = np.full(len(words), np.nan)
     for row, word in enumerate(words):
         if match := _MONTH.fullmatch((word or "").strip()):
-            out[row] = 12 * int(match[1] or match[4]) + int(match[2] or match[3])
+            out[row] = 12 * int(match[1] or match[4] or match[5]) + int(match[2] or match[3] or 3 * int(match[6]) - 2)
     return np.asarray((out - out[np.isfinite(out)][0]) * MONTH_LENGTH)
 
 
@@ -76,16 +96,44 @@ def day_seconds(words: Words) -> np.ndarray:
     return np.array([_seconds(word or "") for word in words])
 
 
+def duration_seconds(words: Words) -> np.ndarray:
+    """(n,) seconds of durations such as PT1M30S and `0 days 00:01:30`; NaN where a cell is none."""
+    out = np.full(len(words), np.nan)
+    for row, word in enumerate(words):
+        if match := _ELAPSED.fullmatch((word or "").strip()):
+            parts = [match[name] or match[other] or "0" for name, other in zip("dhms", _LONG, strict=True)]
+            out[row] = sum(float(part.replace(",", ".")) * unit for part, unit in zip(parts, _UNITS, strict=True))
+    return out
+
+
+def spoken_seconds(words: Words) -> np.ndarray:
+    """(n,) seconds of 5 min, 1h 30m or 2024-031, times where a column of times has them; NaN of others."""
+    out = np.full(len(words), np.nan)
+    for row, word in enumerate(words):
+        plain = (word or "").strip()
+        if match := _ORDINAL.fullmatch(plain):
+            out[row] = datetime(int(match[1]), 1, 1, tzinfo=UTC).timestamp() + (int(match[2]) - 1) * DAY_LENGTH
+        elif plain and (match := _SPOKEN.fullmatch(plain)):
+            parts = [(part or "0").replace(",", ".") for part in match.groups()]
+            out[row] = sum(float(part) * unit for part, unit in zip(parts, _UNITS, strict=True))
+    return out
+
+
+def _month(word: str) -> int:
+    """The number of a month by its name, 0 of other words."""
+    letters = "".join(c for c in unicodedata.normalize("NFKD", word.lower()) if not unicodedata.combining(c))
+    return _MONTHS.get(letters[:4], _MONTHS.get(letters[:3], 0))
+
+
 def _with_month(word: str | None) -> str:
-    """01-Mar-2024 and Mar 1, 2024 as 2024-3-01, which no country reads otherwise; other words as they are."""
+    """01-Mar-2024, 1. März 2024 and Mar 1, 2024 as 2024-3-01, which no country reads otherwise; other words as they
+    are."""
     plain = (word or "").strip()
-    if match := _MONTH_FIRST.match(plain):
-        return f"{match[3]}-{_MONTHS.index(match[1].lower()) + 1}-{match[2]}{plain[match.end() :]}"
-    match = _NAMED_MONTH.match(plain)
-    if match is None:
-        return plain
-    month = _MONTHS.index(match[2].lower()) + 1
-    return f"{match[3]}-{month}-{match[1]}{plain[match.end() :]}"
+    if (match := _MONTH_FIRST.match(plain)) and (month := _month(match[1])):
+        return f"{match[3]}-{month}-{match[2]}{plain[match.end() :]}"
+    if (match := _NAMED_MONTH.match(plain)) and (month := _month(match[2])):
+        return f"{match[3]}-{month}-{match[1]}{plain[match.end() :]}"
+    return plain
 
 
 def date_seconds(words: Words, day_first: bool | None = None) -> np.ndarray:
@@ -121,7 +169,7 @@ def _day_first(matches: Sequence[re.Match[str]]) -> bool | None:
     return None
 
 
-TIME_FORMS = (iso_seconds, date_seconds, day_seconds)
+TIME_FORMS = (iso_seconds, date_seconds, day_seconds, duration_seconds)
 
 
 def dated(words: Words) -> bool:
@@ -160,6 +208,10 @@ def times_of(
         times = iso_seconds(column.words)
     elif np.isfinite(date_seconds(first)).any():
         times = _dates(table, column, codes)
+    elif np.isfinite(duration_seconds(first)).all():
+        times = duration_seconds(column.words)
+    elif np.isfinite(spoken_seconds(first)).all():
+        times = spoken_seconds(column.words)
     else:
         times = day_seconds(column.words)
         if codes is not None:
