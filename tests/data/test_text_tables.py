@@ -414,3 +414,33 @@ def test_two_tabs_behind_a_comma_are_blanks_and_names_of_which_some_are_numbers_
     result = read(write(tmp_path / "promoters.data", "".join(lines)))
     assert [result.speak(i).lower() for i in range(30)] == letters
     assert result.labels == tuple("+-"[i % 2] for i in range(30))
+
+
+def r_table(mark: str, text: str = "{y} out") -> str:
+    """A table as R writes it: texts in quotes, names of rows that the header does not name."""
+    lines = [mark.join(['"label"', *(f'"t{k}"' for k in range(6))])]
+    for i, row in enumerate(numbers(12, 6)):
+        word = text.format(y="ab"[i % 2])
+        lines.append(mark.join([f'"{i + 1}"', f'"{word}"', *map(str, row.tolist())]))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("mark", [" ", ",", "\t", ";"])
+@pytest.mark.parametrize("text", ["{y} out", "{y}, out", '{y} \\"out\\"'])
+def test_tables_of_r_are_read_with_their_quotes_and_names_of_rows(tmp_path, mark, text):
+    text = text.replace(",", "") if mark == " " else text
+    result = read(write(tmp_path / "f.txt", r_table(mark, text)))
+    assert np.array_equal(result.values[:, 0], np.float32(numbers(12, 6)).reshape(-1))
+    assert result.labels == tuple(text.format(y="ab"[i % 2]).replace("\\", "") for i in range(12))
+    assert result.channels == ("t",)
+
+
+def test_a_text_with_an_unquoted_comma_is_no_name_of_a_row(tmp_path):
+    lines = ["id,text", *(f"{i},hello, world {i}" for i in range(12))]
+    assert "a text that holds the separator needs quotes" in why(write(tmp_path / "f.csv", "\n".join(lines)))
+
+
+def test_backslashes_that_stand_before_no_quote_stay(tmp_path):
+    lines = ["label,text", *(f'{"ab"[i % 2]},"C:\\data\\{i}, said ""it"" twice"' for i in range(12))]
+    result = read(write(tmp_path / "f.csv", "\n".join(lines)))
+    assert result.speak(3) == 'C:\\data\\3, said "it" twice'

@@ -98,3 +98,15 @@ def test_a_mark_that_stands_elsewhere_than_between_thousands_is_named(tmp_path: 
     lines = table(["1.234,5", "12,5", "2.500,25", "7,5"]).replace("r7;b;1.234,5", "r7;b;12.5")
     message = why(write(tmp_path / "f.csv", lines))
     assert message.startswith("f.csv:9 column 't0': '12.5' has '.', which stands between thousands in other numbers")
+
+
+def test_a_comma_in_quotes_is_between_thousands_where_points_stand_before_decimals(tmp_path: Path) -> None:
+    lines = ["id,time,speed,steps,label"]
+    for i, t in ((i, t) for i in range(4) for t in range(6)):
+        lines.append(f'r{i},{t},"{5 + i}.{t}1","{900 + 60 * t:,}",{"ab"[i % 2]}')
+    sequences = read(write(tmp_path / "f.csv", "\n".join(lines) + "\n"))
+    assert sequences.values[:6, 1].tolist() == [900 + 60 * t for t in range(6)]
+    whole = [line.replace(".", "") for line in lines]
+    question = why(write(tmp_path / "g.csv", "\n".join(whole) + "\n"))
+    assert "give --decimal ',' for the first, or --thousands ',' for the second" in question
+    assert read(tmp_path / "g.csv", thousands=",").values[:6, 1].tolist() == [900 + 60 * t for t in range(6)]

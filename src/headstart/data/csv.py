@@ -52,6 +52,7 @@ from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow
 from headstart.data.text import (
     FEW_LINES,
     UTF16_MARKS,
+    blank_cells,
     closing_mark,
     cut,
     find_delimiter,
@@ -142,6 +143,7 @@ def recognised(
     form = _form(path, spec, sample[around.begin :], around)
     form.closing, passed = closing, f"the mark {closing!r} at the end of lines is passed over"
     form.notes += [passed] if closing else []
+    form.escape = _escape(sample[around.begin :], form)
     rows = _parsed(sample, form)
     rows = [around.names, *rows] if around.names else rows
     if not rows:
@@ -163,7 +165,7 @@ def recognised(
         if plain(rows[0][-1]) in REMARKS and unfilled(rows[0], rows[1:]):
             form.notes.append(f"no row has a cell for {rows[0][-1]!r}")
             rows[0] = rows[0][:-1]
-        if row_names(rows[0], rows[1:], form.mark):
+        if row_names(rows[0], rows[1:], form.mark in (" ", "\t") or _all_begin_quoted(sample[around.begin :])):
             rows[0] = ["", *rows[0]]
             form.notes.append("the first column, which the header does not name, holds names of rows, as R writes")
         ragged = not rows[0][-1].strip() or any(len(row) != len(rows[0]) for row in rows)
@@ -260,6 +262,24 @@ def _form(path: Path, spec: LayoutSpec, sample: Sequence[str], around: Surroundi
     return form
 
 
+def _all_begin_quoted(lines: Sequence[str]) -> bool:
+    return all(line.startswith('"') for line in lines if line.strip())
+
+
+def _escape(lines: Sequence[str], form: CsvForm) -> str:
+    """A backslash where it stands before quotes inside of quotes: rows are alike with it alone; else ""."""
+    if form.quote != '"' or not form.mark.strip(" ") or not any('\\"' in line for line in lines):
+        return ""
+    widths = []
+    for more in ({}, {"escapechar": "\\"}):
+        try:
+            rows = list(csv.reader(lines, delimiter=form.mark, strict=True, **more))  # type: ignore[arg-type]
+            widths.append({len(row) for row in rows[1:] if row})  # R's header may have one cell less
+        except csv.Error:
+            widths.append(set())
+    return "\\" if len(widths[1]) == 1 != len(widths[0]) else ""
+
+
 def _sample(lines: Iterator[str]) -> list[str]:
     out, size = [], 0
     for line in lines:
@@ -290,8 +310,10 @@ class CsvRecords:
         self.form, self.blank, self.comments, self.line = form, 0, 0, 1
         lines = itertools.islice(lines, form.begin, None)
         if form.mark == " " or form.closing:
-            lines = unclosed(lines, form.closing) if form.closing else (" ".join(x.split()) + "\n" for x in lines)
-        rules: dict[str, Any] = {"delimiter": form.mark or "\x1f", "strict": True}
+            cut_lines = ("\x1f".join(blank_cells(line, form.quote)) + "\n" for line in lines)
+            lines = unclosed(lines, form.closing) if form.closing else cut_lines
+        rules: dict[str, Any] = {"delimiter": form.mark.strip(" ") or "\x1f", "strict": True}
+        rules |= {"escapechar": form.escape} if form.escape else {}
         rules |= {"quotechar": form.quote} if form.quote and form.mark != " " else {"quoting": csv.QUOTE_NONE}
         self._reader = csv.reader(lines, **rules)
 

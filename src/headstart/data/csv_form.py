@@ -29,6 +29,8 @@ class CsvForm:
     extra: int = 0
     """Columns at the end that are passed over: they have neither names nor cells."""
     comment: str = ""
+    escape: str = ""
+    """What stands before a quote inside of quotes, where it is not doubled."""
     closing: str = ""
     thousands: str = ""
     units: dict[str, str] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headstart.data.layout import TARGET, LayoutSpec, is_role, plain
-from headstart.data.text import SAME_SHARE, cut, find_delimiter
+from headstart.data.text import SAME_SHARE, blank_cells, cut, find_delimiter
 from headstart.errors import BadInput
 from headstart.text import counted, first_few, to_float
 from headstart.ways import asked, option
@@ -252,7 +252,13 @@ def _rows(lines: Sequence[str], name: str, spec: LayoutSpec, mark: str | None) -
         find_delimiter(lines[:LINES_LAST], name, spec.quote),
         find_delimiter(last, name, spec.quote),
     ]:
-        rows = [line.split() for line in lines] if likely == " " else cut(lines, likely, spec.quote) if likely else []
+        rows = (
+            [blank_cells(line, spec.quote) for line in lines]
+            if likely == " "
+            else cut(lines, likely, spec.quote)
+            if likely
+            else []
+        )
         if likely and len(rows) == len(lines) and (width := _width(rows)) > 1:
             return rows, likely, width
     return [], "", 0

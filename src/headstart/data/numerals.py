@@ -64,6 +64,14 @@ def find_marks(
     return _decimal(columns, source, decimal, between), between
 
 
+def _pointed_beside_commas(columns: Sequence[Sequence[str]]) -> bool:
+    """Whether points stand before decimals in some columns, so that 1,100 in others is 1100."""
+    numbers = [cells for cells in columns if cells and all(COMMA.match(cell) or is_number(cell) for cell in cells)]
+    commas = [cell for cells in numbers for cell in cells if "," in cell]
+    pointed = any(re.match(DECIMAL, cell) for cells in numbers for cell in cells)
+    return bool(commas) and pointed and all(map(_MAYBE_THOUSANDS.match, commas))
+
+
 def _between(columns: Sequence[Sequence[str]], source: str, decimal: str) -> str:
     """The mark between thousands that no cell leaves a doubt of. Raises: BadInput where two marks are."""
     marks: dict[str, str] = {}
@@ -76,6 +84,8 @@ def _between(columns: Sequence[Sequence[str]], source: str, decimal: str) -> str
         if 2 * len(numbers) >= len(cells) and all(cell in numbers for cell in cells if "," in cell):
             for cell in grouped:
                 marks.setdefault(next(mark for mark in cell if mark in ",."), cell)
+    if not marks and decimal != "," and _pointed_beside_commas(columns):
+        return ","
     if len(marks) > 1:
         mark, other = list(marks)[:2]
         raise BadInput(

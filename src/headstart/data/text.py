@@ -310,11 +310,19 @@ def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
                 best, likely = rank, mark
     if likely:
         return likely
-    words = [line.split() for line in lines if line.strip()]
+    words = [blank_cells(line, quote) for line in lines if line.strip()]
     if words and max(map(len, words)) > 2 and _numbers(words, " ") >= SAME_SHARE:
         return " "
     table = name.lower().removesuffix(".gz").removesuffix(".xz").endswith((".csv", ".tsv", ".tab"))
     return ending if table and lines and ending in lines[0] else ""
+
+
+def blank_cells(line: str, quote: str = '"') -> list[str]:
+    """Cells between blanks, which may stand inside of quotes; a quote in these is written \\" or "", as R does."""
+    if not quote or quote not in line:
+        return line.split()
+    cells = re.findall(r'"(?:[^"\\]|\\.|"")*"(?=\s|$)|\S+', line)
+    return [c[1:-1].replace('\\"', '"').replace('""', '"') if len(c) > 1 and c[0] == c[-1] == '"' else c for c in cells]
 
 
 def closing_mark(lines: Sequence[str]) -> str:
@@ -431,10 +439,10 @@ def words_alone(rows: Sequence[Sequence[str]], column: int) -> bool:
     return 1 < len(set(cells)) <= len(cells) // 2 and not any(map(is_number, set(cells)))
 
 
-def row_names(header: Sequence[str], rows: Sequence[Sequence[str]], mark: str) -> bool:
+def row_names(header: Sequence[str], rows: Sequence[Sequence[str]], certain: bool) -> bool:
     """Whether all rows have one cell more than the header, and the first one is another in each, as R writes names of
-    rows beside columns separated by blanks or tabs."""
-    if mark not in (" ", "\t") or len(rows) < 2 or not all(map(str.strip, header)):
+    rows. certain: no text without quotes may hold the mark between cells."""
+    if not certain or len(rows) < 2 or not all(map(str.strip, header)):
         return False
     longer = all(len(row) == len(header) + 1 and row[-1].strip() for row in rows)
     return longer and len({row[0] for row in rows}) == len(rows)
