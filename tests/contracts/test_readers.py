@@ -78,6 +78,11 @@ def _genbank(path: Path) -> None:
     path.write_text("".join(entry.format(i, label, label) for i, label in enumerate(LABELS)))
 
 
+def _jcamp(path: Path) -> None:
+    head = ["##TITLE=made", "##JCAMP-DX=4.24", "##FIRSTX=1", "##LASTX=6", "##NPOINTS=6", "##XYDATA=(X++(Y..Y))"]
+    path.write_text("\n".join([*head, "1 0.5 1.5 2.5", "4 3.5 4.5 5.5", "##END="]) + "\n")
+
+
 def _arff(path: Path) -> None:
     head = ["@relation made", *(f"@attribute x_{i} numeric" for i in range(4)), "@attribute state {down,up}", "@data"]
     lines = [f"{','.join(map(str, row))},{label}" for label, row in zip(LABELS, ROWS, strict=True)]
@@ -122,6 +127,7 @@ SAMPLES: dict[str, Callable[[Path], object]] = {
     "mat": _mat,
     "hdf5": _hdf5,
     "arff": _arff,
+    "jcamp": _jcamp,
     "sound": _wav,
     "edf": lambda path: signals(path, SIGNALS),
     "wfdb": lambda path: record(path, SIGNALS),

@@ -22,12 +22,15 @@ from headstart.text import first_few, is_number
 from headstart.ways import option
 
 JSON_TABLES = (".json", ".jsonl", ".ndjson")
-RECORDING_TABLES = (".csv", ".tsv", ".tab", ".dat", ".lvm", ".parquet", ".feather", ".xlsx", ".ods", *JSON_TABLES)
+RECORDING_TABLES = (".csv", ".tsv", ".tab", ".dat", ".lvm", ".parquet", ".feather", ".xlsx", ".ods")
+RECORDING_TABLES += (*JSON_TABLES, ".jdx", ".dx")
 """Endings of tables that may hold a recording each."""
 MOST_CELLS = 2**29
 """Cells of all tables."""
 NEAR_STEPS = 0.05
 """Share by which the steps of time of two recordings of one rate may differ."""
+CURVE = "JCAMP-DX"
+"""How a table is written that is one curve."""
 NO_TIMES = np.zeros(0)
 
 
@@ -174,8 +177,10 @@ def recordings_table(
 
 
 def is_one_recording(path: Path, table: Table, spec: LayoutSpec) -> bool:
-    """Whether a table is read as a folder of it: the layout is that of a folder of tables, and its columns hold numbers
-    where cells of others hold whole sequences."""
+    """Whether a table is read as a folder of it: it is a curve, or the layout is that of a folder of tables, and its
+    columns hold numbers where cells of others hold whole sequences."""
+    if table.written == CURVE:
+        return True
     columns = [table.columns.get(name) for name in spec.values]
     numbers = all(column is not None and _of_numbers(column) for column in columns)
     table_alone = is_recording_table(path.name) or path.suffix.lower() == ".txt"

@@ -52,6 +52,7 @@ READERS: dict[str, Entry] = {
     "mat": _reader("matlab:read_mat", "variables of MATLAB by name", "mat"),
     "hdf5": _reader("hdf5:read_hdf5", "data sets of HDF5 by name", "h5 hdf5", magic=b"\x89HDF\r\n\x1a\n", needs="h5py"),
     "arff": _reader("arff:read_arff", "a table of Weka", "arff"),
+    "jcamp": _reader("jcamp:read_jcamp", "one spectrum of JCAMP-DX", "jdx dx jcamp", begins=b"##TITLE", one=True),
     "sound": _reader("sounds:read_recording", "one recording of sound", "wav flac mp3 ogg", one=True),
     "edf": _reader(
         "edf:read_edf",
