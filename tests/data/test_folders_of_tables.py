@@ -150,3 +150,15 @@ def test_a_layout_of_a_folder_reads_another_one(tmp_path: Path) -> None:
     assert (alone.ids, alone.notes) == (("new2.csv",), ())
     assert np.array_equal(alone.values, again.values[again.offsets[1] :])
     assert LayoutSpec().model_dump() == LayoutSpec(label_from=None).model_dump()
+
+
+def test_one_table_beside_a_store_and_a_model_is_named_and_recordings_beside_them_are_read(tmp_path: Path) -> None:
+    for name in ("runs/0123456789abcdef/stage.json", "runs/0123456789abcdef/records.jsonl", "m/model.safetensors"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / name, "{}")
+    write(tmp_path / "m" / "predictions.csv", "a,b\n1,2\n")
+    recording(tmp_path / "train.csv", 0)
+    assert why(tmp_path).endswith(f"holds one table, which a folder is not needed for; give {tmp_path.name}/train.csv")
+    (tmp_path / "train.csv").unlink()
+    folder(tmp_path, *(f"calls/{'ab'[i % 2]}/r{i}.csv" for i in range(6)))
+    assert len(read(tmp_path / "calls")) == len(read(tmp_path)) == 6

@@ -22,8 +22,8 @@ from headstart.text import first_few, is_number
 from headstart.ways import option
 
 JSON_TABLES = (".json", ".jsonl", ".ndjson")
-RECORDING_TABLES = (".csv", ".tsv", ".tab", ".dat", ".lvm", ".parquet", ".feather", ".xlsx", ".ods")
-RECORDING_TABLES += (*JSON_TABLES, ".jdx", ".dx")
+_TABLES = (".csv", ".tsv", ".tab", ".dat", ".lvm", ".parquet", ".feather", ".xlsx", ".ods")
+RECORDING_TABLES = (*_TABLES, *JSON_TABLES, ".jdx", ".dx")
 """Endings of tables that may hold a recording each."""
 MOST_CELLS = 2**29
 """Cells of all tables."""

@@ -43,6 +43,8 @@ ENDINGS = {
     "signals": (".edf", ".bdf", ".hea", ".vhdr"),
     "texts": (".txt",),
 }
+OWN_FILES = ("stage.json", "model.safetensors")
+"""Files in folders of a store or of a model, whose other files are no recordings."""
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
 PIXELS = 2**24
 """Pixels that one image may have."""
@@ -66,10 +68,15 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """
     with reading(path):
         names = listed(path, lambda name: not any(part.startswith(".") for part in name.split("/")))
+        own = {str(PurePosixPath(name).parent) for name in names if PurePosixPath(name).name in OWN_FILES}
+        names = [name for name in names if not own & set(map(str, PurePosixPath(name).parents))]
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         tables = labels_tables(names)
         if not kinds:
             recordings = [name for name in _recording_tables(names) if name not in tables]
+            single = [name for name in _recording_tables(names) if "/" not in name]
+            if len(single) == len(_recording_tables(names)) == 1 and not spec.optional:
+                raise BadInput(f"{path}: holds one table, which a folder is not needed for; give {path / single[0]}")
             if not recordings:
                 some = ", ".join(repr(name) for name in names[:4])
                 raise BadInput(
