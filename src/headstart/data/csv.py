@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import reading, unpacked
-from headstart.data.csv_form import CsvForm
+from headstart.data.csv_form import CsvForm, all_quoted, escape_of
 from headstart.data.exports import (
     COMMENTS,
     REMARKS,
@@ -143,7 +143,7 @@ def recognised(
     form = _form(path, spec, sample[around.begin :], around)
     form.closing, passed = closing, f"the mark {closing!r} at the end of lines is passed over"
     form.notes += [passed] if closing else []
-    form.escape = _escape(sample[around.begin :], form)
+    form.escape = escape_of(sample[around.begin :], form)
     rows = _parsed(sample, form)
     rows = [around.names, *rows] if around.names else rows
     if not rows:
@@ -165,7 +165,7 @@ def recognised(
         if plain(rows[0][-1]) in REMARKS and unfilled(rows[0], rows[1:]):
             form.notes.append(f"no row has a cell for {rows[0][-1]!r}")
             rows[0] = rows[0][:-1]
-        if row_names(rows[0], rows[1:], form.mark in (" ", "\t") or _all_begin_quoted(sample[around.begin :])):
+        if row_names(rows[0], rows[1:], form.mark in (" ", "\t") or all_quoted(sample[around.begin :])):
             rows[0] = ["", *rows[0]]
             form.notes.append("the first column, which the header does not name, holds names of rows, as R writes")
         ragged = not rows[0][-1].strip() or any(len(row) != len(rows[0]) for row in rows)
@@ -260,24 +260,6 @@ def _form(path: Path, spec: LayoutSpec, sample: Sequence[str], around: Surroundi
     if len(cells) > 1 and spec.quote == '"' and all(len(c) > 1 and c[0] == c[-1] == "'" for c in cells):
         form.quote = "'"
     return form
-
-
-def _all_begin_quoted(lines: Sequence[str]) -> bool:
-    return all(line.startswith('"') for line in lines if line.strip())
-
-
-def _escape(lines: Sequence[str], form: CsvForm) -> str:
-    """A backslash where it stands before quotes inside of quotes: rows are alike with it alone; else ""."""
-    if form.quote != '"' or not form.mark.strip(" ") or not any('\\"' in line for line in lines):
-        return ""
-    widths = []
-    for more in ({}, {"escapechar": "\\"}):
-        try:
-            rows = list(csv.reader(lines, delimiter=form.mark, strict=True, **more))  # type: ignore[arg-type]
-            widths.append({len(row) for row in rows[1:] if row})  # R's header may have one cell less
-        except csv.Error:
-            widths.append(set())
-    return "\\" if len(widths[1]) == 1 != len(widths[0]) else ""
 
 
 def _sample(lines: Iterator[str]) -> list[str]:

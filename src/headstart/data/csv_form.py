@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -77,3 +78,22 @@ class CsvForm:
         names = {",": "commas", ".": "points", "'": "apostrophes", " ": "blanks"}
         decimals += f", {names[self.thousands]} between thousands" if self.thousands else ""
         return f"{name} {'with a header' if self.header else 'without a header'}{decimals}"
+
+
+def all_quoted(lines: Sequence[str]) -> bool:
+    """Whether all lines begin with a quote."""
+    return all(line.startswith('"') for line in lines if line.strip())
+
+
+def escape_of(lines: Sequence[str], form: CsvForm) -> str:
+    """A backslash where it stands before quotes inside of quotes: rows are alike with it alone; else ""."""
+    if form.quote != '"' or not form.mark.strip(" ") or not any('\\"' in line for line in lines):
+        return ""
+    widths = []
+    for more in ({}, {"escapechar": "\\"}):
+        try:
+            rows = list(csv.reader(lines, delimiter=form.mark, strict=True, **more))  # type: ignore[arg-type]
+            widths.append({len(row) for row in rows[1:] if row})  # R's header may have one cell less
+        except csv.Error:
+            widths.append(set())
+    return "\\" if len(widths[1]) == 1 != len(widths[0]) else ""
