@@ -454,8 +454,9 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
 
     number = partial(is_number, decimal=decimal)
     some = below[: max(FEW_LINES, HEADED_CELLS // max(len(head), 1))]
-    columns = [[row[i].strip() for row in some if i < len(row)] for i in range(len(head))]
-    numeric = [i for i, cells in enumerate(columns) if mostly_numbers(cells, decimal) and not _of_names(cells, decimal)]
+    numeric = [i for i in range(len(head)) if mostly_numbers([row[i] for row in some if i < len(row)], decimal)]
+    if len(head) < LOOKED_AT:
+        numeric = [i for i in numeric if not _of_names([row[i].strip() for row in some if i < len(row)], decimal)]
     named = sum(bool(head[i].strip()) and not number(head[i]) and head[i].strip().lower() != "nan" for i in numeric)
     if 2 * named > len(numeric) > 0:
         return True
