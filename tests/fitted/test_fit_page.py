@@ -18,12 +18,13 @@ from headstart.baselines.measures import reliability
 from headstart.fitted.evidence import single
 from headstart.fitted.outcome import Answers, Outcome
 from headstart.fitted.page import write_page
-from headstart.fitted.wording import in_short, own_score
+from headstart.fitted.wording import caveats, in_short, own_score
 from headstart.report.figures.predictions import FEW_CLASSES, confusion_of
 from headstart.report.figures.reconstruction import read_predictions
 from headstart.report.page import Anchors, page_table
 from headstart.report.tables.report_table import text_table
 from headstart.sequence import IGNORE
+from headstart.serve.config import HeldOut
 
 FORTY = tuple(f"word {i}" for i in range(40))
 
@@ -374,3 +375,20 @@ def test_each_seed_and_each_setting_stands_behind_its_network() -> None:
 
 def test_the_same_outcome_gives_the_same_bytes() -> None:
     assert write_page(an_outcome("classes")) == page("classes")
+
+
+def test_the_page_warns_before_sets_of_classes_are_used_where_too_few_of_a_class_were_held_out() -> None:
+    fit = outcome()
+    errors = {"errors": (0.1,) * 30, "source": "validation", "class_errors": (0.1,) * 30}
+
+    def told(*counts: int) -> list[str]:
+        held = {fit.served.config.serve: HeldOut(**errors, class_counts=counts)}
+        served = replace(fit.served, config=fit.served.config.model_copy(update={"held_out": held}))
+        return [text for text in caveats(replace(fit, served=served)) if "sets of classes" in text]
+
+    assert told(10, 10, 10) == []
+    (text,) = told(18, 9, 3)
+    assert text == (
+        "Before sets of classes are used (predict with --confidence 0.9): too few sequences were held out of 'run' (3): "
+        "0.9 takes 9 of each class, so that every set holds these; label more of them, or ask for less."
+    )

@@ -25,6 +25,8 @@ NORMAL = 1.96
 """Standard errors that a 95 % interval reaches to each side."""
 WIDE_INTERVAL = 0.1
 """An interval of the difference wider than this says little."""
+USUAL_CONFIDENCE = 0.9
+"""Coverage of sets of classes for which the page warns of too few held-out sequences."""
 FEW_OF_CLASS = 10
 """Train sequences of a class below which it is named."""
 EXPLAINED = {
@@ -406,8 +408,15 @@ def data_findings(outcome: Outcome) -> list[str]:
 
 
 def caveats(outcome: Outcome) -> list[str]:
-    """The notes of the fit without the data card's findings, which name places; what makes scores too good stays."""
-    return [note for note in outcome.notes if flatters(note) or note not in outcome.card.findings]
+    """The notes of the fit without the data card's findings, which name places; what makes scores too good stays. Then
+    what must be known before sets of classes are used."""
+    config, usual = outcome.served.config, f"{argument('confidence')} {USUAL_CONFIDENCE:g}"
+    held = config.held_out.get(config.serve)
+    warning = "" if held is None else held.warning(USUAL_CONFIDENCE, config.preparation.classes)
+    return [
+        *(note for note in outcome.notes if flatters(note) or note not in outcome.card.findings),
+        *([f"Before sets of classes are used (predict with {usual}): {warning}."] if warning else ()),
+    ]
 
 
 def filling_score(outcome: Outcome) -> str:
