@@ -51,6 +51,18 @@ class DiskFull(BadInput):
         )
 
 
+class MemoryChanged(BadInput):
+    """Numbers that nothing writes have changed in memory; `what` is the subject and its verb. Exit code 1."""
+
+    exit_code = 1
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: a bit of the memory may have turned. What was saved before is kept: give the same command "
+            "again, and test the memory of this machine where it happens twice"
+        )
+
+
 class Broken(BadInput):
     """A kind does not hold to a promise of its contract; the text says where."""
 

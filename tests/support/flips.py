@@ -1,6 +1,6 @@
 """One bit turned in memory during a run: `python -m support.flips [--number N] [--resumes N] [--json FILE]`, from `tests`.
 
-Counts how many change a number that is stored, and how many are noticed: by an error, or by weights that are not finite.
+Counts how many change a number that is stored, and how many are noticed: by an alarm, or by weights that are not finite.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from headstart.errors import MemoryChanged
 from headstart.stage.trained import TrainedRun
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
@@ -36,8 +37,10 @@ STUDY: dict[str, Any] = {
     "axes": {"finetune.optim.lr": [3e-3], "finetune.optim.batch_size": [16], "seed": [0]},
     "report": {"baselines": False},
 }
-PLACES = ("weights", "moments", "batch", "state")
-"""Where a bit is turned: state, in what a run goes on from after its digest was compared."""
+PLACES = ("weights", "moments", "batch", "state", "examples", "best", "outputs")
+"""Where a bit is turned: weights and moments between two steps; batch in the forward pass of a step; state, in what a
+run goes on from after its digest was compared; examples, of which batches are made; best, in weights kept as such; outputs, what
+a layer has just computed in a step, of which nothing else knows."""
 
 
 class Flips:
@@ -78,18 +81,26 @@ class Flips:
             copies = {name: value.clone() for name, value in tensors.items()}
             turn(copies[random.choice(sorted(name for name, x in copies.items() if x.numel()))], random)
             state = copies, meta
-        run = self.begun(state)
-        feed: Any = run.feeds["train"]
-        whole, armed = feed.batch, [False]
+        try:
+            run = self.begun(state)
+        except MemoryChanged:
+            return "noticed"
+        held: Any = run.feeds["train"].held
+        armed = [False]
 
-        def batch(places: Any) -> Any:
-            taken = whole(places)
-            if armed[0]:
+        def forward(module: Any, inputs: tuple[Any, ...]) -> None:
+            if memory == "batch" and armed[0]:
                 armed[0] = False
-                turn(taken.inputs, random)
-            return taken
+                turn(inputs[0].inputs, random)
 
-        feed.batch = batch
+        def computed(module: Any, inputs: Any, output: torch.Tensor) -> None:
+            if memory == "outputs" and armed[0]:
+                armed[0] = False
+                turn(output, random)
+
+        layers = [module for module in run.model.modules() if isinstance(module, torch.nn.Linear)]
+        random.choice(layers).register_forward_hook(computed)
+        run.model.register_forward_pre_hook(forward)
         try:
             for number, _ in enumerate(run.steps()):
                 if number == when and memory == "weights":
@@ -97,7 +108,12 @@ class Flips:
                 elif number == when and memory == "moments":
                     moments = [x for x in run.progress.flat.moments if isinstance(x, torch.Tensor) and x.numel()]
                     turn(random.choice(moments), random)
-                armed[0] = number == when and memory == "batch"
+                elif number == when and memory == "examples":
+                    turn(held.batch.inputs, random)
+                elif number >= when and memory == "best" and run.progress.best:
+                    turn(random.choice([x for x in run.progress.best.values() if x.numel()]), random)
+                    when = len(self.states)
+                armed[0] = number == when and memory in ("batch", "outputs")
             end = self.stored(run)
         except Exception:
             return "noticed"

@@ -26,6 +26,7 @@ from headstart.training.distributed import Ranks
 from headstart.training.evaluate import Evaluation, evaluate
 from headstart.training.features import FeatureBatches, feature_batches
 from headstart.training.loop import Progress, StepInfo, TrainConfig, train, train_whole
+from headstart.training.memory import HeldData
 from headstart.training.optim import flat_parameters
 from headstart.training.rehearsal import Rehearsal
 from headstart.training.stack import Stack, common
@@ -115,6 +116,7 @@ class TrainedRun(StageRun):
         if resume is not None:
             self.progress.restore(*resume)
         self.stack: Stack | None = None
+        self.examples: HeldData | None = None
         self._learning, self._unit_flops = Learning(self.model, names), dict[str, float]()
 
     def join(self, stack: Stack) -> None:
@@ -176,6 +178,11 @@ class TrainedRun(StageRun):
         Raises: BadInput where code of a person's own would fail later, or its result would mean nothing.
         """
         self.remarks = self.rehearsal.remarks()
+        if self.device.type == "cpu" and self.stack is None:
+            self.examples = HeldData(
+                [feed for feed in self.feeds.values() if type(feed) is Batches],
+                [self.model.get_parameter(name) for name in self.frozen] if self.progress.rest.watched else [],
+            )
         yield from self.timed_steps()
 
     def timed_steps(self) -> Iterator[StepInfo]:
@@ -260,6 +267,7 @@ class TrainedRun(StageRun):
     def finish(self) -> StageOutcome:
         """Score train, val and test, or those of `budget.scored`, at the best and at the last weights, once."""
         progress = self.progress
+        progress.rest.note()
         last = _copies(self.model)
         averaged = progress.flat.average is not None and not progress.diverged
         if not averaged and (progress.best_step == progress.step or not progress.best):
@@ -268,10 +276,15 @@ class TrainedRun(StageRun):
             scores = {"last": score, "best": dict(score)}
         else:
             scores = {"last": self._scores(progress.step)[0]}
+            progress.rest.check()
             progress.load_best()
+            progress.rest.note()
             best = _copies(self.model)
             step = progress.best_step if progress.best else progress.step
             scores["best"], predictions = self._scores(step, keep=True)
+        progress.rest.check()
+        if self.examples is not None:
+            self.examples.check()
         monitor = self.spec.objective.monitored(self.task.signature)
         if len(self.feeds["val"].units) and not progress.diverged:
             chosen = scores["best"]["val"]

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -50,12 +51,14 @@ _FILES = ("best.safetensors", "last.safetensors", "predictions.safetensors", REC
 class ClaimedStage:
     """One claimed stage: what may be written, in the order in which it is.
 
-    `notices` collects what a person should hear (damage, states that were given up).
+    `notices` collects what a person should hear (damage, states that were given up), `records_cut` the records after
+    the state that is gone on from, which are computed again.
     """
 
     def __init__(self, path: Path, document: Mapping[str, Any], lock: Lock) -> None:
         self.path, self.identity = path, path.name
         self.notices: list[str] = []
+        self.records_cut: list[dict[str, Any]] = []
         self.attempts = 0
         self.started = ""
         self._document, self._lock = document, lock
@@ -88,7 +91,9 @@ class ClaimedStage:
         for name in NOTES.values():
             disk.unlink(self.path / name, missing_ok=True)
         state = self._newest_state()
-        self._records.open(self.path / RECORDS, state[1]["records"]["bytes"] if state else 0)
+        length = state[1]["records"]["bytes"] if state else 0
+        self.records_cut = _records_after(self.path / RECORDS, length)
+        self._records.open(self.path / RECORDS, length)
         return (state[0], state[1]["meta"]) if state else None
 
     def forget(self) -> None:
@@ -244,6 +249,21 @@ class ClaimedStage:
             records = b""
         if hashlib.sha256(records).hexdigest() != whole["records"]["sha256"]:
             raise Damaged(f"{path}: the records before it are damaged")
+
+
+def _records_after(path: Path, length: int) -> list[dict[str, Any]]:
+    """The whole records behind so many bytes; what a kill or damage left of others is no record."""
+    try:
+        with opened(path) as file:
+            file.seek(length)
+            lines = file.read().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    records = []
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            records.append(json.loads(line) if line.endswith(b"\n") else None)
+    return [record for record in records if isinstance(record, dict)]
 
 
 class _Records:

@@ -217,6 +217,7 @@ def _trained(
             batches |= features
             config = replace(config, train=batches["train"], val=batches["val"])
             progress = Progress(network, flat_parameters(network, trained, recipe.optim), features=features)
+            progress.rest.watched = False  # the network is a person's own, and `on_record` may write to it
             records = claim.records
             if claim.state is not None:
                 progress.restore(*claim.state)

@@ -25,8 +25,9 @@ from headstart.training.distributed import ALONE, Ranks
 from headstart.training.evaluate import TrainMetrics, evaluate
 from headstart.training.features import FeatureBatches
 from headstart.training.graph import GraphedStep, RecordChoice, choose_recorder
+from headstart.training.memory import AtRest, check_state, state_sums
 from headstart.training.optim import FlatParameters, Numbers, OptimSpec, OwnOptimSpec, Weights, step_numbers
-from headstart.training.step import TrainStep, on_device
+from headstart.training.step import TrainStep, on_device, own_class
 
 CHECK_EVERY = 20
 """Steps between looks at the running loss: a NaN stays in a sum, so that none is missed. A GPU is not waited for: its
@@ -123,6 +124,7 @@ class Progress:
     how: str = ""
     features: Mapping[str, FeatureBatches] = field(default_factory=dict)
     metrics: TrainMetrics = field(init=False)
+    rest: AtRest = field(init=False)
     statistics: Tensors = field(init=False)
 
     _NUMBERS = {
@@ -132,6 +134,8 @@ class Progress:
 
     def __post_init__(self) -> None:
         self.metrics = TrainMetrics(self.flat.weights.device)
+        # Code of a person's own may write to its weights as it likes.
+        self.rest = AtRest(self.flat, all(own_class(module) is None for module in self.model.modules()))
         persistent = set(self.model.state_dict())
         self.statistics = {name: value for name, value in self.model.named_buffers() if name in persistent}
 
@@ -143,10 +147,11 @@ class Progress:
         tensors.update({f"best/{name}": value for name, value in self.best.items()})
         tensors.update({f"features/{name}": feed.known() for name, feed in self.features.items() if feed.done})
         copies = {name: value.detach().clone().cpu() for name, value in tensors.items()}
-        return copies, {saved: getattr(self, name) for saved, name in self._NUMBERS.items()}
+        numbers = {saved: getattr(self, name) for saved, name in self._NUMBERS.items()}
+        return copies, {**numbers, "sums": state_sums(tensors)}
 
     def restore(self, tensors: Tensors, numbers: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Go on from a state. Raises: MemoryChanged where it is not the one that was made."""
         for name, value in {"weights": self.flat.weights, **self.flat.moments._asdict()}.items():
             value.copy_(tensors[name])
         if self.flat.average is not None:
@@ -159,6 +164,8 @@ class Progress:
                 self.best[name.removeprefix("best/")] = value.to(self.flat.weights.device)
             elif name.startswith("features/"):
                 self.features[name.removeprefix("features/")].restore(value)
+        check_state(tensors, numbers.get("sums", {}))
+        self.rest.note_best(self.best)
         for saved, name in self._NUMBERS.items():
             setattr(self, name, numbers[saved])
 
@@ -174,6 +181,7 @@ class Progress:
         """Put the best weights into the model: those that validation chose, or without it an average of weights."""
         if not self.best and self.flat.average is not None:
             self.flat.weights.copy_(self.flat.average)
+        self.rest.check_best(self.best)
         for name, value in self.best.items():
             (self.flat.tensors | self.statistics)[name].copy_(value)
 
@@ -235,7 +243,9 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
     """
     total, per_epoch, optim, flat, ranks = config.total, config.per_epoch, config.optim, progress.flat, config.ranks
     own = (flat.tensors, progress.statistics)
-    step = TrainStep(progress.model, config.objective, config.signature, optim, own, flat.groups, ranks)
+    rest = progress.rest
+    look = rest.check if flat.weights.device.type == "cpu" else None
+    step = TrainStep(progress.model, config.objective, config.signature, optim, own, flat.groups, ranks, look)
     weights, numbers = Weights(flat.weights, flat.tensors), partial(step_numbers, optim, flat.groups, total)
 
     def take(batch: Batch, numbers: Numbers, seed: Any, epoch: Any) -> None:
@@ -252,6 +262,7 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
     longest = config.signature.length
     graphed = GraphedStep(take, config.train, numbers, config.seed, longest, optim.batch_size, per_epoch, record)
     course = Course(config)
+    rest.note()
     # Looked at before a step, not after: a state saved at the last step must end there too.
     while not config.ended(progress):
         began = time.perf_counter()
@@ -259,8 +270,10 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
             graphed.start_epoch(course.epoch, course.order, course.batches)
         if not graphed.take(course.position, course.units):
             seed, counter = (on_device(number, course.batches.device) for number in (config.seed, course.epoch))
-            take(course.batch(), numbers(progress.step), seed, counter)
+            take(rest.hold(course.batch()), numbers(progress.step), seed, counter)
+        rest.note()
         yield finish_step(config, progress, course, graphed.how, began)
+    rest.check()
 
 
 def train_whole(
@@ -360,6 +373,7 @@ def _validated(config: TrainConfig, progress: Progress, record: dict[str, Any]) 
     if monitor.better(scores[monitor.name], progress.best_score):
         progress.best_score, progress.best_step, progress.bad_evaluations = scores[monitor.name], progress.step, 0
         progress.best = progress.snapshot()
+        progress.rest.note_best(progress.best)
     else:
         progress.bad_evaluations += 1
     return record

@@ -7,7 +7,7 @@ Several ranks take it together, each on its part of the batch: `ranks.sums` and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -44,6 +44,8 @@ class TrainStep:
     own: tuple[Tensors, Tensors]
     groups: Sequence[Group]
     ranks: Ranks = ALONE
+    before_update: Callable[[], None] | None = None
+    """Called between the gradient and the update."""
 
     def __call__(
         self,
@@ -67,6 +69,7 @@ class TrainStep:
         if weights.tensors:
             loss = mean_loss(own["loss"], sums["count"])
             grad = self.ranks.total(flat_gradient(loss, weights.tensors))
+            self._look()
             update_(weights.flat, moments, grad, numbers, self.optim, self.groups)
         update_statistics(statistics, updates)
         return sums
@@ -90,10 +93,15 @@ class TrainStep:
             own = {name: own[name] + x.detach() if own else x.detach() for name, x in sums.items()}
             update_statistics(statistics, updates)
         sums = self.ranks.sums(own)
+        self._look()
         update_(
             weights.flat, moments, self.ranks.total(mean_loss(grad, sums["count"])), numbers, self.optim, self.groups
         )
         return sums
+
+    def _look(self) -> None:
+        if self.before_update is not None:
+            self.before_update()
 
     @cached_property
     def tied(self) -> bool:
