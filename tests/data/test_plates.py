@@ -9,7 +9,7 @@ import pytest
 from support.made_files import needs, workbook
 from support.made_tables import numbers, read, why, write
 
-from headstart.data import LayoutSpec
+from headstart.data import LayoutSpec, read_blocks
 
 WELLS = [f"{letter}{i}" for letter in "ABC" for i in range(1, 5)]
 VALUES = numbers(12, 10)
@@ -142,3 +142,11 @@ def test_a_model_of_one_plate_reads_another_with_other_times(tmp_path: Path) -> 
     other = text(turned([row[:8] for row in lying()]))
     result = read(write(tmp_path / "g.csv", other), **dict(LayoutSpec(**dict(fixed))))
     assert (len(result), set(result.lengths.tolist())) == (12, {7})
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_plate_that_is_larger_than_a_block_is_served_as_it_is_read(form: str, tmp_path: Path) -> None:
+    result = read(write(tmp_path / "f.csv", FORMS[form]))
+    blocks = list(read_blocks(tmp_path / "f.csv", result.layout.fixed(), 100))
+    assert np.array_equal(np.concatenate([block.values for block in blocks]), result.values)
+    assert [name for block in blocks for name in block.ids or ()] == list(result.ids or ())

@@ -27,9 +27,12 @@ def plain_tables(path: Path, spec: LayoutSpec, size: int) -> Iterator[Table | No
     """The table in parts of whole lines, about `size` bytes each, of a file that Arrow's parser reads.
 
     None for a part that it does not read, and at once for a file whose columns have no names or that is not UTF-8.
-    Raises: BadInput as `read_csv`.
     """
-    _, form, body = recognised(path, spec, text_lines(path, spec.encoding, Mistakes()))
+    try:
+        _, form, body = recognised(path, spec, text_lines(path, spec.encoding, Mistakes()))
+    except BadInput:  # the whole is read, or refused, as what it is: an export may be more than a table
+        yield None
+        return
     types, line, rest = column_types(form, body) if form.names else [], 1, b""
     with reading(path), unpacked(path) as file:
         while content := rest + (file.read(size) if types else b""):
