@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from support.made_tables import read, why, write
+from support.made_tables import read, why, wide, write
 
 PAIRS = [{"I": [1.0, 2.0], "II": [3.0, 4.0]}] * 4
 KINDS: dict[str, Any] = {
@@ -43,3 +43,20 @@ def test_the_keys_of_objects_in_json_lines_are_named_where_the_object_is(tmp_pat
     message = why(write(tmp_path / "f.jsonl", 4 * line), values=("acc",))
     assert message == "f.jsonl: values: no column 'acc'; there are: state, x, y"
     assert len(read(tmp_path / "f.jsonl", values=("x", "y"))) == 4
+
+
+@pytest.mark.parametrize("ending", ["csv", "txt", "parquet", "npz", "json"])
+def test_a_page_of_the_web_and_a_pointer_of_git_are_no_data_whatever_they_are_called(
+    tmp_path: Path, ending: str
+) -> None:
+    page = write(tmp_path / f"page.{ending}", "<!DOCTYPE html>\n<html><body>404: no such file</body></html>\n")
+    assert why(page).startswith(f"page.{ending}: is a page of the web (HTML), as a failed download leaves")
+    pointer = write(tmp_path / f"lfs.{ending}", "version https://git-lfs.github.com/spec/v1\noid sha256:0a\nsize 9\n")
+    assert why(pointer).endswith("and is not the file; `git lfs pull` fetches it")
+
+
+def test_a_setting_that_nothing_of_a_table_obeys_is_refused_and_never_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", "\n".join(wide()))
+    assert why(path, step=5).startswith("f.csv: step: is of windows, and none are cut; give --window with it")
+    assert why(path, window_label="end").startswith("f.csv: window_label: is of windows")
+    assert len(read(path, window=3, step=2)) > 12

@@ -37,7 +37,7 @@ from headstart.data.table import (
     texts_of,
 )
 from headstart.data.times import times_of
-from headstart.data.windows import cut_windows
+from headstart.data.windows import check_window, cut_windows
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, is_number, many
 from headstart.ways import option
@@ -122,6 +122,7 @@ def build(
     whole = replace(whole, notes=tuple(notes))
     _check_strand(whole.layout)
     if spec.window is None:
+        check_window(table.places.source, spec)
         if spec.rate is not None and not spec.optional and layout.time is None and table.steps is None:
             raise BadInput(
                 f"{table.places.source}: rate: nothing says the times of positions, so that they cannot be brought to "

@@ -158,6 +158,10 @@ def format_of(path: Path) -> str:
     ending = os.path.splitext(plain)[1].removeprefix(".")
     with unpacked(path) as file:
         start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start[:14].lower().startswith((b"<!doctype html", b"<html")):
+        raise BadInput(f"{path}: is a page of the web (HTML), as a failed download leaves; give the file itself")
+    if start.startswith(b"version https://git-lfs"):
+        raise BadInput(f"{path}: says where Git LFS keeps the file, and is not the file; `git lfs pull` fetches it")
     return format_by(ending, start, lambda end: _refuse_others(path, end))
 
 

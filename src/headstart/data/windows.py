@@ -18,6 +18,14 @@ MOST_IN_WINDOWS = 2**29
 """Values of all windows together: 2 GiB."""
 
 
+def check_window(source: str, spec: LayoutSpec) -> None:
+    """Raises: BadInput for what is of windows, where none are cut."""
+    alone = ["step"] * (spec.step is not None) + ["window_label"] * (spec.window_label != "majority")
+    if alone and not spec.optional:
+        way = f"give {option('window')} with it, or leave it out"
+        raise BadInput(f"{source}: {alone[0]}: is of windows, and none are cut; {way}")
+
+
 def cut_windows(s: Sequences, spec: LayoutSpec, seconds: np.ndarray | None) -> Sequences:
     """The windows of recordings, from the first position of each on, every `step` positions; what is left at an end is
     no window. Labels of positions (where `s.per_position`) become one of each window.
