@@ -160,10 +160,12 @@ def scores(target: np.ndarray, answers: Sequence[np.ndarray]) -> tuple[np.ndarra
 
 
 def gain(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
-    """The mean over sets of (second - first) on the same rows, with its interval by a bootstrap within sets."""
+    """The mean over sets of (second - first) on the same rows, with its interval by a bootstrap over sets and their rows."""
     rng = np.random.default_rng(0)
     differences = [second - first for first, second in pairs]
-    draws = np.mean([d[rng.integers(len(d), size=(DRAWS, len(d)))].mean(1) for d in differences], axis=0)
+    sets = rng.integers(len(differences), size=(DRAWS, len(differences)))
+    drawn = [[d[rng.integers(len(d), size=len(d))].mean() for d in (differences[i] for i in draw)] for draw in sets]
+    draws = np.mean(drawn, axis=1)
     low, high = np.quantile(draws, (0.025, 0.975))
     return f"{np.mean([d.mean() for d in differences]):+.4f} [{low:+.4f}, {high:+.4f}]".replace("-", "\N{MINUS SIGN}")
 

@@ -95,7 +95,7 @@ def test_no_two_arms_share_a_name_and_the_simplest_is_taken_of_equals() -> None:
     names = [name for arm in arms().values() for name in arm.names]
     assert len(set(names)) == len(names)
     assert list(ranks()) == [
-        *("majority", "summary", "kernels", "pools", "embedding", "joined"),
+        *("majority", "summary", "kernels", "embedding", "joined"),
         *("scratch", "inception", "self_pretrained"),
     ]
     assert len(set(ranks().values())) == len(ranks())

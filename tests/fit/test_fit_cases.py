@@ -435,9 +435,6 @@ def test_each_model_without_a_network_is_named_as_it_begins_and_then_each_furthe
         "fitting kernels ...",
         "fitting kernels, run 2 of 3 ...",
         "fitting kernels, run 3 of 3 ...",
-        "fitting pools ...",
-        "fitting pools, run 2 of 3 ...",
-        "fitting pools, run 3 of 3 ...",
     ]
     usable = next(i for i, line in enumerate(lines) if line.startswith("a first usable model after"))
     assert lines.index("fitting majority ...") < usable < lines.index("fitting kernels, run 2 of 3 ...")

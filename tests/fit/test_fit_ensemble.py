@@ -56,7 +56,7 @@ def compared(*candidates: FitCandidate, asked: bool = False) -> tuple[list[FitCa
 
 
 def test_where_all_probabilities_out_of_fold_are_equal_nothing_is_averaged_and_the_majority_serves() -> None:
-    models = [candidate(name, [0.6] * 4, [0.6] * 4) for name in ("kernels", "summary", "pools", "scratch")]
+    models = [candidate(name, [0.6] * 4, [0.6] * 4) for name in ("kernels", "summary", "scratch")]
     after, average = compared(*models)
     assert (average, after) == (None, models)
     assert none_better(winner(models), candidate("majority", [0.6] * 4, [0.6] * 4))
@@ -267,7 +267,7 @@ def test_the_command_serves_it_and_predicts_with_it(
     config = json.loads(Path("model/config.json").read_text())
     assert config["serve"] == "ensemble"
     assert len(config["ensemble"]) == len(config["shares"]) >= 2
-    assert set(config["held_out"]) == {"network", "kernels", "summary", "majority", "pools", "ensemble"}
+    assert set(config["held_out"]) == {"network", "kernels", "summary", "majority", "ensemble"}
     assert "`ensemble`" in Path("model/README.md").read_text()
     shares = []
     for use in ("ensemble", *config["ensemble"]):

@@ -6,11 +6,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from headstart.baselines.pieces import Pieces
 from headstart.cli import main
+from headstart.fit import perform
+from headstart.fit.choose import unheard
+from headstart.request.settings import FitSettings
 
 CODE = "import sys; from headstart.cli import main; main(sys.argv[1:])"
 
@@ -125,3 +131,41 @@ def test_a_second_for_many_rows_leaves_a_model_of_a_part_of_them(tmp_path: Path)
     assert going.returncode == 0, error
     assert "of 60,000 rows of the file are read" in " ".join(out.split())
     assert "(predicts)" in out
+
+
+@pytest.mark.parametrize(
+    ("rest", "fitted"), [(9.0, ["majority", "kernels"]), (3.0, ["majority"]), (-20.0, ["majority"])]
+)
+def test_the_dearest_model_is_left_out_where_it_would_end_too_late_and_a_cheaper_one_serves(
+    rest: float, fitted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = {name: SimpleNamespace(name=name) for name in ("kernels", "majority")}
+    performed, settings = list[str](), FitSettings(time=20.0, seeds=(0,))
+    monkeypatch.setattr(perform, "perform", lambda part, *_: performed.extend(stage.name for stage in part) or [])
+    fit: Any = SimpleNamespace(
+        settings=settings, splits=(None,), data=Path(), store=None, spent=1.0, rest=rest, begun=0.0
+    )
+    fit.store = SimpleNamespace(finished=lambda _: False)
+    pieces = Pieces([300], lambda _: 4.0)
+    fit.without_networks = lambda *_, **__: SimpleNamespace(stages=stages)
+    assert perform._fit_here(fit, 0, unheard, learnt=300, pieces=pieces) == (rest > 4)
+    assert performed == fitted
+
+
+def test_where_others_have_the_processor_a_piece_is_taken_to_last_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, stages = [0.0], {name: SimpleNamespace(name=name) for name in ("kernels", "majority")}
+    performed = list[str]()
+
+    def busy(part: list[Any], *_: object) -> list[object]:
+        now[0] += 5.0  # by the clock, of one second of the processor
+        performed.extend(stage.name for stage in part)
+        return []
+
+    monkeypatch.setattr(perform, "perform", busy)
+    monkeypatch.setattr(perform.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(perform.time, "process_time", lambda: now[0] / 5)
+    fit: Any = SimpleNamespace(settings=FitSettings(time=20.0, seeds=(0,)), data=Path(), spent=1.0, rest=9.0)
+    fit.store = SimpleNamespace(finished=lambda _: False)
+    fit.without_networks = lambda *_, **__: SimpleNamespace(stages=stages)
+    assert not perform._fit_here(fit, 0, unheard, learnt=300, pieces=Pieces([300], lambda _: 4.0))
+    assert performed == ["majority"]

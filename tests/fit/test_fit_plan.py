@@ -21,7 +21,7 @@ from headstart.fit.basis import looks as looks_of
 from headstart.fit.defaults import LEAST_STEPS, ModelShape, batch_size, model_table, shape_of
 from headstart.fit.kept import FitPlan
 from headstart.fit.perform import First
-from headstart.fit.plan import Planned, study_without_networks
+from headstart.fit.plan import Planned
 from headstart.models import MODELS
 from headstart.request.settings import FitSettings
 from headstart.runner.events import StepTime
@@ -153,8 +153,7 @@ def test_a_study_without_pretraining_has_one_network_of_each_mixer(kind: str, ne
     basis = _basis(kind=kind)
     settings = FitSettings(pretrain=False)
     table = plan.study_table(basis, ModelShape(), settings, budget.whole_amount(basis, settings))
-    further = ["pools"] if kind == "numbers" else []
-    assert list(table["arms"]) == [*networks, "kernels", "summary", "majority", *further]
+    assert list(table["arms"]) == [*networks, "kernels", "summary", "majority"]
 
 
 def test_networks_of_numbers_have_batch_norm_and_the_model_that_checkpoints_are_laid_over_has_none() -> None:
@@ -478,7 +477,7 @@ def test_few_steps_for_symbols_are_not_enough_and_come_after_a_second_rate() -> 
 
 def test_few_sequences_are_seen_more_often() -> None:
     basis = _basis(labelled=20, rows=20)
-    networks = ("scratch", "self_pretrained", "second", "kernels", "pools")
+    networks = ("scratch", "self_pretrained", "second", "kernels")
     assert budget.whole_amount(basis, FitSettings()) == Amount((1e-3, 3e-3), 600, 1_000, arms=networks)
 
 
@@ -503,25 +502,6 @@ def test_letters_at_their_places_get_positions_and_others_none() -> None:
     cases = (("dna", [60, 60], "learned"), ("dna", [60, 61], "none"), ("numbers", [9, 9], "none"))
     for kind, lengths, position in cases:
         assert model_table(kind, 300, np.array(lengths))["position"]["kind"] == position
-
-
-@pytest.mark.parametrize(
-    ("positions", "seconds", "there"),
-    [
-        (100_000, None, True),
-        (20_000, 20.0, True),
-        (40_000, 20.0, False),
-        (40_000, 60.0, True),
-        (5_000_000, None, False),
-    ],
-)
-def test_pools_take_part_where_all_of_their_folds_take_little_of_the_time(positions, seconds, there) -> None:
-    signature = Signature("floats", 1, 100, 100, "class", classes=3)
-    lengths = np.full(positions // 100, 100)
-    basis = Basis({"kind": "own"}, "numbers", signature, 60, 60, 20, 20, lengths, (), Path("data"))
-    settings = FitSettings(time=seconds)
-    assert list(study_without_networks(basis, settings, 0)["arms"]) == ["kernels", "summary", "majority"]
-    assert list(study_without_networks(basis, settings, 0, slow=True)["arms"]) == (["pools"] if there else [])
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,9 @@ def test_ragged_series_with_gaps_are_fitted_served_without_the_source_and_repeat
     assert headstart("predict", "model", "waves.csv", "-o", "p.csv") == 0
     assert len((folder / "p.csv").read_text().splitlines()) == 41
     served = load_model("model")
-    assert served.choices == ("network", "kernels", "summary", "majority", "pools", "embedding")
+    assert served.choices == ("network", "kernels", "summary", "majority", "embedding")
     assert 0 < affordable(served) <= 200
-    assert load_model("model", "kernels", others=False).choices == ("kernels", "summary", "majority", "pools")
+    assert load_model("model", "kernels", others=False).choices == ("kernels", "summary", "majority")
     assert headstart("run", "model/study.toml", "--data", ".", "--weights", "elsewhere", "--workers", "0") == 0
     assert {path.parent.name for path in folder.glob("runs/*/result.json")} == stages
     document = json.loads((folder / "model" / "plan.json").read_text())["study"]
@@ -108,7 +108,7 @@ def test_a_regression_in_python_has_the_arm_too(folder: Path) -> None:
     )
     model.fit(rows, rows.std(1))
     names = [candidate.name for candidate in model.outcome_.candidates]
-    assert names == ["scratch", "inception", "kernels", "summary", "majority", "pools", "embedding"]
+    assert names == ["scratch", "inception", "kernels", "summary", "majority", "embedding"]
     assert model.outcome_.candidate("embedding").text == "frozen features of moment with ridge regression"
     assert str(folder) not in model.outcome_.answer + "".join(model.outcome_.plan)
     shutil.rmtree(folder / "weights")

@@ -123,7 +123,7 @@ def test_a_mistake_in_a_file_is_reported_before_heavy_libraries_are_loaded(
 
 
 def test_every_model_without_gradients_may_be_served() -> None:
-    kinds = {{"pools": "kernels", "joined": "embedding"}.get(name, name) for name in without_gradients()}
+    kinds = {{"joined": "embedding"}.get(name, name) for name in without_gradients()}
     assert all(issubclass(MODELS[kind].load(), FittedSpec) for kind in kinds)
 
 

@@ -60,8 +60,10 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
     )
     while learnt is not None:
         at = time.monotonic()
-        _fit_here(fit, runs[0], on, learnt=learnt, pieces=pieces)
+        whole = _fit_here(fit, runs[0], on, learnt=learnt, pieces=pieces)
         now = time.monotonic()
+        if not whole:
+            return First(now - begun, 0.0, fit.part(learnt))
         pieces.took(learnt, now - at)
         give_back()
         learnt = None if fit.rest is None else pieces.more(fit.rest)
@@ -93,26 +95,38 @@ def forecast(fit: Fit) -> First:
 
 def _fit_here(
     fit: Fit, seed: int, on: Listener, *, slow: bool = False, learnt: int | None = None, pieces: Pieces | None = None
-) -> None:
+) -> bool:
     """Fit the models of one run, the cheapest first, and tell as each begins, in later runs of the last alone.
-    learnt: rows of train that they are fitted on. pieces: these rows are one; the first model of the first is told."""
+    learnt: rows of train that they are fitted on. pieces: these rows are one; the first model of the first is told.
+
+    Returns whether all were: the dearest of the first piece is left out where it would end too late.
+    """
     early, seconds = (not pieces.done, pieces.forecast(learnt)) if pieces and learnt else (False, 0.0)
     stages, runs = fit.without_networks(seed, slow=slow, learnt=learnt).stages, fit.settings.runs
-    for event in perform([*stages.values()][::-1], fit.store, Runtime(fit.data, "cpu")):
-        if event.begins and threading.current_thread() is threading.main_thread():
-            # There is nothing to save of such a model: Ctrl-C ends it at once, and `perform` puts its own answer back.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        if event.begins:
-            rows = f" on {learnt:,} of {fit.basis.rows:,} sequences" if learnt and fit.part(learnt) else ""
-            more = rows if seed == runs[0] else f"{rows}, run {runs.index(seed) + 1} of {len(runs)}"
-            piece = Piece(f"fitting {words.listed(list(stages[event.identity].arms))}{more} ...")
-            piece.seconds = seconds  # the last takes almost all of them
-            if not more or event.identity == next(iter(stages)):
-                on(piece)
-        on(event)
-        if early and fit.store.finished(event.identity):
-            early = False
-            on(f"a first usable model after {words.duration(fit.spent)}; from now on Ctrl-C keeps one")
+    order, begun, used = [*stages.values()][::-1], time.monotonic(), time.process_time()
+    parts = (order[:-1], order[-1:]) if early and len(order) > 1 else (order,)
+    for part in parts:
+        # Where others want the processor too, a piece takes longer by as much as these models did.
+        busy = max(1.0, (time.monotonic() - begun) / max(time.process_time() - used, 1e-3))
+        late = fit.rest is not None and busy * seconds > fit.rest
+        if part is not parts[0] and late and not fit.store.finished(next(iter(stages))):
+            return False
+        for event in perform(part, fit.store, Runtime(fit.data, "cpu")):
+            if event.begins and threading.current_thread() is threading.main_thread():
+                # There is nothing to save of such a model: Ctrl-C ends it at once, and `perform` puts its own back.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            if event.begins:
+                rows = f" on {learnt:,} of {fit.basis.rows:,} sequences" if learnt and fit.part(learnt) else ""
+                more = rows if seed == runs[0] else f"{rows}, run {runs.index(seed) + 1} of {len(runs)}"
+                piece = Piece(f"fitting {words.listed(list(stages[event.identity].arms))}{more} ...")
+                piece.seconds = seconds  # the last takes almost all of them
+                if not more or event.identity == next(iter(stages)):
+                    on(piece)
+            on(event)
+            if early and fit.store.finished(event.identity):
+                early = False
+                on(f"a first usable model after {words.duration(fit.spent)}; from now on Ctrl-C keeps one")
+    return True
 
 
 def usable(fit: Fit) -> First | None:

@@ -28,7 +28,6 @@ ARMS: dict[str, Entry] = {
     "tuned": _arm("backbone:TunedArm", "the same layers, whose norms and input layer train too"),
     "started": _arm("started:StartedArm", "a network from another model's weights (--start)"),
     "kernels": _arm("kernels:KernelsArm", "models without gradients: kernels or n-grams, summaries, the majority"),
-    "pools": _arm("kernels:PoolsArm", "four features of random kernels, on sequences and steps, without gradients"),
     "embedding": _arm("embedding:EmbeddingArm", "frozen features of a model of series (--backbone), without gradients"),
 }
 """In the order of the study's table."""

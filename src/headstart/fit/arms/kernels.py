@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.fit import defaults
-from headstart.fit.arms.arm import Arm, Frame, Offer
+from headstart.fit.arms.arm import Arm, Frame
 from headstart.fit.basis import Basis
 from headstart.request.settings import FitSettings
 from headstart.words import KERNEL_WORDS
@@ -66,50 +65,3 @@ class KernelsArm(Arm):
 
     def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
         return KERNEL_WORDS[basis.kind == "numbers"]
-
-
-# On ten choosing sets (docs/benchmarks/fit-members.md) log-loss fell by 0.008 [0.001, 0.015] with pools in the average,
-# accuracy rose by 0.004 [-0.002, 0.010]; in one regression with other kernels they gained nothing.
-POOL_SECONDS = 10.0
-"""Processor seconds per million positions of 10,080 features of four pools on sequences and as many on steps."""
-POOL_SHARE = 1 / 12
-"""Of the time that a fit may take, so much at most is for pools of all folds and of a second fit."""
-POOL_FEATURES = 10_080
-RIDGE_PRODUCTS = 5e9
-"""Multiplications of a ridge regression in a second."""
-
-
-class PoolsArm(Arm):
-    """Of numbers, in a regression of its own: what it sees differently the average of models takes from it. Fitted
-    after the others, where that takes little of the time."""
-
-    names = ("pools",)
-    network = False
-    slow = True
-    servable = True
-    rank = 0
-
-    def wanted(self, basis: Basis, settings: FitSettings) -> bool:
-        return basis.kind == "numbers"
-
-    def worth(self, basis: Basis, settings: FitSettings) -> float:
-        return 8.5
-
-    def lacks(self, offer: Offer) -> bool:
-        positions, n = float(offer.basis.lengths.sum()), offer.basis.labelled
-        regression = (4.0 * n * n * POOL_FEATURES + 10.0 * n**3) / RIDGE_PRODUCTS
-        seconds = (defaults.FOLDS + 1) * (positions / 1e6 * POOL_SECONDS + regression)
-        return positions > MANY_POSITIONS or seconds > POOL_SHARE * (offer.settings.time or math.inf)
-
-    def left_out(self, offer: Offer) -> list[str]:
-        return [f"{name}: {text}, is left out: it takes too much of the time" for name, text in self._texts().items()]
-
-    def tables(self, frame: Frame) -> dict[str, Any]:
-        model = {"kind": "kernels", "features": POOL_FEATURES, "pools": 4, "also": ["steps"]}
-        return {name: {"model": model} for name in self.names}
-
-    def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
-        return self._texts()
-
-    def _texts(self) -> dict[str, str]:
-        return {self.names[0]: "four features of random kernels, on sequences and their steps, with ridge"}
