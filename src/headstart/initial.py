@@ -38,8 +38,7 @@ _FORMS = (
     "draw(part, std) or mimetic(part)"
 )
 MIMETIC = (("query", "key", 0.7, 0.7), ("value", "output", 0.4, -0.4))
-"""Pairs of layers, and the shares of noise and of the identity in their product (Trockman and Kolter 2023); two other
-programs that follow the paper have these numbers too (osiriszjq/impulse_init is one of them)."""
+"""Pairs of layers, and the shares of noise and of the identity in their product (Trockman and Kolter 2023)."""
 NEEDS_NO_PARENT = ("draw", "mimetic")
 """Verbs that make weights without a parent's."""
 TOKEN_TENSOR, SYMBOL_TENSOR = "encoder.weight", "encoder.symbols"

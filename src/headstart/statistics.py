@@ -50,7 +50,7 @@ class Difference:
     are not paired; n is then the runs of the smaller one. `other`: the same by the way that the rule of `difference`
     leaves out, where there is one. examples: what of `sem` is of the draw of the test examples, which no seed lowers.
     both: an interval over seeds and test examples, from draws of both, where the answers of each run are there, and
-    both_error the standard deviation of these draws; `low` and `high` are then of the wider of the two intervals.
+    both_error the deviation of these draws; `low` and `high` are then the wider interval, `alone` that over seeds.
     """
 
     mean: float
@@ -63,6 +63,7 @@ class Difference:
     examples: float = 0.0
     both: tuple[float, float] | None = None
     both_error: float = 0.0
+    alone: tuple[float, float] | None = None
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -77,16 +78,11 @@ class Difference:
     @property
     def over_seeds(self) -> tuple[float, float] | None:
         """The t-interval over seeds, whether or not the one over seeds and test examples is wider."""
-        if self.sem is None:
-            return None
-        sem, freedom = self.error()
-        reach = t_quantile(freedom) * sem
-        return self.mean - reach, self.mean + reach
+        return self.alone or self.interval
 
     @property
     def constant(self) -> bool:
-        """It is the same at all of several seeds, and on any draw of test examples that is known: there is no spread
-        that an interval could be made of."""
+        """It is the same at all of several seeds, and on draws of test examples: it has no spread for an interval."""
         return self.sem is not None and self.sem < ROUNDING and self.both_error < ROUNDING
 
     @property
@@ -189,26 +185,6 @@ def with_examples(gap: Difference, error: float) -> Difference:
     sem, freedom = wider.error()
     reach = t_quantile(freedom) * sem
     return replace(wider, low=gap.mean - reach, high=gap.mean + reach)
-
-
-def with_draws(gap: Difference, draws: Sequence[float]) -> Difference:
-    """A difference with its interval over seeds and test examples, and the wider of the two as its own.
-
-    draws: the difference on draws of both. Unchanged where there is no interval over seeds.
-    """
-    if gap.low is None or gap.high is None:
-        return gap
-    low, high = (_quantile(draws, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-    gap = replace(gap, both=(low, high), both_error=spread(draws) or 0.0)
-    return replace(gap, low=low, high=high) if high - low > (gap.high or 0.0) - (gap.low or 0.0) else gap
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    """The quantile, between the two values around it where it falls between them."""
-    rank = share * (len(values) - 1)
-    order, below = sorted(values), math.floor(rank)
-    above = min(below + 1, len(order) - 1)
-    return order[below] + (rank - below) * (order[above] - order[below])
 
 
 def difference(first: Mapping[Key, float], second: Mapping[Key, float]) -> Difference | None:

@@ -119,7 +119,7 @@ def difference(gap: Difference | None) -> str:
 def of_seeds(gap: Difference) -> str:
     """The difference with its interval over seeds, whatever the one over test examples is."""
     low, high = gap.over_seeds or (None, None)
-    return difference(replace(gap, low=low, high=high, both=None, both_error=0.0))
+    return difference(replace(gap, low=low, high=high, both=None, both_error=0.0, alone=None))
 
 
 def over_examples(gap: Difference) -> str:

@@ -116,7 +116,7 @@ def make_plan(
             for rate in (rates_of or {}).get(arm, rates):
                 cells += [_cell(arm, pretrained, column, kind, rate, seed) for seed in seeds]
     stages = {planned.identity: planned for cell in cells for planned in cell.chain}
-    report = SimpleNamespace(choose=(LR,), against=against, average=average, match=match)
+    report = SimpleNamespace(choose=(LR,), against=against, average=average, match=match, one_machine=False)
     study = SimpleNamespace(
         name="made-up",
         title="A made-up study",

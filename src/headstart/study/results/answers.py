@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from headstart.errors import BadInput, Damaged
-from headstart.statistics import LEVEL, Difference, mean, with_draws
+from headstart.statistics import LEVEL, Difference, mean
 
 EXAMPLE_DRAWS = 2_000
 """Draws of seeds and test examples: an end of an interval is then exact to 6 % of a standard deviation."""
 MOST_TESTED = 100_000
 """Test examples beyond which their draw is left out: its standard error is below 0.002 then."""
+OUTSIDE = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+"""Shares of draws below the two ends of an interval."""
 SAME_SCORE = 1e-6
 """How far the share of right answers may be from the score that a run reports."""
 
@@ -104,12 +106,12 @@ def over_examples(gap: Difference | None, first: Draws, second: Draws | None = N
         if (len(first), len(second)) != tuple(side.n for side in gap.sides):
             return gap
         sides = [_over_seeds(np.stack([*side.values()]), i) for i, side in enumerate((first, second))]
-        return with_draws(gap, (sides[0] - sides[1]).tolist())
+        return _with_draws(gap, sides[0] - sides[1])
     shared = [seed for seed in first if second is None or seed in second]
     if len(shared) != gap.n:
         return gap
     values = np.stack([first[seed] - (second[seed] if second is not None else 0.0) for seed in shared])
-    return with_draws(gap, _over_seeds(values, 0).tolist())
+    return _with_draws(gap, _over_seeds(values, 0))
 
 
 def _over_seeds(values: np.ndarray, side: int) -> np.ndarray:
@@ -135,8 +137,16 @@ def stratified(sets: Mapping[str, Sequence[np.ndarray]]) -> Difference:
         draws.append(np.concatenate(parts).mean(0))
         means.append(float(np.concatenate([table.mean(1) for table in tables]).mean()))
     sample = np.mean(draws, 0)
-    low, high = np.quantile(sample, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    low, high = np.quantile(sample, OUTSIDE).tolist()
     return Difference(mean(means), float(sample.std(ddof=1)), low, high, len(means))
+
+
+def _with_draws(gap: Difference, draws: np.ndarray) -> Difference:
+    """The difference with its interval over seeds and test examples, and the wider of the two as its own."""
+    low, high = np.quantile(draws, OUTSIDE).tolist()
+    wider = gap.low is None or gap.high is None or high - low > gap.high - gap.low
+    gap = replace(gap, both=(low, high), both_error=float(draws.std(ddof=1)), alone=gap.interval)
+    return replace(gap, low=low, high=high) if wider else gap
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headstart.spec import digest
 from headstart.statistics import estimate, mean
@@ -75,36 +75,22 @@ def select(
     `Store.records`) brings what a run scored on the way: without it no row has a pace. `answers` brings which test
     examples a run answered rightly: without it intervals are over seeds alone.
     """
-    known_facts = dict(facts or {})
+    known_facts, study, report = dict(facts or {}), plan.study, plan.study.report
     groups, axes = side_by_side(plan)
     columns = tuple(dict.fromkeys(column for column, _ in groups))
     arms = tuple(dict.fromkeys(cell.arm for cell in plan.cells))
     lookup, on_the_way = functools.cache(find), undamaged(records)
+    reads, axes_of_choice = _Reads(lookup, state or (lambda _: "absent"), on_the_way, answers), tuple(plan.choose)
     rows = [
-        _row(
-            groups[column, arm],
-            column,
-            tuple(plan.choose),
-            lookup,
-            state or (lambda _: "absent"),
-            known_facts,
-            on_the_way,
-            answers,
-        )
+        _row(groups[column, arm], column, axes_of_choice, reads, known_facts)
         for column in columns
         for arm in arms
         if (column, arm) in groups
     ]
-    study, report = plan.study, plan.study.report
     rows = [_compared(_marked(row, plan, groups[row.column, row.arm]), rows, report.against) for row in rows]
     rows = paced(rows, report.match, on_the_way)
     results = Results(
-        study.name,
-        study.title,
-        arms,
-        columns,
-        report.against,
-        tuple(plan.choose),
+        *(study.name, study.title, arms, columns, report.against, axes_of_choice),
         tuple(replace(row, base=reference(row, rows, report.against)) for row in rows),
         facts=known_facts,
         match=report.match,
@@ -134,16 +120,17 @@ def _folds(plan: Plan) -> int:
     return max((folds for several in dealt.values() if len(several) > 1 for folds, _ in several), default=1)
 
 
-def _row(
-    cells: Sequence[Cell],
-    column: str,
-    axes: Sequence[str],
-    find: Find,
-    state: State,
-    facts: Mapping[str, TaskFacts],
-    records: ReadRecords,
-    answers: ReadAnswers | None,
-) -> Row:
+class _Reads(NamedTuple):
+    """What is read of stages."""
+
+    find: Find
+    state: State
+    records: ReadRecords
+    answers: ReadAnswers | None
+
+
+def _row(cells: Sequence[Cell], column: str, axes: Sequence[str], reads: _Reads, facts: Mapping[str, TaskFacts]) -> Row:
+    find, state, records, answers = reads
     metric, greater = monitored(cells, find)
     by_setting: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -151,13 +138,9 @@ def _row(
     settings = list(by_setting.values())
     # Validation is read and the choice made before any test score is looked at.
     runs = [[read_run(cell, find, state, metric) for cell in members] for members in settings]
-    candidates = [
-        Candidate(
-            {run.seed: run.val for run in members if run.val is not None},
-            any(run.status == "diverged" for run in members),
-        )
-        for members in runs
-    ]
+    scores = [{run.seed: run.val for run in members if run.val is not None} for members in runs]
+    lost = [any(run.status == "diverged" for run in members) for members in runs]
+    candidates = [Candidate(*pair) for pair in zip(scores, lost, strict=True)]
     picked = choose(candidates, greater)
     # Where validation trains too nothing can be chosen, and a single setting stands.
     unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
