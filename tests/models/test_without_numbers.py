@@ -98,3 +98,19 @@ def test_a_dry_run_imports_no_symbolic_mathematics(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", words], check=False, cwd=tmp_path, capture_output=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_plan_of_s4_imports_no_compiler_and_has_the_shapes_of_a_model_with_numbers():
+    code = (
+        "import sys, torch\n"
+        "from headstart.models.mixers.s4 import S4Spec\n"
+        "from headstart.models.outline import without_numbers\n"
+        "real = {name: x.shape for name, x in S4Spec().build(8, 16, False).named_parameters()}\n"
+        "with without_numbers():\n"
+        "    outline = S4Spec().build(8, 16, False)\n"
+        "assert {name: x.shape for name, x in outline.named_parameters()} == real\n"
+        "assert all(x.is_meta and x.dtype == torch.float32 for x in outline.parameters())\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

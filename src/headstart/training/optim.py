@@ -472,6 +472,8 @@ def rates_and_undecayed(model: nn.Module) -> tuple[dict[str, float], set[str]]:
         start = f"{path}." if path else ""
         own_rates: dict[str, float] = getattr(module, "rates", None) or {}
         own_undecayed: set[str] = getattr(module, "undecayed", None) or set()
+        if not own_rates and not own_undecayed:
+            continue
         for name in names:
             for prefix, rate in own_rates.items():
                 if name.startswith(start + prefix):

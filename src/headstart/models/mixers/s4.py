@@ -94,7 +94,8 @@ class S4Kernel(nn.Module):
         self.low = nn.Parameter(_in_basis(low, vectors).to(dtype).repeat(width, 1, 1))
         self.column = nn.Parameter(_in_basis(column, vectors).to(dtype).repeat(width, 1, 1))
         row = torch.randn(directions, width, pairs, 2) * math.sqrt(0.5)
-        row = _truncated(row, vectors, torch.exp(self.log_dt.detach()), self.length)
+        if not row.is_meta:  # of a model without numbers it is the shape alone, and the powers import torch's compiler
+            row = _truncated(row, vectors, torch.exp(self.log_dt.detach()), self.length)
         self.row = nn.Parameter(row.to(dtype))
 
     def forward(self, length: int) -> Tensor:

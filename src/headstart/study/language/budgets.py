@@ -39,6 +39,7 @@ class Outlines:
         self.data = data
         self._tasks: dict[str, Task | None] = {}
         self._sizes: dict[Hashable, Size | None] = {}
+        self._parents: dict[Hashable, StageRun | None] = {}
 
     def size(self, spec: StageSpec) -> Size | None:
         """What a stage would do, without drawing its weights; None where only absent data know the sizes.
@@ -104,7 +105,7 @@ class Outlines:
     def _begun(self, spec: StageSpec) -> StageRun | None:
         """On torch's device that has shapes and no numbers; None without sizes."""
         task = self._task(spec)
-        above = None if spec.parent is None else self._begun(spec.parent)
+        above = None if spec.parent is None else self._parent(spec.parent)
         absent = (task is None and spec.task is not None) or (above is None and spec.parent is not None)
         if absent or not spec.model.sized:
             return None
@@ -116,6 +117,13 @@ class Outlines:
             tensors = parent or {}
             plain = {name: torch.zeros_like(x, device="cpu") if x.is_meta else x for name, x in tensors.items()}
             return begin(spec, task, plain or None)
+
+    def _parent(self, spec: StageSpec) -> StageRun | None:
+        """As `_begun`, once for all children."""
+        key = likeness(spec)
+        if key not in self._parents:
+            self._parents[key] = self._begun(spec)
+        return self._parents[key]
 
     def _task(self, spec: StageSpec) -> Task | None:
         """The task of a stage without its numbers; None where there is none, or its data are absent."""
