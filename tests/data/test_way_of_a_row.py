@@ -20,7 +20,7 @@ from headstart.tasks.task import open_task
 ROOT = Path(headstart.__file__).parent
 CELL = 31337.25
 """In the file; standardised it is the largest value of all."""
-MOST = 14
+MOST = 16
 
 
 def holds(value: Any, numbers: list[float], depth: int = 6) -> bool:
@@ -49,7 +49,7 @@ def largest(folder: Path) -> np.float32:
     return np.float32(max(float(collate(split, np.arange(len(split))).inputs.max()) for split in splits))
 
 
-def test_a_cell_of_a_csv_file_passes_at_most_fourteen_files_on_its_way_to_the_model(
+def test_a_cell_of_a_csv_file_passes_at_most_sixteen_files_on_its_way_to_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = wide(count=20)
