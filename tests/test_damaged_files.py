@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 import tomllib
 from contextlib import suppress
 from random import Random
@@ -15,6 +16,7 @@ from support.fuzz.parsers import PARSERS
 from support.fuzz.run import outcome, written
 from support.fuzz.values import changed_value, text_of
 
+from headstart.documents import from_toml
 from headstart.errors import BadInput
 from headstart.serve.folder import _digest
 
@@ -107,3 +109,15 @@ def test_a_long_value_leaves_its_place_and_the_way_out_in_a_message(value):
 def test_a_thousand_mistakes_are_not_a_thousand_lines():
     lines = str(BadInput("\n".join(f"study.toml: claims[{i}]: {i} should be a table" for i in range(1000)))).split("\n")
     assert (len(lines), lines[-1]) == (25, "and 976 lines more")
+
+
+@pytest.mark.parametrize("start", ["", "[", "x = {", "[ "])
+@pytest.mark.parametrize("part", ["a", '"a b"', "'.'", "a "])
+def test_a_key_of_toml_of_very_many_parts_is_refused_at_once(start: str, part: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ValueError, match="a key in it has more than 100 parts"):
+        from_toml(f'name = "x"\n{start}' + ".".join([part] * 200_000) + " = 1")
+    for text in ("a" * 10**6, "a." * 99 + "a = 1", f'x = "{"a." * 300}"', '"' * 10**5, "x = [" + "1.5," * 10**5 + "]"):
+        with suppress(ValueError):
+            from_toml(text)
+    assert time.process_time() - began < 5

@@ -67,6 +67,8 @@ def from_json(text: str | bytes) -> Any:
 
 def from_toml(text: str) -> dict[str, Any]:
     """What TOML says. Raises: ValueError where it is none, or is nested too deep."""
+    if _LONG_KEY.search(text):  # tomllib would take minutes to read it
+        raise ValueError(f"a key in it has more than {DEEPEST_DOCUMENT} parts")
     document: dict[str, Any] = _shallow(tomllib.loads, text)
     return document
 
@@ -88,6 +90,9 @@ def _shallow(read: Callable[[Any], Any], text: str | bytes) -> Any:
     raise ValueError(_DEEP)
 
 
+_LONG_KEY = re.compile(
+    rf"""(?:^|[\[{{,])[ \t]*(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{DEEPEST_DOCUMENT}}}""", re.MULTILINE
+)
 _DEEP = f"its brackets are nested more than {DEEPEST_DOCUMENT} deep"
 
 
