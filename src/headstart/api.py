@@ -7,9 +7,9 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from headstart.runner.ranks import ranks_of
 from headstart.sequence import Batch, Signature, collate
 from headstart.spec import digest, read
 from headstart.stage import look_again
-from headstart.store import Store, store_folder, store_folder_for, store_of
+from headstart.store import DONE, Store, store_folder, store_folder_for, store_of
 from headstart.study.language.estimate import Cost, survey
 from headstart.study.language.files import as_given, origin_of, studies_folder, study_path
 from headstart.study.language.plan import Plan, make_plan
@@ -39,6 +39,9 @@ from headstart.study.results.results import Results, TaskFacts
 from headstart.tasks import TASKS, TaskSpec, data_folder, open_task
 from headstart.tasks.task import SPLITS
 from headstart.tracking import Track, Tracking
+
+if TYPE_CHECKING:
+    from headstart.study.results.searching import Searched
 
 
 class Ways(TypedDict, total=False):
@@ -91,7 +94,17 @@ class Study:
         look_again()
         close_tasks()
         self.store = Store(store_folder_for(self.source, store))
+        self.searched: Searched | None = None
+        """Of a study that searches: what is drawn and chosen as its trials finish."""
         self.spec, self.plan = self._planned(source, scale, absent)
+        if self.spec.search is not None:
+            from headstart.study.results.searching import Searched  # Optuna, which a search alone takes
+
+            try:
+                self.searched = Searched(self.plan, absent)
+            except BadInput as error:
+                raise BadInput(as_given(str(error), self.source or {}, self.overrides)) from None
+            self.grow()
         self.notes += filter(None, [self.spec.without])
         self._facts: Mapping[str, TaskFacts] | None = None
         self.origin = self._origin()  # now: the file may be gone when the report is written
@@ -133,6 +146,23 @@ class Study:
         spec = plan.study.model_copy(update={"requires": requires})
         return spec, dataclasses.replace(plan, study=spec)
 
+    def grow(self) -> bool:
+        """Draw what the finished trials of a search lead to, into `plan`; returns whether there is more to perform."""
+        if self.searched is None:
+            return False
+        before, store = self.plan.stages.keys(), self.store
+        self.plan = self.searched.plan(lambda name: store.entry(name).result)
+        return not self.plan.stages.keys() <= before
+
+    @property
+    def progress(self) -> str:
+        """Of a search: `12 of 80 trials are finished`; empty of any other study."""
+        if self.searched is None:
+            return ""
+        status = self.store.status
+        finished = sum(status(cell.last.identity) in DONE for cell in self.plan.trials)
+        return f"{finished} of {self.searched.trials} trials are finished"
+
     def survey(self) -> list[Cost]:
         """What each of its stages costs. Raises: BadInput with file and place where parts of a stage do not fit."""
         try:
@@ -161,6 +191,8 @@ class Study:
         torchrun has started.
         """
         count, launched = ranks_of(ranks)
+        if launched and self.searched is not None:
+            raise BadInput("search: stages are drawn as others finish, which torchrun does not follow; take --ranks")
         if on:
             for name, value, none in (("stack", stack, ("off", "auto")), ("ranks", count, (1,))):
                 if value not in none:
@@ -202,8 +234,35 @@ class Study:
 
         tracking: where records are passed on to. ways: how, see `runtime`.
         """
-        events = perform(self.plan.every_stage.values(), self.store, self.runtime(**ways), probes=probes)
-        return events if tracking is None else tracking.through(events)
+        return self.perform_with(self.runtime(**ways), probes=probes, tracking=tracking)
+
+    def perform_with(
+        self,
+        runtime: Runtime,
+        *,
+        probes: Mapping[str, Any] | None = None,
+        tracking: Tracking | None = None,
+        on_growth: Callable[[], None] = lambda: None,
+    ) -> Iterable[Event]:
+        """The same in a runtime. on_growth: called when a search has drawn further stages."""
+        tracking = Tracking((), self.plan, self.store) if tracking is None else tracking
+        return tracking.through(self._events(runtime, probes, tracking, on_growth))
+
+    def _events(
+        self,
+        runtime: Runtime,
+        probes: Mapping[str, Any] | None,
+        tracking: Tracking,
+        on_growth: Callable[[], None],
+    ) -> Iterator[Event]:
+        stages = self.plan.every_stage
+        yield from perform(stages.values(), self.store, runtime, probes=probes)
+        while self.grow():
+            stages, before = self.plan.every_stage, stages
+            tracking.follow(self.plan)
+            on_growth()
+            new = [planned for identity, planned in stages.items() if identity not in before]
+            yield from perform(new, self.store, runtime)
 
     @property
     def facts(self) -> Mapping[str, TaskFacts]:
@@ -247,6 +306,8 @@ class Study:
     def results(self, *, baselines: bool = True) -> Results:
         """What is finished so far, with its caveats. baselines: with sizes and chance levels, which opens the tasks,
         and with intervals over test examples, which reads predictions."""
+        if not self.plan.cells:
+            raise BadInput(f"search: nothing is chosen yet: {self.progress}; `headstart run {self.source}` goes on")
         facts, answers = (self.facts, read_answers(self.store.predictions)) if baselines else (None, None)
         store = self.store
         results = summarise(

@@ -219,6 +219,10 @@ class Tracking:
                     f"{option}: {item} cannot be imported ({type(error).__name__}: {error}); install it again"
                 ) from None
 
+    def follow(self, plan: Plan) -> None:
+        """Know the stages of a plan that has grown, as that of a search does."""
+        self._stages = plan.every_stage
+
     def through(self, events: Iterable[Event]) -> Iterator[Event]:
         """The same events, each passed on after it was yielded, and notices of trackers that failed."""
         try:

@@ -86,6 +86,7 @@ class Plan:
     stages: Mapping[str, Planned]
     choose: tuple[str, ...] = (LR,)
     baselines: tuple[Cell, ...] = ()
+    trials: tuple[Cell, ...] = ()
 
     @property
     def every_stage(self) -> Mapping[str, Planned]:
@@ -127,6 +128,7 @@ def make_plan(
         stages={"pretrain": {}, "finetune": {}},
         axes={LR: list(rates), "seed": list(seeds)},
         paper=None,
+        search=None,
         claims=(),
         scale=scale,
         scale_note="one block" if scale else "",

@@ -83,7 +83,7 @@ def _hyperparameters(content: Content) -> Iterator[Item]:
     results, study = content.results, content.plan.study
     bounds = [f"{path}: {', '.join(words.plain(value) for value in values)}" for path, values in study.axes.items()]
     yield "Which values were considered?", _sentence(bounds) or "Nothing was varied."
-    numbers = [f"{row.arm} on {row.column} {len(row.points)}" for row in results.table]
+    numbers = [f"{row.arm} on {row.column} {row.settings_tried}" for row in results.table]
     yield "How many configurations did each arm try?", _sentence(numbers)
     rule = (
         f"{words.listed(results.choose)}: the best mean validation score over seeds, per arm and column; settings at "

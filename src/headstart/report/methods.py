@@ -281,11 +281,16 @@ def _choice(plan: Plan, results: Results) -> str:
     repeated = f"Every run was repeated with {words.many(most, 'seed')}" if most > 1 else ""
     repeated = f"Runs were repeated with {min(each)} to {words.many(most, 'seed')}" if len(each) > 1 else repeated
     repeated += ", which validate on different folds" if repeated and results.folds > 1 else ""
-    swept = [
-        f"{name} over {{{', '.join(words.plain(v) for v in axes[name])}}}"
-        for name in plan.choose
-        if name in axes and len(axes[name]) > 1
-    ]
+    search = plan.study.search
+    swept = (
+        [f"{path} over {space}" for path, space in search.over.items()]
+        if search
+        else [
+            f"{name} over {{{', '.join(words.plain(v) for v in axes[name])}}}"
+            for name in plan.choose
+            if name in axes and len(axes[name]) > 1
+        ]
+    )
     if not swept:
         return f"{repeated}; nothing was tuned." if repeated else "Nothing was tuned."
     metric = words.listed(list(dict.fromkeys(words.metric(r.metric) for r in results.table)))
@@ -300,6 +305,14 @@ def _choice(plan: Plan, results: Results) -> str:
     if len(same) == 1 and len(chosen) > 1:
         listed = f" The choice was {same.pop()} in every arm."
     lead = f"{repeated}. We" if repeated else "We"
+    if search is not None:
+        sampler = "at random" if search.sampler == "random" else "by a tree-structured Parzen estimator (Optuna)"
+        trials = search.seed_beside(axes["seed"])
+        return (
+            f"{lead} searched {words.listed(swept)}: {search.trials} trials for each arm and column, drawn {sampler}, "
+            f"all with the seed {trials}. The setting with the best validation {metric} was chosen once and trained "
+            f"anew with fresh seeds, which alone are reported.{listed}"
+        )
     return (
         f"{lead} swept {words.listed(swept)} and took, for each arm and column, the setting with the best "
         f"mean validation {metric} over {results.run_noun}s; settings at which a run diverged were left out.{listed}"
@@ -344,7 +357,7 @@ def tried(results: Results) -> str:
     """How many configurations each arm tried, in one sentence."""
     counts: dict[str, list[int]] = {}
     for row in results.table:
-        counts.setdefault(row.arm, []).append(len(row.points))
+        counts.setdefault(row.arm, []).append(row.settings_tried)
     every = {count for arm in counts.values() for count in arm}
     if len(every) == 1:
         each = " in every arm and column" if len(counts) > 1 or len(results.columns) > 1 else ""

@@ -70,6 +70,12 @@ class Display:
             else None
         )
 
+    def go_on(self, plan: Plan, store: Store, costs: Iterable[Cost], slots: int, speed: Speed) -> None:
+        """Count the stages of a plan that has grown."""
+        rest = [cost for cost in costs if store.status(cost.planned.identity) not in DONE]
+        self.left, self.runs = TimeLeft(rest, plan.chains, slots, speed), plan.runs_of()
+        self.done, self.total = len(plan.every_stage) - len(rest), len(plan.every_stage)
+
     def __enter__(self) -> Display:
         if self.live is not None:
             self.live.__enter__()

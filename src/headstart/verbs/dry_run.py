@@ -14,9 +14,10 @@ from headstart.stage import StageSpec, TrainStage
 from headstart.store import DONE
 from headstart.study.language.budgets import lacking
 from headstart.study.language.costs import Speed, speed_here
-from headstart.study.language.estimate import Cost, measure
+from headstart.study.language.estimate import Cost, measure, survey
 from headstart.study.language.time_left import TimeLeft
 from headstart.study.results.listing import states as stored_states
+from headstart.study.results.searching import Searched
 from headstart.text import many
 from headstart.verbs.checks import print_absent
 from headstart.verbs.run import scale_lines
@@ -37,7 +38,7 @@ def dry_run_study(study: Study, runtime: Runtime, *, measured: bool = False) -> 
     runtime = replace(runtime, device=choose_device(runtime.device))
     slots, plan = max(runtime.workers, 1), study.plan
     stages = plan.every_stage
-    uses = Counter(planned.identity for cell in (*plan.cells, *plan.baselines) for planned in cell.chain)
+    uses = Counter(planned.identity for cell in plan.every_cell for planned in cell.chain)
     absent = {identity: lacking(p.spec, study.data) for identity, p in stages.items() if p.open}
     stored = stored_states(study.store, (identity for identity in stages if identity not in absent))
     states = {i: stored.get(i) or ("no data" if absent[i].data else "no weights") for i in stages}
@@ -69,6 +70,8 @@ def dry_run_study(study: Study, runtime: Runtime, *, measured: bool = False) -> 
         lines.append(f"Steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
     elif kinds:
         lines.append("Times follow from FLOPs; --measure times a few steps of each kind of stage here.")
+    if study.searched is not None:
+        lines += _of_search(study, study.searched, speed, slots)
     if apart:
         lines.append(f"The data of {many(len(apart), 'stage')} are not in {study.data}; sizes are those of the papers.")
     console().print(table(DRY_RUN_COLUMNS, rows, right=(4, 6, 7, 8, 9, 10, 11, 12, 13)))
@@ -83,6 +86,20 @@ def dry_run_study(study: Study, runtime: Runtime, *, measured: bool = False) -> 
 
 DRY_RUN_COLUMNS = ["stage", "arm", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples"]
 DRY_RUN_COLUMNS += ["parameters", "trained"]
+
+
+def _of_search(study: Study, searched: Searched, speed: Speed, slots: int) -> list[str]:
+    """How many stages a search comes to in all, and what they cost at the settings as they are written."""
+    costs = survey(searched.written)
+    times = searched.times()
+    flops = sum(cost.flops * times[cost.planned.identity] for cost in costs)
+    seconds = sum(sum(cost.seconds_at(speed)) * times[cost.planned.identity] for cost in costs) / slots
+    return [
+        f"Search: {study.progress}, drawn {searched.search.batch} at a time for each arm and column; the stages above "
+        "are those drawn by now.",
+        f"The whole search and its fresh seeds are {many(sum(times.values()), 'stage')} and {count(flops)}FLOP at the "
+        f"settings as written. {_time(flops, seconds, slots)}",
+    ]
 
 
 def _time(flops: float, seconds: float, slots: int) -> str:

@@ -194,12 +194,19 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
         prepared_with_bar(task, study.data)
     costs, speed = study.survey(), speed_here()
     display = watch(
-        study.plan, study.store, costs, slots, speed, lambda: to_rich(make_table(study.results(baselines=False)))
+        study.plan,
+        study.store,
+        costs,
+        slots,
+        speed,
+        lambda: to_rich(make_table(study.results(baselines=False))) if study.plan.cells else None,
     )
     out.print(
         f"study {study.spec.name}: {many(len(study.plan.cells), 'run')} of {many(display.total, 'stage')}, "
         f"{display.done} done before"
     )
+    if study.progress:
+        out.print(f"search: {study.progress}; further stages are drawn as these finish")
     study.store.check(study.plan.every_stage)
     if display.done < display.total:  # else a store of somebody else's is as good
         writable_folder("--store", study.store.root)
@@ -209,10 +216,17 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
     long = sum(sum(cost.seconds_at(speed)) for cost in rest) > WORTH_TIMING * slots
     with display:
         timed = probes(rest, speed, slots) if long else None
-        events = perform(study.plan.every_stage.values(), study.store, runtime, probes=timed)
-        for event in tracking.through(events):
+
+        def grown() -> None:
+            display.go_on(study.plan, study.store, study.survey(), slots, speed)
+            display.say(study.progress)
+
+        for event in study.perform_with(runtime, probes=timed, tracking=tracking, on_growth=grown):
             display.show(event)
-    _answer(study.plan, study.results(), study.store, study.report_folder, outputs, study.origin)
+    if study.plan.cells:
+        _answer(study.plan, study.results(), study.store, study.report_folder, outputs, study.origin)
+    else:
+        out.print(f"no page: {study.progress}, and nothing is chosen")
     if display.failed:
         failed = f"{len(display.failed)} of {display.total} stages failed"
         out.print(f"{failed}; once the cause is mended, the same command tries them again")

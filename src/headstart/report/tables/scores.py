@@ -22,6 +22,7 @@ from headstart.report.tables.report_table import (
     score_name,
     table_of,
 )
+from headstart.report.tables.search import search_table
 from headstart.statistics import FEWEST_PAIRS, Estimate, p_value, seeds_to_halve, smallest_p
 from headstart.study.language.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
 from headstart.study.results.results import Average, Results
@@ -212,7 +213,7 @@ def _arm(row: Row, results: Results, best: bool, remark: str) -> TableLine:
         "n": TableCell(count, {"n": row.n, "planned": row.expected}),
         **difference_cells(row.difference, OTHER_MACHINES if row.base and on_other_machines([row, row.base]) else ""),
         "budget": budget_cell(row.budget),
-        "tried": TableCell(str(len(row.points)), {"tried": len(row.points)}),
+        "tried": TableCell(str(row.settings_tried), {"tried": row.settings_tried}),
     }
     return TableLine("arm", cells, row.status, row.key, best)
 
@@ -270,7 +271,7 @@ def more_tables(plan: Plan, results: Results) -> dict[str, ReportTable]:
     """
     swept = sweep_table(results) if plan.study.report.sweep == "test" else None
     tables = {"differences": differences(results), "windows": windows(results)}
-    tables |= {"quantities": quantities(results), "sweep": swept}
+    tables |= {"search": search_table(results, plan.study.search), "quantities": quantities(results), "sweep": swept}
     return {name: table for name, table in tables.items() if table is not None}
 
 

@@ -10,7 +10,10 @@ from headstart.study.language.spec import StudySpec
 
 
 def chosen_axes(study: StudySpec) -> tuple[str, ...]:
-    """`report.choose`, or every axis but seed and those of the model: what is compared is reported side by side."""
+    """What is searched, or `report.choose`, or every axis but seed and those of the model: what is compared is reported
+    side by side."""
+    if study.search is not None:
+        return tuple(study.search.over)
     if study.report.choose is not None:
         return study.report.choose
     return tuple(path for path in study.axes if path != "seed" and "model" not in path.split(".")[:2])
@@ -31,6 +34,9 @@ def place_of(study: StudySpec, arm: str, column: str, setting: str) -> str:
     for axis, values in study.axes.items():
         if set_by(study.stages, axis, values, setting):
             return f"axes.{axis}"
+    for name in study.search.over if study.search else ():
+        if set_by(study.stages, name, [None], setting):
+            return f"search.over.{name}"
     path = setting.partition(".")[2]
     bundle = study.columns.get(column, {})
     sources = {f"arms.{arm}": study.arms.get(arm, {})}

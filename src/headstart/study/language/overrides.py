@@ -13,7 +13,7 @@ from headstart.study.language.scales import STAGE_KEYS, check_known, checked_tab
 
 SHARED_KEYS = ("task", "model", "seed")
 """Settings that may be named without a stage: they mean the same in every stage of a chain."""
-OVERRIDES = ("arms", "columns", "report")
+OVERRIDES = ("arms", "columns", "report", "search")
 """What an override may begin with besides stages and shared settings."""
 LIST_KEYS = ("start", "mixer", "choose", "arms", "columns")
 """Keys whose value is a list: it replaces the value and makes no axis."""
@@ -48,12 +48,13 @@ def with_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
         if path in ("arms", "columns"):
             table[path] = kept(table[path], value, f"override: {path}")
             table["stood_in"] = {name: kinds for name, kinds in table["stood_in"].items() if name in table["columns"]}
-        elif first == "report":
+        elif first in ("report", "search"):
             set_path(table, path.split("."), value)
         elif first in ("arms", "columns"):
             _fix_one(table, path, value)
         else:
             check_path(table["stages"], path, "override", OVERRIDES)
+            _check_searched(table, path, value)
             if isinstance(value, list) and path.rsplit(".", 1)[-1] not in LIST_KEYS:
                 _replace_axes(table, path, value)
                 _new_axis(table, path, value)
@@ -64,6 +65,15 @@ def with_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
                 _fix(table["stages"], table["arms"].values(), path, value)
     _drop_comparison(table, arms - table["arms"].keys())
     return table
+
+
+def _check_searched(table: Mapping[str, Any], path: str, value: Any) -> None:
+    """Raises: BadInput where a search, which would win, is over what is set."""
+    search = table.get("search")
+    over = search.get("over") if isinstance(search, Mapping) else None
+    for name in over if isinstance(over, Mapping) else ():
+        if set_by(table["stages"], path, [value], name) or set_by(table["stages"], name, [None], path):
+            raise BadInput(f"override: {path}: the search is over '{name}' and wins; take it out of search.over first")
 
 
 def _drop_comparison(table: dict[str, Any], left_out: Collection[str]) -> None:

@@ -87,6 +87,8 @@ class Plan:
     data: Path = field(default_factory=lambda: Path("data"))
     baselines: tuple[Cell, ...] = ()
     """What the tasks' own baselines are, one stage each: run and stored like any stage, reported beside the arms."""
+    trials: tuple[Cell, ...] = ()
+    """Of a search, in the order in which they were drawn: they choose, and `cells` are what is reported."""
 
     @property
     def every_stage(self) -> dict[str, PlannedStage]:
@@ -94,9 +96,14 @@ class Plan:
         return {**self.stages, **{planned.identity: planned for cell in self.baselines for planned in cell.chain}}
 
     @property
+    def every_cell(self) -> tuple[Cell, ...]:
+        """Trials, runs and baselines."""
+        return *self.trials, *self.cells, *self.baselines
+
+    @property
     def chains(self) -> set[tuple[str, ...]]:
         """Identities of stages that follow each other."""
-        return {tuple(planned.identity for planned in cell.chain) for cell in (*self.cells, *self.baselines)}
+        return {tuple(planned.identity for planned in cell.chain) for cell in self.every_cell}
 
     @property
     def networks(self) -> list[tuple[PlannedStage, TrainStage]]:
@@ -109,7 +116,7 @@ class Plan:
         table = overlay(self.study.arms[cell.arm], {self.study.reported: changed, "seed": cell.seed})
         for path, value in cell.settings.items():
             table = overlay(table, nested(path, value))
-        (varied,) = make_plan(self.study.model_copy(update={"arms": {name: table}}), self.data).cells
+        (varied,) = make_plan(self.study.model_copy(update={"arms": {name: table}, "search": None}), self.data).cells
         return table, varied
 
     def document(self, arms: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -123,11 +130,11 @@ class Plan:
         """Identity -> the runs that a stage is part of, in short: `scratch on digits, seed 0, rate 0.001`."""
         arms: dict[str, dict[str, None]] = {}
         columns: dict[str, dict[str, None]] = {}
-        for cell in (*self.cells, *self.baselines):
+        for cell in self.every_cell:
             for planned in cell.chain:
                 arms.setdefault(planned.identity, {})[cell.arm] = None
                 columns.setdefault(planned.identity, {})[cell.column] = None
-        several = len({cell.column for cell in self.cells}) > 1
+        several = len({cell.column for cell in (*self.trials, *self.cells)}) > 1
         texts = {}
         for key, planned in self.every_stage.items():
             names = list(arms[key])
@@ -139,7 +146,7 @@ class Plan:
 
     def as_written(self, planned: PlannedStage, text: str) -> str:
         """The lines of an error of a stage, with the places at which the study has its settings."""
-        cell = next(cell for cell in (*self.cells, *self.baselines) if planned in cell.chain)
+        cell = next(cell for cell in self.every_cell if planned in cell.chain)
         return "\n".join(_as_written(self.study, cell.arm, cell.column, line) for line in text.splitlines())
 
     @property
@@ -156,29 +163,41 @@ class Plan:
 def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"] = "refuse") -> Plan:
     """Every run of the study. absent: stages whose data are not there are refused, or planned with open identities.
 
+    Of a study that searches, its runs at the settings as they are written, as `searching.Searched` takes them.
     Raises: BadInput with the study's place of what is wrong.
     """
     cells: dict[tuple[Any, ...], tuple[Cell, Mapping[str, Any]]] = {}
-    chains = _Chains(study, Outlines(data))
+    planner = Planner(study, data, absent)
     for arm in study.arms:
         for column in study.columns or {"": {}}:
             own = axes_of(study, arm)
             for values in itertools.product(*own.values()):
                 axes = dict(zip(own, values, strict=True))
-                try:
-                    chain, seed = chains.of((arm,), column, axes, absent == "open")
-                except LacksData as error:
-                    raise BadInput(f"{error}{_way_out(study, column)}") from None
-                except BadInput as error:
-                    lines = [_as_written(study, arm, column, line) for line in str(error).splitlines()]
-                    raise BadInput("\n".join(lines)) from None
-                cell = _cell(arm, column, seed, axes, chain)
+                cell = planner.cell(arm, column, axes)
                 key = (arm, cell.column, cell.seed, tuple(p.identity for p in cell.chain))
                 cells.setdefault(key, (cell, axes))
     runs = _told_apart(tuple(cells.values()))
     _check_model_axes(study, [planned for cell in runs for planned in cell.chain])
     _check_chosen(study, runs)
     return Plan(study, runs, stages_of(runs), data, _baselines(runs, data) if study.report.baselines else ())
+
+
+class Planner:
+    """Runs of a study, one at a time. absent: as `make_plan` has it."""
+
+    def __init__(self, study: StudySpec, data: Path, absent: Literal["refuse", "open"] = "refuse") -> None:
+        self._study, self._chains, self._open = study, _Chains(study, Outlines(data)), absent == "open"
+
+    def cell(self, arm: str, column: str, axes: dict[str, Any]) -> Cell:
+        """The run of an arm and a column at these values. Raises: BadInput with the study's place of what is wrong."""
+        try:
+            chain, seed = self._chains.of((arm,), column, axes, self._open)
+        except LacksData as error:
+            raise BadInput(f"{error}{_way_out(self._study, column)}") from None
+        except BadInput as error:
+            lines = [_as_written(self._study, arm, column, line) for line in str(error).splitlines()]
+            raise BadInput("\n".join(lines)) from None
+        return _cell(arm, column, seed, axes, chain)
 
 
 def stages_of(cells: Sequence[Cell]) -> dict[str, PlannedStage]:
@@ -215,10 +234,12 @@ def _baselines(cells: Iterable[Cell], data: Path) -> tuple[Cell, ...]:
 def _check_model_axes(study: StudySpec, stages: Iterable[PlannedStage]) -> None:
     """An axis over a setting that no kind of model here has is a mistake."""
     fields = {field for planned in stages for field in type(planned.spec.model).model_fields}
-    for path in study.axes:
+    places = {f"axes.{path}": path for path in study.axes}
+    places |= {f"search.over.{path}": path for path in (study.search.over if study.search else ())}
+    for location, path in places.items():
         field = path.partition("model.")[2].split(".")[0]
         if field and field not in fields:
-            raise BadInput(f"axes.{path}: {nearest(field, fields)}")
+            raise BadInput(f"{location}: {nearest(field, fields)}")
 
 
 def _check_chosen(study: StudySpec, runs: Iterable[Cell]) -> None:
@@ -254,7 +275,7 @@ _SETTING = re.compile(r"(?<![\w.])model\.[a-z_.]*[a-z]")
 
 def _cell(arm: str, column: str, seed: int, axes: dict[str, Any], chain: tuple[PlannedStage, ...]) -> Cell:
     """seed: of the run, whether or not its stages depend on it."""
-    matter = {path: value for path, value in axes.items() if path != "seed" and _matters(path, chain)}
+    matter = {path: value for path, value in axes.items() if path != "seed" and matters(path, chain)}
     return Cell(arm, column or chain[-1].spec.task.kind, seed, matter, chain)
 
 
@@ -273,7 +294,7 @@ def _told_apart(runs: Sequence[tuple[Cell, Mapping[str, Any]]]) -> tuple[Cell, .
     return tuple(out)
 
 
-def _matters(path: str, chain: tuple[PlannedStage, ...]) -> bool:
+def matters(path: str, chain: tuple[PlannedStage, ...]) -> bool:
     """Some stage of the chain uses this setting."""
     first, _, rest = path.partition(".")
     if first in SHARED_KEYS:

@@ -21,6 +21,7 @@ from headstart.plugins.kinds import own_entries
 from headstart.spec import Entry, Spec, texts_of
 from headstart.stage import TrainStage
 from headstart.study.language.papers import Claim
+from headstart.study.language.search import SearchSpec
 from headstart.study.language.spec import AverageSpec, MarkSpec, ReportSpec, StudySpec
 from headstart.tasks import TASKS, TaskSpec
 from headstart.training.loop import BudgetSpec
@@ -76,6 +77,7 @@ REFERENCE_TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
     "report": ("[report]", ReportSpec, "What is chosen, compared, averaged and drawn."),
     "average": ("report.average = { ... }", AverageSpec, "An average over columns."),
     "mark": ("report.mark = { ... }", MarkSpec, "A value that plots of a sweep mark."),
+    "search": ("search = { ... }", SearchSpec, "Settings that are searched, in place of a grid."),
     "claims": (
         "[[claims]]",
         Claim,
@@ -155,6 +157,7 @@ _WRITTEN = {
         ),
         ReferenceKey("A[0:2], A[-1]", "part", "not given", "Of the first two blocks, or of the last one."),
     ),
+    "search": (ReferenceKey("with", '"optuna"', '"optuna"', "What searches: pip install 'headstart[search]'."),),
     "study": (
         ReferenceKey(
             "extends", "text or list of text", "[]", "Files or built-in studies that this one is laid over, in order."

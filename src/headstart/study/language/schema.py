@@ -55,6 +55,7 @@ def study_schema() -> dict[str, Any]:
     }
     study = StudySpec.model_json_schema(ref_template="#/$defs/{model}")
     definitions.update(study.pop("$defs", {}))
+    definitions["SearchSpec"]["properties"]["with"] = {"const": "optuna", "description": "What searches."}
     sentence = {"type": "string", "description": "The claim as a sentence: b > a by 0.01 on image."}
     study["properties"]["claims"]["items"] = {"anyOf": [sentence, {"$ref": "#/$defs/Claim"}]}
     several = {"type": "object", "additionalProperties": {"$ref": "#/$defs/bundle"}}

@@ -29,6 +29,7 @@ from headstart.study.language.scales import (
     set_by,
     with_bases,
 )
+from headstart.study.language.search import SearchSpec, check_search
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import available
 
@@ -116,6 +117,8 @@ class StudySpec(Spec):
     """`[arms.NAME]`: bundles of settings that are compared with each other."""
     axes: dict[str, list[Any]] = Field(default_factory=dict)
     """`[axes]`: full name of a setting = list of its values."""
+    search: SearchSpec | None = None
+    """`search = { ... }`: settings that are searched in place of a grid, see `search`."""
     claims: tuple[Claim, ...] = ()
     """`[[claims]]`: directions that the report checks, see `claims`."""
     report: ReportSpec = Field(default_factory=ReportSpec)
@@ -240,6 +243,9 @@ def check_study(study: StudySpec) -> None:
         for key in settings:
             check_known(key, STAGE_KEYS, f"stages.{name}.{key}")
     _check_axes(study)
+    if study.search is not None:
+        fixed = [f"claims[{i}].at" for i, claim in enumerate(study.claims) if claim.at]
+        check_search(study.search, study.stages, study.axes, fixed)
     if study.paper is not None:
         check_known(study.paper, built_in_papers(), "paper")
     for key, arm in (("against", study.report.against), ("match", study.report.match)):

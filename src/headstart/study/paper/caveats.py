@@ -241,7 +241,7 @@ def _edges_of(row: Row, names: Mapping[str, str]) -> Iterator[str]:
 
 def _tried(results: Results) -> Texts:
     for column in results.columns:
-        numbers = {row.arm: len(row.points) for row in results.in_column(column)}
+        numbers = {row.arm: row.settings_tried for row in results.in_column(column)}
         if len(set(numbers.values())) > 1:
             by_arm = words.listed([f"{arm} {number}" for arm, number in numbers.items()])
             yield column, f"Arms tried different numbers of settings: {by_arm}."

@@ -71,6 +71,7 @@ FORM: Form = {
     "facts": {ANY: _FACTS},
     "measures": {ANY: {ANY: NUMBER}},
     "runs": _RUNS,
+    "trials?": _RUNS,
     "baselines": _RUNS,
     "settings": [{"spec": ANY_TABLE, "data": (TEXT, None)}],
     "machines": [PROVENANCE],
@@ -153,6 +154,7 @@ class Snapshot:
             "facts": {key: asdict(facts) for key, facts in self.facts.items()},
             "measures": {quantity: dict(values) for quantity, values in self.measures.items()},
             "runs": [_run_document(cell) for cell in self.plan.cells],
+            **({"trials": [_run_document(cell) for cell in self.plan.trials]} if self.plan.trials else {}),
             "baselines": [_run_document(cell) for cell in self.plan.baselines],
             **{name: [json.loads(text) for text in texts] for name, texts in shared.items()},
             "stages": stages,
@@ -264,7 +266,8 @@ def only_run(snapshot: Snapshot, name: str = "report") -> Snapshot:
         raise BadInput(f"{name}: no run of {snapshot.plan.study.name!r} is finished; finish one first")
     chosen = {id(cell) for cells in finished for cell in cells}
     cells = tuple(cell for cell in snapshot.plan.cells if id(cell) in chosen)
-    return replace(snapshot, plan=replace(snapshot.plan, cells=cells, stages=stages_of(cells)))
+    stages = stages_of((*snapshot.plan.trials, *cells))
+    return replace(snapshot, plan=replace(snapshot.plan, cells=cells, stages=stages))
 
 
 def read_file(path: Path, option: str = "--from") -> Snapshot:
@@ -314,10 +317,11 @@ class _Reader:
             check_study(study)
         except BadInput as error:
             raise BadInput("\n".join(f"definition.{line}" for line in str(error).splitlines())) from None
-        for run in (*document["runs"], *document["baselines"]):
+        lists = [document["runs"], document["baselines"], document.get("trials", [])]
+        for run in itertools.chain(*lists):
             _check_settings(run, study)
-        cells, baselines = (tuple(map(self._cell, document[name])) for name in ("runs", "baselines"))
-        plan = Plan(study, cells, stages_of(cells), data_folder(None), baselines)
+        cells, baselines, trials = (tuple(map(self._cell, runs)) for runs in lists)
+        plan = Plan(study, cells, stages_of((*trials, *cells)), data_folder(None), baselines, trials)
         digests = {identity: document["settings"][stage["settings"]]["data"] for identity, stage in stages.items()}
         return Snapshot(
             plan,
@@ -384,7 +388,8 @@ def _check_settings(run: Mapping[str, Any], study: StudySpec) -> None:
     """Raises: BadInput where a run has a setting that is no value of an axis, or a learning rate that is no number."""
     for path, value in run["settings"].items():
         rate = path.rsplit(".", 1)[-1] != "lr" or NUMBER.fits(value)
-        if value not in study.axes.get(path, ()) or not rate:
+        searched = study.search and study.search.holds(path, value)
+        if not (searched or value in study.axes.get(path, ())) or not rate:
             raise BadInput(f"runs: that of {run['arm']!r} has {path} = {value!r}, which is no value of an axis")
 
 
@@ -408,7 +413,7 @@ def _described(part: Snapshot, other: Snapshot) -> dict[str, Any]:
     folds = {value for key, value in filled(study).items() if key.endswith("task.fold")}
     by_seed = {"seed", "fold"} if "seed" in folds else {"seed"}
     study["arms"] = {name: bundle for name, bundle in study["arms"].items() if name in other.plan.study.arms}
-    table = filled({name: study[name] for name in ("name", "scale", "stages", "arms", "axes", "requires")})
+    table = filled({name: study[name] for name in ("name", "scale", "stages", "arms", "axes", "search", "requires")})
     shared = {_key(cell) for cell in other.plan.cells}
     for cell in {_key(cell): cell for cell in part.plan.cells if _key(cell) in shared}.values():
         for planned in cell.chain:
@@ -467,8 +472,10 @@ def _joined(parts: Sequence[Snapshot]) -> Snapshot:
     for quantity, values in (item for part in parts for item in part.measures.items()):
         measures.setdefault(quantity, {}).update(values)
     baselines = {cell.chain[-1].identity: cell for part in parts for cell in part.plan.baselines}
-    first = parts[0].plan
-    plan = Plan(_study_of(parts, runs), runs, stages_of(runs), first.data, tuple(baselines.values()))
+    drawn = {(c.arm, c.column): part.plan.trials for part in parts for c in part.plan.trials}
+    trials = tuple(c for key, several in drawn.items() for c in several if (c.arm, c.column) == key)
+    fixed, data = tuple(baselines.values()), parts[0].plan.data
+    plan = Plan(_study_of(parts, runs), runs, stages_of((*trials, *runs)), data, fixed, trials)
     return Snapshot(
         plan,
         entries,

@@ -244,7 +244,8 @@ class Results:
             for point in row.points:
                 for name, value in point.settings.items():
                     values.setdefault(name, set()).add(repr(value))
-        return words.short_names(name for name, taken in values.items() if len(taken) > 1)
+        searched = {name for row in self.table if row.trials for name in row.chosen}
+        return words.short_names(name for name, taken in values.items() if len(taken) > 1 or name in searched)
 
     def row(self, arm: str, column: str) -> Row | None:
         """The first row of an arm on a column."""

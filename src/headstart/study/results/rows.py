@@ -198,7 +198,8 @@ class Row:
     with. `stand_in`: what stood in for absent data in its chain (`digits for image`). `measures`: of
     `MEASURED_QUANTITIES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not
     from here. `guess`: a baseline that does not do what is asked (see `selection.is_guess`). `hardly_mixes`: as of its
-    last stage; `but_for_init`: the digest of that stage without the draw of fresh weights.
+    last stage; `but_for_init`: the digest of that stage without the draw of fresh weights. `trials`: of a search, what
+    each of them scored on validation, in order (None: it diverged).
     """
 
     arm: str
@@ -228,6 +229,12 @@ class Row:
     measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     source: str = ""
     guess: bool = False
+    trials: tuple[float | None, ...] = ()
+
+    @property
+    def settings_tried(self) -> int:
+        """How many settings validation chose of."""
+        return len(self.trials) or len(self.points)
 
     @property
     def unfinished(self) -> str:
@@ -364,7 +371,8 @@ class Row:
             **difference_document(self.difference),
             "windows": {name: {**asdict(w), "factor": w.factor} for name, w in self.windows.items()},
             "budget": {**self.budget, "last_stage": dict(self.last), "all_tried": dict(self.tried)},
-            "tried": len(self.points),
+            "tried": self.settings_tried,
+            **({"trials": list(self.trials)} if self.trials else {}),
             **more,
             **{name: match.together if (match := self.match(name)) else None for name in MATCHES},
             "points": [

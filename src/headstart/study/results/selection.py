@@ -82,7 +82,7 @@ def select(
     lookup, on_the_way = functools.cache(find), undamaged(records)
     reads, axes_of_choice = _Reads(lookup, state or (lambda _: "absent"), on_the_way, answers), tuple(plan.choose)
     rows = [
-        _row(groups[column, arm], column, axes_of_choice, reads, known_facts)
+        _row(groups[column, arm], column, axes_of_choice, reads, known_facts, _trials(plan, arm, column))
         for column in columns
         for arm in arms
         if (column, arm) in groups
@@ -129,7 +129,18 @@ class _Reads(NamedTuple):
     answers: ReadAnswers | None
 
 
-def _row(cells: Sequence[Cell], column: str, axes: Sequence[str], reads: _Reads, facts: Mapping[str, TaskFacts]) -> Row:
+def _trials(plan: Plan, arm: str, column: str) -> list[Cell]:
+    return [cell for cell in plan.trials if (cell.arm, cell.column) == (arm, column)]
+
+
+def _row(
+    cells: Sequence[Cell],
+    column: str,
+    axes: Sequence[str],
+    reads: _Reads,
+    facts: Mapping[str, TaskFacts],
+    trials: Sequence[Cell],
+) -> Row:
     find, state, records, answers = reads
     metric, greater = monitored(cells, find)
     by_setting: dict[str, list[Cell]] = {}
@@ -167,7 +178,7 @@ def _row(cells: Sequence[Cell], column: str, axes: Sequence[str], reads: _Reads,
         difference=None,
         budget=averaged([run.budget for run in scored]),
         last=averaged([run.last for run in scored]),
-        tried=all_tried(cells, find),
+        tried=all_tried([*trials, *cells], find),
         points=tuple(points),
         runs=tuple(chosen.runs if chosen else ()),
         task=task,
@@ -175,8 +186,13 @@ def _row(cells: Sequence[Cell], column: str, axes: Sequence[str], reads: _Reads,
         but_for_init=but_for_init(cells[0]),
         parameters=parameters(last),
         trained=parameters(last, "trainable"),
+        trials=tuple(_sound(read_run(cell, find, state, metric)) for cell in trials),
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
+
+
+def _sound(trial: Run) -> float | None:
+    return None if trial.status == "diverged" else trial.val
 
 
 def but_for_init(cell: Cell) -> str:

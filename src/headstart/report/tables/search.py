@@ -1,0 +1,68 @@
+"""The table of a search: the best validation score so far over its trials, and what random search gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headstart import words
+from headstart.report.tables.report_table import ReportTable, TableCell, TableLine, score_name, table_of
+from headstart.statistics import best_so_far, expected_best
+from headstart.study.language.search import RANDOM_TRIALS, SearchSpec
+from headstart.study.results.results import Results
+
+MARKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+"""Trials after which the best so far is shown, beside the last."""
+
+
+def search_table(results: Results, search: SearchSpec | None) -> ReportTable | None:
+    """By arm: trials, those that diverged, and the best validation score after so many of them; None without a search.
+
+    A second line of each arm is what random search gives, as far as trials were random: the mean over their orders.
+    """
+    rows = [row for row in results.table if row.trials]
+    if search is None or not rows:
+        return None
+    most = max(len(row.trials) for row in rows)
+    marks = [mark for mark in MARKS if mark < most] + [most]
+    heads = {"column": ("column", False)} if len(results.columns) > 1 else {}
+    heads |= {"arm": ("arm", False), "drawn": ("settings drawn", False), "trials": ("trials", True)}
+    heads |= {f"best {mark}": (f"best of {mark}", True) for mark in marks}
+    lines = []
+    for row in rows:
+        random = row.trials if search.sampler == "random" else row.trials[:RANDOM_TRIALS]
+        lost = sum(score is None for score in row.trials)
+        curves: dict[str, Sequence[float | None]] = {"at random, on average": expected_best(random, row.greater)}
+        if search.sampler != "random":
+            curves = {f"by {search.sampler}": best_so_far(row.trials, row.greater), **curves}
+        for drawn, curve in curves.items():
+            cells = {
+                "column": TableCell(results.label(row.column), {"column": row.column}),
+                "arm": TableCell(row.arm, {"arm": row.arm}),
+                "drawn": TableCell(drawn, {"drawn": drawn}),
+                "trials": TableCell(
+                    f"{len(row.trials)} ({lost} diverged)" if lost else str(len(row.trials)),
+                    {"trials": len(row.trials)},
+                ),
+            }
+            for mark in marks:
+                best = curve[mark - 1] if mark <= len(curve) else None
+                cells[f"best {mark}"] = TableCell(words.score(best), {f"best {mark}": best})
+            lines.append(TableLine("arm", cells, row.status, row.key))
+    text = (
+        f"Best validation score so far of trials, all with one seed, which is none of those reported. {_random(search)}"
+    )
+    return table_of(f"The search: validation {score_name(row.metric for row in rows)} over trials", heads, lines, text)
+
+
+def _random(search: SearchSpec) -> str:
+    if search.sampler == "random":
+        return "Trials were drawn at random: the best of k is its mean over all orders of the trials."
+    size = min(RANDOM_TRIALS, search.trials)
+    rest = (
+        f"; beyond these, the same study with search.sampler=random tells what random search of {search.trials} trials "
+        "gives"
+    )
+    return (
+        f"The first {size} trials are drawn at random, and say what random search gives, as the mean over their orders"
+        f"{rest if search.trials > size else ''}."
+    )

@@ -1,0 +1,151 @@
+"""A search as far as its trials are finished: what they scored tells what is drawn next, and in the end what is chosen.
+
+Nothing is remembered beside the store: the sampler is asked and told anew, in batches, by trials in their order. So a
+search that was stopped goes on where it was, on any number of workers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from headstart.errors import BadInput
+from headstart.study.language.plan import Cell, Plan, Planner, matters, stages_of
+from headstart.study.language.search import RANDOM_TRIALS, Space
+from headstart.study.language.spec import StudySpec
+from headstart.study.results.collect import Find, monitored, read_run
+from headstart.study.results.selection import Candidate, choose
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.distributions import BaseDistribution
+
+
+class Searched:
+    """Plans of a study that searches.
+
+    written: its plan at the settings as they are written, as `make_plan` has it. Raises: BadInput where Optuna is not
+    installed, an arm has no validation to choose by, or a value of a space does not fit.
+    """
+
+    def __init__(self, written: Plan, absent: Literal["refuse", "open"] = "refuse") -> None:
+        study = written.study
+        assert study.search is not None, "a study that searches"
+        self._optuna = _import_optuna()
+        self.written, self.search = written, study.search
+        self._planner = Planner(study, written.data, absent)
+        self.seeds: list[int] = study.axes["seed"]
+        self._seed = self.search.seed_beside(self.seeds)
+        self._runs: dict[str, Cell] = {}
+        for cell in written.cells:
+            if not cell.last.spec.task.validation:
+                raise BadInput(f"arms.{cell.arm}: task.validation = 0 leaves no score by which a search could choose")
+        spaces = self.search.spaces
+        for number in range(max(len(space.values) for space in spaces.values())):
+            for arm, column in self._pairs():
+                self._cell(arm, column, {p: s.values[number % len(s.values)] for p, s in spaces.items()}, self._seed)
+
+    def plan(self, find: Find) -> Plan:
+        """All trials that are drawn by now, and the runs of the settings that were chosen.
+
+        find: what is finished. A stage that failed holds up its own arm and column alone.
+        """
+        trials, cells = list[Cell](), list[Cell]()
+        for arm, column in self._pairs():
+            drawn, chosen = self._replay(arm, column, find)
+            trials += drawn
+            cells += [self._cell(arm, column, chosen, seed) for seed in self.seeds if chosen is not None]
+        return replace(self.written, cells=tuple(cells), trials=tuple(trials), stages=stages_of((*trials, *cells)))
+
+    @property
+    def trials(self) -> int:
+        """Of all arms on all columns."""
+        return self.search.trials * sum(1 for _ in self._pairs())
+
+    def times(self) -> Counter[str]:
+        """How often a stage of the plan as written would be done, by identity: once for each seed of the axis, and in
+        trials, of which the first seed stands for theirs. What no searched setting reaches is shared by trials."""
+        out, shared = Counter(identity for identity in self.written.stages), set[str]()
+        for cell in self.written.cells:
+            anew = False
+            for planned in cell.chain if cell.seed == self.seeds[0] else ():
+                anew = anew or any(matters(path, (planned,)) for path in self.search.over)
+                if anew:
+                    out[planned.identity] += self.search.trials
+                elif planned.identity not in shared:
+                    shared.add(planned.identity)
+                    out[planned.identity] += 1
+        return out
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        study: StudySpec = self.written.study
+        return ((arm, column) for arm in study.arms for column in study.columns or {"": {}})
+
+    def _cell(self, arm: str, column: str, settings: Mapping[str, Any], seed: int) -> Cell:
+        key = repr((arm, column, settings, seed))
+        if key not in self._runs:
+            self._runs[key] = self._planner.cell(arm, column, {**settings, "seed": seed})
+        return self._runs[key]
+
+    def _replay(self, arm: str, column: str, find: Find) -> tuple[list[Cell], dict[str, Any] | None]:
+        """The trials of an arm on a column, and the settings that were chosen once all of them are finished."""
+        names = self._optuna.trial.TrialState
+        study = self._optuna.create_study(sampler=self._sampler(), direction="maximize")
+        distributions = {path: self._distribution(space) for path, space in self.search.spaces.items()}
+        settings, cells, candidates = list[dict[str, Any]](), list[Cell](), list[Candidate]()
+        greater = True
+        while len(candidates) < self.search.trials:
+            batch = min(self.search.batch, self.search.trials - len(candidates))
+            asked = [study.ask(distributions) for _ in range(batch)]
+            settings += [dict(trial.params) for trial in asked]
+            drawn = [self._cell(arm, column, values, self._seed) for values in settings[-batch:]]
+            cells += drawn
+            metric, greater = monitored(drawn, find)
+            runs = [read_run(cell, find, lambda _: "absent", metric) for cell in drawn]
+            if any(run.status not in ("complete", "diverged") for run in runs):
+                return cells, None
+            for trial, run in zip(asked, runs, strict=True):
+                sound = run.status == "complete" and run.val is not None
+                scores = {} if run.val is None else {run.seed: run.val}
+                candidates.append(Candidate(scores, not sound))
+                study.tell(
+                    trial,
+                    None if run.val is None or not sound else run.val if greater else -run.val,
+                    names.COMPLETE if sound else names.FAIL,
+                )
+        # Where every trial diverged, so will the runs that are reported: the first setting stands for all.
+        return cells, settings[choose(candidates, greater) or 0]
+
+    def _sampler(self) -> optuna.samplers.BaseSampler:
+        """Equal for all arms and columns: they begin with the same settings, and a new name changes none."""
+        samplers, seed = self._optuna.samplers, self._seed % 2**32
+        sampler: optuna.samplers.BaseSampler = (
+            samplers.RandomSampler(seed=seed)
+            if self.search.sampler == "random"
+            else samplers.TPESampler(seed=seed, n_startup_trials=RANDOM_TRIALS, multivariate=True, constant_liar=True)
+        )
+        return sampler
+
+    def _distribution(self, space: Space) -> BaseDistribution:
+        kinds = self._optuna.distributions
+        made: BaseDistribution
+        if space.kind == "choice":
+            made = kinds.CategoricalDistribution(space.values)
+        elif space.kind == "integer":
+            made = kinds.IntDistribution(*space.values)
+        else:
+            made = kinds.FloatDistribution(*space.values, log=space.kind == "loguniform")
+        return made
+
+
+def _import_optuna() -> Any:
+    """Optuna, which says nothing but warnings. Raises: BadInput where it is not installed."""
+    try:
+        import optuna
+    except ImportError:
+        way = "pip install 'headstart[search]', or sweep a grid of axes"
+        raise BadInput(f"search: optuna is not installed; {way}") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

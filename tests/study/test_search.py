@@ -1,0 +1,358 @@
+"""A search: what a study may say, which trials are drawn, what is chosen and what is reported."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.command import command
+from support.finished import study as finished_study
+from support.made_up import LR, result
+
+from headstart.api import Study
+from headstart.errors import BadInput
+from headstart.report.tables.search import search_table
+from headstart.statistics import best_so_far, expected_best
+from headstart.store import Store
+from headstart.study.language.plan import Cell, Plan, make_plan
+from headstart.study.language.search import SPACES, space_of
+from headstart.study.language.spec import read_study
+from headstart.study.paper.snapshot import read_file, take_snapshot
+from headstart.study.results.searching import Searched
+from headstart.study.results.selection import select
+
+pytest.importorskip("optuna")
+OVER = {LR: "loguniform 1e-4 1e-1", "model.width": "choice 8 16"}
+Results = dict[str, dict[str, Any]]
+
+
+def study(seeds: tuple[int, ...] = (0, 1, 2), report: Mapping[str, Any] | None = None, **search: Any) -> dict[str, Any]:
+    table = finished_study()
+    table |= {"axes": {"seed": list(seeds)}, "report": {"against": "scratch"} if report is None else dict(report)}
+    return {**table, "search": {"with": "optuna", "trials": 8, "batch": 4, "over": dict(OVER), **search}}
+
+
+def searched(tmp_path: Path, **search: Any) -> Searched:
+    return Searched(make_plan(read_study(study(**search)), tmp_path))
+
+
+def near(rate: float) -> float:
+    """A score that is best at a rate of 0.01."""
+    return 0.9 - 0.1 * abs(math.log10(rate) + 2)
+
+
+def score(cell: Cell) -> tuple[float, float]:
+    """(val, test): test is best where validation is worst."""
+    val = near(cell.settings[LR]) + 0.001 * cell.settings.get("model.width", 0)
+    return val, 1 - val
+
+
+Score = Callable[[Cell], tuple[float, float] | None]
+
+
+def finish(plan: Plan, done: Results, scored: Score = score, most: int = 10**6) -> int:
+    """Results of stages that are drawn and not finished, of at most so many runs; returns of how many."""
+    count = 0
+    for cell in (*plan.trials, *plan.cells):
+        if cell.last.identity in done or count == most:
+            continue
+        count += 1
+        for planned in cell.chain[:-1]:
+            done[planned.identity] = result(planned.identity, 0.4, 0.4, metric="r2")
+        pair = scored(cell)
+        status = "complete" if pair else "diverged"
+        done[cell.last.identity] = result(cell.last.identity, *(pair or (None, None)), status=status)
+    return count
+
+
+def whole(search: Searched, scored: Score = score, most: int = 10**6) -> tuple[Plan, Results]:
+    """The plan of a search that has run to its end, `most` stages between two looks at what is to be drawn."""
+    done: Results = {}
+    plan = search.plan(done.get)
+    while finish(plan, done, scored, most):
+        plan = search.plan(done.get)
+    return plan, done
+
+
+def drawn(plan: Plan, arm: str) -> list[dict[str, Any]]:
+    return [dict(cell.settings) for cell in plan.trials if cell.arm == arm]
+
+
+def test_every_arm_and_column_has_as_many_trials_with_one_seed_and_its_chosen_setting_all_fresh_seeds(
+    tmp_path: Path,
+) -> None:
+    table = study()
+    table["columns"]["more"] = {**table["columns"]["digits"], "task": {"kind": "digits", "labelled": 100}}
+    plan, _ = whole(Searched(make_plan(read_study(table), tmp_path)))
+    keys = [(cell.arm, cell.column) for cell in plan.trials]
+    assert {key: keys.count(key) for key in keys} == dict.fromkeys(
+        itertools.product(["scratch", "self_pretrained"], ["digits", "more"]), 8
+    )
+    assert {cell.seed for cell in plan.trials} == {3}
+    assert {
+        (c.arm, c.column): [d.seed for d in plan.cells if (d.arm, d.column) == (c.arm, c.column)] for c in plan.cells
+    } == {key: [0, 1, 2] for key in keys}
+    assert len({repr(cell.settings) for cell in plan.cells if cell.arm == "scratch"}) <= 2  # of each column
+    assert plan.choose == tuple(OVER)
+
+
+def test_the_choice_is_made_on_validation_and_test_is_not_read(tmp_path: Path) -> None:
+    plan, done = whole(searched(tmp_path))
+    best = max(plan.trials[:8], key=lambda cell: score(cell)[0])
+    assert {repr(cell.settings) for cell in plan.cells if cell.arm == "scratch"} == {repr(best.settings)}
+    other, _ = whole(searched(tmp_path), lambda cell: (score(cell)[0], 0.123))
+    assert [cell.chain for cell in other.cells] == [cell.chain for cell in plan.cells]
+
+
+def test_all_arms_begin_with_the_same_settings_and_a_new_name_draws_no_others(tmp_path: Path) -> None:
+    plan, _ = whole(searched(tmp_path))
+    assert drawn(plan, "scratch")[:4] == drawn(plan, "self_pretrained")[:4]
+    table = study()
+    table["arms"] = {"other": {}, **table["arms"]}
+    table["report"] = {}
+    renamed, _ = whole(Searched(make_plan(read_study(table), tmp_path)))
+    assert drawn(renamed, "other") == drawn(plan, "scratch")
+    assert drawn(renamed, "self_pretrained") == drawn(plan, "self_pretrained")
+
+
+def test_a_search_that_was_stopped_halfway_goes_on_with_the_same_trials(tmp_path: Path) -> None:
+    whole_plan, _ = whole(searched(tmp_path))
+    first, done = searched(tmp_path), Results()
+    for _ in range(6):  # of 8 trials of the first arm, one at a time
+        finish(first.plan(done.get), done, most=1)
+    again = searched(tmp_path)
+    plan = again.plan(done.get)
+    assert not plan.cells
+    assert len(plan.trials) == 8 + 4
+    while finish(plan, done):
+        plan = again.plan(done.get)
+    assert plan.stages.keys() == whole_plan.stages.keys()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_how_many_stages_run_at_a_time_changes_no_trial(workers: int, tmp_path: Path) -> None:
+    plan, _ = whole(searched(tmp_path), most=workers)
+    assert plan.trials == whole(searched(tmp_path))[0].trials
+
+
+def test_later_trials_depend_on_scores_and_random_ones_do_not(tmp_path: Path) -> None:
+    def otherwise(cell: Cell) -> tuple[float, float]:
+        return 1 - score(cell)[0], 0.5
+
+    for sampler, same in (("tpe", False), ("random", True)):
+        plan, other = (whole(searched(tmp_path, trials=16, sampler=sampler), each)[0] for each in (score, otherwise))
+        assert drawn(plan, "scratch")[:10] == drawn(other, "scratch")[:10]
+        assert (drawn(plan, "scratch") == drawn(other, "scratch")) is same
+
+
+def test_a_trial_that_diverges_is_a_trial_that_cannot_be_chosen(tmp_path: Path) -> None:
+    def lost(cell: Cell) -> tuple[float, float] | None:
+        return None if cell.seed == 3 and cell.settings["model.width"] == 16 else score(cell)
+
+    plan, done = whole(searched(tmp_path), lost)
+    assert {cell.settings["model.width"] for cell in plan.cells} == {8}
+    row = select(plan, done.get).table[0]
+    assert len(row.trials) == row.settings_tried == 8
+    assert None in row.trials
+    assert whole(searched(tmp_path), lambda _: None)[0].cells  # where all diverged, so do the runs that are reported
+
+
+def test_an_arm_whose_trial_is_not_finished_holds_up_no_other(tmp_path: Path) -> None:
+    search, done = searched(tmp_path), Results()
+    for _ in range(5):
+        plan = search.plan(done.get)
+        finish(replace(plan, trials=tuple(cell for cell in plan.trials if cell.arm == "scratch")), done)
+    assert {cell.arm for cell in search.plan(done.get).cells} == {"scratch"}
+
+
+def test_the_table_has_the_fresh_seeds_alone_and_the_best_so_far_beside(tmp_path: Path) -> None:
+    plan, done = whole(searched(tmp_path, trials=12))
+    results = select(plan, done.get)
+    for row in results.table:
+        assert sorted(run.seed for run in row.runs) == [0, 1, 2]
+        assert len(row.points) == 1
+        assert set(row.chosen) == set(OVER)
+        assert len(row.trials) == 12
+    table = search_table(results, plan.study.search)
+    assert table is not None
+    first, random = table.lines[:2]
+    assert first.cells["best 12"].values["best 12"] == max(results.table[0].trials)
+    assert random.cells["best 10"].values["best 10"] == max(results.table[0].trials[:10])
+    assert random.cells["best 12"].values["best 12"] is None
+    assert "search.sampler=random" in table.note
+
+
+def test_the_best_of_random_trials_is_the_mean_over_their_orders() -> None:
+    scores = [0.1, 0.5, 0.4, 0.9, None]
+    values = [0.1 if score is None else score for score in scores]
+    for greater, best in ((True, np.maximum), (False, np.minimum)):
+        worst = values if greater else [0.9 if score is None else score for score in scores]
+        orders = [best.accumulate([worst[i] for i in order]) for order in itertools.permutations(range(5))]
+        assert expected_best(scores, greater) == pytest.approx(np.mean(orders, axis=0).tolist())
+    assert expected_best([None], True) == []
+    assert best_so_far([None, 0.2, 0.1, 0.3], True) == [None, 0.2, 0.2, 0.3]
+
+
+def test_a_file_of_results_has_the_trials(tmp_path: Path) -> None:
+    plan, done = whole(searched(tmp_path))
+    store = Store(tmp_path / "runs")
+    results = select(plan, done.get)
+    document = take_snapshot(plan, results, store).document(results, [])
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(document))
+    read = read_file(file).plan
+    assert read.trials == plan.trials
+    assert read.cells == plan.cells
+    assert list(read.stages) == list(plan.stages)
+
+
+def test_a_study_without_a_search_imports_no_optuna_and_has_no_trials(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    table = finished_study()
+    plan = Study(table, store=tmp_path / "runs", data=tmp_path).plan
+    assert not plan.trials
+    assert plan.stages.keys() == make_plan(read_study(table), tmp_path).stages.keys()
+    with pytest.raises(BadInput, match=r"optuna is not installed; pip install 'headstart\[search\]'"):
+        Study(study(), store=tmp_path / "runs", data=tmp_path)
+
+
+def test_what_a_whole_search_comes_to_is_known_before_it(tmp_path: Path) -> None:
+    table = study()
+    table["search"]["over"] = {LR: OVER[LR]}
+    search = Searched(make_plan(read_study(table), tmp_path))
+    plan, _ = whole(search)
+    assert sum(search.times().values()) == len(plan.stages) == 2 * 3 + 3 + 2 * 8 + 1
+    assert search.trials == 16
+
+
+@pytest.mark.parametrize("text", SPACES.values())
+def test_a_space_holds_its_ends_and_nothing_beyond(text: str) -> None:
+    space = space_of(text)
+    assert all(map(space.holds, space.values))
+    assert not space.holds(1e9)
+    assert not space.holds(True)
+    assert not space.holds("other")
+
+
+def test_a_choice_may_be_of_words_numbers_and_truth() -> None:
+    assert space_of("choice cosine constant").values == ("cosine", "constant")
+    assert space_of("choice 0.1 0 true").values == (0.1, 0, True)
+
+
+REFUSED = {
+    "no space": ({"over": {LR: "normal 0 1"}}, r"search.over.finetune.optim.lr: .*'normal'.*loguniform 1e-5 1e-2"),
+    "nothing": ({"over": {LR: ""}}, r"search.over.finetune.optim.lr: "),
+    "one number": ({"over": {LR: "uniform 1"}}, r"needs a lowest and a highest"),
+    "one value": ({"over": {LR: "uniform 0.1 0.1"}}, r"has one value"),
+    "one choice": ({"over": {"model.width": "choice 8"}}, r"needs two values or more"),
+    "a choice twice": ({"over": {"model.width": "choice 8 8"}}, r"each once"),
+    "upside down": ({"over": {LR: "uniform 1 0"}}, r"the first number is the lowest"),
+    "no number": ({"over": {LR: "uniform a b"}}, r"both numbers"),
+    "nan": ({"over": {LR: "uniform nan 1"}}, r"both numbers|the first number"),
+    "broken integer": ({"over": {"model.width": "integer 1 2.5"}}, r"both whole numbers"),
+    "logarithm of 0": ({"over": {LR: "loguniform 0 1"}}, r"above 0"),
+    "unknown key": ({"over": {"finetune.optim.rate": "uniform 0 1"}}, r"search.over.finetune.optim.rate.*rate"),
+    "unknown stage": ({"over": {"finetun.optim.lr": "uniform 0 1"}}, r"search.over: .*finetune"),
+    "unknown setting of models": ({"over": {"model.widht": "choice 8 16"}}, r"search.over.model.widht: .*width"),
+    "no stage": ({"over": {"optim.lr": "uniform 0 1"}}, r"search.over: .*finetune.optim.lr"),
+    "a whole stage": ({"over": {"finetune": "choice a b"}}, r"names no single setting"),
+    "seeds": ({"over": {"seed": "integer 1 8"}}, r"a seed is not chosen"),
+    "tasks": ({"over": {"task.labelled": "integer 100 200"}}, r"columns"),
+    "twice": ({"over": {"model.width": "choice 8 16", "finetune.model.width": "choice 8 16"}}, r"sets the same thing"),
+    "wrong type": ({"over": {"model.width": "uniform 8 16"}}, r"search.over.model.width: "),
+    "out of bounds": ({"over": {LR: "uniform -1 1"}}, r"search.over.finetune.optim.lr: "),
+    "one trial": ({"trials": 1}, r"search.trials: .*2"),
+    "nothing searched": ({"over": {}}, r"search.over"),
+    "another tool": ({"with": "hyperopt"}, r"with.*optuna"),
+    "a wrong key": ({"trails": 3}, r"search.trails: .*trials"),
+    "no such sampler": ({"sampler": "grid"}, r"search.sampler"),
+    "pruning": ({"prune": True}, r"search.prune: .*another stage"),
+    "a seed of the axis": ({"seed": 1}, r"search.seed: 1 is a seed of the axis.*such as 3"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_search_that_cannot_be_is_refused_with_a_way_out(name: str, tmp_path: Path) -> None:
+    search, message = REFUSED[name]
+    with pytest.raises(BadInput, match=message) as caught:
+        Study(study(**search), store=tmp_path / "runs", data=tmp_path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_search_beside_other_axes_claims_at_a_setting_or_no_seeds_is_refused(tmp_path: Path) -> None:
+    for more, message in (
+        ({"axes": {LR: [0.1, 0.2], "seed": [0]}}, r"axes.finetune.optim.lr: the search is over the same setting"),
+        ({"axes": {"finetune.optim.decay": [0.1, 0.2], "seed": [0]}}, r"no axis but seed"),
+        ({"axes": {}}, r"axes.seed: .*fresh seeds"),
+        (
+            {"claims": [{"says": "more", "higher": "self_pretrained", "lower": "scratch", "at": {LR: 0.1}}]},
+            r"claims\[0\].at: ",
+        ),
+    ):
+        with pytest.raises(BadInput, match=message):
+            read_study({**study(), **more})
+    with pytest.raises(BadInput, match=r"override: finetune.optim.lr: the search is over"):
+        read_study(study(), ["finetune.optim.lr=0.1"])
+    assert read_study(study(), ["search.trials=5"]).search.trials == 5  # type: ignore[union-attr]
+
+
+@pytest.mark.slow
+def test_a_search_runs_from_the_command_line_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(FILE)
+    words = ["run", "s.toml", "--store", "runs", "--workers", "0"]
+    before = command(*words, "--dry-run", cwd=tmp_path)
+    assert before.returncode == 0, before.stderr
+    assert "0 of 12 trials are finished" in before.stdout
+    early = command("report", "s.toml", "--store", "runs", cwd=tmp_path)
+    assert early.returncode == 2
+    done = command(*words, "--json", "results.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "The search: validation accuracy over trials" in done.stdout
+    stages = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*/result.json")}
+    again = command(*words, "search.trials=8", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert (
+        stages.items()
+        <= {path.name: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*/result.json")}.items()
+    )
+    report = command("report", "--from", "results.json", "--out", "page", cwd=tmp_path)
+    assert report.returncode == 0, report.stderr
+    assert "The search" in report.stdout
+    wrong = command(*words, "search.trials=1", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert len(wrong.stderr.strip().splitlines()) == 1
+
+
+FILE = """
+name = "searched"
+title = "Does it help?"
+[search]
+with = "optuna"
+trials = 6
+batch = 3
+over = { "finetune.optim.lr" = "loguniform 1e-4 1e-1", "model.width" = "choice 8 16" }
+[stages.pretrain]
+objective = { kind = "masked" }
+budget = { steps = 4 }
+[stages.finetune]
+objective = { kind = "classify" }
+budget = { steps = 4 }
+[columns.digits]
+task = { kind = "digits", labelled = 100 }
+model = { width = 8, blocks = 1, mixer = { kind = "attention", heads = 2 } }
+[arms.scratch]
+[arms.self_pretrained]
+finetune = { parent = "pretrain", start = ["take(all-head)"] }
+[axes]
+seed = [0, 1]
+[report]
+against = "scratch"
+"""
