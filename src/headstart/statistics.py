@@ -320,10 +320,10 @@ def expected_best(scores: Sequence[float | None], greater: bool) -> list[float]:
     After Dodge et al. (2019), without replacement: of k trials out of n, the i-th worst is the best in C(i - 1, k - 1)
     of C(n, k) draws.
     """
-    known = [score for score in scores if score is not None]
-    if not known:
+    numbers = [score for score in scores if score is not None]
+    if not numbers:
         return []
-    worst = min(known) if greater else max(known)
+    worst = min(numbers) if greater else max(numbers)
     order = sorted((worst if score is None else score for score in scores), reverse=not greater)
     n = len(order)
     return [

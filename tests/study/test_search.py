@@ -26,6 +26,7 @@ from headstart.study.language.plan import Cell, Plan, make_plan
 from headstart.study.language.search import SPACES, space_of
 from headstart.study.language.spec import read_study
 from headstart.study.paper.snapshot import read_file, take_snapshot
+from headstart.study.paper.summary import summarise
 from headstart.study.results.searching import Searched
 from headstart.study.results.selection import select
 
@@ -96,7 +97,7 @@ def test_every_arm_and_column_has_as_many_trials_with_one_seed_and_its_chosen_se
     assert {key: keys.count(key) for key in keys} == dict.fromkeys(
         itertools.product(["scratch", "self_pretrained"], ["digits", "more"]), 8
     )
-    assert {cell.seed for cell in plan.trials} == {3}
+    assert {cell.seed for cell in plan.trials} == {1000}
     assert {
         (c.arm, c.column): [d.seed for d in plan.cells if (d.arm, d.column) == (c.arm, c.column)] for c in plan.cells
     } == {key: [0, 1, 2] for key in keys}
@@ -105,7 +106,7 @@ def test_every_arm_and_column_has_as_many_trials_with_one_seed_and_its_chosen_se
 
 
 def test_the_choice_is_made_on_validation_and_test_is_not_read(tmp_path: Path) -> None:
-    plan, done = whole(searched(tmp_path))
+    plan, _ = whole(searched(tmp_path))
     best = max(plan.trials[:8], key=lambda cell: score(cell)[0])
     assert {repr(cell.settings) for cell in plan.cells if cell.arm == "scratch"} == {repr(best.settings)}
     other, _ = whole(searched(tmp_path), lambda cell: (score(cell)[0], 0.123))
@@ -155,7 +156,7 @@ def test_later_trials_depend_on_scores_and_random_ones_do_not(tmp_path: Path) ->
 
 def test_a_trial_that_diverges_is_a_trial_that_cannot_be_chosen(tmp_path: Path) -> None:
     def lost(cell: Cell) -> tuple[float, float] | None:
-        return None if cell.seed == 3 and cell.settings["model.width"] == 16 else score(cell)
+        return None if cell.seed == 1000 and cell.settings["model.width"] == 16 else score(cell)
 
     plan, done = whole(searched(tmp_path), lost)
     assert {cell.settings["model.width"] for cell in plan.cells} == {8}
@@ -170,7 +171,18 @@ def test_an_arm_whose_trial_is_not_finished_holds_up_no_other(tmp_path: Path) ->
     for _ in range(5):
         plan = search.plan(done.get)
         finish(replace(plan, trials=tuple(cell for cell in plan.trials if cell.arm == "scratch")), done)
-    assert {cell.arm for cell in search.plan(done.get).cells} == {"scratch"}
+    plan = search.plan(done.get)
+    assert {cell.arm for cell in plan.cells} == {"scratch"}
+    texts = [str(caveat) for caveat in summarise(plan, done.get).caveats]
+    assert "self_pretrained has no row: its search is not finished, so that nothing is chosen." in texts
+
+
+def test_another_seed_on_the_axis_changes_neither_trials_nor_choice(tmp_path: Path) -> None:
+    plan, done = whole(searched(tmp_path))
+    more = searched(tmp_path, seeds=(3, 4)).plan(done.get)
+    assert more.trials == plan.trials
+    assert {repr(cell.settings) for cell in more.cells} == {repr(cell.settings) for cell in plan.cells}
+    assert {cell.seed for cell in more.cells} == {3, 4}
 
 
 def test_the_table_has_the_fresh_seeds_alone_and_the_best_so_far_beside(tmp_path: Path) -> None:

@@ -307,11 +307,10 @@ def _choice(plan: Plan, results: Results) -> str:
     lead = f"{repeated}. We" if repeated else "We"
     if search is not None:
         sampler = "at random" if search.sampler == "random" else "by a tree-structured Parzen estimator (Optuna)"
-        trials = search.seed_beside(axes["seed"])
         return (
             f"{lead} searched {words.listed(swept)}: {search.trials} trials for each arm and column, drawn {sampler}, "
-            f"all with the seed {trials}. The setting with the best validation {metric} was chosen once and trained "
-            f"anew with fresh seeds, which alone are reported.{listed}"
+            f"all with the seed {search.seed}. The setting with the best validation {metric} was chosen once and "
+            f"trained anew with fresh seeds, which alone are reported.{listed}"
         )
     return (
         f"{lead} swept {words.listed(swept)} and took, for each arm and column, the setting with the best "

@@ -10,7 +10,7 @@ from headstart.statistics import best_so_far, expected_best
 from headstart.study.language.search import RANDOM_TRIALS, SearchSpec
 from headstart.study.results.results import Results
 
-MARKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+SHOWN_TRIALS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Trials after which the best so far is shown, beside the last."""
 
 
@@ -23,7 +23,7 @@ def search_table(results: Results, search: SearchSpec | None) -> ReportTable | N
     if search is None or not rows:
         return None
     most = max(len(row.trials) for row in rows)
-    marks = [mark for mark in MARKS if mark < most] + [most]
+    marks = [mark for mark in SHOWN_TRIALS if mark < most] + [most]
     heads = {"column": ("column", False)} if len(results.columns) > 1 else {}
     heads |= {"arm": ("arm", False), "drawn": ("settings drawn", False), "trials": ("trials", True)}
     heads |= {f"best {mark}": (f"best of {mark}", True) for mark in marks}

@@ -95,6 +95,11 @@ class Plan:
         """The stages of the arms, then the baselines."""
         return {**self.stages, **{planned.identity: planned for cell in self.baselines for planned in cell.chain}}
 
+    def with_runs(self, cells: Iterable[Cell]) -> Plan:
+        """The plan with these runs in place of its own."""
+        runs = tuple(cells)
+        return replace(self, cells=runs, stages=stages_of((*self.trials, *runs)))
+
     @property
     def every_cell(self) -> tuple[Cell, ...]:
         """Trials, runs and baselines."""

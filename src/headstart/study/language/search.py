@@ -41,8 +41,8 @@ class SearchSpec(Spec):
     batch: int = Field(default=4, ge=1)
     """Trials of an arm on a column that are drawn at a time, before any of them is scored: what is drawn depends on it,
     and never on the number of workers."""
-    seed: int | None = Field(default=None, ge=0, lt=2**63)
-    """Of every trial of every arm, and of the sampler; not one of the axis (default: the first number above those)."""
+    seed: int = Field(default=1000, ge=0, lt=2**63)
+    """Of every trial of every arm, and of the sampler; it is none of the axis, whose seeds are fresh."""
     prune: bool = False
     """Refused where true: a trial is trained to its end."""
 
@@ -60,10 +60,6 @@ class SearchSpec(Spec):
     def spaces(self) -> dict[str, Space]:
         """By setting, in the order of names: what is drawn does not depend on the order of the file."""
         return {path: space_of(self.over[path], f"search.over.{path}") for path in sorted(self.over)}
-
-    def seed_beside(self, seeds: Sequence[int]) -> int:
-        """The seed of trials. seeds: those of the axis, of which it is none."""
-        return max(seeds) + 1 if self.seed is None else self.seed
 
     def holds(self, path: str, value: Any) -> bool:
         """Whether a value may have been drawn for a setting."""
@@ -149,7 +145,7 @@ def check_search(
     if search.seed in seeds:
         raise BadInput(
             f"search.seed: {search.seed} is a seed of the axis, too, and trials chose with it; "
-            f"take another, such as {max(seeds) + 1}, or leave it out"
+            f"take another, such as {max(seeds) + 1}"
         )
     if fixed:
         raise BadInput(f"{fixed[0]}: a search tries no setting for sure; leave 'at' out, or take an axis for a search")

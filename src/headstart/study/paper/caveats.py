@@ -35,6 +35,7 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "failed": _failed(results),
         "own code": _own_code(results, find),
         "partial": _partial(results),
+        "search": _searching(results, plan),
         "at chance": _chance(results),
         "baseline": _baselines(results),
         "interval": _undecided(results),
@@ -237,6 +238,17 @@ def _edges_of(row: Row, names: Mapping[str, str]) -> Iterator[str]:
             side = "lowest" if value == values[0] else "highest"
             sweep = ", ".join(words.plain(v) for v in values)
             yield f"the chosen {names.get(name, name)} {words.plain(value)} is the {side} of its sweep ({sweep})"
+
+
+def _searching(results: Results, plan: Plan) -> Texts:
+    for column in dict.fromkeys(cell.column for cell in plan.trials):
+        arms = dict.fromkeys(cell.arm for cell in plan.trials if cell.column == column)
+        if left := [arm for arm in arms if results.row(arm, column) is None]:
+            have, whose = ("has", "its") if len(left) == 1 else ("have", "their")
+            yield (
+                column,
+                f"{words.listed(left)} {have} no row: {whose} search is not finished, so that nothing is chosen.",
+            )
 
 
 def _tried(results: Results) -> Texts:

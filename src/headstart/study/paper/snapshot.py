@@ -265,9 +265,8 @@ def only_run(snapshot: Snapshot, name: str = "report") -> Snapshot:
     if not finished:
         raise BadInput(f"{name}: no run of {snapshot.plan.study.name!r} is finished; finish one first")
     chosen = {id(cell) for cells in finished for cell in cells}
-    cells = tuple(cell for cell in snapshot.plan.cells if id(cell) in chosen)
-    stages = stages_of((*snapshot.plan.trials, *cells))
-    return replace(snapshot, plan=replace(snapshot.plan, cells=cells, stages=stages))
+    plan = snapshot.plan.with_runs(cell for cell in snapshot.plan.cells if id(cell) in chosen)
+    return replace(snapshot, plan=plan)
 
 
 def read_file(path: Path, option: str = "--from") -> Snapshot:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import BadInput
-from headstart.study.language.plan import Cell, Plan, Planner, matters, stages_of
+from headstart.study.language.plan import Cell, Plan, Planner, matters
 from headstart.study.language.search import RANDOM_TRIALS, Space
 from headstart.study.language.spec import StudySpec
 from headstart.study.results.collect import Find, monitored, read_run
@@ -37,7 +37,6 @@ class Searched:
         self.written, self.search = written, study.search
         self._planner = Planner(study, written.data, absent)
         self.seeds: list[int] = study.axes["seed"]
-        self._seed = self.search.seed_beside(self.seeds)
         self._runs: dict[str, Cell] = {}
         for cell in written.cells:
             if not cell.last.spec.task.validation:
@@ -45,7 +44,9 @@ class Searched:
         spaces = self.search.spaces
         for number in range(max(len(space.values) for space in spaces.values())):
             for arm, column in self._pairs():
-                self._cell(arm, column, {p: s.values[number % len(s.values)] for p, s in spaces.items()}, self._seed)
+                self._cell(
+                    arm, column, {p: s.values[number % len(s.values)] for p, s in spaces.items()}, self.search.seed
+                )
 
     def plan(self, find: Find) -> Plan:
         """All trials that are drawn by now, and the runs of the settings that were chosen.
@@ -57,7 +58,7 @@ class Searched:
             drawn, chosen = self._replay(arm, column, find)
             trials += drawn
             cells += [self._cell(arm, column, chosen, seed) for seed in self.seeds if chosen is not None]
-        return replace(self.written, cells=tuple(cells), trials=tuple(trials), stages=stages_of((*trials, *cells)))
+        return replace(self.written, trials=tuple(trials)).with_runs(cells)
 
     @property
     def trials(self) -> int:
@@ -100,7 +101,7 @@ class Searched:
             batch = min(self.search.batch, self.search.trials - len(candidates))
             asked = [study.ask(distributions) for _ in range(batch)]
             settings += [dict(trial.params) for trial in asked]
-            drawn = [self._cell(arm, column, values, self._seed) for values in settings[-batch:]]
+            drawn = [self._cell(arm, column, values, self.search.seed) for values in settings[-batch:]]
             cells += drawn
             metric, greater = monitored(drawn, find)
             runs = [read_run(cell, find, lambda _: "absent", metric) for cell in drawn]
@@ -120,7 +121,7 @@ class Searched:
 
     def _sampler(self) -> optuna.samplers.BaseSampler:
         """Equal for all arms and columns: they begin with the same settings, and a new name changes none."""
-        samplers, seed = self._optuna.samplers, self._seed % 2**32
+        samplers, seed = self._optuna.samplers, self.search.seed % 2**32
         sampler: optuna.samplers.BaseSampler = (
             samplers.RandomSampler(seed=seed)
             if self.search.sampler == "random"
