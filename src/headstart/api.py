@@ -160,7 +160,7 @@ class Study:
         if self.searched is None:
             return ""
         status = self.store.status
-        finished = sum(status(cell.last.identity) in DONE for cell in self.plan.trials)
+        finished = sum(not cell.last.open and status(cell.last.identity) in DONE for cell in self.plan.trials)
         return f"{finished} of {self.searched.trials} trials are finished"
 
     def survey(self) -> list[Cost]:

@@ -311,31 +311,3 @@ def mean_ranks(table: Mapping[str, Mapping[str, float]], greater: Mapping[str, b
         return {}
     per_column = [ranks([table[a][c] for a in arms], (greater or {}).get(c, True)) for c in columns]
     return {arm: mean([r[i] for r in per_column]) for i, arm in enumerate(arms)}
-
-
-def expected_best(scores: Sequence[float | None], greater: bool) -> list[float]:
-    """Best score of the first k of random trials, as its mean over all orders of them, k = 1 to n.
-
-    scores: None of a trial that diverged, which counts as the worst (and as no better than the worst that has a score).
-    After Dodge et al. (2019), without replacement: of k trials out of n, the i-th worst is the best in C(i - 1, k - 1)
-    of C(n, k) draws.
-    """
-    numbers = [score for score in scores if score is not None]
-    if not numbers:
-        return []
-    worst = min(numbers) if greater else max(numbers)
-    order = sorted((worst if score is None else score for score in scores), reverse=not greater)
-    n = len(order)
-    return [
-        sum(math.comb(i, k - 1) * value for i, value in enumerate(order)) / math.comb(n, k) for k in range(1, n + 1)
-    ]
-
-
-def best_so_far(scores: Sequence[float | None], greater: bool) -> list[float | None]:
-    """The best score up to each trial; None before any has one."""
-    out: list[float | None] = []
-    for score in scores:
-        before = out[-1] if out else None
-        values = [value for value in (before, score) if value is not None]
-        out.append((max(values) if greater else min(values)) if values else None)
-    return out

@@ -19,9 +19,9 @@ from support.made_up import LR, result
 
 from headstart.api import Study
 from headstart.errors import BadInput
-from headstart.report.tables.search import search_table
-from headstart.statistics import best_so_far, expected_best
+from headstart.report.tables.search import best_so_far, expected_best, search_table
 from headstart.store import Store
+from headstart.study.language.files import to_toml
 from headstart.study.language.plan import Cell, Plan, make_plan
 from headstart.study.language.search import SPACES, space_of
 from headstart.study.language.spec import read_study
@@ -29,6 +29,7 @@ from headstart.study.paper.snapshot import read_file, take_snapshot
 from headstart.study.paper.summary import summarise
 from headstart.study.results.searching import Searched
 from headstart.study.results.selection import select
+from headstart.verbs.store import clean_store
 
 pytest.importorskip("optuna")
 OVER = {LR: "loguniform 1e-4 1e-1", "model.width": "choice 8 16"}
@@ -314,6 +315,14 @@ def test_a_search_beside_other_axes_claims_at_a_setting_or_no_seeds_is_refused(t
     with pytest.raises(BadInput, match=r"override: finetune.optim.lr: the search is over"):
         read_study(study(), ["finetune.optim.lr=0.1"])
     assert read_study(study(), ["search.trials=5"]).search.trials == 5  # type: ignore[union-attr]
+
+
+def test_what_a_search_has_drawn_is_cleared_away_by_nobody_who_cannot_know_it(tmp_path: Path) -> None:
+    table = {**study(), "columns": {"mine": {**study()["columns"]["digits"], "task": {"kind": "image"}}}}
+    file = tmp_path / "s.toml"
+    file.write_text(to_toml(table))
+    with pytest.raises(BadInput, match=r"later trials follow"):
+        clean_store([str(file)], str(tmp_path / "runs"), str(tmp_path / "data"), [])
 
 
 @pytest.mark.slow

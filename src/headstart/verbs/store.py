@@ -209,8 +209,14 @@ def _planned(contents: Contents, word: str, scale: str | None, settings: dict[st
     """The stages of a study; one whose data are absent is known by its spec, as the store has it."""
     from headstart.api import Study
 
-    stages = Study(word, **settings, scale=scale, absent="open").plan.every_stage
+    study = Study(word, **settings, scale=scale, absent="open")
+    stages = study.plan.every_stage
     names = {identity for identity, planned in stages.items() if not planned.open}
+    if study.searched is not None and (len(names) < len(stages) or [*study.store.damaged(names)]):
+        raise BadInput(
+            "search: its later trials follow from stages whose data are absent, or whose files are damaged; "
+            "`headstart run` mends these"
+        )
     specs = {_movable(planned.spec.model_dump(mode="json")) for planned in stages.values() if planned.open}
     if specs:
         stored = {name: _movable((contents.store.entry(name).stage or {}).get("spec")) for name in contents.stages}

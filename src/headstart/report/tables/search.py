@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from headstart import words
 from headstart.report.tables.report_table import ReportTable, TableCell, TableLine, score_name, table_of
-from headstart.statistics import best_so_far, expected_best
 from headstart.study.language.search import RANDOM_TRIALS, SearchSpec
 from headstart.study.results.results import Results
 
@@ -66,3 +66,31 @@ def _random(search: SearchSpec) -> str:
         f"The first {size} trials are drawn at random, and say what random search gives, as the mean over their orders"
         f"{rest if search.trials > size else ''}."
     )
+
+
+def expected_best(scores: Sequence[float | None], greater: bool) -> list[float]:
+    """Best score of the first k of random trials, as its mean over all orders of them, k = 1 to n.
+
+    scores: None of a trial that diverged, which counts as the worst (and as no better than the worst that has a score).
+    After Dodge et al. (2019), without replacement: of k trials out of n, the i-th worst is the best in C(i - 1, k - 1)
+    of C(n, k) draws.
+    """
+    numbers = [score for score in scores if score is not None]
+    if not numbers:
+        return []
+    worst = min(numbers) if greater else max(numbers)
+    order = sorted((worst if score is None else score for score in scores), reverse=not greater)
+    n = len(order)
+    return [
+        sum(math.comb(i, k - 1) * value for i, value in enumerate(order)) / math.comb(n, k) for k in range(1, n + 1)
+    ]
+
+
+def best_so_far(scores: Sequence[float | None], greater: bool) -> list[float | None]:
+    """The best score up to each trial; None before any has one."""
+    out: list[float | None] = []
+    for score in scores:
+        before = out[-1] if out else None
+        values = [value for value in (before, score) if value is not None]
+        out.append((max(values) if greater else min(values)) if values else None)
+    return out

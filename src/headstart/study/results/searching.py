@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import BadInput
+from headstart.study.language.budgets import OPEN
 from headstart.study.language.plan import Cell, Plan, Planner, matters
 from headstart.study.language.search import RANDOM_TRIALS, Space
 from headstart.study.language.spec import StudySpec
@@ -55,7 +56,7 @@ class Searched:
         """
         trials, cells = list[Cell](), list[Cell]()
         for arm, column in self._pairs():
-            drawn, chosen = self._replay(arm, column, find)
+            drawn, chosen = self._replay(arm, column, lambda key: None if key.startswith(OPEN) else find(key))
             trials += drawn
             cells += [self._cell(arm, column, chosen, seed) for seed in self.seeds if chosen is not None]
         return replace(self.written, trials=tuple(trials)).with_runs(cells)
