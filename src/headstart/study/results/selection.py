@@ -153,6 +153,7 @@ def _row(
     lost = [any(run.status == "diverged" for run in members) for members in runs]
     candidates = [Candidate(*pair) for pair in zip(scores, lost, strict=True)]
     picked = choose(candidates, greater)
+    tried = [read_run(cell, find, state, metric) for cell in trials]
     # Where validation trains too nothing can be chosen, and a single setting stands.
     unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
     picked = 0 if unchosen else picked
@@ -186,13 +187,9 @@ def _row(
         but_for_init=but_for_init(cells[0]),
         parameters=parameters(last),
         trained=parameters(last, "trainable"),
-        trials=tuple(_sound(read_run(cell, find, state, metric)) for cell in trials),
+        trials=tuple(None if run.status == "diverged" else run.val for run in tried),
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
-
-
-def _sound(trial: Run) -> float | None:
-    return None if trial.status == "diverged" else trial.val
 
 
 def but_for_init(cell: Cell) -> str:
