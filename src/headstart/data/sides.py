@@ -30,7 +30,7 @@ def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, L
 
     The ids are the names of the columns, and parts of these names are labels as those of names of files are; so are
     rows of words. Rows are in the order of the time, which is no recording, nor is a first column that counts on.
-    Raises: BadInput where fewer than two columns hold numbers.
+    Raises: BadInput where fewer than two columns hold numbers, or names are to hold labels and there are none.
     """
     if table.named:
         ids = table.columns[table.roles["id"]].words
@@ -45,6 +45,12 @@ def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, L
     if rows_of_labels and spec.shape == "auto":
         spec = spec.model_copy(update={"shape": SIDE})
     if spec.shape != SIDE:
+        if spec.label_from is not None and not spec.optional and Path(table.places.source).is_file():
+            raise BadInput(
+                f"{table.places.source}: label_from: {spec.label_from!r} is for names of files, or of columns that are a "
+                f"recording each ({option('shape', SIDE)}); this table has its labels in a column: leave it out, and "
+                f"name that column ({option('target', next(reversed(table.columns), 'label'))})"
+            )
         return table, spec
     upright = table
     if rows_of_labels:
