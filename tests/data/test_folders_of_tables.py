@@ -165,6 +165,9 @@ def test_one_table_beside_a_store_and_a_model_is_named_and_recordings_beside_the
 
 
 def test_a_pattern_of_names_beside_one_table_is_refused_with_the_column_that_may_be_meant(tmp_path: Path) -> None:
-    path = write(tmp_path / "one.csv", "\n".join(["a,b,kind", *(f"{i}.5,{i * i}.25,{'xy'[i % 2]}" for i in range(20))]))
+    path = write(
+        tmp_path / "one.csv",
+        "\n".join(["a,b,kind", *(f"{i * 7 % 5}.5,{i * i % 11}.25,{'xy'[i % 2]}" for i in range(20))]),
+    )
     assert why(path, label_from="{label}_{take}.csv").endswith("leave it out, and name that column (--target kind)")
     assert read_sequences(path, layout_of(LayoutOptions(target="kind"))).classes == ("x", "y")

@@ -47,8 +47,8 @@ def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, L
     if spec.shape != SIDE:
         if spec.label_from is not None and not spec.optional and Path(table.places.source).is_file():
             raise BadInput(
-                f"{table.places.source}: label_from: {spec.label_from!r} is for names of files, or of columns that are a "
-                f"recording each ({option('shape', SIDE)}); this table has its labels in a column: leave it out, and "
+                f"{table.places.source}: label_from: {spec.label_from!r} is for names of files, or of columns that "
+                f"are recordings ({option('shape', SIDE)}); this table has its labels in a column: leave it out, and "
                 f"name that column ({option('target', next(reversed(table.columns), 'label'))})"
             )
         return table, spec
