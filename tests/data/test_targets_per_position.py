@@ -87,7 +87,7 @@ def test_minus_hundred_in_arrays_of_classes_is_no_class_and_the_setting_is_named
             "f.jsonl:6 column 'y': has 5 targets, the sequence has 6 positions",
         ),
         (["up"] * 30, "f.jsonl: per_position: 'y' does not hold a list of targets for each sequence; give lists"),
-        ([[[1, 2]] * len(row) for row in VALUES], "f.jsonl: per_position: 'y' has several targets for a position"),
+        ([[[1, 2]] * len(row) for row in VALUES], "f.jsonl: target: no column 'y'; there are: id, x, y 1, y 2"),
     ],
 )
 def test_targets_that_do_not_fit_are_named(tmp_path, labels, message):
