@@ -133,7 +133,7 @@ BROKEN_OFF = [
     "finetune.budget.steps=20",
     "finetune.budget.evaluate_every=10",
 ]
-SECTIONS = ("Beside the paper", "Claims of the paper, checked here")
+SECTIONS = ("Beside the paper, cell by cell", "Claims of the paper, checked here")
 
 
 def ran(folder: Path, *more: str) -> dict[str, Any]:
@@ -151,7 +151,8 @@ def ran(folder: Path, *more: str) -> dict[str, Any]:
         for amounts in (row["budget"], row["budget"]["last_stage"], row["budget"]["all_tried"]):
             amounts.pop("seconds")
     (page,) = folder.glob("runs/reports/*/results.md")
-    of = dict(part.split("\n", 1) for part in page.read_text("utf-8").split("\n## ")[1:])
+    folds = page.read_text("utf-8").split('<details markdown="1"><summary>')[1:]
+    of = dict(part.split("</summary>", 1) for part in folds)
     return {**document, **{name: of[name] for name in SECTIONS}}
 
 
