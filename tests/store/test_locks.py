@@ -87,3 +87,16 @@ def test_where_flock_is_refused_a_stopped_heart_is_taken_over_and_its_owner_noti
     held.release()  # must not free what is another's by now
     taken.check()
     taken.release()
+
+
+def test_a_lock_that_the_system_does_not_tell_of_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Locks(tmp_path / "locks")
+    lock = folder.acquire("stage")
+    assert lock is not None
+
+    def full(file: int, how: int) -> None:
+        raise OSError(errno.EIO, f"no answer for {file} {how}")
+
+    monkeypatch.setattr("headstart.disk.lock", full)
+    with pytest.raises(OSError, match=r"stage\.lock"):
+        folder.held("stage")

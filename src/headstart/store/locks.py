@@ -96,8 +96,9 @@ class Locks:
 
     def held(self, name: str) -> bool:
         """Whether someone holds it now. Where there is only a lease: whether its holder has shown a beat lately."""
+        path = self.folder / f"{name}.lock"
         try:
-            file = os.open(self.folder / f"{name}.lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -110,6 +111,7 @@ class Locks:
             return True
         except OSError as error:
             if error.errno not in _REFUSED:
+                error.filename = str(path)  # the kernel tells of a number of a file alone
                 raise
             return _beats(self.folder / f"{name}.beat")
         finally:
