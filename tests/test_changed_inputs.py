@@ -289,6 +289,6 @@ def test_a_run_writes_down_its_study_before_it_trains(tmp_path: Path, monkeypatc
         seen.append((study.report_folder / "study.toml").is_file())
         yield from ()
 
-    monkeypatch.setattr(verbs, "perform", trained)
+    monkeypatch.setattr("headstart.api.perform", trained)
     verbs.run_study(study, Runtime(study.data))
     assert seen == [True]
