@@ -66,3 +66,14 @@ def test_words_and_options_of_one_study_are_refused_and_so_is_a_store_without_re
     ):
         assert code(words if "--store" in words else ["--store", str(root), *words]) == 2
         assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_search_that_has_chosen_nothing_says_how_far_it_is(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("optuna")
+    search = {"trials": 4, "over": {"finetune.optim.lr": "loguniform 1e-4 1e-1"}}
+    table = {**study("Which rate?"), "name": "searched", "axes": {"seed": [0, 1]}, "report": {}, "search": search}
+    spec = read_study(table)
+    publish_study(spec.model_dump(mode="json"), root / "reports" / "searched", "")
+    assert code(["--store", str(root)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "searched: Nothing is chosen yet: 0 of 8 trials are finished." in shown

@@ -38,18 +38,18 @@ class TokenCounts:
         """
         width = self.facts.width
         alone = (self.counts + 1.0) / (self.counts.sum() + width)
-        out, shown = np.tile(alone, (len(before), 1)), np.flatnonzero(before != NO_TOKEN)
+        out, followers = np.tile(alone, (len(before), 1)), np.flatnonzero(before != NO_TOKEN)
         if self.facts.method == "copy":
             share = float(self.repeats[0])
-            out[shown] *= 1 - share
-            out[shown, before[shown]] += share
+            out[followers] *= 1 - share
+            out[followers, before[followers]] += share
         elif self.facts.method == "bigram":
-            tokens, row = np.unique(before[shown], return_inverse=True)
+            tokens, row = np.unique(before[followers], return_inverse=True)
             table = np.tile(alone, (len(tokens), 1))
             for number, token in enumerate(tokens):
                 first, last = np.searchsorted(self.pairs, (token * width, (token + 1) * width))
                 table[number, self.pairs[first:last] - token * width] += self.followed[first:last]
-            out[shown] = (table / table.sum(axis=1, keepdims=True))[row]
+            out[followers] = (table / table.sum(axis=1, keepdims=True))[row]
         return out
 
     def predict(self, examples: Examples) -> np.ndarray:

@@ -52,13 +52,12 @@ READERS: dict[str, Entry] = {
     "mat": _reader("matlab:read_mat", "variables of MATLAB by name", "mat"),
     "hdf5": _reader("hdf5:read_hdf5", "data sets of HDF5 by name", "h5 hdf5", magic=b"\x89HDF\r\n\x1a\n", needs="h5py"),
     "arff": _reader("arff:read_arff", "a table of Weka", "arff"),
-    "jcamp": _reader("jcamp:read_jcamp", "one spectrum of JCAMP-DX", "jdx dx jcamp", begins=b"##TITLE", one=True),
-    "sound": _reader("sounds:read_recording", "one recording of sound", "wav flac mp3 ogg", one=True),
+    "jcamp": _reader("jcamp:read_jcamp", "one spectrum of JCAMP-DX", "jdx dx jcamp", begins=b"##TITLE"),
+    "sound": _reader("sounds:read_recording", "one recording of sound", "wav flac mp3 ogg"),
     "edf": _reader(
         "edf:read_edf",
         "one recording of EDF or BDF, in physical units",
         "edf bdf",
-        one=True,
         needs="edfio",
         recording="headstart.data.edf:edf_recording",
     ),
@@ -66,7 +65,6 @@ READERS: dict[str, Entry] = {
         "wfdb:read_wfdb",
         "one record of PhysioNet, by its header",
         "hea",
-        one=True,
         needs="wfdb",
         recording="headstart.data.wfdb:wfdb_recording",
     ),
@@ -74,7 +72,6 @@ READERS: dict[str, Entry] = {
         "brainvision:read_brainvision",
         "one recording of BrainVision, by its header",
         "vhdr",
-        one=True,
         recording="headstart.data.brainvision:brainvision_recording",
     ),
     "folder": _reader("folders:read_folder", "a folder of images, recordings or texts"),
@@ -83,7 +80,7 @@ READERS: dict[str, Entry] = {
 
 Facts of a line: `endings` of files' names (of text, .gz, .xz or .bz2 may follow); `magic`, how a file begins whatever
 its name is; `begins`, how one begins whose name says nothing; `blocks`, what reads a large file in parts
-(`blocks(path, spec, size)`); `one`, that a file is one sequence; `recording`, what reads it for a folder of such files
+(`blocks(path, spec, size)`); `recording`, what reads it for a folder of such files
 (`recording(path, spec) -> Recording`); `needs`, the library of the extra `[formats]` that it takes.
 """
 

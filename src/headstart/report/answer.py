@@ -22,11 +22,16 @@ OUTCOME_VERBS: Mapping[ClaimOutcome, tuple[str, str]] = {
 """How one direction with this outcome, and how several, are spoken of."""
 
 
+def runs_done(results: Results) -> tuple[int, int]:
+    """Runs that are finished, and runs that are planned, each once."""
+    runs = {run.stages[-1][1]: run.status for row in results.table for p in row.points for run in p.runs}
+    return sum(status in ("complete", "diverged") for status in runs.values()), len(runs)
+
+
 def answer(results: Results) -> str:
     """How many directions that are claimed hold; is an arm better than the one it is compared with, by how much, and
     how sure is that."""
-    runs = {run.stages[-1][1]: run.status for row in results.table for p in row.points for run in p.runs}
-    done, planned = sum(status in ("complete", "diverged") for status in runs.values()), len(runs)
+    done, planned = runs_done(results)
     scored = [row for row in results.table if row.val is not None and row.test is not None]
     if not scored:
         text = "all finished runs diverged" if done else "no run is finished"

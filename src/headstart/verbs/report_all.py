@@ -13,7 +13,7 @@ from headstart.api import Study
 from headstart.atomic import publish
 from headstart.errors import BadInput, Damaged
 from headstart.plugins import load_plugins
-from headstart.report.answer import answer
+from headstart.report.answer import answer, runs_done
 from headstart.report.page import PAGE_TEMPLATE, filled
 from headstart.store import store_folder
 from headstart.store.stages import REPORTS
@@ -47,14 +47,16 @@ def _line(file: Path, data: str | None) -> StudyLine:
     name = file.parent.name
     try:
         study = Study(file, data=data, absent="open")
+        if not study.plan.cells:
+            return StudyLine(name, study.spec.title or name, f"Nothing is chosen yet: {study.progress}.")
         results = study.results(baselines=False)
     except (BadInput, Damaged, OSError) as error:
         return StudyLine(name, name, f"It cannot be read: {error}")
-    runs = [run for row in results.table for point in row.points for run in point.runs]
-    done = sum(run.status in ("complete", "diverged") for run in runs)
+    runs = (run for row in results.table for point in row.points for run in point.runs)
     begun = max((run.started for run in runs if run.started), default="")
+    done, planned = runs_done(results)
     link = f"{name}/page.html" if file.with_name("page.html").is_file() else ""
-    return StudyLine(name, results.heading, answer(results), f"{done} of {len(runs)}", begun[:10], link)
+    return StudyLine(name, results.heading, answer(results), f"{done} of {planned}", begun[:10], link)
 
 
 def report_all(

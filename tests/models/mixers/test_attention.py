@@ -49,6 +49,16 @@ def slow(
     return out
 
 
+def check_answers(module: Any, x: torch.Tensor, theta: float | None, *more: Any) -> None:
+    """The answers at valid positions are those of `slow`. more: its share and bias."""
+    valid = torch.arange(L)[None] < torch.tensor(LENGTHS)[:, None]
+    with torch.no_grad():
+        answer, expected = module(x, valid, None, *more[1:]), slow(module, x, theta, *more)
+    # The table of turns was rounded to float32 when the module was built.
+    close = 1e-12 if theta is None else 1e-6
+    torch.testing.assert_close(answer[valid], expected[valid], rtol=0, atol=close)
+
+
 @pytest.mark.parametrize("theta", [None, 100.0])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("short", [0, 128])
@@ -58,12 +68,7 @@ def test_attention_is_a_softmax_weighted_mean_of_the_values_it_sees(
     monkeypatch.setattr(attention, "SHORT_LENGTH", short)
     module = AttentionSpec(heads=H).build(D, L, causal, theta=theta).double()
     x = torch.randn(B, L, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    valid = torch.arange(L)[None] < torch.tensor(LENGTHS)[:, None]
-    with torch.no_grad():
-        answer, expected = module(x, valid), slow(module, x, theta)
-    # The table of turns was rounded to float32 when the module was built.
-    close = 1e-12 if theta is None else 1e-6
-    torch.testing.assert_close(answer[valid], expected[valid], rtol=0, atol=close)
+    check_answers(module, x, theta)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -79,11 +84,7 @@ def test_a_part_of_a_head_turns_a_bias_is_added_and_the_scale_may_be_left_out(
     made = torch.Generator().manual_seed(0)
     x = torch.randn(B, L, D, dtype=torch.float64, generator=made)
     bias = torch.randn(H, L, L, dtype=torch.float64, generator=made) if "bias" in form else None
-    valid = torch.arange(L)[None] < torch.tensor(LENGTHS)[:, None]
-    with torch.no_grad():
-        answer, expected = module(x, valid, None, bias), slow(module, x, theta, share, bias)
-    close = 1e-12 if theta is None else 1e-6
-    torch.testing.assert_close(answer[valid], expected[valid], rtol=0, atol=close)
+    check_answers(module, x, theta, share, bias)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -97,11 +98,7 @@ def test_heads_may_share_keys_and_values_and_queries_and_keys_may_be_normed(
         for parameter in module.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     x = torch.randn(B, L, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    valid = torch.arange(L)[None] < torch.tensor(LENGTHS)[:, None]
-    with torch.no_grad():
-        answer, expected = module(x, valid), slow(module, x, theta)
-    close = 1e-12 if theta is None else 1e-6
-    torch.testing.assert_close(answer[valid], expected[valid], rtol=0, atol=close)
+    check_answers(module, x, theta)
 
 
 @pytest.mark.parametrize("check", ["padding", "gradients", "names", "flops"])
