@@ -206,9 +206,9 @@ def covered(folds: int, gaps: Iterable[Difference | None] = ()) -> str:
         )
     if both:
         return (
-            "Standard errors cover training only (seeds of initial weights, order and masks), intervals of differences "
-            "the draw of the test examples too, where the answers to these are there. Not covered are the draw of the "
-            "train data and of the split, and what another kind of processor changes."
+            "Standard errors cover training only (seeds of initial weights, order and masks). Intervals of differences "
+            "cover the draw of the test examples too, where each answer is stored. Neither covers the draw of the "
+            "train data and of the split, nor what another kind of processor changes."
         )
     return (
         "Standard errors and intervals cover training only (seeds of initial weights, order and masks), not the draw "
