@@ -157,7 +157,7 @@ def test_a_file_is_told_by_its_name_and_read_as_its_format_says(form: str, tmp_p
     path = sample(form, tmp_path)
     if path.is_file():
         assert format_of(path) == form
-    count = 1 if READERS[form].facts.get("one") else 3
+    count = 1 if READERS[form].facts.get("single") else 3
     sequences = read_sequences(path)
     assert len(sequences) == count
     named = read_sequences(path, LayoutSpec(format=form))

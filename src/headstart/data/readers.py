@@ -52,12 +52,13 @@ READERS: dict[str, Entry] = {
     "mat": _reader("matlab:read_mat", "variables of MATLAB by name", "mat"),
     "hdf5": _reader("hdf5:read_hdf5", "data sets of HDF5 by name", "h5 hdf5", magic=b"\x89HDF\r\n\x1a\n", needs="h5py"),
     "arff": _reader("arff:read_arff", "a table of Weka", "arff"),
-    "jcamp": _reader("jcamp:read_jcamp", "one spectrum of JCAMP-DX", "jdx dx jcamp", begins=b"##TITLE"),
-    "sound": _reader("sounds:read_recording", "one recording of sound", "wav flac mp3 ogg"),
+    "jcamp": _reader("jcamp:read_jcamp", "one spectrum of JCAMP-DX", "jdx dx jcamp", begins=b"##TITLE", single=True),
+    "sound": _reader("sounds:read_recording", "one recording of sound", "wav flac mp3 ogg", single=True),
     "edf": _reader(
         "edf:read_edf",
         "one recording of EDF or BDF, in physical units",
         "edf bdf",
+        single=True,
         needs="edfio",
         recording="headstart.data.edf:edf_recording",
     ),
@@ -65,6 +66,7 @@ READERS: dict[str, Entry] = {
         "wfdb:read_wfdb",
         "one record of PhysioNet, by its header",
         "hea",
+        single=True,
         needs="wfdb",
         recording="headstart.data.wfdb:wfdb_recording",
     ),
@@ -72,6 +74,7 @@ READERS: dict[str, Entry] = {
         "brainvision:read_brainvision",
         "one recording of BrainVision, by its header",
         "vhdr",
+        single=True,
         recording="headstart.data.brainvision:brainvision_recording",
     ),
     "folder": _reader("folders:read_folder", "a folder of images, recordings or texts"),
@@ -80,8 +83,8 @@ READERS: dict[str, Entry] = {
 
 Facts of a line: `endings` of files' names (of text, .gz, .xz or .bz2 may follow); `magic`, how a file begins whatever
 its name is; `begins`, how one begins whose name says nothing; `blocks`, what reads a large file in parts
-(`blocks(path, spec, size)`); `recording`, what reads it for a folder of such files
-(`recording(path, spec) -> Recording`); `needs`, the library of the extra `[formats]` that it takes.
+(`blocks(path, spec, size)`); `single`, that a file is one sequence; `recording`, what reads it for a folder of such
+files (`recording(path, spec) -> Recording`); `needs`, the library of the extra `[formats]` that it takes.
 """
 
 
