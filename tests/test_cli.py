@@ -203,7 +203,7 @@ LAYOUT = (
 OPTIONS = {
     "demo": "--store --workers --threads --json",
     "run": "--dry-run --measure --workers --threads --device --stack --ranks --on --gpus-per-stage --store --data --json --tidy "
-    "--figure-width --mixer --scale --pivot --track",
+    "--figure-width --mixer --scale --pivot --track --serve",
     "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --neurips --from -o --out --pivot --pool",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights --memory",

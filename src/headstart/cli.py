@@ -61,6 +61,12 @@ def run(
     reading: opt.StudyOptions,
     pivot: opt.PivotOption = False,
     track: opt.TrackOption = None,
+    serve: Annotated[
+        int | None,
+        typer.Option(
+            "--serve", min=0, max=65535, metavar="PORT", help="Show the run as a page at http://127.0.0.1:PORT."
+        ),
+    ] = None,
 ) -> None:
     """Run a study: train what is missing, then print its table."""
     from headstart.runner.stacks import read_stack
@@ -74,10 +80,12 @@ def run(
     runtime = bound.runtime(**{**vars(way), "stack": stack})
     if measure and not dry_run:
         raise BadInput("--measure: it times steps for an estimate; give --dry-run with it")
+    if serve is not None and dry_run:
+        raise BadInput(f"--serve: {serve}: --dry-run trains nothing that a page could follow; leave one out")
     outputs = Outputs(**vars(files), pivot=pivot)
     if dry_run:
         return dry_run_study(bound, runtime, measured=measure)
-    raise typer.Exit(run_study(bound, runtime, outputs, track or []))
+    raise typer.Exit(run_study(bound, runtime, outputs, track or [], serve))
 
 
 @command(app, lasting=True)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -45,6 +45,9 @@ from headstart.verbs.compare import print_pooled
 from headstart.verbs.display import watch
 from headstart.verbs.options import FolderOptions, StudyOptions, inches, study_of
 from headstart.verbs.terminal import check_replaceable, console, hanging, study_files, writable_file, writable_folder
+
+if TYPE_CHECKING:
+    from headstart.verbs.live import LivePage
 
 PAGES = (".html", ".htm", ".pdf", ".tex", ".txt", ".csv", ".json")
 """Endings of files that a person may expect of --out, which writes a folder."""
@@ -165,19 +168,33 @@ MANY_COLUMNS = 8
 """Columns from which on a page takes so long to draw that it is said."""
 
 
-def run_study(study: Study, runtime: Runtime, outputs: Outputs | None = None, track: Sequence[str] = ()) -> int:
+def run_study(
+    study: Study,
+    runtime: Runtime,
+    outputs: Outputs | None = None,
+    track: Sequence[str] = (),
+    serve: int | None = None,
+) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code.
 
-    Where torchrun has started this process as another than rank 0, that one does all but a part of the training.
+    serve: a port of this machine at which a page shows the run as it goes on. Where torchrun has started this process
+    as another than rank 0, that one does all but a part of the training.
     """
     if follows(runtime):
         return len([*perform(study.plan.every_stage.values(), study.store, runtime)])
     outputs, tracking = outputs or Outputs(), Tracking(track, study.plan, study.store, "--track")
     with outputs.apart():
-        return _run(study, runtime, outputs, tracking)
+        if serve is None:
+            return _run(study, runtime, outputs, tracking)
+        from headstart.report.live import live_page
+        from headstart.verbs.live import LivePage
+
+        store = Store(study.store.root)
+        with LivePage(serve, lambda nonce, ended: live_page(study.plan, store, nonce, ended)) as live:
+            return _run(study, runtime, outputs, tracking, live)
 
 
-def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -> int:
+def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking, live: LivePage | None = None) -> int:
     if outputs.pivot:
         check_pivot(study.spec.name, {column for column, _ in side_by_side(study.plan)[0]})
     check_ranks(runtime, study.plan.stages.values())
@@ -212,6 +229,8 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
         writable_folder("--store", study.store.root)
     outputs.check_apart(study)
     begin_report(study)
+    if live is not None:
+        out.print(f"live {live.address}")
     rest = list(display.left.costs.values())
     long = sum(sum(cost.seconds_at(speed)) for cost in rest) > WORTH_TIMING * slots
     with display:
@@ -224,12 +243,15 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
         for event in study.perform_with(runtime, probes=timed, tracking=tracking, on_growth=grown):
             display.show(event)
     if study.plan.cells:
-        _answer(study.plan, study.results(), study.store, study.report_folder, outputs, study.origin)
+        with nullcontext() if live is None else live.paused:
+            _answer(study.plan, study.results(), study.store, study.report_folder, outputs, study.origin)
     else:
         out.print(f"no page: {study.progress}, and nothing is chosen")
     if display.failed:
         failed = f"{len(display.failed)} of {display.total} stages failed"
         out.print(f"{failed}; once the cause is mended, the same command tries them again")
+    if live is not None:
+        live.end(f"The run has ended. Its report is in {outputs.page or outputs.folder or study.report_folder}.")
     return 1 if display.failed else 0
 
 
