@@ -14,7 +14,7 @@ from support.made_tables import read, write
 
 from headstart.data import LayoutSpec, Sequences, data_card, flatters, read_sequences
 from headstart.data.findings.leaks import about_leaks
-from headstart.data.neighbours import about_pieces
+from headstart.data.neighbours import about_pieces, beginning_inside
 from headstart.estimator.inputs import warn_of_leaks
 from headstart.fitted.page import write_page
 from headstart.ways import in_python
@@ -147,6 +147,20 @@ def test_pieces_that_overlap_are_told_in_whatever_order_they_stand() -> None:
     (text,) = about_pieces(read_sequences(values))
     assert text.startswith("59 of 60 rows begin with values that stand inside of another row")
     assert flatters(text)
+
+
+def test_rows_that_begin_inside_of_others_are_counted_as_a_plain_search_counts_them() -> None:
+    rng = noise()
+    values = pieces(3, rows=40)[rng.permutation(40)]
+    values[::7, 2:5] = np.nan
+    values[::5, :8] = values[::5, :1]  # too even to tell anything
+    s = read_sequences([row[: rng.integers(5, 21)] for row in values])
+    rows = [row for row in np.split(s.values, s.offsets[1:-1]) if len(row) >= 8]
+    stretches = [[row[i : i + 8].tobytes() for i in range(len(row) - 7)] for row in rows]
+    lively = [len(np.unique(row[:8, 0])) >= 6 for row in rows]
+    inner = {stretch for row, alive in zip(stretches, lively, strict=True) for stretch in row[alive:]}
+    assert 5 < beginning_inside(s) < 40
+    assert beginning_inside(s) == sum(a and row[0] in inner for row, a in zip(stretches, lively, strict=True))
 
 
 def test_rows_that_are_recordings_of_their_own_are_no_pieces() -> None:

@@ -12,6 +12,8 @@ from headstart.ways import option
 STRETCH, STRETCH_KINDS, MOST_HASHED = 8, 6, 2**24
 """Values at the beginning of a row that are looked for in others, how many of them must differ, and values of all rows
 among which they are looked for."""
+LOOKED_BITS = 22
+"""Of a mark of a stretch, so many are looked at first."""
 PIECES_SHARE = 0.2
 """Share of the rows that begin inside of others, or whose values go on, from which on it is said."""
 FEWEST_NEIGHBOURS, ROWS_AHEAD, NEAREST, GOES_ON, USUAL_STEPS = 20, (2, 3, 4, 5), 0.5, 0.4, 3.0
@@ -57,9 +59,13 @@ def beginning_inside(s: Sequences) -> int:
     row = np.repeat(np.arange(len(s)), s.lengths)
     whole = row[:count] == row[STRETCH - 1 :]
     begins = s.offsets[:-1][s.lengths >= STRETCH]
-    lively = [len(np.unique(x[b : b + STRETCH, 0])) >= STRETCH_KINDS for b in begins.tolist()]
-    begins = begins[np.array(lively, dtype=bool)] if len(begins) else begins
-    inside = whole.copy()
+    first = np.sort(x[begins[:, None] + np.arange(STRETCH), 0], axis=1)
+    other = (first[:, 1:] != first[:, :-1]) & ~np.isnan(first[:, :-1])  # all that are missing are alike
+    begins = begins[1 + other.sum(1) >= STRETCH_KINDS]
+    wanted = np.zeros(1 << LOOKED_BITS, dtype=bool)
+    at = (mark >> (64 - LOOKED_BITS)).astype(np.int32)
+    wanted[at[begins]] = True  # few of all marks agree with one of the first in their first bits: those are compared
+    inside = whole & wanted[at]
     inside[begins] = False
     return int(np.isin(mark[begins], mark[inside]).sum()) if len(begins) else 0
 
