@@ -214,7 +214,7 @@ def test_notes_name_rare_classes_unfinished_stages_and_every_caveat_of_the_study
     caveats = (Caveat("edge", "the rate is at its edge."), Caveat("data", "Read as rows."))
     results = replace(EMPTY, caveats=caveats)
     text = notes(results, candidate("kernels", [0.6], [0.6]), 2, ("a", "b"), target, ())
-    assert text[0].startswith("The time was over before 2 stages were done")
+    assert text[0].startswith("The time was over before all was done")
     assert any("'b' (4)" in note for note in text)
     assert any("--balanced" in note for note in text)
     assert text[-2:] == ["the rate is at its edge.", "Read as rows."]
@@ -228,7 +228,7 @@ def test_what_the_time_left_undone_is_said_once_with_the_models_that_lack_it() -
         results, caveats=(Caveat("partial", "scratch: 2 of 2 runs not finished; the choice may change."),)
     )
     first, *others = notes(results, candidate("kernels", [0.6], [0.6]), 2, ("a", "b"), None, ())
-    assert first.startswith("The time was over before 2 stages were done (2 of 2 runs of scratch are left), so that")
+    assert first.startswith("The time was over before all was done (2 of 2 runs of scratch are left), so that")
     assert not any("not finished" in text for text in others)
 
 
@@ -243,9 +243,9 @@ def test_running_again_is_advised_only_where_it_helps() -> None:
     assert "again" not in little
     assert "give more --time" in little
     (stopped,) = (
-        text for text in notes(EMPTY, model, 2, labels, None, (), interrupted=True, spare=5.0) if "2 st" in text
+        text for text in notes(EMPTY, model, 2, labels, None, (), interrupted=True, spare=5.0) if "all was done" in text
     )
-    assert stopped.startswith("The fit was interrupted before 2 stages were done")
+    assert stopped.startswith("The fit was interrupted before all was done")
 
 
 def test_stages_that_failed_are_named_before_anything_else() -> None:

@@ -6,6 +6,7 @@ import base64
 import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,11 @@ from headstart.baselines.measures import reliability
 from headstart.fitted.evidence import single
 from headstart.fitted.outcome import Answers, Outcome
 from headstart.fitted.page import write_page
-from headstart.fitted.wording import caveats, in_short, own_score
+from headstart.fitted.wording import caveats, in_plain_words, in_short, own_score
 from headstart.report.figures.predictions import FEW_CLASSES, confusion_of
 from headstart.report.figures.reconstruction import read_predictions
-from headstart.report.page import Anchors, page_table
-from headstart.report.tables.report_table import text_table
+from headstart.report.page import Anchors, filled, page_table
+from headstart.report.tables.report_table import ReportTable, TableCell, TableLine, text_table
 from headstart.sequence import IGNORE
 from headstart.serve.config import HeldOut
 
@@ -391,4 +392,22 @@ def test_the_page_warns_before_sets_of_classes_are_used_where_too_few_of_a_class
     assert text == (
         "Before sets of classes are used (predict with --confidence 0.9): too few sequences were held out of 'run' (3): "
         "0.9 takes 9 of each class, so that every set holds these; label more of them, or ask for less."
+    )
+
+
+def test_a_column_that_holds_nothing_is_left_out_and_models_without_a_score_come_last() -> None:
+    lines = tuple(
+        TableLine("arm", {"arm": TableCell(name), "chosen": TableCell(), "val": TableCell(val)}, status)
+        for name, val, status in (("scratch (absent)", "—", "absent"), ("kernels", "0.9", "measured"))
+    )
+    table = in_plain_words(ReportTable("", ("arm", "chosen", "val"), (False, False, True), lines))
+    assert (table.heads, table.numeric) == (("model", "val"), (False, True))
+    assert [line.cells["arm"].text for line in table.lines] == ["kernels", "scratch (not trained)"]
+
+
+def test_an_option_in_a_sentence_is_not_broken_at_its_hyphens_and_the_sentence_stays_escaped(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("{{ text | whole }}")
+    text = filled(tmp_path / "page.html", text="give more --time or <b>--no-examples</b>")
+    assert text == (
+        'give more <span class="option">--time</span> or &lt;b&gt;<span class="option">--no-examples</span>&lt;/b&gt;'
     )

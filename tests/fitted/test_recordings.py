@@ -16,6 +16,7 @@ from support.made_outcomes import NASTY, outcome
 from headstart import SequenceClassifier
 from headstart.cli import app
 from headstart.data import read_sequences
+from headstart.data.layout import LayoutSpec
 from headstart.fitted.leaderboard import leaderboard_of
 from headstart.fitted.outcome import Answers
 from headstart.fitted.page import write_page
@@ -24,12 +25,14 @@ from headstart.fitted.recordings import (
     FOLDED_CLASSES,
     OPEN_CLASSES,
     Shown,
+    _clock,
     path_of,
     png,
     shown_recordings,
     worst_rows,
 )
 from headstart.fitted.wording import answer, plainly
+from headstart.report.figures.predictions import confusion_of
 from headstart.sequence import IGNORE
 from headstart.tasks.own import OwnSpec
 
@@ -103,23 +106,36 @@ def test_time_has_the_unit_of_its_column_and_three_channels_of_more_are_drawn(tm
     assert "the first 3 of 4 channels" in drawn.caption
 
 
-def test_of_letters_the_first_sixty_are_shown(tmp_path: Path) -> None:
+def test_windows_of_a_folder_are_drawn_in_the_seconds_of_its_clock_and_names_of_classes_are_whole(
+    tmp_path: Path,
+) -> None:
+    names, folder = ("at rest, lying down, both arms beside the body", "walk"), tmp_path / "data.csv"
+    folder.mkdir()
+    for k in range(8):
+        rows = [f"{j / 50:.2f},{(j % 7) * k},{names[j // 50 % 2]}" for j in range(400)]
+        (folder / f"r{k}.csv").write_text("time_s,x,label\n" + "\n".join(row.replace(", ", " ") for row in rows) + "\n")
+    source = read_sequences(folder, LayoutSpec(target="label", window="1s"))
+    assert _clock(source) == (pytest.approx(0.02), "s")
+    assert confusion_of(np.zeros(2, int), np.zeros(2, int), names).rows[0][1] == names[0]
+
+
+def test_of_letters_the_first_hundred_and_twenty_are_shown(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
-    rows = [f"{''.join(rng.choice(list('ACGT'), 80))},{'xy'[i % 2]}" for i in range(60)]
+    rows = [f"{''.join(rng.choice(list('ACGT'), 150))},{'xy'[i % 2]}" for i in range(60)]
     drawn = shown(tmp_path, ["sequence,label", *rows], ("x", "y"))
     first = drawn.groups[0].recordings[0]
-    assert first.text.removesuffix(" …") in {row[:60] for row in rows}
-    assert (first.text.endswith(" …"), first.end, first.strips) == (True, "80 letters", ())
+    assert first.text.removesuffix(" …") in {row[:120] for row in rows}
+    assert (first.text.endswith(" …"), first.end, first.strips) == (True, "150 letters", ())
 
 
 def test_letters_of_several_bytes_are_counted_as_letters(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     rows = [
-        f"{''.join(rng.choice(list('日本語のé'), 70))} {'gut' if i % 2 else 'arg'},{'xy'[i % 2]}" for i in range(60)
+        f"{''.join(rng.choice(list('日本語のé'), 170))} {'gut' if i % 2 else 'arg'},{'xy'[i % 2]}" for i in range(60)
     ]
     first = shown(tmp_path, ["text,label", *rows], ("x", "y"), kind="text").groups[0].recordings[0]
-    assert first.end == "74 letters"
-    assert len(first.text.removesuffix(" …")) == 60
+    assert first.end == "174 letters"
+    assert len(first.text.removesuffix(" …")) == 120
     assert "\ufffd" not in first.text
 
 
@@ -171,6 +187,7 @@ def test_the_page_has_the_data_first_then_the_answer_the_matrix_the_mistakes_and
     assert "<script" not in text
     assert text.count("<path ") == 6 + 5
     assert "--no-examples" in text
+    assert re.search(r"<h3><bdi>plain</bdi> <small>", text)  # a name keeps its direction to itself
     assert not UNUSUAL.findall(re.sub("<style>.*?</style>", "", text, flags=re.DOTALL))
 
 

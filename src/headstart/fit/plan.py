@@ -205,7 +205,7 @@ def _texts(
     amount, lines = shares.amount, [f"split: {basis.split}"] if basis.split else []
     if basis.learnt is not None:
         lines.append(
-            f"models without gradients learn from {basis.learnt:,} of {basis.rows:,} train sequences, each class in "
+            f"models without a network learn from {basis.learnt:,} of {basis.rows:,} train sequences, each class in "
             f"proportion: {argument('time')} and {argument('memory')} leave no room for more"
         )
     if (scored := basis.task.get("scored")) is not None:

@@ -60,7 +60,7 @@ def serve(
     )
     learnt = planned.plan.learnt
     if learnt is not None:
-        models = f"Models without gradients learn from {learnt:,} of {fit.basis.rows:,} train sequences"
+        models = f"Models without a network learn from {learnt:,} of {fit.basis.rows:,} train sequences"
         remarks.insert(0, f"{models}: give more {argument('time')} or {argument('memory')} for all of them.")
     spare = 0.0 if interrupted else seconds
     curve = curve_of(chosen.candidates, serves, fit.store, fit.data, fit.task, fit.basis.class_weights, spare)

@@ -19,6 +19,7 @@ from headstart import words
 from headstart.core import Task
 from headstart.data import Sequences
 from headstart.fitted.outcome import Answers, Outcome
+from headstart.report.figures.predictions import WHOLE_NAME
 from headstart.sequence import IGNORE, Examples
 from headstart.tasks.own import OwnFacts
 from headstart.text import short
@@ -29,7 +30,7 @@ OPEN_CLASSES, FOLDED_CLASSES = 8, 32
 """Classes whose recordings stand open, the commonest, and those that a fold holds besides."""
 SHOWN_CHANNELS = 3
 """Channels that are drawn, the first ones."""
-FIRST_LETTERS, SHOWN_TOKENS = 60, 20
+FIRST_LETTERS, SHOWN_TOKENS = 120, 20
 """Letters of a text that are shown, and tokens."""
 READ_SYMBOLS = 20_000
 """Bytes of a text that are read to count its letters."""
@@ -132,7 +133,11 @@ def _answered(answers: Answers, row: int, labels: tuple[str, ...]) -> tuple[str,
     if not labels:
         return words.plain(float(f"{target:.4g}")), words.plain(float(f"{predicted:.4g}")), ""
     best = int(predicted.argmax())
-    return short(labels[int(target)]), short(labels[best]), words.percent(float(predicted[best]))
+    return (
+        short(labels[int(target)], WHOLE_NAME),
+        short(labels[best], WHOLE_NAME),
+        words.percent(float(predicted[best])),
+    )
 
 
 def _chosen(train: Examples, facts: OwnFacts) -> Iterator[tuple[str, str, list[int]]]:
@@ -148,7 +153,7 @@ def _chosen(train: Examples, facts: OwnFacts) -> Iterator[tuple[str, str, list[i
         for k in order.tolist():
             rows = np.flatnonzero(target == k)[:SHOWN_PER_CLASS].tolist()
             if rows:
-                yield short(facts.labels[k]), f"{counts[k]:,} in train", rows
+                yield short(facts.labels[k], WHOLE_NAME), f"{counts[k]:,} in train", rows
     else:
         labelled = np.flatnonzero(np.isfinite(target.reshape(len(target), -1)[:, 0]))
         order = labelled[np.argsort(target.reshape(len(target), -1)[labelled, 0], kind="stable")]
@@ -234,6 +239,8 @@ class _Pen:
             )
             if len(self.facts.channels) > SHOWN_CHANNELS:
                 texts.append(f"Drawn are the first {SHOWN_CHANNELS} of {len(self.facts.channels):,} channels.")
+        if not (classes or self.facts.layout.per_position) and self.facts.layout.target:
+            texts.append(f"The number above each is its {short(self.facts.layout.target)!r}.")
         if classes > OPEN_CLASSES + FOLDED_CLASSES:
             texts.append(f"Of {classes:,} classes the {OPEN_CLASSES + FOLDED_CLASSES} commonest are shown.")
         return " ".join(texts)
@@ -246,14 +253,14 @@ class _Pen:
 
 
 def _clock(source: Sequences) -> tuple[float, str]:
-    """The usual step of time, and what it counts: seconds of recordings of sound, else the column of times."""
+    """The usual step of time, and what it counts: the column of times, else seconds of sound and of an instrument."""
     layout = source.layout
     if layout.rate:
         return 1 / layout.rate, "s"
-    if source.steps is not None and layout.time and np.isfinite(source.steps).any():
-        step = float(np.nanmedian(source.steps))
+    if source.steps is not None and np.isfinite(source.steps).any():
+        step, column = float(np.nanmedian(source.steps)), layout.time or layout.clock
         if step > 0:
-            return step, _unit_of(layout.time)
+            return step, _unit_of(column) if column else "s"
     return 1.0, ""
 
 

@@ -43,6 +43,9 @@ EXPLAINED = {
     "rmse": "RMSE: the same with large errors weighing more (the root of the mean squared error).",
 }
 _ARMS = re.compile(r"(?<!['\w])arm(s?)(?!\w|'(?!s\b))")
+_DRAW = re.compile(r"its own binomial standard error is (\S+) at the best arm's score")
+EMPTY = ("chosen", "difference")
+"""Columns of a study's table that a fit shows only where something stands in them."""
 HEADS = {"arm": "model"}
 """Heads of a study's table, as a fit has them."""
 STATES = {"absent": "not trained", "partial": "some runs"}
@@ -175,7 +178,7 @@ def notes(
         lost = words.listed(list(dict.fromkeys(failed)))
         texts.append(f"Not every stage was trained ({lost}): what depends on those is not in the table.")
     elif left:
-        verb, end = "was" if left == 1 else "were", "The fit was interrupted" if interrupted else "The time was over"
+        end = "The fit was interrupted" if interrupted else "The time was over"
         if spare >= 1 and not interrupted:
             end = "The part of the time that is for training (comparing and writing have theirs) was over"
         way = f"To finish them, {again()}."
@@ -188,8 +191,8 @@ def notes(
         runs = [f"{row.unfinished} of {row.arm}" for row in results.table if row.unfinished]
         lacking = f" ({words.listed(runs)} are left)" if runs else ""
         texts.append(
-            f"{end} before {words.many(left, 'stage')} {verb} done{lacking}, so that some "
-            f"models have fewer {results.run_noun}s than others, and the choice may change. {way}"
+            f"{end} before all was done{lacking}, so that some models have fewer {results.run_noun}s than others, and "
+            f"the choice may change. {way}"
         )
     if interrupted:
         texts.append(
@@ -212,6 +215,7 @@ def notes(
 
 def plainly(text: str) -> str:
     """A sentence on a study, with `models` for its arms; what stands between quotation marks is a name, and stays."""
+    text = _DRAW.sub(r"another draw of as many may change the best arm's score by \1 (one standard error)", text)
     return _ARMS.sub(lambda match: f"model{match[1]}", text)
 
 
@@ -236,12 +240,22 @@ def models_table(outcome: Outcome) -> ReportTable:
 
 
 def in_plain_words(table: ReportTable) -> ReportTable:
-    """The table of a study as somebody reads it who compares models and knows no studies."""
-    keys = list(table.lines[0].cells) if table.lines else []
-    lines = tuple(replace(line, cells={key: _plain_cell(line, key) for key in keys}) for line in table.lines)
-    heads = tuple(HEADS.get(head, head) for head in table.heads)
+    """The table of a study as somebody reads it who compares models and knows no studies: the models that have no score
+    last, and no column that is empty throughout."""
     note = plainly(table.note).replace("parents included", "self-pretraining included")
-    return replace(table, heads=heads, lines=lines, note=note)
+    if not table.lines:
+        return replace(table, heads=tuple(HEADS.get(head, head) for head in table.heads), note=note)
+    keys = list(table.lines[0].cells)
+    shown = [
+        i for i, k in enumerate(keys) if k not in EMPTY or any(line.cells[k].text != words.NONE for line in table.lines)
+    ]
+    heads, numeric = ([side[i] for i in shown] for side in (table.heads, table.numeric))
+    lines = [
+        replace(line, cells={keys[i]: _plain_cell(line, keys[i]) for i in shown})
+        for line in sorted(table.lines, key=lambda line: line.status == "absent")
+    ]
+    named = tuple(HEADS.get(head, head) for head in heads)
+    return replace(table, heads=named, numeric=tuple(numeric), lines=tuple(lines), note=note)
 
 
 def _plain_cell(line: TableLine, key: str) -> TableCell:

@@ -182,9 +182,17 @@ def filled(template: Path, **context: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters.update(score=words.score)
+    templates.filters.update(score=words.score, whole=_whole)
     style = Markup(PAGE_STYLE.read_text(encoding="utf-8"))  # noqa: S704 -- the package's own file
     return templates.get_template(template.name).render(style=style, **context)
+
+
+def _whole(text: str) -> Any:
+    """A text, escaped, whose options (`--time`) are not broken at their hyphens."""
+    from markupsafe import Markup, escape
+
+    spans = re.sub(r"(?<![\w-])--[a-z][\w-]*", r'<span class="option">\g<0></span>', str(escape(text)))
+    return Markup(spans)  # noqa: S704 -- escaped above
 
 
 class Anchors:

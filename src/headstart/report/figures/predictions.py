@@ -28,6 +28,8 @@ FEW_CLASSES = 20
 NAMED_CLASSES, NAME_LETTERS, BRIEF_LETTERS = 8, 12, 3
 """Classes of which the columns can carry names, characters of such a name, and those of a name that any number of
 columns can carry; other columns have letters, which are no names of classes then."""
+WHOLE_NAME = 80
+"""Characters of the name of a class that a page shows; longer ones are cut."""
 LISTED_MISTAKES = 15
 """Mistakes that are listed."""
 POINTS = 2_000
@@ -54,7 +56,7 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
     """Of true and predicted classes (n,), n at least 1. split: what they are of, in words."""
     counts = confusion(target, predicted, len(labels))
     right, shares = np.diagonal(counts), counts / np.maximum(counts.sum(1), 1)[:, None]
-    names = [short(name) for name in labels]
+    names = [short(name, WHOLE_NAME) for name in labels]
     recall, precision = (
         [(f"{a} of {b}", words.percent(a / b) if b else words.NONE) for a, b in zip(right, of, strict=True)]
         for of in (counts.sum(1), counts.sum(0))
@@ -82,10 +84,10 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
         for i, name in enumerate(names)
     )
     text = (
-        f"Each row is a true class and counts its {split} sequences by the class that the model predicted, with the "
-        f"share of the row below each count.{' Columns have the letters of the rows.' if lettered else ''} Correct "
-        "predictions are on the diagonal. Recall: the share of a class's sequences that were predicted correctly. "
-        "Precision, in the last row: the share of the sequences predicted as a class that belong to it."
+        f"Each row counts the {split} sequences of a class by the class that was predicted, with their share of the "
+        f"row.{' Columns have the letters of the rows.' if lettered else ''} Right ones are on the diagonal. Recall: "
+        "the share of a class that was predicted right. Precision: the share of what was predicted as a class that is "
+        "one."
     )
     heads = tuple(ascii_uppercase[i] if lettered else name for i, name in enumerate(names))
     return Confusion(text, rows, heads, tuple(precision), lettered)

@@ -168,7 +168,7 @@ def note(results: Results) -> str:
     gaps = [row.difference for row in results.table]
     pairing = words.pairing(gaps, results.run_noun)
     gap = f" Differences are on test, {pairing}, with a {words.interval_kind(gaps, results.run_noun)} in brackets."
-    gap = gap if results.against else ""
+    gap = gap if results.against and any(gaps) else ""
     explained = f" {R2}" if any(row.metric == "r2" for row in results.table) else ""
     by_fold = results.folds > 1 and len(results.columns) == 1
     means = {row.arm: row.by_fold(results.folds) for row in results.table} if by_fold else {}
