@@ -6,7 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from data import test_plates as plates
 from support.made_tables import numbers, read, why, write
+
+from headstart.data import LayoutSpec
+from headstart.data.instruments import INSTRUMENTS, Head, told
+from headstart.errors import Mistakes
 
 COUNT = 60
 VALUES = numbers(2, COUNT)
@@ -150,6 +155,7 @@ def test_a_second_table_of_movements_is_refused_with_its_line(tmp_path: Path) ->
 
 NEW_BRAIN = ["%OpenBCI Raw EXG Data", "%Number of channels = 2", "%Sample Rate = 250 Hz", "%Board = made"]
 OLD_BRAIN = ["%OpenBCI Raw EEG Data", "%", "%Sample Rate = 250.0 Hz", "%First Column = SampleIndex"]
+LOGGED = ["1600000000", "32", *map(str, VALUES[0].tolist())]
 BRAINS = {
     "new": [
         *NEW_BRAIN,
@@ -177,3 +183,16 @@ def test_channels_of_a_brain_are_read_and_counters_and_clocks_are_none(tmp_path:
     assert sequences.steps is not None
     assert sequences.steps[0] == pytest.approx(1 / 250)
     assert sequences.classes == ("left", "right")
+
+
+def test_each_form_of_the_table_tells_an_example_that_the_others_before_it_do_not(tmp_path: Path) -> None:
+    examples = [*(lines for _, lines in FORMS.values()), *MOVEMENTS.values(), *BRAINS.values(), LOGGED]
+    first = set()
+    for text in ["\n".join(lines) for lines in examples] + [*plates.FORMS.values()]:
+        tells = (
+            path
+            for path, form in INSTRUMENTS.items()
+            if told(Head(text.splitlines(keepends=True), LayoutSpec(), "f.csv", Mistakes()), {path: form}) is not None
+        )
+        first.add(next(tells, ""))
+    assert first - {""} == set(INSTRUMENTS)

@@ -29,6 +29,7 @@ from headstart.data.exports import (
     unfilled,
     without_labels,
 )
+from headstart.data.instruments import Head, told
 from headstart.data.layout import LayoutSpec, numbered, plain
 from headstart.data.numerals import (
     BRACKETS,
@@ -42,10 +43,8 @@ from headstart.data.numerals import (
     ungrouped,
     unit_of,
 )
-from headstart.data.plates import PLATE_WORDS, plate_mark, plate_table
 from headstart.data.rows import list_column
 from headstart.data.runs import told_apart
-from headstart.data.scopes import SCOPE_WORDS, scope_of
 from headstart.data.sizes import check_columns
 from headstart.data.summaries import without_summaries
 from headstart.data.table import SINGLE_CELLS, Cells, Column, Table, Type, arrow_texts, texts_of
@@ -73,8 +72,6 @@ SAMPLE_SIZE = 2**22
 """Characters of the sample, or a few lines; rows of a wide table may be long."""
 SAMPLE_CELLS = 200_000
 """Cells of the sample."""
-HEAD_LINES, HEAD_SIZE, HEAD_CHARACTERS = 400, 2**20, 100
-"""Lines, characters, and characters of a line, among which words of plate readers and oscilloscopes stand."""
 ROWS_AT_ONCE = 512
 """Rows that become Arrow columns together."""
 LEAST_BLOCK, CELL_ROWS = 2**20, 2**12
@@ -99,24 +96,13 @@ def read_lines(
     quickly: Callable[[Path, CsvForm, LayoutSpec], Table | None] = lambda *_: None,
 ) -> Table:
     """As `read_csv`, of the lines of whatever file. quickly: reads it at once, where it can."""
-    lines = all_lines()
-    head, size = [], 0  # type: list[str], int
-    while size < HEAD_SIZE and len(head) < HEAD_LINES and (line := next(lines, "")):
-        head.append(line)
-        size += len(line)
-    starts = [line[:HEAD_CHARACTERS] for line in head]
-    if any(map(PLATE_WORDS.search, starts)) and (mark := plate_mark(head, spec)):
-        head += lines
-        plate = plate_table(path, mark, head, spec, mistakes)
-        if plate is not None:
-            return plate
-    lines = itertools.chain(head, lines)
-    around = None
-    scope = scope_of(head, spec) if any(map(SCOPE_WORDS.search, starts)) else None
-    if scope is not None:
-        around = Surroundings(scope.begin, mark=scope.mark, names=list(scope.names), header=True)
-        around.notes += scope.notes
-        lines, quickly = scope.rows(lines, str(path)), lambda *_: None
+    head = Head(all_lines(), spec, str(path), mistakes)
+    around = told(head)
+    if isinstance(around, Table):
+        return around
+    lines: Iterator[str] = itertools.chain(head.lines, head.rest)
+    if around is not None:
+        lines, quickly = around.rows(lines, str(path)), lambda *_: None
     sample, form, body = recognised(path, spec, lines, around)
     if form.names:
         types = column_types(form, body)

@@ -6,16 +6,15 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from headstart.data.layout import LayoutSpec
+from headstart.data.instruments import Head
 from headstart.data.rows import list_column
 from headstart.data.table import Cells, Column, Table, arrow_texts
 from headstart.data.text import DELIMITERS, cut
-from headstart.errors import BadInput, Mistakes, Places
+from headstart.errors import BadInput, Places
 from headstart.text import counted, first_few, is_number
 
 FEWEST_WELLS = 3
@@ -29,18 +28,13 @@ LEADING = 5
 _WELL = re.compile(r"(?:[A-P]|A[A-F])0?(?:[1-9]|[1-3]\d|4[0-8])")
 _LETTERS = re.compile(r"[A-P]|A[A-F]")
 _TIMES, _COUNTS = "time|zeit|temps|tiempo|tempo|elapsed", "cycles?|zyklus|zyklen|ciclo"
-_READINGS = r"absorbance|fluorescence|luminescence|\bOD ?\d{3}"
 _CLOCK = re.compile(rf"\b(times|{_TIMES}|{_COUNTS}|kinetic)\b", re.IGNORECASE)
-PLATE_WORDS = re.compile(
-    rf"{_TIMES}|{_COUNTS}|kinetic|t°|co2|o2|humidity|feuchte|plate|well|{_READINGS}", re.IGNORECASE
-)
-"""Words of which a table of wells has one."""
 _COUNT = re.compile(rf"\b({_COUNTS})\b", re.IGNORECASE)
 _BESIDE = re.compile(
     r"^\W*(t°|temp\b|temp\.|temperatur|temperature|temperatura|co2\b|o2\b|humidity|feuchte)", re.IGNORECASE
 )
 """Names of what is measured beside wells."""
-_HINT = re.compile(rf"\b(micro)?plates?\b|\bwells?\b|{_READINGS}", re.IGNORECASE)
+_HINT = re.compile(r"\b(micro)?plates?\b|\bwells?\b|absorbance|fluorescence|luminescence|\bOD ?\d{3}", re.IGNORECASE)
 _DAYTIME = re.compile(r"(?:(\d+)\.)?(\d+):(\d\d)(?::(\d\d(?:[.,]\d+)?))?")
 _SPOKEN = re.compile(r"(?:(\d+) ?h)? ?(?:(\d+) ?min)? ?(?:(\d+) ?s)?")
 """0 h 5 min."""
@@ -63,28 +57,29 @@ class Wells:
     certain: bool = False
 
 
-def plate_table(path: Path, mark: str, lines: Sequence[str], spec: LayoutSpec, mistakes: Mistakes) -> Table | None:
-    """A row for each well of a text table, of all its lines; None of other tables. mark: as `plate_mark` tells it.
+def plate_table(head: Head) -> Table | None:
+    """A row for each well of a text table, of all its lines; None of other tables.
 
     Raises: BadInput where it holds several tables of wells that are not those of one plate.
     """
-    lines = lines[spec.skip or 0 :]
+    if not (mark := _mark(head)):
+        return None
+    spec, source = head.spec, head.source
+    lines = head.whole()[spec.skip or 0 :]
     rows = [[cell.strip().strip("\ufeff") for cell in row] for row in cut(lines, mark, spec.quote)]
-    blocks = _blocks(rows, str(path), spec.skip or 0)
+    blocks = _blocks(rows, source, spec.skip or 0)
     certain = any(block.certain for block in blocks) or len(blocks) > 1 or spec.shape != "auto"
     if not blocks or not (certain or any(_HINT.search(line) for line in lines[: blocks[0].lines])):
         return None
-    return _table(blocks, str(path), mark, len([line for line in lines if line.strip()]), spec, mistakes)
+    return _table(blocks, mark, len([line for line in lines if line.strip()]), head)
 
 
-def plate_mark(lines: Sequence[str], spec: LayoutSpec) -> str:
-    """What separates the cells of wells or clocks in these lines; "" where none are there."""
-    if spec.shape not in ("auto", "list", "columns") or spec.header is not None or spec.units_row is not None:
-        return ""
+def _mark(head: Head) -> str:
+    """What separates the cells of wells or clocks in the first lines; "" where none are there."""
     best = ""
     most = FEWEST_WELLS - 1
-    for mark in [spec.delimiter] if spec.delimiter else DELIMITERS:
-        rows = [[cell.strip().strip('"') for cell in line.split(mark)] for line in lines]
+    for mark in [head.spec.delimiter] if head.spec.delimiter else DELIMITERS:
+        rows = [[cell.strip().strip('"') for cell in line.split(mark)] for line in head.lines]
         across = max((sum(map(_is_well, row)) for row in rows), default=0)
         down = sum(len(row) > FEWEST_WELLS and bool(_well(row)[0]) for row in rows)
         clocks = sum(_times_of(row)[0] > 0 for row in rows)
@@ -281,8 +276,8 @@ def _label(rows: Sequence[Sequence[str]], at: int, header: Sequence[str]) -> str
     return ""
 
 
-def _table(blocks: Sequence[Wells], source: str, mark: str, lines: int, spec: LayoutSpec, mistakes: Mistakes) -> Table:
-    first = blocks[0]
+def _table(blocks: Sequence[Wells], mark: str, lines: int, head: Head) -> Table:
+    first, spec, source = blocks[0], head.spec, head.source
     labels = ["values"] if len(blocks) == 1 else [block.label for block in blocks]
     alike = all(sorted(b.wells) == sorted(first.wells) and len(b.clock[1]) == len(first.clock[1]) for b in blocks)
     if not alike or len(set(labels)) < len(labels) or "" in labels:
@@ -308,7 +303,7 @@ def _table(blocks: Sequence[Wells], source: str, mark: str, lines: int, spec: La
             table.columns[word] = Column(word, "text", arrow_texts(column))
     table.roles["id"] = name
     table.notes += _notes(blocks, lines)
-    cells.report(mistakes, table.notes)
+    cells.report(head.mistakes, table.notes)
     return table
 
 
