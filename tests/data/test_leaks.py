@@ -103,6 +103,14 @@ def test_lengths_of_texts_and_letters_are_looked_at() -> None:
     assert about_leaks(read_sequences(letters, labels=LABELS))[0].startswith("the length alone tells the class of 80 ")
 
 
+def test_runs_of_equal_values_that_stand_anywhere_are_no_filling() -> None:
+    rng = noise()
+    on = (rng.random((ROWS, 40, 1)) < (0.1 + 0.4 * CLASS)[:, None, None]) * 230.0
+    assert not about_leaks(read_sequences(on, LayoutSpec(kind="numbers"), labels=LABELS))
+    still = rng.normal(size=(ROWS, 40, 1)) * CLASS[:, None, None]  # one class does not change
+    assert not about_leaks(read_sequences(still, labels=LABELS))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_traits_that_tell_nothing_are_not_named(seed: int, tmp_path: Path) -> None:
     rng = noise(seed)

@@ -107,6 +107,7 @@ def build(
         channels=parts.channels,
         times=None if layout.time is None else _times(table, layout, mistakes)[begins],
         steps=table.steps if parts.steps is None else parts.steps,
+        made={name: values[parts.rows] for name, values in table.made.items()} | parts.made,
         ids=_each(words_of(ids, columns.get("id"), parts.rows, "ids"), "id", layout.id, places, mistakes),
         groups=_each(
             words_of(groups, columns.get("group"), parts.rows, "groups"), "group", layout.group, places, mistakes

@@ -25,6 +25,8 @@ UNIT_NAMES = {word: TIME_UNITS[unit] for unit, words in _NAMES.items() for word 
 UNIT_WORDS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"}
 RECORDING = "recording"
 """The column that names recordings which have no id."""
+RATE_BEFORE, STEP_BEFORE = "the rate of the recordings as they were made", "the step of time as it was recorded"
+"""What still shows in recordings that were brought to one rate: which frequencies there are."""
 MOST_ON_CLOCK = 2**27
 NEAR, EVEN, OTHER_RATE = 0.05, 0.9, 1.5
 """Share by which equal steps differ, share of the steps of a recording that are equal, and how much longer the steps of

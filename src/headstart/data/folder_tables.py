@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.clock import ask_unit, check_one_rate, equal_steps, on_clock, seconds_in, step_words
+from headstart.data.clock import STEP_BEFORE, ask_unit, check_one_rate, equal_steps, on_clock, seconds_in, step_words
 from headstart.data.layout import LayoutSpec, by_role, matching
 from headstart.data.order import WORDS, Ordered, clock_name, clock_rank, counter_name
 from headstart.data.readers import format_by, reader_of
@@ -108,6 +108,7 @@ def recordings_table(
     texts: dict[str, list[str | None]] = {}
     channels: list[str] = []
     steps: list[float] = []
+    before: list[float] = []
     evens: list[float] = []
     labels: dict[str, list[np.ndarray]] = {}
     unit: float | None = None
@@ -126,6 +127,7 @@ def recordings_table(
             )
         order, times = _order(table, time)
         step = float(np.median(np.diff(times))) if len(times) > 1 else float("nan")
+        before.append(step)
         unit = seconds_in(table.columns[time], times, spec) if time is not None and number == 0 else unit
         read = Cells(table.places, frozenset(spec.na), "." if table.decimal == "auto" else table.decimal)
         rows.append({channel: read.numbers(table.columns[channel])[order] for channel in channels})
@@ -165,6 +167,8 @@ def recordings_table(
             ends = np.concatenate([[0], np.cumsum([len(words) for words in each])])
             flat = [word for words in each for word in words.tolist()]
             whole.columns[name] = Column(name, "list", arrow_lists(flat, ends))
+    if spec.rate is not None and time is not None:
+        whole.made[STEP_BEFORE] = np.array(before)
     positive = np.array([step for step in steps if np.isfinite(step) and step > 0])
     whole.clock = time
     whole.steps, whole.unit = (np.array(steps), unit) if len(positive) == len(steps) else (None, None)

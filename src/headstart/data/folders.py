@@ -15,6 +15,7 @@ import numpy as np
 
 from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import HEADERS, listed, members, reading
+from headstart.data.clock import RATE_BEFORE
 from headstart.data.encodings import likely_encodings
 from headstart.data.exports import like_number
 from headstart.data.file_labels import (
@@ -29,7 +30,7 @@ from headstart.data.folder_tables import JSON_TABLES, folder_of_tables, is_recor
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
-from headstart.data.sounds import at_rate, decoder_of, read_sound, sound_rate
+from headstart.data.sounds import at_rate, decoder_of, read_sound, sample_form, sound_rate
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.data.text import ODD_BYTES
 from headstart.errors import BadInput, Mistakes, Places, one_line
@@ -55,6 +56,8 @@ TABLES = (".csv", ".tsv", ".txt", ".dat", ".tab", ".parquet", ".npy", ".npz", ".
 LOOKED_FILES, LEAST_LINES = 3, 8
 """Texts that are looked at, and lines of numbers that each holds at least, where these are tables."""
 _MARKS = re.compile(r"\s*[;\t]\s*|,\s+|,(?=[^\d])|\s+|,(?=\d)")
+FILE_FORM, FILE_CHANNELS = "the form of the files", "the number of channels of the files"
+"""What files still show that were brought to one form: how fine their levels are, and what was mixed."""
 GREY = ("1", "L", "LA")
 """Modes of Pillow for grey images of at most 8 bits a pixel."""
 
@@ -188,6 +191,7 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
     if reader.rate is not None:
         table.steps, table.unit = np.full(len(there), 1 / reader.rate), 1.0
     table.notes += reader.notes(kind)
+    table.made |= {name: np.array(facts) for name, facts in reader.made.items()}
     return table, there
 
 
@@ -327,6 +331,7 @@ class _Reader:
         self.rate, self.wanted = rate, rate
         self.rates: Counter[int] = Counter()
         self.sizes: Counter[tuple[int, int]] = Counter()
+        self.made: dict[str, list[float | str]] = {}
         self.clear = self.deep = 0
 
     def image(self, content: bytes, location: str, mistakes: Mistakes) -> np.ndarray | None:
@@ -346,6 +351,7 @@ class _Reader:
                         )
                         return None
                     self.sizes[image.size] += 1
+                    self._was(FILE_FORM, f"{image.format} {image.mode}")
                     self.clear += image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
                     deep = image.mode in ("I", "F") or image.mode.startswith("I;16")
                     grey = deep or image.mode in GREY
@@ -367,6 +373,9 @@ class _Reader:
         rate, samples = read
         self.rates[rate] += 1
         self.rate = self.rate or rate
+        form, channels = sample_form(content, os.path.splitext(location)[1])
+        for name, fact in ((RATE_BEFORE, rate), (FILE_CHANNELS, channels or samples.shape[1]), (FILE_FORM, form)):
+            self._was(name, fact)
         if self.wanted is not None:
             return np.asarray(at_rate(samples, rate, self.wanted) / 2.0**15, dtype=np.float32)[:, None]
         if rate != self.rate:
@@ -377,6 +386,9 @@ class _Reader:
             )
             return None
         return np.asarray(samples / 2.0**15, dtype=np.float32)
+
+    def _was(self, name: str, fact: float | str) -> None:
+        self.made.setdefault(name, []).append(fact)
 
     def notes(self, kind: str) -> list[str]:
         """What to say of all files."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from headstart.data.clock import ask_unit, check_one_rate, equal_steps, on_clock, seconds_in
+from headstart.data.clock import STEP_BEFORE, ask_unit, check_one_rate, equal_steps, on_clock, seconds_in
 from headstart.data.layout import Layout
 from headstart.data.order import Ordered
 from headstart.data.table import Cells, Column, Table, Words, chunks, is_text
@@ -25,7 +25,7 @@ class Parts:
     """Sequences on the way: `values` (S, F) with NaN where missing, or ids (S,); `rows` are the table's rows that stand
     for each sequence (in a long table its first in the file, `begins` its first in time, and `steps` its usual step of
     time). `labels` (S,) are those of positions, where each has its own; `times` (S,) those of a long table with a
-    clock."""
+    clock. `made` (n,) is how sequences were recorded, by name."""
 
     values: np.ndarray
     offsets: np.ndarray
@@ -35,6 +35,7 @@ class Parts:
     begins: np.ndarray | None = None
     steps: np.ndarray | None = None
     times: np.ndarray | None = None
+    made: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def label_changes(table: Table, layout: Layout) -> bool:
@@ -75,7 +76,8 @@ def in_time(parts: Parts, table: Table, layout: Layout, notes: list[str]) -> Par
     notes.append(f"brought to {spec.rate:g} positions a second; {percent(missing)} of the values are missing, in gaps")
     labels = None if parts.labels is None else [parts.labels[row] for row in rows.tolist()]
     steps = np.full(len(offsets) - 1, 1 / (spec.rate * unit))
-    return replace(parts, values=values, offsets=offsets, labels=labels, steps=steps, times=None)
+    made = {STEP_BEFORE: parts.steps}
+    return replace(parts, values=values, offsets=offsets, labels=labels, steps=steps, times=None, made=made)
 
 
 def numbers_of_columns(cells: Cells, columns: Sequence[Column]) -> Iterator[np.ndarray]:

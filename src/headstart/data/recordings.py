@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from headstart.data.annotations import ANNOTATION, Annotation, add_annotations, partner
-from headstart.data.clock import on_clock
+from headstart.data.clock import RATE_BEFORE, on_clock
 from headstart.data.layout import LayoutSpec, check_names, matching
 from headstart.data.readers import recorder_of
 from headstart.data.rows import list_column
@@ -81,6 +81,7 @@ def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tup
     first: Recording | None = None
     rows: list[Recording] = []
     there: list[str] = []
+    rates: list[float] = []
     apart: dict[str, tuple[Annotation, ...]] = {}
     values = 0
     for name in names:
@@ -91,6 +92,7 @@ def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tup
         if not recording.channels:
             apart[name] = recording.annotations
             continue
+        rates.append(recording.rate)
         recording = brought(file, recording, spec)
         first = first or recording
         if recording.channels != first.channels:
@@ -118,6 +120,7 @@ def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tup
     for f, channel in enumerate(check_names(first.channels, str(path))):
         table.columns[channel] = list_column(channel, [row.samples[:, f] for row in rows], places)
     table.steps, table.unit = np.full(len(rows), 1 / first.rate), 1.0
+    table.made[RATE_BEFORE] = np.array(rates)
     table.notes += dict.fromkeys(note for row in rows for note in row.notes)
     add_annotations(table, rows, spec)
     return table, there

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -53,7 +53,8 @@ class Sequences:
         texts, or None. channels: F names. places: where each row stands, for messages.
     notes: what was done on reading that a person may want to know. times: (n,) float64 of sequences (of a
         long table of their first positions), or None. steps: (n,) the usual step of time within each (NaN of a single
-        position), or None. windows: of what recordings these are pieces, None where they are whole.
+        position), or None. windows: of what recordings these are pieces, None where they are whole. made: (n,) numbers
+        or words on how each was recorded, by name.
     """
 
     values: np.ndarray
@@ -69,6 +70,7 @@ class Sequences:
     times: np.ndarray | None = None
     steps: np.ndarray | None = None
     windows: Windows | None = None
+    made: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -189,6 +191,7 @@ class Sequences:
             places=self.places.take(rows),
             times=None if self.times is None else self.times[rows],
             steps=None if self.steps is None else self.steps[rows],
+            made={name: values[rows] for name, values in self.made.items()},
             labels=tuple(self.labels[i] for i in chosen.target.tolist()),
             windows=None if self.windows is None else self.windows.take(rows),
             ids=None if self.ids is None else tuple(self.ids[i] for i in picked),
@@ -213,6 +216,7 @@ class Sequences:
             groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
             steps=None,
             windows=None,
+            made={},
         )
 
     def cut(self, longest: int) -> Sequences:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import struct
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,20 @@ def _levels(samples: np.ndarray) -> np.ndarray:
         raise ValueError(f"has samples of type {samples.dtype}; PCM of 8 to 32 bits and floats are read: convert it")
     zero = 128 if samples.dtype.name == "uint8" else 0
     return (samples.astype(np.float64) - zero) * scales[samples.dtype.name]
+
+
+def sample_form(content: bytes, ending: str) -> tuple[str, int]:
+    """How samples stand in a file, such as "wav, 16 bits", and its channels (0 where only a decoder knows).
+
+    Sources: the chunk `fmt` of RIFF (code, channels, rate, bytes a second and a frame, bits), and STREAMINFO of FLAC.
+    """
+    if content[:4] == b"RIFF" and (at := content.find(b"fmt ")) > 0 and len(content) >= at + 24:
+        code, channels, _, _, _, bits = struct.unpack_from("<HHIIHH", content, at + 8)
+        return f"wav, {bits} bits{', floats' if code == 3 else ''}", channels
+    if content[:4] == b"fLaC" and len(content) >= 26:
+        packed = int.from_bytes(content[18:26], "big")
+        return f"flac, {(packed >> 36 & 31) + 1} bits", (packed >> 41 & 7) + 1
+    return ending.lower().removeprefix("."), 0
 
 
 def at_rate(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:

@@ -190,6 +190,7 @@ class Table:
     `times`: (n,) of the rows, once they are read. `steps`: (n,) from a position to the next one in each row's sequence,
     in units of `unit` seconds (None where that is not known). `clock`: the column of the times in files of a folder.
     `named`: whether the ids are names of recordings in one file, which tell labels as names of files do.
+    `made`: (n,) numbers or words on how each row was recorded, by name, which is no longer in the values.
     """
 
     columns: dict[str, Column]
@@ -208,6 +209,7 @@ class Table:
     unit: float | None = None
     clock: str | None = None
     named: bool = False
+    made: dict[str, np.ndarray] = field(default_factory=dict)
 
     def column(self, name: str, setting: str) -> Column:
         """The column of this name. Raises: BadInput naming the setting, and the nearest name or what is not read."""

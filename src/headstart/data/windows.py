@@ -91,6 +91,7 @@ def cut_windows(s: Sequences, spec: LayoutSpec, seconds: np.ndarray | None) -> S
         groups=tuple(groups[i] for i in row.tolist()),
         times=start,
         steps=None if s.steps is None else s.steps[row],
+        made={name: values[row] for name, values in s.made.items()},
         notes=tuple(notes),
         windows=windows,
     )

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from headstart.data.findings.channels import without
 from headstart.data.findings.finding import Finding
-from headstart.data.padding import filled
+from headstart.data.findings.traits import Trait, traits
 from headstart.data.sequences import Sequences
 from headstart.data.splits import TELLS
 from headstart.text import many
-from headstart.ways import option
 
 FEWEST_LABELLED = 20
 """Labelled sequences from which on it is looked for."""
@@ -23,18 +20,10 @@ TRAIT_LEVELS, ROWS_OF_TRAIT = 20, 5
 MENDED, BEYOND_CHANCE = 0.3, 5.0
 """Share of the mistakes of one answer for all that a trait alone mends, from which on it tells the label, and by how
 many standard errors it must be ahead."""
+TOLD_TOO = 0.9
+"""How well, beside a trait itself, that must tell the label without which it does not count."""
 RANKED = 0.6
 """Rank correlation with a target that is a number from which on a trait tells it."""
-
-
-@dataclass(frozen=True)
-class Trait:
-    """Something of each sequence that was not measured: its name with the article, values (n,), and what makes all
-    sequences alike in it, empty where no option does."""
-
-    name: str
-    values: np.ndarray
-    way: str = ""
 
 
 def about_leaks(s: Sequences) -> list[str]:
@@ -47,6 +36,11 @@ def about_leaks(s: Sequences) -> list[str]:
     out = []
     for sort in traits(s):
         judged = [(*judge(trait.values[rows], target), trait) for trait in sort]
+        judged = [
+            item
+            for item in judged
+            if item[2].also is None or judge(item[2].also[rows], target)[0] >= TOLD_TOO * item[0]
+        ]
         size, text, trait = max(judged, key=lambda item: item[0], default=(0.0, "", Trait("", rows)))
         if size:
             way = f"; where it is no part of the question, {trait.way}" if trait.way else ""
@@ -58,60 +52,6 @@ def leaks(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
     """Traits that tell the label alone."""
     for text in about_leaks(s):
         yield Finding.everywhere(text)
-
-
-def traits(s: Sequences) -> Iterator[list[Trait]]:
-    """Traits of these sequences, those of one sort together; the simplest stands first."""
-    numbers, shortest = s.kind == "numbers", int(s.lengths.min())
-    cut = f"{option('window', str(shortest))} cuts pieces of one length" if numbers and s.windows is None else ""
-    sort = [Trait("the length", s.lengths.astype(np.float64), cut)]
-    if numbers:
-        values = s.values if s.observed is None else np.where(s.observed, s.values, np.nan)
-        filling = filled(values, s.offsets, "last").astype(np.float64)
-        sort.append(
-            Trait("the number of equal values at the end", filling, f"{option('padding', 'last')} cuts them off")
-        )
-    yield sort
-    if s.steps is not None:
-        steps = np.array([float(f"{step:.3g}") for step in s.steps])  # clocks, and decimals, jitter
-        yield [Trait("the step of time", steps, f"{option('rate')} brings all onto one clock")]
-    if s.observed is not None:
-        yield list(_gaps(s))
-    if numbers:
-        yield list(_settings(s))
-
-
-def _gaps(s: Sequences) -> Iterator[Trait]:
-    """How much is missing in all and in each channel, and how long the longest gap is."""
-    assert s.observed is not None
-    gone, first, way = ~s.observed, s.offsets[:-1], "give all sequences the same gaps, or fill them before"
-    yield Trait("the share of missing values", np.add.reduceat(gone.mean(1), first) / s.lengths, way)
-    none = np.asarray(gone.any(1))
-    begins = np.flatnonzero(none & ~np.concatenate([[False], none[:-1]]))
-    count = np.zeros(len(gone))
-    count[begins] = 1
-    yield Trait("the number of gaps", np.add.reduceat(count, first), way)
-    if gone.shape[1] > 1:
-        for f, channel in enumerate(s.channels):
-            share = np.add.reduceat(gone[:, f].astype(np.float64), first) / s.lengths
-            yield Trait(f"the share of missing values of {channel!r}", share, way)
-
-
-def _settings(s: Sequences) -> Iterator[Trait]:
-    """Channels that do not change within any sequence."""
-    inside = np.delete(np.arange(len(s.values) - 1), s.offsets[1:-1] - 1)
-    rest = []
-    for f, channel in enumerate(s.channels):
-        x = s.values[:, f] if s.observed is None else np.where(s.observed[:, f], s.values[:, f], np.nan)
-        if len(inside) and (x[inside] == x[inside + 1]).all():
-            rest.append((f, channel, x[s.offsets[:-1]].astype(np.float64)))
-    still = [f for f, *_ in rest]
-    for _, channel, x in rest:
-        yield Trait(
-            f"the channel {channel!r}, which does not change within any sequence,",
-            x,
-            without(s, still).removeprefix("; "),
-        )
 
 
 def _by_class(x: np.ndarray, codes: np.ndarray) -> tuple[float, str]:
