@@ -90,6 +90,11 @@ def check_alike(path: Path, spec: LayoutSpec, block: int = 2**20) -> tuple[tuple
         (PLAIN.replace(",", ";"), {}),
         (PLAIN.replace(",", "\t"), {}),
         (PLAIN.replace(",", ";").replace(".", ","), {}),
+        (PLAIN.replace("s1,", '"s1",'), {}),
+        (PLAIN.replace("s1,", '"s,1",'), {}),
+        ("\n".join('"' + line.replace(",", '","') + '"' for line in PLAIN.splitlines()), {}),
+        (PLAIN.replace("id,", '"i,d",').replace("\n", "\r\n").replace("s2,", '"s;2",'), {"id": "i,d"}),
+        (PLAIN.replace("s1,", "'s1',").replace("s3", '"s3"'), {"quote": "'"}),
         (PLAIN.replace("s1,", '"s1",'), {"quote": ""}),
         (PLAIN.replace("s1,", '"s1",'), {"quote": "'"}),
         (PLAIN.partition("\n")[2], {"target": "2", "id": "1"}),
@@ -119,9 +124,12 @@ def test_plain_files_are_read_by_arrow_as_they_are_row_by_row(
         ("\n" + PROSE, {}),
         (PLAIN.replace("s3,", "\ns3,"), {}),
         (PLAIN + "\n\n", {}),
-        (PLAIN.replace("s1,", '"s1",'), {}),
-        (PLAIN.replace("s1,", '"s,1",'), {}),
+        (PLAIN.replace("s1,", '"s""1",'), {}),
+        (PLAIN.replace("s1,", '"",'), {"id": ""}),
+        (PLAIN.replace("s1,", ' "s1",'), {}),
         (PLAIN.replace("s1,", '"s\n1",'), {}),
+        (PLAIN + '"id",label,t0,t1,t2\n', {}),
+        (PLAIN.replace("id,", '"id",') + "id,label,t0,t1,t2\n", {}),
         (PLAIN.replace("\n", "\r"), {}),
         (PLAIN.replace(",", "§"), {"delimiter": "§"}),
         ("\n".join(f"  {1 + i % 2}   {7 * i % 30}.5  {11 * i % 30 / 7:.3f}" for i in range(30)), {}),
@@ -184,7 +192,22 @@ GAPS = ["", " ", "nan", "NaN", "NA", "-999", "-999.0"]
 WRONG = ["0x10", "1_000", "1,5", "1e400", "inf", "-nan", "nan(1)", "null", "true", "2020-01-01", "1 2", "\x1c1", "١"]
 WORDS = ["007", "7", "7.0", "true", "2020-01-01", "1e3", "NA", "null", "a b", " x ", "é", "\ufeffx", "\x0by", "\u2028z"]
 PROSES = ["it was a long day", "the night, though", "né à Paris 😀", "semi;colon | bar\ttab", "1 2 3", "[1, 2, 3]"]
-HARMS = [b"", b"\n", b"\r\n", b"\r", b"s9", b'"s9"', b's"9', b'"s\n9"', b"\xe9", b"\xed\xa0\x80", BOM]
+HARMS = [
+    b'"',
+    b'""',
+    b'"s9"x',
+    b"",
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b"s9",
+    b'"s9"',
+    b's"9',
+    b'"s\n9"',
+    b"\xe9",
+    b"\xed\xa0\x80",
+    BOM,
+]
 
 
 @st.composite
@@ -195,7 +218,14 @@ def files(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
     columns = {"id": st.sampled_from(WORDS), "label": st.sampled_from(["a", *WORDS]), "text": st.sampled_from(PROSES)}
     names, header = draw(st.permutations([*columns, "t0", "t1", "t2"])), draw(st.booleans())
     rows = [[draw(columns.get(name, cells)) for name in names] for _ in range(draw(st.integers(1, 12)))]
-    lines = [mark.join(text.replace(mark, "_") for text in row).encode() for row in [names] * header + rows]
+    quoted = draw(st.sampled_from([(), (), ("label",), ("id", "text"), names, ("t0", "text")]))
+    hidden = mark if draw(st.booleans()) and quoted else "_"  # a separator inside of quotes
+
+    def cell(name: str, text: str) -> str:
+        return f'"{text.replace(mark, hidden)}"' if name in quoted else text.replace(mark, "_")
+
+    cut_rows = [map(cell, names, row) for row in [names] * header + rows]
+    lines = [mark.join(row).encode() for row in cut_rows]
     harm = draw(st.sampled_from([None] * 2 * len(HARMS) + HARMS))
     if harm is not None:  # before a line, or in place of it
         at = draw(st.integers(0, len(lines) - 1))

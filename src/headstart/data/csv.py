@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import reading, unpacked
-from headstart.data.csv_form import CsvForm, all_quoted, escape_of
+from headstart.data.csv_form import CsvForm, all_quoted, escape_of, plain_quotes
 from headstart.data.exports import (
     COMMENTS,
     REMARKS,
@@ -311,7 +311,7 @@ class CsvRecords:
 
 
 def _plain_table(path: Path, form: CsvForm, spec: LayoutSpec) -> Table | None:
-    """The table by Arrow's parser, where the file is not small, and plain: UTF-8, a line for each row, nothing quoted.
+    """The table by Arrow's parser, where the file is not small, and plain: UTF-8, a line for each row, whole cells quoted.
 
     None otherwise, and where anything is wrong: the reader that knows lines tells what, and where.
     """
@@ -330,11 +330,12 @@ def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, th
     at = end_of_line(content, form.begin + form.top) if first == 1 else 0
     top = content[end_of_line(content, form.begin) : at]
     count = content.count(b"\n", at) + (not content.endswith(b"\n"))
-    quoted = content.startswith(UTF16_MARKS) or (bool(form.quote) and form.quote.encode() in content)
+    quote = form.quote if form.quote and form.quote.encode() in content else ""
     # What Arrow takes for the beginning of a file.
     marked = (first > 1 or at > 0) and content.startswith(codecs.BOM_UTF8, at)
     if (
-        quoted
+        content.startswith(UTF16_MARKS)
+        or (quote and not plain_quotes(content, at, top, form))
         or marked
         or not all(line.strip(codecs.BOM_UTF8 + f" \t{form.mark}".encode()) for line in top.splitlines())
         or content.count(b"\r") != content.count(b"\r\n")
@@ -348,7 +349,7 @@ def of_lines(content: bytes, form: CsvForm, spec: LayoutSpec, first: int = 1, th
         columns = arrow_csv.read_csv(
             pa.py_buffer(memoryview(content)[at:]),
             arrow_csv.ReadOptions(column_names=names, use_threads=threads, block_size=block),
-            arrow_csv.ParseOptions(delimiter=form.mark or "\x1f", quote_char=False),
+            arrow_csv.ParseOptions(delimiter=form.mark or "\x1f", quote_char=quote or False, double_quote=False),
             arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
     except pa.ArrowInvalid:

@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from headstart.data.layout import LayoutSpec, check_names
 from headstart.data.text import DELIMITERS
 from headstart.errors import BadInput
 from headstart.text import many
+
+
+LINES_AT_ONCE = 1 << 24
+"""Bytes whose quotes are looked at together."""
 
 
 @dataclass
@@ -97,3 +103,32 @@ def escape_of(lines: Sequence[str], form: CsvForm) -> str:
         except csv.Error:
             widths.append(set())
     return "\\" if len(widths[1]) == 1 != len(widths[0]) else ""
+
+
+def plain_quotes(content: bytes, begin: int, top: bytes, form: CsvForm) -> bool:
+    """Whether quotes stand from `begin` on around whole cells of one line alone, none of them empty, and never inside;
+    and no line begins as the header or a comment does. top: the lines of the header."""
+    quote, mark = form.quote.encode(), form.mark.encode()
+    starts = [start for name in form.first[:1] for start in (form.quote + name, name + form.mark)]
+    starts += [form.quote + form.comment] * bool(form.comment)
+    if (
+        form.escape
+        or len(quote) != 1
+        or any(line.count(quote) % 2 for line in top.splitlines())
+        or any(content.find(f"\n{start}".encode(errors="surrogateescape"), max(begin - 1, 0)) >= 0 for start in starts)
+    ):
+        return False
+    around = np.frombuffer(b"\n" + mark, np.uint8)
+    while begin < len(content):
+        end = content.rfind(b"\n", begin, begin + LINES_AT_ONCE) + 1 or content.find(b"\n", begin) + 1 or len(content)
+        lines = np.frombuffer(b"\n%b\n" % content[begin:end].replace(b"\r\n", b"\n"), np.uint8)
+        quotes, ends, begin = np.flatnonzero(lines == quote[0]), np.flatnonzero(lines == ord("\n")), end
+        opens, closes = quotes[::2], quotes[1::2]
+        if len(opens) != len(closes) or not (
+            np.isin(lines[opens - 1], around).all()
+            and np.isin(lines[closes + 1], around).all()
+            and (closes > opens + 1).all()
+            and (np.searchsorted(ends, opens) == np.searchsorted(ends, closes)).all()
+        ):
+            return False
+    return True
