@@ -311,7 +311,7 @@ class CsvRecords:
 
 
 def _plain_table(path: Path, form: CsvForm, spec: LayoutSpec) -> Table | None:
-    """The table by Arrow's parser, where the file is not small, and plain: UTF-8, a line for each row, whole cells quoted.
+    """The table by Arrow's parser, where the file is not small, and plain: UTF-8, a row a line, whole cells quoted.
 
     None otherwise, and where anything is wrong: the reader that knows lines tells what, and where.
     """

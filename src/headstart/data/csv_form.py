@@ -14,7 +14,6 @@ from headstart.data.text import DELIMITERS
 from headstart.errors import BadInput
 from headstart.text import many
 
-
 LINES_AT_ONCE = 1 << 24
 """Bytes whose quotes are looked at together."""
 
