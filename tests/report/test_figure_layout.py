@@ -20,7 +20,7 @@ from headstart.analysis.weights import Spread
 from headstart.errors import BadInput
 from headstart.report.figures import collect
 from headstart.report.figures.arms import compared, gains
-from headstart.report.figures.curves import curves
+from headstart.report.figures.curves import curves, losses
 from headstart.report.figures.deviations import spread_figure
 from headstart.report.figures.reconstruction import Filled, reconstruction
 from headstart.report.figures.style import APART, DARK, LIGHT, MARKERS, Drawing, shortened, text_width
@@ -84,7 +84,8 @@ def spread_lines(blocks: int) -> Any:
 WIDTH = AxisLine("model.width", "width", "", {8.0: "a_long_column_name_0", 16.0: "a_long_column_name_1"})
 DRAWN: dict[str, Any] = {
     **{f"sweep of {n}": lambda n=n: partial(sweep, results(n), "digits") for n in (2, 6, 12)},
-    **{f"curves of {n}": lambda n=n: partial(curves, results(n), "digits", records) for n in (2, 6, 12)},
+    **{f"curves of {n}": lambda n=n: partial(curves, results(n), "digits", records) for n in (2, 6, 9, 12)},
+    "losses of 12": lambda: partial(losses, results(12), "digits", records),
     **{f"arms {n}": lambda n=n: partial(compared, results(n)) for n in (6, 12)},
     **{f"arms {n} on two columns": lambda n=n: partial(compared, results(n, 2)) for n in (2, 12)},
     "arms 12 on 4 columns": lambda: partial(compared, results(12, 4)),
@@ -186,7 +187,7 @@ def test_twelve_arms_are_told_apart_also_without_red_and_green(colours: tuple[st
 
 
 def test_every_arm_of_twelve_has_a_look_of_its_own_in_the_legend() -> None:
-    for name in ("sweep of 12", "curves of 12"):
+    for name in ("sweep of 12", "losses of 12"):
         handles: Any = drawn(name, 5.0).legends[0].legend_handles
         looks = {(handle.get_color(), handle.get_marker()) for handle in handles[:12]}
         assert len(looks) == 12

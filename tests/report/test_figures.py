@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from support.made_up import LR, facts, make_plan, result, shelf, usual
 
-from headstart.report.figures.curves import _band, curves, curves_together, curves_told
+from headstart.report.figures.curves import _band, curves, curves_together, curves_told, losses
 from headstart.report.figures.reconstruction import caption, read_predictions, reconstruction
 from headstart.report.figures.style import LIGHT, MARKERS, Drawing, canvas, png, svg
 from headstart.report.figures.sweep import best_points, marked, sweep, sweep_caption, sweep_sentence, swept
@@ -112,10 +112,10 @@ def test_curves_that_tie_are_seen_below_each_other_and_others_keep_their_width()
     assert widths == sorted(widths, reverse=True)
     assert len(set(widths)) == 3, "three that tie have a rim each; the last of them is as wide as the one apart"
     assert widths[2] == widths[3]
-    many = demo(arms={"scratch": False, **{f"arm_{i}": False for i in range(11)}}, rates=(1e-3,), seeds=(0,))
+    many = demo(arms={"scratch": False, **{f"arm_{i}": False for i in range(24)}}, rates=(1e-3,), seeds=(0,))
     crowd = curves(many, "digits", lambda _: [{"epoch": e, "val": {"accuracy": 0.1}} for e in range(4)])
     assert crowd is not None
-    assert max(line.get_linewidth() for line in crowd.axes[0].lines) < 10, "twelve at chance do not fill the panel"
+    assert max(line.get_linewidth() for line in crowd.axes[0].lines) < 10, "many at chance do not fill the panel"
 
 
 def test_a_single_record_is_a_mark_where_a_line_would_not_be_seen() -> None:
@@ -127,13 +127,33 @@ def test_a_single_record_is_a_mark_where_a_line_would_not_be_seen() -> None:
         assert [line.get_markerfacecolor() == "none" for line in figure.axes[2].lines] == [True, False]
 
 
+def test_more_than_six_arms_have_a_panel_each_with_the_others_in_grey_and_their_losses_in_a_figure_of_its_own() -> None:
+    results = demo(arms={"scratch": False, **{f"arm_{i}": True for i in range(8)}}, rates=(1e-3,), seeds=(0, 1))
+    figure = curves(results, "digits", records)
+    assert figure is not None
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(results.arms)
+    assert [len(axes.lines) for axes in figure.axes] == [9] * 9
+    assert [axes.lines[-1].get_color() for axes in figure.axes] == [LIGHT[i] for i in range(9)]
+    assert all(len({line.get_color() for line in axes.lines[:-1]}) == 1 for axes in figure.axes)
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    assert all(axes.collections for axes in figure.axes), "each has its band"
+    assert "a panel for each arm with the others in grey, mean over seeds on validation, band" in curves_told(
+        results, "digits"
+    )
+    beside = losses(results, "digits", records)
+    assert beside is not None
+    assert [axes.get_title(loc="left") for axes in beside.axes] == ["finetune: loss", "pretrain: loss"]
+    assert curves(results, "digits", lambda _: []) is None
+    assert losses(demo(), "digits", records) is None, "of two arms they stand with the rest"
+
+
 def test_arms_of_one_colour_have_marks_of_their_own() -> None:
-    arms = {"scratch": False, **{f"arm_{i}": False for i in range(15)}}
+    arms = {"scratch": False, **{f"arm_{i}": False for i in range(24)}}
     results = demo(arms=arms, rates=(1e-3,), seeds=(0, 1))
     figure = curves(results, "digits", records)
     assert figure is not None
     lines = figure.axes[0].lines
-    assert [line.get_marker() for line in lines] == [MARKERS[i % len(MARKERS)] for i in range(16)]
+    assert [line.get_marker() for line in lines] == [MARKERS[i % len(MARKERS)] for i in range(25)]
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(arms)
     assert not figure.axes[0].collections, "bands of so many arms would cover each other"
     assert "band" not in curves_told(results, "digits")

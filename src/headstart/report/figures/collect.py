@@ -18,7 +18,7 @@ from headstart.report.figures.arms import (
     gains_caption,
 )
 from headstart.report.figures.attention import attention_drawings
-from headstart.report.figures.curves import TOGETHER, curves, curves_together, curves_told
+from headstart.report.figures.curves import TOGETHER, TRAIN, apart, curves, curves_together, curves_told, losses
 from headstart.report.figures.deviations import deviation_drawings, spread_drawings
 from headstart.report.figures.forest import FOREST_LINES, gain_lines, gains_over, gains_over_caption
 from headstart.report.figures.kernels import kernel_drawings
@@ -106,6 +106,10 @@ def _by_column(plan: Plan, results: Results, store: Store | Snapshot) -> list[Dr
             text = f"Each arm at its chosen settings: {curves_told(results, column)}."
             draw = partial(curves, results, column, records)
             out.append(Drawing(f"curves-{name}", f"Learning curves{of}", text, draw, stand_in=stand_in))
+            if apart(results, column):
+                text = f"The loss of each stage on validation, the mean over {results.run_noun}s; {TRAIN}."
+                draw = partial(losses, results, column, records)
+                out.append(Drawing(f"losses-{name}", f"Losses{of}", text, draw, stand_in=stand_in))
         picture = _picture(plan, results, store, column)
         if picture is not None:
             row, examples, task, elsewhere = picture

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headstart import words
-from headstart.report.figures.style import DASHES, across, canvas, dashed, entry, legend, plain
+from headstart.report.figures.style import DASHES, across, canvas, dashed, entry, legend, plain, shortened
 from headstart.statistics import estimate
 from headstart.study.results.collect import ReadRecords
 from headstart.study.results.results import Results
@@ -24,7 +24,9 @@ TRAIN = (
 )
 """What learning curves show of train, in a caption."""
 BANDS = 6
-"""Arms up to which each has a band: those of more would cover each other."""
+"""Arms up to which they share a panel, each with a band: those of more would cover each other."""
+MOST_APART = 24
+"""Arms up to which each has a panel of its own, where they are more than that: those of more fill no page."""
 TOGETHER = 8
 """Columns up to which each has a figure of its own; more of them stand in one, each with its reported score alone."""
 RIMS = 4
@@ -33,8 +35,13 @@ RIMS = 4
 
 def curves_told(results: Results, *columns: str) -> str:
     """What the lines of learning curves are, in a caption."""
-    band = ", band of one standard error" if any(_banded(_with_runs(results, column)) for column in columns) else ""
-    return f"mean over {results.run_noun}s on validation{band}; {TRAIN}"
+    rows = [_with_runs(results, column) for column in columns]
+    together = len(columns) > TOGETHER
+    apart = (
+        "the reported score, a panel for each arm with the others in grey, " * any(map(_apart, rows)) * (not together)
+    )
+    band = ", band of one standard error" if any(_banded(some) or (apart and _apart(some)) for some in rows) else ""
+    return f"{apart}mean over {results.run_noun}s on validation{band}; {TRAIN}"
 
 
 def _with_runs(results: Results, column: str) -> list[Row]:
@@ -45,20 +52,82 @@ def _banded(rows: Sequence[Row]) -> bool:
     return len(rows) <= BANDS
 
 
-def curves(results: Results, column: str, records: ReadRecords, dark: bool = False) -> Figure | None:
-    """Learning curves of one column at the chosen settings.
+def apart(results: Results, column: str) -> bool:
+    """Whether each arm of a column has a panel of its own."""
+    return _apart(_with_runs(results, column))
 
-    Lines are means over seeds, bands (of up to `BANDS` arms) one standard error; train is dashed (see `TRAIN`), and
-    there where records have it: older ones have its loss alone. What later curves cover is broader than they are, so
-    that arms that tie are all seen. None where no record is there.
+
+def _apart(rows: Sequence[Row]) -> bool:
+    return BANDS < len(rows) <= MOST_APART
+
+
+def curves(results: Results, column: str, records: ReadRecords, dark: bool = False) -> Figure | None:
+    """Learning curves of one column at the chosen settings: of up to `BANDS` arms all scores, of more the reported
+    one, a panel for each arm (see `losses` for the rest).
+
+    Lines are means over seeds, bands one standard error; train is dashed (see `TRAIN`), and there where records have
+    it: older ones have its loss alone. What later curves cover is broader than they are, so that arms that tie are all
+    seen. None where no record is there.
     """
     rows = _with_runs(results, column)
-    panels = _panels(rows)
+    return (
+        _multiples(results, rows, records, dark) if _apart(rows) else _all(results, rows, _panels(rows), records, dark)
+    )
+
+
+def losses(results: Results, column: str, records: ReadRecords, dark: bool = False) -> Figure | None:
+    """What `curves` leaves out where each arm has a panel: the loss of each stage, all arms in one panel."""
+    rows = _with_runs(results, column)
+    return _all(results, rows, _panels(rows)[1:], records, dark) if _apart(rows) else None
+
+
+def _all(
+    results: Results, rows: Sequence[Row], panels: Sequence[tuple[str, str]], records: ReadRecords, dark: bool
+) -> Figure | None:
+    """A panel for each of these (stage, score), with all arms in it."""
+    if not panels:
+        return None
     stages = {stage for stage, _ in panels}
     titles = [
         f"{stage}: {words.metric(metric)}" if len(stages) > 1 else words.metric(metric) for stage, metric in panels
     ]
     return _figure(results, records, [(title, rows, *panel) for title, panel in zip(titles, panels, strict=True)], dark)
+
+
+def _multiples(results: Results, rows: Sequence[Row], records: ReadRecords, dark: bool) -> Figure | None:
+    """A panel for each arm: its reported score in its colour, that of the others in grey behind it."""
+    stage, metric = _panels(rows)[0]
+    lines = [[records(name) for run in row.runs for own, name in run.stages if own == stage] for row in rows]
+    means = [_band(some, "val", metric)[:2] for some in lines]
+    with canvas(dark, 9.6, 0.4) as (figure, look):
+        from matplotlib import rcParams
+        from matplotlib.patches import Patch
+
+        number = max(3, int(figure.get_figwidth() / 1.6))
+        stacked = math.ceil(len(rows) / number)
+        figure.set_figheight(0.5 + stacked * min(1.5, figure.get_figwidth() / number))
+        points = rcParams["font.size"] - 1.0
+        room = ((figure.get_figwidth() - 0.6) / number - 0.15) / 1.2  # bold letters are wider than those measured
+        names = shortened([row.arm for row in rows], room, points)
+        first: Axes | None = None
+        for i, row in enumerate(rows):
+            axes = figure.add_subplot(stacked, number, i + 1, sharex=first, sharey=first)
+            first = first or axes
+            axes.set_title(plain(names[i]), fontsize=points)
+            axes.tick_params(labelsize=points, labelleft=i % number == 0, labelbottom=i + number >= len(rows))
+            axes.locator_params(nbins=3)
+            for other, (x, y) in enumerate(means):
+                if other != i:
+                    axes.plot(x, y, color=look.quiet, alpha=0.35, linewidth=0.7)
+            _curve(axes, lines[i], metric, {"color": look.colour(results.arms.index(row.arm))}, banded=True)
+        if not any(x for x, _ in means):
+            return None
+        figure.supxlabel("epoch", fontsize=points, color=look.quiet)
+        figure.supylabel(words.metric(metric), fontsize=points, color=look.quiet)
+        others = entry("other arms, validation", color=look.quiet, alpha=0.5, linewidth=0.8)
+        band = Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error")
+        legend(figure, [dashed(look, "validation", "solid"), dashed(look, "train"), others, band])
+    return figure
 
 
 def curves_together(results: Results, records: ReadRecords, dark: bool = False) -> Figure | None:
