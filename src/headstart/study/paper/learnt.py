@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headstart import words
+from headstart.objectives.reconstruction import Reconstruction
 from headstart.statistics import estimate, mean
 from headstart.study.results.collect import Find, score_of
 from headstart.study.results.results import Results
@@ -88,7 +89,8 @@ def _score(result: Mapping[str, Any] | None, spec: Any) -> tuple[str, float, str
     if result is None or "monitor" not in result:
         return None
     loss = score_of(result, "val", "loss")
-    if not spec.objective.uses_target and loss is not None and score_of(result, "val", "accuracy") is not None:
+    reconstructs = isinstance(spec.objective, Reconstruction)
+    if reconstructs and loss is not None and score_of(result, "val", "accuracy") is not None:
         unit = "value" if spec.objective.loss == "levels" else "token"
         return "", loss / math.log(2), f" bits per {unit} on validation"
     metric = str(result["monitor"]["name"])
@@ -100,6 +102,8 @@ def _blind(spec: Any, head: str) -> str:
     """What an answer that looks at no input has, where that is known."""
     if words.metric("r2") in head:
         return "; the mean has 0"
+    if not spec.objective.uses_target:  # an objective of a plugin: what it asks has other classes than the task
+        return ""
     outline = None if spec.task.class_count else spec.task.outline()
     classes = spec.task.class_count if outline is None else outline.signature.classes
     return f"; a guess has {words.score(1 / classes)}" if classes and " accuracy" in head else ""
