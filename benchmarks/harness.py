@@ -277,13 +277,13 @@ def _films(data: Path) -> Iterator[Set]:
         yield Set(
             f"IMDb, {labels:,} labels",
             "text",
-            lambda work, n=labels: _reviews(data, n, work),  # type: ignore[misc]
+            lambda work, n=labels: imdb_reviews(data, n, work),  # type: ignore[misc]
             LayoutSpec(target="label", values=("text",), target_kind="class"),
             FILMS_TIMES,
         )
 
 
-def _reviews(data: Path, labels: int, work: Path) -> tuple[Path, Path, Path]:
+def imdb_reviews(data: Path, labels: int, work: Path) -> tuple[Path, Path, Path]:
     work.mkdir(parents=True, exist_ok=True)
     with lzma.open(data / "imdb" / "imdb_train.jsonl.xz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]

@@ -101,3 +101,9 @@ def test_what_has_no_pieces_is_refused_in_one_line(folder: Path) -> None:
         with pytest.raises(BadInput) as caught:
             open_task(read(PiecesSpec, {**TASK, **change}, "task"), folder)
         assert message in str(caught.value)
+
+
+def test_a_plan_goes_by_the_stated_sizes_while_texts_and_checkpoint_are_absent(tmp_path: Path) -> None:
+    study = headstart.Study("film-reviews", scale="small", store=tmp_path / "runs", data=tmp_path / "nowhere")
+    kinds = {(cost.planned.spec.task.kind, cost.trainable, cost.once) for cost in study.survey() if cost.steps}
+    assert kinds == {("pieces", 2 * 385, 800 + 200 + 2084)}

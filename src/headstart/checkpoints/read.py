@@ -129,13 +129,13 @@ def read_checkpoint(folder: Path | str, whole: bool = False) -> Checkpoint:
     return Checkpoint(files.path, fields, lines, stored, dropped, _licence(files))
 
 
-def fields_of(source: Path | str) -> Fields:
+def fields_of(source: Path | str, whole: bool = False) -> Fields:
     """The fields of a checkpoint, from its config and headers or, where it is absent, from its known sizes.
 
     Raises: BadInput as `read_checkpoint`, and where it is neither at hand nor known.
     """
     config, folder = config_of(source)
-    return _fields(config)[1] if folder is None else read_checkpoint(folder).fields
+    return _fields(config, whole)[1] if folder is None else read_checkpoint(folder, whole).fields
 
 
 def _described(files: Folder, whole: bool) -> tuple[Config, Family, Fields]:

@@ -67,7 +67,11 @@ class CheckpointSpec(ModelKind):
     def fields(self) -> Fields:
         """What it is without its weights. Raises: BadInput unless it is `sized`."""
         folder = find_folder(self.source)
-        return fields_of(self.source) if folder is None else _opened(folder, _stamps(folder), self.whole).fields
+        return (
+            fields_of(self.source, self.whole)
+            if folder is None
+            else _opened(folder, _stamps(folder), self.whole).fields
+        )
 
     def opened(self) -> Checkpoint:
         """The checkpoint at its source. Raises: BadInput where it is absent or cannot be read."""

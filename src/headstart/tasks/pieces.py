@@ -13,10 +13,11 @@ from pydantic import Field
 from headstart.atomic import stamps
 from headstart.data.prepared import Builder, prepared
 from headstart.errors import BadInput
+from headstart.sequence import Signature
 from headstart.spec import place
 from headstart.tasks.build import own_path, prepared_task, repeats
 from headstart.tasks.own import OwnSpec
-from headstart.tasks.task import SPLITS, WHOLE_DATA, Task, TaskSpec
+from headstart.tasks.task import SPLITS, WHOLE_DATA, Outline, Task, TaskSpec
 
 if TYPE_CHECKING:
     from headstart.checkpoints.encoder import EncoderFields
@@ -45,6 +46,8 @@ class PiecesSpec(TaskSpec):
     """The column of the texts; left out: it is guessed."""
     length: int = Field(default=256, ge=3, le=2**16)
     """Pieces of a text at most, the marks of its ends among them; longer texts lose their rest."""
+    sizes: tuple[int, int, int, int] | None = place(None)
+    """Texts of train, val and test, and pieces that the tokeniser knows: a plan goes by them while files are absent."""
 
     shows_not: ClassVar[str] = OwnSpec.shows_not
 
@@ -59,6 +62,13 @@ class PiecesSpec(TaskSpec):
             values=self.values,
             split_seed=self.split_seed,
         )
+
+    def outline(self) -> Outline | None:
+        """Two classes, in texts that are not shorter than `length`."""
+        if self.sizes is None:
+            return None
+        *units, vocabulary = self.sizes
+        return Outline(Signature("tokens", vocabulary, self.length, self.length, "class", 2), *units, self.length)
 
     def files(self, data: Path) -> tuple[Path, ...]:
         return (*self.texts.files(data), *sorted(self._folder(data).glob("*.json")), *self._folder(data).glob("*.txt"))

@@ -166,6 +166,8 @@ def _at_hand(name: str, folder: Path) -> bool:
     from headstart.tasks.task import available
 
     kind, _, source = name.partition(":")
+    if "file" in TASKS[kind].load().model_fields:
+        return (folder / source).exists()
     spec: TaskSpec = read(TASKS[kind].load(), {"kind": kind, **({"source": source} if source else {})})
     return available(spec, folder)
 

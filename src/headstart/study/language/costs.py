@@ -65,8 +65,8 @@ class Speed:
 
 
 def data_set(task: TaskSpec) -> str:
-    """The name of the data that a task reads: `image`, `speech:digits`; empty for a generated one."""
-    source = getattr(task, "source", None)
+    """The name of the data that a task reads: `image`, `speech:digits`, `own:waves.csv`; empty for a generated one."""
+    source = getattr(task, "source", None) or getattr(task, "file", None)
     return "" if task.generated else f"{task.kind}:{source}" if source else task.kind
 
 
