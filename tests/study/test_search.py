@@ -19,6 +19,8 @@ from support.made_up import LR, result
 
 from headstart.api import Study
 from headstart.errors import BadInput
+from headstart.report.figures.collect import drawings
+from headstart.report.figures.search import search_figure
 from headstart.report.tables.search import best_so_far, expected_best, search_table
 from headstart.store import Store
 from headstart.study.language.files import to_toml
@@ -201,6 +203,33 @@ def test_the_table_has_the_fresh_seeds_alone_and_the_best_so_far_beside(tmp_path
     assert random.cells["best 10"].values["best 10"] == max(results.table[0].trials[:10])
     assert random.cells["best 12"].values["best 12"] is None
     assert "search.sampler=random" in table.note
+
+
+def test_the_best_so_far_is_a_picture_beside_the_table_with_random_search_and_trials_that_diverged(
+    tmp_path: Path,
+) -> None:
+    def lost(cell: Cell) -> tuple[float, float] | None:
+        return None if cell.settings[LR] > 0.03 else score(cell)
+
+    plan, done = whole(searched(tmp_path, trials=14), lost)
+    results, spec = select(plan, done.get), plan.study.search
+    assert spec is not None
+    drawing = next(d for d in drawings(plan, results, Store(tmp_path / "runs"))[0] if d.name == "search-digits")
+    assert "the first 10 trials are drawn at random" in drawing.text.lower()
+    figure = drawing.figure()
+    assert figure is not None
+    steps, random, crosses = figure.axes[0].lines[:3]
+    best = [float(y) for y in steps.get_ydata()]  # type: ignore[union-attr]
+    assert best == sorted(best)
+    assert best[-1] == max(s for s in results.table[0].trials if s is not None)
+    assert len(random.get_xdata()) == 10  # type: ignore[arg-type]
+    assert [int(x) for x in crosses.get_xdata()] == [  # type: ignore[union-attr]
+        i for i, s in enumerate(results.table[0].trials, 1) if s is None
+    ]
+    alone, finished = whole(searched(tmp_path, sampler="random"))
+    drawn_at_random = search_figure(select(alone, finished.get), "digits", alone.study.search)  # type: ignore[arg-type]
+    assert drawn_at_random is not None
+    assert len(drawn_at_random.axes[0].lines) == 2 * 2
 
 
 def test_the_best_of_random_trials_is_the_mean_over_their_orders() -> None:

@@ -23,6 +23,7 @@ from headstart.report.figures.deviations import deviation_drawings, spread_drawi
 from headstart.report.figures.forest import FOREST_LINES, gain_lines, gains_over, gains_over_caption
 from headstart.report.figures.kernels import kernel_drawings
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
+from headstart.report.figures.search import search_caption, search_figure
 from headstart.report.figures.style import Drawing
 from headstart.report.figures.sweep import along_axis, numeric_axes, sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
@@ -87,7 +88,7 @@ def _together(plan: Plan, results: Results) -> list[Drawing]:
 
 
 def _by_column(plan: Plan, results: Results, store: Store | Snapshot) -> list[Drawing]:
-    """Per column: the sweep, the learning curves, and a picture of what a masked stage fills in."""
+    """Per column: the sweep or the search, the learning curves, and a picture of what a masked stage fills in."""
     out, report, records = [], plan.study.report, undamaged(store.records)
     test, mark = report.sweep == "test", report.mark
     if len(results.columns) > TOGETHER:
@@ -102,6 +103,9 @@ def _by_column(plan: Plan, results: Results, store: Store | Snapshot) -> list[Dr
             text = sweep_caption(results, column, test, mark)
             draw = partial(sweep, results, column, test=test, mark=mark)
             out.append(Drawing(f"sweep-{name}", f"The sweep{of}", text, draw, stand_in))
+        if plan.study.search is not None:
+            draw = partial(search_figure, results, column, plan.study.search)
+            out.append(Drawing(f"search-{name}", f"The search{of}", search_caption(plan.study.search), draw, stand_in))
         if len(results.columns) <= TOGETHER:
             text = f"Each arm at its chosen settings: {curves_told(results, column)}."
             draw = partial(curves, results, column, records)

@@ -9,6 +9,7 @@ from headstart import words
 from headstart.report.tables.report_table import ReportTable, TableCell, TableLine, score_name, table_of
 from headstart.study.language.search import RANDOM_TRIALS, SearchSpec
 from headstart.study.results.results import Results
+from headstart.study.results.rows import Row
 
 SHOWN_TRIALS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Trials after which the best so far is shown, beside the last."""
@@ -29,12 +30,8 @@ def search_table(results: Results, search: SearchSpec | None) -> ReportTable | N
     heads |= {f"best {mark}": (f"best of {mark}", True) for mark in marks}
     lines = []
     for row in rows:
-        random = row.trials if search.sampler == "random" else row.trials[:RANDOM_TRIALS]
         lost = sum(score is None for score in row.trials)
-        curves: dict[str, Sequence[float | None]] = {"at random, on average": expected_best(random, row.greater)}
-        if search.sampler != "random":
-            curves = {f"by {search.sampler}": best_so_far(row.trials, row.greater), **curves}
-        for drawn, curve in curves.items():
+        for drawn, curve in bests(row, search).items():
             cells = {
                 "column": TableCell(results.label(row.column), {"column": row.column}),
                 "arm": TableCell(row.arm, {"arm": row.arm}),
@@ -48,13 +45,25 @@ def search_table(results: Results, search: SearchSpec | None) -> ReportTable | N
                 best = curve[mark - 1] if mark <= len(curve) else None
                 cells[f"best {mark}"] = TableCell(words.score(best), {f"best {mark}": best})
             lines.append(TableLine("arm", cells, row.status, row.key))
-    text = (
-        f"Best validation score so far of trials, all with one seed, which is none of those reported. {_random(search)}"
-    )
+    text = "Best validation score so far of trials, all with one seed, which is none of those reported. "
+    text += random_sentence(search)
     return table_of(f"The search: validation {score_name(row.metric for row in rows)} over trials", heads, lines, text)
 
 
-def _random(search: SearchSpec) -> str:
+AT_RANDOM = "at random, on average"
+
+
+def bests(row: Row, search: SearchSpec) -> dict[str, Sequence[float | None]]:
+    """How settings were drawn -> the best validation score after so many trials: by the sampler, and at random."""
+    random = row.trials if search.sampler == "random" else row.trials[:RANDOM_TRIALS]
+    curves: dict[str, Sequence[float | None]] = {AT_RANDOM: expected_best(random, row.greater)}
+    if search.sampler != "random":
+        curves = {f"by {search.sampler}": best_so_far(row.trials, row.greater), **curves}
+    return curves
+
+
+def random_sentence(search: SearchSpec) -> str:
+    """Which trials say what random search gives."""
     if search.sampler == "random":
         return "Trials were drawn at random: the best of k is its mean over all orders of the trials."
     size = min(RANDOM_TRIALS, search.trials)
