@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from support.made_files import brain_vision, needs, record, signals, workbook
 
-from headstart.data import LayoutSpec, read_blocks, read_sequences
+from headstart.data import LayoutSpec, Sequences, read_blocks, read_sequences
+from headstart.data.folder_tables import is_recording_table
 from headstart.data.readers import READERS
 from headstart.data.sources import format_of
 from headstart.errors import BadInput
@@ -164,6 +165,113 @@ def test_a_file_is_told_by_its_name_and_read_as_its_format_says(form: str, tmp_p
     assert len(named) == count
     blocks = list(read_blocks(path, named.layout.fixed if isinstance(named.layout, LayoutSpec) else LayoutSpec()))
     assert sum(map(len, blocks)) == count
+
+
+def check_alike(first: Sequences, again: Sequences) -> None:
+    """Whether the values, what they mean and the names of classes are the same, bit for bit."""
+    np.testing.assert_array_equal(again.values, first.values)
+    np.testing.assert_array_equal(again.offsets, first.offsets)
+    assert (again.channels, again.kind, again.labels, again.ids) == (
+        first.channels,
+        first.kind,
+        first.labels,
+        first.ids,
+    )
+    assert (again.layout.shape, again.layout.symbols) == (first.layout.shape, first.layout.symbols)
+    assert (again.steps is None) == (first.steps is None)
+    if first.steps is not None and again.steps is not None:
+        np.testing.assert_array_equal(again.steps, first.steps)
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_predict_reads_a_file_as_fit_read_it_at_once_in_blocks_and_of_one_sequence(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sample(form, tmp_path)
+    first = read_sequences(path)
+    fixed = first.layout.fixed()
+    check_alike(first, read_sequences(path, fixed))
+    blocks = list(read_blocks(path, fixed, 16))
+    np.testing.assert_array_equal(np.concatenate([block.values for block in blocks]), first.values)
+    monkeypatch.setitem(globals(), "ROWS", ROWS[1:2])
+    monkeypatch.setitem(globals(), "LABELS", LABELS[1:2])
+    (tmp_path / "one").mkdir()
+    single = read_sequences(sample(form, tmp_path / "one"), fixed)
+    alone = bool(READERS[form].facts.get("single"))
+    which = 0 if alone or form == "folder" else 1
+    np.testing.assert_array_equal(single.values, first.take(np.array([which])).values)
+    assert single.labels == (None if first.labels is None else (first.labels[which],)) or not single.labels
+
+
+TIMED = [[i / 50, *row] for i, row in enumerate(SIGNALS.round(4).tolist())]
+
+
+def _timed(path: Path) -> None:
+    import pandas
+
+    frame = pandas.DataFrame(TIMED, columns=["time", "ax", "ay"])
+    ways = {".csv": frame.to_csv, ".parquet": frame.to_parquet, ".feather": frame.to_feather}
+    if path.suffix in ways:
+        ways[path.suffix](path, **({"index": False} if path.suffix == ".csv" else {}))
+    else:
+        frame.to_json(path, orient="records", lines=path.suffix == ".jsonl")
+
+
+def _of_r(path: Path) -> None:
+    rows = [f'"{i + 1}" {" ".join(map(str, row))}' for i, row in enumerate(TIMED)]
+    path.write_text("\n".join(['"time" "ax" "ay"', *rows]) + "\n")
+
+
+def _openbci(path: Path) -> None:
+    head = ["%OpenBCI Raw EXG Data", "%Number of channels = 2", "%Sample Rate = 250 Hz", "%Board = made"]
+    names = "Sample Index, EXG Channel 0, EXG Channel 1, Other, Timestamp, Timestamp (Formatted)"
+    rows = [f"{i % 256}, {a}, {b}, 0, {1.6e9 + t}, 2021-01-01 00:00:00.1" for i, (t, a, b) in enumerate(TIMED)]
+    path.write_text("\n".join([*head, names, *rows]) + "\n")
+
+
+RECORDINGS: dict[str, Callable[[Path], object]] = {
+    **dict.fromkeys(("r.csv", "r.jsonl", "r.json", "r.parquet", "r.feather"), _timed),
+    "r.xlsx": lambda path: workbook(path, {"Data": [["time", "ax", "ay"], *TIMED]}),
+    "of_r.txt": _of_r,
+    "openbci.txt": _openbci,
+    "openbci.csv": _openbci,
+    "r.jdx": _jcamp,
+    "r.wav": _wav,
+    "r.edf": SAMPLES["edf"],
+    "r.hea": SAMPLES["wfdb"],
+    "r.vhdr": SAMPLES["brainvision"],
+}
+"""What writes one recording, by the form and ending of its file: each format of READERS that a folder may hold."""
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_predict_reads_a_folder_and_each_of_its_files_as_fit_read_them(name: str, tmp_path: Path) -> None:
+    form, ending = name.split(".")
+    needs(next((key for key, line in READERS.items() if ending in line.facts["endings"].split()), "folder"))
+    folders, beside = tmp_path / "folders", tmp_path / "beside"
+    for i, label in enumerate(LABELS):
+        for folder in (folders / label, beside):
+            folder.mkdir(parents=True, exist_ok=True)
+            RECORDINGS[name](folder / f"{form}{i}.{ending}")
+    rows = [f"{form}{i}.{ending},{label}" for i, label in enumerate(LABELS)]
+    (beside / "labels.csv").write_text("\n".join(["file,label", *rows]) + "\n")
+    for folder in (folders, beside):
+        first = read_sequences(folder)
+        assert sorted(first.labels or ()) == sorted(LABELS)
+        fixed = first.layout.fixed()
+        check_alike(first, read_sequences(folder, fixed))
+        for row, path in enumerate(sorted(folder.rglob(f"{form}*.{ending}"))):
+            (block,) = read_blocks(path, fixed, 16)
+            np.testing.assert_array_equal(block.values, first.take(np.array([row])).values)
+            assert block.channels == first.channels
+
+
+def test_each_format_of_which_a_folder_may_hold_files_has_a_recording_here() -> None:
+    endings = {name.rpartition(".")[2] for name in RECORDINGS}
+    for form, line in READERS.items():
+        own = line.facts["endings"].split()
+        if line.facts.get("single") or any(is_recording_table(f"r.{ending}") for ending in own):
+            assert endings & set(own), form
 
 
 @pytest.mark.parametrize("form", [form for form, line in READERS.items() if "needs" in line.facts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +58,38 @@ def test_one_hot_labels_of_arrays_are_told(tmp_path: Path) -> None:
     assert "array 'y' is one-hot, a column for each class; save the classes" in why(tmp_path / "f.npz")
     assert not one_hot(np.eye(6, 3))
     assert one_hot(np.eye(3))
+
+
+ROWS_OF = {
+    "names of rows, as R writes": ("label x1 x2 x3 x4", lambda i, x: f"r{i} {'ab'[i % 2]} {' '.join(map(str, x))}"),
+    "quoted names of rows": (
+        '"label","x1","x2","x3","x4"',
+        lambda i, x: f'"{i}","{"ab"[i % 2]}",{",".join(map(str, x))}',
+    ),
+    "numbers between blanks": (None, lambda i, x: f"  {1 + i % 2}   {x[0]:.4e}   {x[1]:.4e}   {x[2]:.4e}"),
+}
+
+
+@pytest.mark.parametrize("form", ROWS_OF)
+def test_a_file_of_one_row_is_served_as_one_of_many_is_read(form: str, tmp_path: Path) -> None:
+    head, row = ROWS_OF[form]
+    lines = [row(i, x) for i, x in enumerate(numbers(20, 4))]
+    above = [head] if head else []
+    first = read(write(tmp_path / "f.txt", "\n".join([*above, *lines]) + "\n"))
+    again = read(write(tmp_path / "g.txt", "\n".join([*above, lines[7]]) + "\n"), **dict(first.layout.fixed()))
+    assert again.values.tolist() == first.take(np.array([7])).values.tolist()
+    assert (again.labels or ())[0] == (first.labels or ())[7]
+
+
+def test_windows_of_a_recording_without_a_header_are_served_as_they_are_read(tmp_path: Path) -> None:
+    lines = [f"{i / 50} {a} {b}" for i, (a, b) in enumerate(numbers(60, 2))]
+    path = write(tmp_path / "f.dat", "\n".join(lines) + "\n")
+    first = read(path, window=20)
+    assert np.array_equal(read(path, **dict(first.layout.fixed())).values, first.values)
+
+
+def test_records_of_json_in_a_folder_have_their_labels_in_a_table_beside_them(tmp_path: Path) -> None:
+    for i in range(4):
+        write(tmp_path / f"r{i}.json", json.dumps({"x": numbers(1, 20, i)[0].tolist()}))
+    write(tmp_path / "labels.csv", "file,label\n" + "".join(f"r{i}.json,{'ab'[i % 2]}\n" for i in range(4)))
+    assert read(tmp_path).labels == ("a", "b", "a", "b")

@@ -132,8 +132,12 @@ def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes:
         raise BadInput(
             f"{path}: none of the arrays {_shapes(arrays, arrays)} is known to hold sequences (n, L){unread}; {ways}"
         )
-    if spec.values and not roles and all(arrays[name].ndim == 1 and arrays[name].size for name in values):
-        return _one_recording(arrays, values, path, notes)
+    single = all(arrays[name].shape == (1,) for name in roles.values())
+    if spec.values and single and all(arrays[name].ndim == 1 and arrays[name].size for name in values):
+        table = _one_recording({name: arrays[name] for name in rest}, values, path, notes)
+        table.columns |= {name: _flat_column(name, arrays[name], path, None) for name in roles.values()}
+        table.roles |= roles
+        return table
     count = len(arrays[values[0]]) if arrays[values[0]].ndim else 0
     table = array_table(arrays[values[0]], str(path), spec, "arrays", name=values[0])
     for name in [*values[1:], *roles.values()]:

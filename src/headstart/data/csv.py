@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import reading, unpacked
-from headstart.data.csv_form import CsvForm, all_quoted, escape_of, plain_quotes
+from headstart.data.csv_form import UNNAMED, CsvForm, all_quoted, escape_of, plain_quotes
 from headstart.data.exports import (
     COMMENTS,
     REMARKS,
@@ -151,7 +151,8 @@ def recognised(
         if plain(rows[0][-1]) in REMARKS and unfilled(rows[0], rows[1:]):
             form.notes.append(f"no row has a cell for {rows[0][-1]!r}")
             rows[0] = rows[0][:-1]
-        if row_names(rows[0], rows[1:], form.mark in (" ", "\t") or all_quoted(sample[around.begin :])):
+        certain = form.mark in (" ", "\t") or all_quoted(sample[around.begin :])
+        if row_names(rows[0], rows[1:], certain, 1 if form.fixed and spec.id == UNNAMED.format(1) else 2):
             rows[0] = ["", *rows[0]]
             form.notes.append("the first column, which the header does not name, holds names of rows, as R writes")
         ragged = not rows[0][-1].strip() or any(len(row) != len(rows[0]) for row in rows)

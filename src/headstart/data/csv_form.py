@@ -16,6 +16,8 @@ from headstart.text import many
 
 LINES_AT_ONCE = 1 << 24
 """Bytes whose quotes are looked at together."""
+UNNAMED = "column {}"
+"""The name of a column that the header leaves without one, by its number."""
 
 
 @dataclass
@@ -54,7 +56,7 @@ class CsvForm:
         rows without a header have another width than those, so that columns cannot be told from each other.
         """
         if self.header:
-            names = (name.strip() or f"column {i}" for i, name in enumerate(first, 1))
+            names = (name.strip() or UNNAMED.format(i) for i, name in enumerate(first, 1))
             self.names = check_names(names, f"{self.source}:{self.begin + 1}")
         elif even:
             count, width, roles = (

@@ -76,10 +76,12 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         tables = labels_tables(names)
         if not kinds:
-            recordings = [name for name in _recording_tables(names) if name not in tables]
-            single = [name for name in _recording_tables(names) if "/" not in name]
-            if len(single) == len(_recording_tables(names)) == 1 and not spec.optional:
-                raise BadInput(f"{path}: holds one table, which a folder is not needed for; give {path / single[0]}")
+            recordings, every = (
+                _recording_tables([name for name in names if name not in tables]),
+                _recording_tables(names),
+            )
+            if len(every) == 1 and "/" not in every[0] and recordings in ([], every) and not spec.optional:
+                raise BadInput(f"{path}: holds one table, which a folder is not needed for; give {path / every[0]}")
             if not recordings:
                 some = ", ".join(repr(name) for name in names[:4])
                 raise BadInput(

@@ -344,10 +344,10 @@ def unclosed(lines: Iterable[str], mark: str) -> Iterator[str]:
 
 
 def _numbers(rows: Sequence[Sequence[str]], mark: str) -> float:
-    """The share of cells, the first of each row apart, that are numbers (with decimal commas too) or missing; a column
-    without a cell is none, as two marks in place of one make it."""
+    """The share of cells, those of the first of several rows and of the first column apart, that are numbers (with
+    decimal commas too) or missing; a column without a cell is none, as two marks in place of one make it."""
     some = {i for row in rows for i, cell in enumerate(row) if cell.strip()}
-    cells = [cell.strip() for row in rows[1:] for i, cell in enumerate(row) if i and i in some]
+    cells = [cell.strip() for row in rows[1:] or rows for i, cell in enumerate(row) if i and i in some]
     marked = (COMMA, THOUSANDS) if mark != "," else ()
     plain = (
         not cell or cell.lower() == "nan" or is_number(cell) or any(rule.match(cell) for rule in marked)
@@ -439,10 +439,10 @@ def words_alone(rows: Sequence[Sequence[str]], column: int) -> bool:
     return 1 < len(set(cells)) <= len(cells) // 2 and not any(map(is_number, set(cells)))
 
 
-def row_names(header: Sequence[str], rows: Sequence[Sequence[str]], certain: bool) -> bool:
+def row_names(header: Sequence[str], rows: Sequence[Sequence[str]], certain: bool, fewest: int = 2) -> bool:
     """Whether all rows have one cell more than the header, and the first one is another in each, as R writes names of
     rows. certain: no text without quotes may hold the mark between cells."""
-    if not certain or len(rows) < 2 or not all(map(str.strip, header)):
+    if not certain or len(rows) < fewest or not all(map(str.strip, header)):
         return False
     longer = all(len(row) == len(header) + 1 and row[-1].strip() for row in rows)
     return longer and len({row[0] for row in rows}) == len(rows)
