@@ -193,6 +193,8 @@ def index(rows: Sequence[Answer]) -> str:
     for late in (False, True):
         chosen = [row for row in rows if (row.part.standing == "exploratory") == late]
         lines = [row.cells for row in chosen]
+        for i in reversed(range(1, len(lines))):  # a question stands once
+            lines[i][0] *= lines[i][0] != lines[i - 1][0]
         tables += ["", "Exploratory (the claim is younger than its runs):", ""] if late and chosen else []
         tables += markdown_table(HEADS, lines, rule=RULE) if chosen else []
     kind = words.interval_kind(row.part.difference for row in rows)

@@ -23,6 +23,8 @@ BASES = (
     "headstart.objectives.ObjectiveSpec",
 )
 """What a plugin derives its classes from, and `headstart` itself does not export."""
+UNNAMED = ("results/", "benchmarks/", "decisions/", "index.md")
+"""Beginnings of pages that stand alone."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -40,10 +42,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """A block that names its file (```python file=my_mixer.py) shows that name above it. The results have the whole
-    width: they are one screen."""
-    if page.file.src_uri == "results/README.md":
-        page.meta["hide"] = ["navigation", "toc"]
+    """A block that names its file (```python file=my_mixer.py) shows that name above it. Pages that the navigation does
+    not name have its width, too; the index of results has the whole: it is one screen."""
+    if page.file.src_uri.startswith(UNNAMED):
+        page.meta["hide"] = ["navigation", *(["toc"] if page.file.src_uri == "results/README.md" else [])]
     return re.sub(r"^```(\w+) file=(\S+)$", r"`\2`:\n\n```\1", markdown, flags=re.MULTILINE)
 
 

@@ -155,6 +155,9 @@ def test_a_question_that_no_page_answers_is_refused(tmp_path: Path, monkeypatch:
 def test_a_published_page_has_at_most_600_words_above_its_folds(file: Path) -> None:
     text = file.with_suffix(".md").read_text()
     assert words_of(text.split("<details")[0]) <= MOST_WORDS
+    assert re.search(
+        r"^(Scale .*)?Trained with .*(headstart \S+ \(commit|a version of headstart that was not)", text, re.M
+    )
     assert text.count("<details") == text.count("</details>") > 3
 
 

@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.finished import NASTY, Done, study, with_paper, written
@@ -13,7 +14,8 @@ from support.made_up import LR
 
 from headstart.api import Study
 from headstart.report.content import command, read_content
-from headstart.report.results_page import results_page
+from headstart.report.figures.forest import brief_names
+from headstart.report.results_page import results_page, trained_with
 from headstart.store import Store
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
@@ -258,3 +260,30 @@ def test_a_study_without_scales_is_made_again_by_its_name_alone(tmp_path: Path) 
     assert command(make_plan(read_study(study()), tmp_path)) == "headstart run study.toml"
     # A study of one's own that has a built-in one's name is not that one.
     assert command(make_plan(read_study({**study(), "name": "digits"}), tmp_path)) == "headstart run study.toml"
+
+
+@pytest.mark.parametrize(
+    ("versions", "text"),
+    [
+        (["0.1.0 (commit ab12)"], "Trained with headstart 0.1.0 (commit ab12)."),
+        (
+            ["unknown", "0.1.0"],
+            "Trained with a version of headstart that was not recorded and headstart 0.1.0 (commit not recorded).",
+        ),
+        ([], "No stage is trained yet."),
+    ],
+)
+def test_a_page_says_which_version_trained_its_stages(versions: list[str], text: str) -> None:
+    results = {str(i): {"provenance": {"versions": {"headstart": name}}} for i, name in enumerate(versions)}
+    assert trained_with(SimpleNamespace(finished=results)) == text  # type: ignore[arg-type]
+
+
+def test_a_long_name_of_an_arm_is_drawn_without_its_brackets_where_no_other_is_called_so() -> None:
+    printed = {
+        "a": "STANDARD",
+        "b": "+SELF-PRETRAINING (OUR REPRODUCTION)",
+        "c": "+SELF-PRETRAINING (THEIR NUMBERS OF IT)",
+    }
+    for arms, second in ((("a", "b"), "+SELF-PRETRAINING"), (("a", "b", "c"), printed["b"])):
+        results = SimpleNamespace(arms=arms, printed=printed.get)
+        assert brief_names(results)["b"] == second  # type: ignore[arg-type]

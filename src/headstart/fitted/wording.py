@@ -249,13 +249,12 @@ def in_plain_words(table: ReportTable) -> ReportTable:
     shown = [
         i for i, k in enumerate(keys) if k not in EMPTY or any(line.cells[k].text != words.NONE for line in table.lines)
     ]
-    heads, numeric = ([side[i] for i in shown] for side in (table.heads, table.numeric))
     lines = [
         replace(line, cells={keys[i]: _plain_cell(line, keys[i]) for i in shown})
         for line in sorted(table.lines, key=lambda line: line.status == "absent")
     ]
-    named = tuple(HEADS.get(head, head) for head in heads)
-    return replace(table, heads=named, numeric=tuple(numeric), lines=tuple(lines), note=note)
+    heads = tuple(HEADS.get(table.heads[i], table.heads[i]) for i in shown)
+    return replace(table, heads=heads, numeric=tuple(table.numeric[i] for i in shown), lines=tuple(lines), note=note)
 
 
 def _plain_cell(line: TableLine, key: str) -> TableCell:

@@ -24,6 +24,8 @@ MOST_WORDS = 600
 MOST_CAVEATS = 5
 LISTED_ROWS = 24
 """Rows of the table that the first screen has room for; of more, arms stand by columns."""
+UNRECORDED = "unknown"
+"""The version of a stage that was trained from a copy of the code that is not installed."""
 TOLD_COLUMNS = 3
 """Columns of the first claim that the answer tells."""
 FIRST_FIGURES = ("forest", "axis-")
@@ -44,7 +46,9 @@ def results_page(
     """
     results, setting = content.results, list(_setting(content, numbers))
     top = [f"# {markdown(results.title or results.name)}", markdown(short_answer(content))]
-    top += [markdown(f"{words.sentences(results.setting)}.")] if results.setting else []
+    top += [
+        markdown(" ".join([f"{words.sentences(results.setting)}."] * bool(results.setting) + [trained_with(content)]))
+    ]
     top += [markdown(challenge_line(challenge)) for challenge in content.challenges]
     top += setting[:-1]
     kinds = ([figure for figure in figures if figure.name.startswith(kind)] for kind in FIRST_FIGURES)
@@ -193,6 +197,19 @@ def _cost(content: Content) -> str:
         lines.append(f"| {name} | {len(identities)} | {len(budgets)} | {cost} |")
     lines += ["", "Time covers training and its evaluations, summed over stages, which may have run side by side."]
     return "\n".join(lines)
+
+
+def trained_with(content: Content) -> str:
+    """`Trained with headstart 0.1.0 (commit not recorded).`: every version that trained a stage."""
+    runs = [result.get("provenance", {}).get("versions", {}) for result in content.finished.values()]
+    texts = dict.fromkeys(_version(str(run.get("headstart", UNRECORDED))) for run in runs)
+    return f"Trained with {words.listed(sorted(texts))}." if texts else "No stage is trained yet."
+
+
+def _version(text: str) -> str:
+    if text in ("", UNRECORDED):
+        return "a version of headstart that was not recorded"
+    return f"headstart {text}" if "commit" in text else f"headstart {text} (commit not recorded)"
 
 
 def _provenance(content: Content) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +20,8 @@ LINE_HEIGHT, FOREST_FRAME = 0.27, 0.75
 """Inches of a line, and of the axis with its title."""
 FOREST_LINES = 40
 """Lines that a page has room for."""
+BRIEF_NAME = 24
+"""Characters of an arm's name that a line has room for."""
 LineSide = Literal["above", "below", "open", "withdrawn"]
 """Where a line lies of 0, what is open, and what says nothing: each has its colour."""
 SIDE_COLOURS: dict[bool, dict[LineSide, str]] = {
@@ -142,25 +145,34 @@ def gains_over(results: Results, dark: bool = False) -> Figure | None:
     lines = gain_lines(results)
     if not lines or len(lines) > FOREST_LINES:
         return None
-    return forest(lines, f"difference in test {_metric(results)} from {results.printed(str(results.against))}", dark)
+    base = brief_names(results)[str(results.against)]
+    return forest(lines, f"difference in test {_metric(results)} from {base}", dark)
+
+
+def brief_names(results: Results) -> dict[str, str]:
+    """The arms as the paper prints them; a long name without what it ends with in brackets, where that tells no arms
+    apart."""
+    names = {arm: results.printed(arm) for arm in results.arms}
+    brief = {arm: re.sub(r" *\([^()]*\)$", "", name) if len(name) > BRIEF_NAME else name for arm, name in names.items()}
+    return brief if len(set(brief.values())) == len(set(names.values())) else names
 
 
 def gain_lines(results: Results) -> list[ForestLine]:
     """A line for each arm and column with a difference, by column."""
-    lines = []
+    lines, names = [], brief_names(results)
     for column in results.columns:
         for row in results.in_column(column):
             gap = row.difference
             if gap is not None and row.greater:
                 group = results.label(column) if len(results.columns) > 1 else ""
-                lines.append(_line(results, row, gap, group))
+                lines.append(_line(results, row, gap, group, names[row.arm]))
     return lines
 
 
-def _line(results: Results, row: Row, gap: Difference, group: str) -> ForestLine:
+def _line(results: Results, row: Row, gap: Difference, group: str, name: str) -> ForestLine:
     return ForestLine(
         group,
-        results.printed(row.arm),
+        name,
         gap.mean,
         gap.low,
         gap.high,

@@ -275,12 +275,13 @@ def along_axis(results: Results, line: AxisLine, dark: bool = False) -> Figure |
                 means = [score.mean for score in scores.values()]
                 at = beside(values, number, len(results.arms), log)
                 axes.errorbar([at[value] for value in scores], means, yerr=errors, capsize=2.5, elinewidth=1.2, **style)
-                handles.append(entry(arm, **style))
+                handles.append(entry(results.printed(arm), **style))
         if log:
             axes.set_xscale("log")
         axes.set_xticks(values, [words.plain(value) for value in values])
         axes.minorticks_off()
         axes.set_xlabel(plain(line.name))
         axes.set_ylabel(f"test {words.metric(rows[0][1].metric)}")
+        axes.set_title(plain(line.column))
         legend(figure, handles, loc="outside lower left")
     return figure
