@@ -15,6 +15,8 @@ import pytest
 from support.old_folders import OLD
 
 import headstart
+from headstart import limits
+from headstart.runner.local import FOR_MEMORY
 
 NOBODY = 65534
 
@@ -129,3 +131,64 @@ def test_a_limit_of_the_shell_is_kept_or_said_in_words(own: Path, kind: int, num
     assert "Traceback" not in text, text
     code, text = performed(own, ("-m", "headstart", "ls", "--store=runs"))
     assert code == 0, text
+
+
+HOGS = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from headstart.runner.local import WorkerDied, WorkerDone, Workers
+from hog import fill
+pool, left, out = Workers(2, fill, threads=1), {"a": 1, "b": 1}, []
+for key in left:
+    pool.start(key, Path(sys.argv[1]))
+again = []
+while left:
+    for report in pool.wait(1):
+        if isinstance(report, WorkerDied):
+            out.append(report.why)
+            again.append(report.key)
+        elif isinstance(report, WorkerDone):
+            out.append(report.error or "done")
+            left.pop(report.key)
+    while again and pool.free and len(out) < 5:
+        pool.start(again.pop(), Path(sys.argv[1]))
+    assert len(out) < 5, out
+pool.close()
+print(out)
+"""
+HOG = """
+import time
+def fill(folder, stop):
+    yield "begun"
+    data = bytearray(b"1") * 150_000_000
+    time.sleep(1)
+    yield len(data)
+"""
+
+
+@pytest.mark.slow
+def test_workers_that_a_container_has_no_room_for_are_named_by_the_kernels_count_and_end_one_at_a_time(
+    tmp_path: Path,
+) -> None:
+    """A control group of 300 MB, in which two workers of 150 MB and more each are at work."""
+    group = next((path for path, _ in limits._groups(Path("/"), "memory")), Path("/nowhere")) / "headstart-test"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    try:
+        largest = [group / name for name in ("memory.limit_in_bytes", "memory.max") if (group / name).exists()]
+        if not largest:
+            pytest.skip("control groups here do not limit memory")
+        largest[0].write_text("330000000")
+        (tmp_path / "hog.py").write_text(HOG)
+
+        def enter() -> None:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+
+        code, text = performed(tmp_path, ("-c", HOGS, str(tmp_path)), enter)
+    finally:
+        group.rmdir()
+    assert code == 0, text
+    assert text.strip() == str([FOR_MEMORY, "done", "done"]), text

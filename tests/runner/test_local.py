@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import signal
 import subprocess
@@ -16,7 +17,17 @@ from typing import Any
 import pytest
 from support.processes import alive
 
-from headstart.runner.local import Inline, Pool, WorkerDied, WorkerDone, WorkerMessage, WorkerReport, Workers
+from headstart.runner import local
+from headstart.runner.local import (
+    FOR_MEMORY,
+    Inline,
+    Pool,
+    WorkerDied,
+    WorkerDone,
+    WorkerMessage,
+    WorkerReport,
+    Workers,
+)
 
 SHADOWING = ("json", "wave", "xml.dom")
 """Modules of Python; the last two are imported by no worker before its job."""
@@ -121,6 +132,22 @@ def test_a_dead_worker_is_noticed_with_its_last_words_and_replaced(pool: Workers
     assert died == [WorkerDied("a", why, "last words" if job == "talk and die" else "")]
     pool.start("b", "count")
     assert len(reports(pool, idle(pool))) == 4
+
+
+def test_after_a_worker_that_was_killed_for_memory_half_as_many_are_at_work_and_idle_ones_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "oom_kills", itertools.count().__next__)
+    with closing(Workers(3, work, threads=1)) as pool:
+        for key, job in (("a", "until stopped"), ("b", "process"), ("c", "talk and die")):
+            pool.start(key, job)
+        messages = reports(pool, lambda out: {"b", "c"} <= {r.key for r in out if not isinstance(r, WorkerMessage)})
+        assert WorkerDied("c", FOR_MEMORY, "last words") in messages
+        pids = [report.message for report in messages if isinstance(report, WorkerMessage) and report.key == "b"]
+        assert (pool.busy, pool.free) == (1, 0) or not alive(pids[0])
+        pool.stop("enough")
+        reports(pool, lambda out: WorkerDone("a") in out)
+        assert pool.free in (1, 2)  # 2 where the second one was at work still
 
 
 def test_an_idle_worker_that_dies_is_replaced_without_a_word(pool: Workers) -> None:

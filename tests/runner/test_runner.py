@@ -27,12 +27,14 @@ from headstart.errors import BadInput
 from headstart.runner import worker
 from headstart.runner.events import Failed, Finished, Notice, Skipped, StageProgress, Started, Stopped, Waiting
 from headstart.runner.job import Agenda, Job, Runtime
+from headstart.runner.local import FOR_MEMORY, Inline, WorkerDied, WorkerReport
 from headstart.runner.perform import Interrupted, _signals, perform, time_steps
 from headstart.stage import identity
 from headstart.store import ClaimedStage, Store, files
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
 
+perform_module = sys.modules["headstart.runner.perform"]
 INLINE = Runtime(device="cpu", save_every=0.0)
 
 
@@ -163,6 +165,44 @@ def test_a_worker_killed_once_is_replaced_and_the_stage_goes_on_with_equal_bits(
     assert [(e.attempt, e.step) for e in again] == [(1, 0), (2, 4)]
     run(Store(tmp_path / "b"), killed)
     assert not differences(store, bits(Store(tmp_path / "b"), killed))
+
+
+class KillsForMemory(Inline):
+    """A slot of this process that says of its first jobs that their worker was killed for memory."""
+
+    def __init__(self, kills: int) -> None:
+        super().__init__(perform_module.work, perform_module.never)
+        self.kills, self.sparing = kills, list[bool]()
+
+    def start(self, key: str, job: Any) -> None:
+        self.sparing.append(job[2].sparing)
+        super().start(key, job)
+
+    def wait(self, timeout: float) -> list[WorkerReport]:
+        if self.kills:
+            self.kills -= 1
+            self.close()
+            return [WorkerDied(self._key, FOR_MEMORY, "")]
+        return super().wait(timeout)
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_stage_whose_worker_was_killed_for_memory_is_tried_once_more_with_less_in_memory_and_the_others_go_on(
+    kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = KillsForMemory(kills)
+    monkeypatch.setattr(perform_module, "_pool", lambda *_: pool)
+    large, good = stage("large"), stage("good", seed=2)
+    events = run(Store(tmp_path), large, good, workers=2)
+    way = "was killed by the system, as memory ran out (SIGKILL); give fewer --workers, a smaller optim.batch_size, or "
+    assert [e.text for e in events if isinstance(e, Notice)] == [
+        f"its worker {way}allow more memory; the stage is tried once more, with less in memory: its examples are read "
+        "batch by batch, and from here on half as many stages run at a time"
+    ]
+    assert pool.sparing == [False, True, False]
+    assert {"Finished good", "Finished large" if kills == 1 else "Failed large"} <= set(kinds(events))
+    failed = [f"its worker {way}allow more memory, twice"] if kills == 2 else []
+    assert [e.message for e in events if isinstance(e, Failed)] == failed
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ class Runtime:
     have room for), and gpus_per_stage is what each takes of a GPU, or how many (None: 1 where there are GPUs and
     the device is not `cpu`).
     ranks: processes that train each stage together. launched: torchrun has started them, and this one is among them.
+    sparing: examples are not held in memory as they are computed with, but made so batch by batch; bits are equal.
     """
 
     data: Path = Path("data")
@@ -53,6 +54,7 @@ class Runtime:
     gpus_per_stage: float | None = None
     ranks: int = 1
     launched: bool = False
+    sparing: bool = False
 
     @staticmethod
     def slots(device: str) -> int:

@@ -161,7 +161,8 @@ class Inline:
 
 
 class Workers:
-    """`count` worker processes, each started when there is a job for it; a dead one is replaced then too.
+    """`count` worker processes, each started when there is a job for it; a dead one is replaced then too, but after one
+    that was killed for memory there are half as many.
 
     environment: variables that they have besides this process's own.
     """
@@ -174,7 +175,7 @@ class Workers:
     @property
     def free(self) -> int:
         """As `Pool`."""
-        return self._count - self.busy
+        return max(0, self._count - self.busy)
 
     @property
     def busy(self) -> int:
@@ -202,10 +203,19 @@ class Workers:
         ready = wait([slot.connection for slot in self._slots], timeout)
         out: list[WorkerReport] = []
         for slot in [slot for slot in self._slots if slot.connection in ready]:
-            if not slot.receive(out):
+            if slot in self._slots and not slot.receive(out):
                 why, tail = self._drop(slot)
+                if why == FOR_MEMORY:
+                    self._halve()
                 out += [WorkerDied(slot.key, why, tail)] if slot.key else []
         return out
+
+    def _halve(self) -> None:
+        """From here on half as many workers as were at work; those that wait keep memory, and end."""
+        self._count = max(1, (self.busy + 1) // 2)
+        for slot in [slot for slot in self._slots if not slot.key]:
+            slot.process.kill()
+            self._drop(slot)
 
     def stop(self, reason: str) -> None:
         """Ask all workers to save and stop."""

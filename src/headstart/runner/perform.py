@@ -191,6 +191,7 @@ class _Run:
         self._end = None if runtime.limit is None else time.monotonic() + runtime.limit
         self._devices, self._device_of = devices, dict[str, str]()
         self._deaths: dict[tuple[str, bool], int] = defaultdict(int)
+        self._sparing: set[str] = set()  # stages whose worker was killed for memory
         self._announced: set[str] = set()
         self._at_work: dict[str, dict[str, Job]] = {}  # key of a slot's work -> the stages of it that have not ended
         self._refusal: BadInput | None = None
@@ -233,7 +234,7 @@ class _Run:
                 share = max(2, -(-(1 + self._agenda.waiting(alike)) // slots))
                 jobs += yield from self._left_of(self._agenda.take_alike(alike, share - 1))
             if jobs:
-                runtime = self._on_free_device(job.identity)
+                runtime = replace(self._on_free_device(job.identity), sparing=job.identity in self._sparing)
                 self._at_work[job.identity] = {each.identity: each for each in jobs}
                 item: Any = jobs[0] if len(jobs) == 1 else (tuple(jobs), size)
                 self.pool.start(job.identity, (item, self._store.root, runtime, self._engine))
@@ -334,7 +335,9 @@ class _Run:
         """The first time a stage is tried again, in a new worker, and alone; the second time it has failed."""
         message, again = f"its worker {report.why}", list[Job]()
         fewer = "models to --stack" if len(jobs) > 1 else "--ranks" if self._runtime.ranks > 1 else "--workers"
-        if FOR_MEMORY in report.why:
+        for_memory = FOR_MEMORY in report.why
+        if for_memory:
+            self._sparing.update(job.identity for job in jobs)
             message += f"; give fewer {fewer}, a smaller optim.batch_size, or allow more memory"
         elif "SIGKILL" in report.why:
             message += f" (by the system if memory ran out; give fewer {fewer} then)"
@@ -350,6 +353,9 @@ class _Run:
             self.stacks.separate(again)
             whole = "the stage is" if len(again) == 1 else f"the {len(again)} stages of its stack are, each alone,"
             way = "the stage goes on elsewhere" if report.lost else f"{whole} tried once more"
+            if for_memory and not report.lost:
+                half = ", and from here on half as many stages run at a time" if self._runtime.workers > 1 else ""
+                way += f", with less in memory: its examples are read batch by batch{half}"
             yield events.Notice(again[0].identity, again[0].name, f"{message}; {way}")
 
     def _give_up(self, job: Job, message: str, details: str) -> Event:

@@ -22,6 +22,7 @@ from headstart.runner.local import Stop
 from headstart.runner.machine import choose_device, machine, release, torch_settings, use_device, version
 from headstart.store import ClaimedStage, LostLock, SaveTimes, Store
 from headstart.store.saving import SAVING_SHARE
+from headstart.training.batches import sparing
 from headstart.training.distributed import ALONE, LostRank, RankFailed, Ranks, joined, own_device
 
 _LONGEST_SAVE = 60.0  # seconds: a state that costs little is saved at least this often, whatever `save_every` says
@@ -142,7 +143,7 @@ def _claimed(
         yield from (events.Notice(job.identity, job.name, text) for text in folder.notices)
         # A stack has one number of threads, whatever its stages began with.
         begun = runtime.threads if state is None or company is not None else state[1]["ran"]["threads"]
-        with torch_settings(begun) as threads:
+        with torch_settings(begun) as threads, sparing(runtime.sparing):
             attempt = _Attempt(job, folder, runtime, threads, state, company)
             yield from attempt.perform(store, engine, stop)
     except (LostLock, StackTooLarge):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
@@ -38,8 +39,24 @@ def bucket(length: int, longest: int) -> int:
     return min(-(-length // step) * step, longest)
 
 
+_sparing = False
+
+
+@contextmanager
+def sparing(wanted: bool = True) -> Iterator[None]:
+    """Hold no set as a whole on a CPU: each batch comes from the arrays, with equal bits, later."""
+    global _sparing
+    before, _sparing = _sparing, wanted
+    try:
+        yield
+    finally:
+        _sparing = before
+
+
 def room(device: torch.device) -> float:
     """Bytes up to which a set is held as a whole on a device."""
+    if _sparing and device.type == "cpu":
+        return 0
     return GPU_SHARE * torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else DENSE_LIMIT
 
 

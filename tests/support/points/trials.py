@@ -9,13 +9,26 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from headstart.store import Store
 from support.checkpoints import GPT2, saved, started_study
-from support.points.attempts import KILLED, Attempt, Point, alike, attempt, made_ready, points_of, warmed
+from support.points.attempts import (
+    KILLED,
+    TRACKER,
+    Attempt,
+    Change,
+    Point,
+    alike,
+    attempt,
+    made_ready,
+    of_process,
+    points_of,
+    warmed,
+)
 from support.points.power import Power, put
 from support.store_content import content, differences
 
@@ -56,7 +69,15 @@ class Verb:
     words: tuple[str, ...]
     begin: Callable[[Path], None]
     stride: int = 30
-    noisy: re.Pattern[str] = NOISY
+    only: str = ""
+    """Operations of a kind that begins so are counted: the others are those of another command."""
+    needs: tuple[str, ...] = ()
+    """Packages of an extra that it takes."""
+
+    @property
+    def lacking(self) -> list[str]:
+        """Those that are not installed here."""
+        return [name for name in self.needs if find_spec(name) is None]
 
 
 @dataclass
@@ -66,15 +87,25 @@ class Reference:
 
     verb: Verb
     base: Path
-    operations: list[tuple[str, str, bool]]
+    operations: list[Change]
     files: Counter[str]
     exact: dict[str, bytes]
     stages: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def counted(self) -> list[Change]:
+        """The operations that fail in turn."""
+        return [change for change in self.operations if change.kind.startswith(self.verb.only)]
+
+    @property
     def points(self) -> list[Point]:
         """All of them."""
-        return list(points_of(self.operations))
+        points = points_of(self.operations)
+        return [point for point in points if self.change(point).kind.startswith(self.verb.only)]
+
+    def change(self, point: Point) -> Change:
+        """The operation of a point."""
+        return of_process(self.operations, point.process)[point.number]
 
     @property
     def trials(self) -> list[Point]:
@@ -88,8 +119,10 @@ STAMPED = re.compile(r"(cache/(?:fingerprints/|prepared/\.?own-))[0-9a-f]+")
 
 
 def listing(folder: Path) -> Counter[str]:
-    """The names of all files and empty folders, and how often each is there where it follows from times."""
+    """The names of all files and empty folders, and how often each is there where it follows from times; those of
+    trackers, which may be dropped in a run, are left out."""
     paths = [path for path in folder.rglob("*") if not path.is_dir() or not any(path.iterdir())]
+    paths = [path for path in paths if path.relative_to(folder).parts[:2] != ("runs", "tracking")]
     return Counter(STAMPED.sub(r"\1*", path.relative_to(folder).as_posix()) for path in paths)
 
 
@@ -120,7 +153,7 @@ def make_reference(verb: Verb, base: Path) -> Reference:
         files = listing(here)
         ends.append({name: (here / name).read_bytes() for name in files if (here / name).is_file()})
     first, second = ends
-    exact = {name: data for name, data in second.items() if first.get(name) == data and not verb.noisy.search(name)}
+    exact = {name: data for name, data in second.items() if first.get(name) == data and not NOISY.search(name)}
     store = Store(here / "runs")
     stages = content(store, store.names()) if (here / "runs").is_dir() else {}
     return Reference(verb, base, tried.operations, files, exact, stages)
@@ -133,17 +166,24 @@ def finished(folder: Path) -> dict[str, int]:
 
 def findings(reference: Reference, point: Point) -> list[str]:
     """What does not hold after a command that is disturbed at a point, and an undisturbed one."""
-    here = restored(reference.base)
-    disturbed = attempt(here, reference.verb.words, point)
+    for _ in range(3 if point.process else 1):  # which worker takes which stage may differ
+        here = restored(reference.base)
+        disturbed = attempt(here, reference.verb.words, point)
+        if point.number < len(of_process(disturbed.operations, point.process)):
+            break
     wrong = list(_of_end(disturbed, point))
     before = finished(here)
+    if point.process and point.fault.startswith(("killed", "cut")):  # another worker has done it
+        wrong += [f"without a second command {line}" for line in _of_folder(reference, here, {})]
     second = attempt(here, reference.verb.words)
     if second.code:
         wrong.append(f"the second command ends with {second.code}: {second.text[-600:]}")
     elif lines := list(_of_folder(reference, here, before)):
         wrong += lines
-    kind, name, _ = reference.operations[point.number]
-    return [f"operation {point.number} ({kind} {Path(name).name}), {point.fault}: {line}" for line in wrong]
+    change = reference.change(point)
+    worker = f" of worker {point.process}" if point.process else ""
+    head = f"operation {point.number}{worker} ({change.kind} {Path(change.file).name}), {point.fault}"
+    return [f"{head}: {line}" for line in wrong]
 
 
 LOCKS = re.compile(r"\.lock(s/[^/]*)? is |\.locks is ")
@@ -167,7 +207,7 @@ def power_findings(
     Where it is the last one, all must be there without it.
     """
     wrong, seen, last = list[str](), list[Mapping[str, str]](), number == len(reference.operations) - 1
-    kind, name, _ = reference.operations[number]
+    kind, name, *_ = reference.operations[number]
     for way, state in states.items():
         if state in seen:
             continue
@@ -192,21 +232,26 @@ def power_findings(
 
 def _of_end(disturbed: Attempt, point: Point) -> Any:
     """The end of the disturbed command: killed, absorbed, or refused in words."""
-    if point.number >= len(disturbed.operations):
-        yield f"only {len(disturbed.operations)} operations"
+    own = of_process(disturbed.operations, point.process)
+    if point.number >= len(own):
+        yield f"only {len(own)} operations"
     elif point.fault.startswith(("killed", "cut")):
-        if disturbed.code != KILLED:
-            yield f"ended with {disturbed.code} in spite of it"
+        if disturbed.code != (0 if point.process else KILLED):
+            yield f"ended with {disturbed.code} in spite of it: {disturbed.text[-400:] if point.process else ''}"
+    elif own[point.number].kind.startswith(TRACKER):
+        words = "" if own[point.number].kind.endswith("close") else "it is left out from here on, and the run goes on"
+        if disturbed.code or words not in " ".join(disturbed.text.split()):
+            yield f"ended with {disturbed.code}: {disturbed.text[-700:]}"
     elif disturbed.code not in (0, 1, 2) or "Traceback" in disturbed.text:
         yield f"ended with {disturbed.code}: {disturbed.text[-700:]}"
     elif disturbed.code:
-        kind, name, _ = disturbed.operations[point.number]
+        kind, name, *_ = own[point.number]
         plain = re.sub(TEMPORARY, r"\1", Path(name).name)
         names = {plain, Path(name).parent.name, *([Path(name).parent.parent.name] if "." in plain else [])}
         if kind == "sync":  # of a folder: for the sake of a file in it
             names |= {
                 re.sub(TEMPORARY, r"\1", Path(file).name)
-                for _, file, _ in disturbed.operations
+                for _, file, *_ in disturbed.operations
                 if str(Path(file).parent) == name
             }
         words = " ".join(disturbed.text.split())
@@ -289,13 +334,23 @@ VERBS: dict[str, Verb] = {
     "run": Verb(RUN, begin_study, 160),
     "run --json --tidy": Verb((*RUN, "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 160),
     "run with a checkpoint": Verb(RUN, begin_checkpoint, 280),
+    "run --workers": Verb(("run", "points.toml", "--workers=2", "--device=cpu", "seed=[0, 1]"), begin_study, 400),
+    "run --track": Verb((*RUN, "--track=notes"), begin_study, 20, TRACKER),
+    "run --track tensorboard": Verb((*RUN, "--track=tensorboard"), begin_study, 20, TRACKER, ("tensorboard",)),
     "report": Verb(("report", "points.toml", "--out=page", "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 160),
     "report -o page.md": Verb(("report", "points.toml", "--out=page.md"), begin_finished, 60),
+    "report --checklist": Verb(("report", "points.toml", "--checklist"), begin_finished),
+    "report --all": Verb(("report", "--all"), begin_finished),
+    "ls stages --json": Verb(("ls", "stages", "--json=rows.json"), begin_finished),
     "fit": Verb(FIT, begin_table, 300),
     "predict -o csv": Verb(("predict", "model", "train.csv", "-o", "out.csv.gz"), begin_model),
     "predict -o parquet": Verb(("predict", "model", "train.csv", "-o", "out.parquet"), begin_model),
+    "predict --explain": Verb(
+        ("predict", "model", "train.csv", "-o", "out.csv", "--explain", "looks.csv"), begin_model
+    ),
     "export a stage": Verb(("export", "{stage}", "-o", "weights.safetensors"), begin_finished),
     "export --sklearn": Verb(("export", "model", "--sklearn", "model.skops"), begin_model),
+    "export --onnx": Verb(("export", "model", "--onnx", "model.onnx", "--use=network"), begin_model),
     "prepare": Verb(("prepare", "listops", "task.train=40", "task.val=10", "task.test=10", "--workers=0"), begin_empty),
     "prepare --clear": Verb(("prepare", "--clear"), begin_model),
     "store gc": Verb(("store", "gc", "points.toml", "--yes", "--recent"), begin_two),
@@ -309,12 +364,16 @@ def take_points(names: Sequence[str], base: Path, stride: int | None = None, off
     found is printed as it comes."""
     out: dict[str, Any] = {}
     for name in names:
+        if absent := VERBS[name].lacking:
+            print(name, f"left out: {', '.join(absent)} is not installed", sep="\n  ", flush=True)
+            continue
         reference = make_reference(VERBS[name], base / re.sub(r"\W+", "-", name))
         step = VERBS[name].stride if stride is None else stride
         trials = reference.trials[offset::step]
         wrong = [line for point in trials for line in findings(reference, point)]
-        rows: list[Sequence[Any]] = [reference.operations, reference.points, reference.trials, trials]
-        out[name] = dict(zip(("operations", "points", "trials", "tried"), map(len, rows), strict=True))
+        daily = reference.trials[:: VERBS[name].stride]
+        rows: list[Sequence[Any]] = [reference.counted, reference.points, reference.trials, trials, daily]
+        out[name] = dict(zip(("operations", "points", "trials", "tried", "daily"), map(len, rows), strict=True))
         print(name, out[name], *wrong, sep="\n  ", flush=True)
         out[name] |= {"taken": [[step, offset]], "findings": wrong}
     return out
@@ -337,7 +396,7 @@ def cut_power(names: Sequence[str], base: Path, stride: int | None = None, offse
         tried = sum(distinct[number] for number in numbers)
         out[name] = {"operations": len(states), "states": sum(distinct), "tried": tried}
         print(name, out[name], *wrong, sep="\n  ", flush=True)
-        out[name]["findings"] = wrong
+        out[name] |= {"stride": step, "findings": wrong}
     return out
 
 
