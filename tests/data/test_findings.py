@@ -215,6 +215,36 @@ CASES = [
         {"group": "code"},
     ),
     Case(
+        "layout",
+        lambda p: write(
+            p / "f.csv",
+            "\n".join(["label,mass,age,size", *(f"{'ab'[i % 2]},{i % 7}.5,{i},{i % 3}.1" for i in range(40))]),
+        ),
+        "the columns 'mass' to 'size' have names that do not count up",
+        {"shape": "wide"},
+    ),
+    Case(
+        "leaks",
+        lambda p: fasta(p, [text[: 50 - 10 * (i % 2)] for i, text in enumerate(bases(40))]),
+        "the length alone tells the class of 40 of 40 sequences",
+        {"window": "40"},
+    ),
+    Case(
+        "leaks",
+        lambda p: write(
+            p / "f.csv",
+            "label,text\n" + "".join(f"{'ab'[i % 2]},some {'more ' * (1 + i % 2)}words of {i:02}\n" for i in range(40)),
+        ),
+        "the length alone tells the class of 40 of 40 sequences",
+        {"window": "21"},
+    ),
+    Case(
+        "lengths",
+        lambda p: fasta(p, [*bases(), 12 * bases()[0]]),
+        "1 sequence is more than 10 times as long as the median, the longest with 600 positions ({}:41)",
+        {"window": "50"},
+    ),
+    Case(
         "dropouts",
         lambda p: table(p, put(80 + 12 * noise(), lambda x: x[3:9, 5:8].fill(0))),
         "channel 'u' is 0 in 6 runs of 2 or more, while its other values lie around 80.2 ({}:5 column 'u5')",
@@ -241,6 +271,11 @@ def test_a_finding_names_a_number_a_place_and_the_option_that_mends_it(tmp_path:
     with in_python():
         argument = findings(case.name, read(path, **case.settings))[0]
     assert not case.mend or "layout={" in argument
+
+
+def test_each_finding_has_a_case_here_or_is_mended_by_hand() -> None:
+    by_hand = ("class or number", "copies", "class sizes", "lost steps", "splits", "repeated ids")
+    assert {case.name for case in CASES} | set(by_hand) == set(FINDINGS)
 
 
 def test_a_finding_on_a_page_names_no_row_and_no_file(tmp_path: Path) -> None:

@@ -145,8 +145,10 @@ def test_copies_labels_at_odds_and_leaks_between_groups_are_found():
     assert message[:3] == (
         "2 sequences are an exact copy of an earlier one (X, row 1 and X, row 3); copies must not stand in train and "
         "test",
-        "1 sequence has copies with another label ('a' in X, row 1, 'b' in X, row 3)",
-        "1 sequence stands in two groups, so that groups leak (X, row 1 and X, row 3)",
+        "1 sequence has copies with another label ('a' in X, row 1, 'b' in X, row 3); correct one of the labels, or "
+        "leave both out",
+        "1 sequence stands in two groups, so that groups leak (X, row 1 and X, row 3); give both one group, or leave "
+        "one of them out",
     )
 
 
@@ -158,11 +160,12 @@ def test_lines_of_one_file_are_named_once(tmp_path):
 
 
 def test_one_class_and_a_class_with_one_member_are_found():
-    assert findings(numbers(), labels=["a"] * 12) == ("every label is 'a'; a classifier needs two classes or more",)
+    (text,) = findings(numbers(), labels=["a"] * 12)
+    assert text == "every label is 'a'; a classifier needs two classes or more; give rows of others"
     message = findings(numbers(), labels=["a"] * 8 + ["b"] + ["c"] * 3)
     assert message == (
         "1 class has one member ('b'), which cannot be both learned and tested; give more, or join it with another",
-        "1 class has fewer than 5 members ('c')",
+        "1 class has fewer than 5 members ('c'); give more, or join it with another",
     )
 
 
@@ -173,14 +176,15 @@ def test_one_sequence_a_thousand_times_longer_is_read_and_found():
     result = read_sequences(data)
     assert result.values.shape == (10_490, 1)
     assert data_card(result).findings == (
-        "1 sequence is more than 10 times as long as the median, the longest with 10,000 positions (X, row 21)",
+        "1 sequence is more than 10 times as long as the median, the longest with 10,000 positions (X, row 21); leave "
+        "mistakes out, or --window 10 cuts pieces of one length",
     )
 
 
 def test_sequences_of_length_one_are_read_and_found():
     result = read_sequences([[1.5], [2.0, 3.0], [2.5, 3.5]])
     assert result.lengths.tolist() == [1, 2, 2]
-    assert data_card(result).findings == ("1 sequence has one position (X, row 1)",)
+    assert data_card(result).findings == ("1 sequence has one position (X, row 1); leave out what is no sequence",)
 
 
 def test_constant_and_missing_channels_are_found():

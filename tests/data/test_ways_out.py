@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from data.test_findings import CASES, IDS, Case, findings
 from support.made_tables import numbers, wide, write
 
 from headstart.data import LayoutSpec, read_sequences
@@ -98,6 +99,17 @@ def test_a_message_is_a_line_and_each_way_out_that_it_names_ends_well(what: str,
         fields = {name: values if name in ("na", "values") else values[0] for name, values in way.items()}
         sequences = read_sequences(path, layout_of(LayoutOptions(**fields)))
         assert len(sequences) > 1, way
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_each_option_that_a_finding_names_with_a_value_reads_the_file_without_it(case: Case, tmp_path: Path) -> None:
+    path = case.make(tmp_path)
+    (text,) = findings(case.name, read_sequences(path, LayoutSpec(**case.settings)))
+    (way,) = options_of(text)
+    assert bool(way) or not case.mend or case.name == "neighbours"
+    for field, values in way.items():
+        fields = case.settings | {field: values if field in ("na", "values") else values[0]}
+        assert not findings(case.name, read_sequences(path, layout_of(LayoutOptions(**fields)))), (field, values)
 
 
 def sounds(folder: Path, *forms: tuple[int, int]) -> None:

@@ -448,11 +448,11 @@ def _wide(view: View, free: list[Column]) -> tuple[Channel, ...]:
         numbers = named
     if len(numbers) < 2:
         raise _nothing(view, "wide")
-    if view.table.header and not re.search(r"\d", "".join(numbers)) and not view.spec.optional:
+    if view.table.header and not re.search(r"\d", "".join(numbers)) and view.spec.shape == "auto":
         view.doubts.append(
             f"the columns {numbers[0]!r} to {numbers[-1]!r} have names that do not count up, and are taken for the "
-            f"{len(numbers):,} positions of one sequence; where they are measures of a row without an order, models of "
-            "tables suit them better"
+            f"{len(numbers):,} positions of one sequence ({option('shape', 'wide')} says that they are); where they "
+            "are measures of a row without an order, models of tables suit them better"
         )
     return (Channel("values", numbers),)
 

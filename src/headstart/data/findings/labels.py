@@ -13,7 +13,7 @@ from headstart.data.labels import folded
 from headstart.data.sequences import Sequences, target_doubt
 from headstart.data.text import number_name
 from headstart.text import counted, first_few, many
-from headstart.ways import option
+from headstart.ways import argument, option
 
 SMALL_CLASS = 5
 """Rows below which a class can hardly be split into train, validation and test."""
@@ -41,7 +41,7 @@ def class_sizes(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     counts = facts["target"].get("classes", {})
     if len(counts) < 2:
         for name in counts:
-            yield Finding(f"every label is {name!r}; a classifier needs two classes or more")
+            yield Finding(f"every label is {name!r}; a classifier needs two classes or more; give rows of others")
         return
     alone = [name for name, count in counts.items() if count == 1]
     few = [name for name, count in counts.items() if 1 < count < SMALL_CLASS]
@@ -52,11 +52,11 @@ def class_sizes(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
         )
     if few:
         members = f"fewer than {SMALL_CLASS} members ({some(few)})"
-        yield Finding(f"{counted(len(few), 'class has', 'classes have')} {members}")
+        yield Finding(f"{counted(len(few), 'class has', 'classes have')} {members}; give more, or join it with another")
     if max(counts.values()) > 10 * min(counts.values()) and not alone:
         yield Finding(
             "the largest class has more than 10 times the rows of the smallest; read balanced accuracy and "
-            "macro-F1 beside accuracy"
+            f"macro-F1 beside accuracy, or fit with {argument('balanced')}"
         )
 
 
@@ -95,7 +95,10 @@ def odd_targets(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
     if not len(x):
         return
     if x.min() == x.max():
-        yield Finding.everywhere(f"every target is {number_name(float(x[0]))}, so that there is nothing to learn")
+        yield Finding.everywhere(
+            f"every target is {number_name(float(x[0]))}, so that there is nothing to learn; name another "
+            f"with {option('target')}"
+        )
         return
     marks = sentinels(x)
     for value, count in marks.items():

@@ -43,13 +43,14 @@ def copies(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
         row, before = clashes(first, s.labels)[0]
         yield Finding(
             f"{counted(counts['with other labels'], 'sequence has', 'sequences have')} copies with another label "
-            f"({s.labels[before]!r} in {s.places.of(before)}, {s.labels[row]!r} in {s.places.of(row)})"
+            f"({s.labels[before]!r} in {s.places.of(before)}, {s.labels[row]!r} in {s.places.of(row)}); correct one of "
+            "the labels, or leave both out"
         )
     if counts["in two groups"]:
         row, before = clashes(first, s.groups)[0]
         yield Finding(
             f"{counted(counts['in two groups'], 'sequence stands', 'sequences stand')} in two groups, so that groups "
-            f"leak ({places(s, [before, row])})"
+            f"leak ({places(s, [before, row])}); give both one group, or leave one of them out"
         )
 
 
@@ -66,17 +67,19 @@ def clashes(first: np.ndarray, names: Sequence[str | None] | None) -> list[tuple
 def lengths(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     """Sequences that are far longer than the others, and those of one position."""
     sizes = s.lengths
+    may_be_cut = s.windows is None and sizes.min() > 1
     far = int((sizes > FAR_TIMES * max(facts["lengths"]["median"], 1)).sum())
     if far:
         longest = int(sizes.argmax())
         yield Finding(
             f"{counted(far, 'sequence is', 'sequences are')} more than {FAR_TIMES} times as long as the median, the "
-            f"longest with {many(int(sizes[longest]), 'position')} ({s.places.of(longest)})"
+            f"longest with {many(int(sizes[longest]), 'position')} ({s.places.of(longest)}); leave mistakes out"
+            + (f", or {option('window', str(sizes.min()))} cuts pieces of one length" if may_be_cut else "")
         )
     alone = np.flatnonzero(sizes == 1).tolist()
     if alone:
         verb = counted(len(alone), "sequence has", "sequences have")
-        yield Finding(f"{verb} one position ({places(s, alone[:2])})")
+        yield Finding(f"{verb} one position ({places(s, alone[:2])}); leave out what is no sequence")
 
 
 def both_strands(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:

@@ -34,7 +34,7 @@ class Trait:
 def traits(s: Sequences) -> Iterator[list[Trait]]:
     """Traits of these sequences, those of one sort together; the simplest stands first."""
     numbers, shortest = s.kind == "numbers", int(s.lengths.min())
-    cut = f"{option('window', str(shortest))} cuts pieces of one length" if numbers and s.windows is None else ""
+    cut = f"{option('window', str(shortest))} cuts pieces of one length" if s.windows is None and shortest > 1 else ""
     sort = [Trait("the length", s.lengths.astype(np.float64), cut)]
     if numbers:
         values = s.values if s.observed is None else np.where(s.observed, s.values, np.nan)
@@ -49,7 +49,7 @@ def traits(s: Sequences) -> Iterator[list[Trait]]:
     yield sort
     if s.steps is not None:
         steps = np.array([float(f"{step:.3g}") for step in s.steps])  # clocks, and decimals, jitter
-        yield [Trait("the step of time", steps, f"{option('rate')} brings all onto one clock")]
+        yield [Trait("the step of time", steps, f"{option('rate', f'{1 / steps.max():g}')} brings all onto one clock")]
     if s.observed is not None:
         yield list(_gaps(s))
     if numbers:
