@@ -1,17 +1,18 @@
-"""Columns of structs, maps and objects: refused with what they hold and a way out, whoever names them."""
+"""Columns of structs are those of their fields; maps and files in cells are refused with what they hold and a way out,
+whoever names them."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from support.made_tables import read, why, wide, write
+from support.made_tables import numbers, read, why, wide, write
 
-PAIRS = [{"I": [1.0, 2.0], "II": [3.0, 4.0]}] * 4
+from headstart.data import read_sequences
+
 KINDS: dict[str, Any] = {
-    "struct<I: list<item: double>, II: list<item: double>>": pa.array(PAIRS),
-    "list<item: struct<t: double, v: double>>": pa.array([[{"t": 0.0, "v": 1.0}, {"t": 1.0, "v": 2.0}]] * 4),
     "map<string, double>": pa.array([[("a", 1.0), ("b", 2.0)]] * 4, pa.map_(pa.string(), pa.float64())),
     "list<item: list<item: list<item: double>>>": pa.array([[[[1.0]]]] * 4),
 }
@@ -36,6 +37,56 @@ def test_values_of_another_type_are_refused_with_a_way_out(
     shown = kind[: kind.index("<") + 1]
     assert why(path, **settings).startswith(f"f.parquet: {start}column 'ecg' holds values of type {shown}")
     assert WAY in why(path, **settings)
+
+
+def test_files_in_the_cells_of_a_table_are_refused_with_where_to_write_them(tmp_path: Path) -> None:
+    cells = [{"bytes": b"RIFF\xff", "path": f"{i}.wav"} for i in range(4)]
+    path = tmp_path / "f.parquet"
+    pyarrow.parquet.write_table(pa.table({"state": list("abab"), "audio": cells}), path)
+    assert why(path).endswith(
+        "values of type struct<bytes: binary, path: string>, which are not read; write each to a file in a folder for "
+        "each class, and name the folder around these"
+    )
+
+
+NUMBERS = numbers(8, 6).astype(float)
+SAMPLES = [[{"t": float(k), "v": v} for k, v in enumerate(row)] for row in NUMBERS.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("cells", "channels"),
+    [
+        ([{"v": row} for row in NUMBERS.tolist()], ("v",)),
+        ([{"in": {"v": row}} for row in NUMBERS.tolist()], ("v",)),
+        (SAMPLES, ("v",)),
+        ([{"rows": row} for row in SAMPLES], ("v",)),
+        ([{"v": row, "w": [0.5 * x for x in row]} for row in NUMBERS.tolist()], ("v", "w")),
+    ],
+)
+@pytest.mark.parametrize("sliced", [False, True])
+def test_the_fields_of_structs_are_columns(
+    tmp_path: Path, cells: list[Any], channels: tuple[str, ...], sliced: bool
+) -> None:
+    meta = [{"label": "ab"[i % 2], "subject": f"s{i // 2}"} for i in range(8)]
+    table = pa.table({"meta": meta, "x": cells})
+    table = pa.concat_tables([table.slice(0, 3), table.slice(3)]) if sliced else table
+    path = tmp_path / "f.parquet"
+    pyarrow.parquet.write_table(table, path, row_group_size=3 if sliced else 8)
+    for s in (read(path), read_sequences(table)):
+        assert np.array_equal(s.values[:, 0].reshape(8, 6), np.float32(NUMBERS))
+        assert (s.channels, s.labels, s.layout.group) == (channels, tuple("ab" * 4), "subject")
+
+
+def test_structs_and_lists_that_are_missing_are_missing(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    cells = [None, {"v": 2.0, "w": None}, {"v": 3.0, "w": 4.0}] * 4
+    columns = {"id": [f"r{i // 3}" for i in range(12)], "label": [f"{i // 6}k" for i in range(12)], "x": cells}
+    pyarrow.parquet.write_table(pa.table(columns), path)
+    s = read(path, shape="long")
+    assert s.observed is not None
+    assert s.observed.tolist() == [[False, False], [True, False], [True, True]] * 4
+    pyarrow.parquet.write_table(pa.table({"label": list("abab"), "x": [SAMPLES[0][:2], None] * 2}), path)
+    assert "the sequence is empty; leave the row out" in why(path, time="")
 
 
 def test_the_keys_of_objects_in_json_lines_are_named_where_the_object_is(tmp_path: Path) -> None:

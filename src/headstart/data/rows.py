@@ -16,7 +16,18 @@ import numpy as np
 from headstart.data.archives import reading
 from headstart.data.layout import TIME, LayoutSpec, check_names, plain
 from headstart.data.sizes import check_arrow, check_parquet, limited
-from headstart.data.table import Column, Table, Type, arrow_lists, arrow_numbers, arrow_texts, is_list, is_text
+from headstart.data.table import (
+    Column,
+    Table,
+    Type,
+    arrow_lists,
+    arrow_numbers,
+    arrow_texts,
+    chunks,
+    ends,
+    is_list,
+    is_text,
+)
 from headstart.data.text import lines, number_name
 from headstart.errors import BadInput, Mistakes, Places, one_line
 from headstart.text import is_number
@@ -363,8 +374,33 @@ def arrow_table(table: Any, source: str, written: str) -> Table:
     if not (names and table.num_rows):
         absent = "row" if names else "column"
         raise BadInput(f"{source}: has no {absent}; give one with {absent}s")
-    columns = {name: _arrow_column(name, table.column(i), source) for i, name in enumerate(names)}
+    each = {key: part for i, n in enumerate(names) for key, part in _spread((n,), table.column(i), source).items()}
+    written_as = flat_names(dict.fromkeys(each, ()), source)
+    columns = {name: _arrow_column(name, each[key], source) for key, name in written_as.items()}
     return Table(columns, table.num_rows, Places(source), written)
+
+
+def _spread(key: tuple[str, ...], data: Any, source: str) -> dict[tuple[str, ...], Any]:
+    """A column, or those of the fields of its structs; lists of structs are a list for each field. One that holds whole
+    files as bytes stays as it is. Raises: BadInput where structs are nested too deep."""
+    import pyarrow as pa
+
+    listed = is_list(data.type)
+    kind = data.type.value_type if listed else data.type
+    if not pa.types.is_struct(kind) or any(pa.types.is_binary(kind.field(i).type) for i in range(kind.num_fields)):
+        return {key: data}
+    if len(key) > DEEPEST_OBJECT:
+        raise BadInput(f"{source}: column {key[0]!r} has structs nested too deep; write its values as columns")
+    import pyarrow.compute  # here, as it takes 0.05 s
+
+    whole = pa.concat_arrays(chunks(data))
+    inner = whole.flatten() if listed else whole
+    out = {}
+    for i in range(kind.num_fields):
+        part = pyarrow.compute.struct_field(inner, [i])
+        part = pa.LargeListArray.from_arrays(arrow_numbers(ends(whole)), part) if listed else part
+        out |= _spread((*key, kind.field(i).name), pa.chunked_array([part]), source)
+    return out
 
 
 def _arrow_column(name: str, data: Any, source: str) -> Column:

@@ -232,10 +232,10 @@ def unread(columns: Iterable[Column]) -> str:
             what = (
                 "objects, or values of several types" if pa.types.is_null(kind) else f"values of type {str(kind)[:80]}"
             )
-            return (
-                f"column {column.name!r} holds {what}, which are not read; write a column for each channel, whose "
-                "cells are lists of numbers (or numbers, with a row per position)"
-            )
+            way = "write a column for each channel, whose cells are lists of numbers (or numbers, a row per position)"
+            if "binary" in str(kind):  # as data sets of Hugging Face do
+                way = "write each to a file in a folder for each class, and name the folder around these"
+            return f"column {column.name!r} holds {what}, which are not read; {way}"
     return ""
 
 

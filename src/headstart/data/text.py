@@ -308,13 +308,24 @@ def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
             rank = (share * (1 + (len(rows[0]) == size)), numbers)
             if rank[0] > best[0] + 0.05 or (rank[0] > best[0] - 0.05 and rank[1] > best[1] + 0.05):
                 best, likely = rank, mark
-    if likely:
+    if likely and not _in_quotes(lines, likely, quote):
         return likely
     words = [blank_cells(line, quote) for line in lines if line.strip()]
-    if words and max(map(len, words)) > 2 and _numbers(words, " ") >= SAME_SHARE:
+    if words and max(map(len, words)) > 2 and _numbers(words, " ") >= (0.5 if likely else SAME_SHARE):
         return " "
+    if likely:
+        return likely
     table = name.lower().removesuffix(".gz").removesuffix(".xz").endswith((".csv", ".tsv", ".tab"))
     return ending if table and lines and ending in lines[0] else ""
+
+
+def _in_quotes(lines: Sequence[str], mark: str, quote: str) -> bool:
+    """Whether a mark stands inside of quotes that it does not begin or end, as in "a" "b, c"."""
+    try:
+        list(csv.reader(lines, delimiter=mark, quotechar=quote, strict=True) if quote else ())
+    except csv.Error as error:
+        return "expected after" in str(error)
+    return False
 
 
 def blank_cells(line: str, quote: str = '"') -> list[str]:
