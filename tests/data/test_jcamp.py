@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -41,13 +42,57 @@ def test_spectra_of_a_folder_are_sequences_from_the_smallest_x_on(tmp_path: Path
     assert read(tmp_path / "5.jdx").lengths.tolist() == [25]
 
 
+def compressed(y: list[int], form: str) -> list[str]:
+    """Lines of at most 10 ordinates, as instruments write them; those of differences begin with the last ordinate of the
+    line above."""
+    first = {"SQZ": ("@ABCDEFGHI", " abcdefghi"), "DIF": ("%JKLMNOPQR", " jklmnopqr")}
+
+    def digits(value: int, kind: str) -> str:
+        text = str(abs(value))
+        return first[kind][value < 0][int(text[0])] + text[1:]
+
+    def count(times: int) -> str:
+        text = str(times)
+        return " STUVWXYZs"[int(text[0])] + text[1:] if times > 1 else ""
+
+    lines = []
+    for at in range(0, len(y), 10):
+        begin = at - 1 if at and form == "DIF" else at
+        some, cells = y[begin : at + 10], [digits(y[begin], "SQZ")]
+        steps = [b - a for a, b in pairwise(some)] if form == "DIF" else some[1:]
+        for value, times in ((k, len(list(g))) for k, g in groupby(steps)):
+            cells.append(digits(value, form) + count(times))
+        lines.append(f"{400 + 10 * begin}" + "".join(cells))
+    return lines
+
+
+@pytest.mark.parametrize("form", ["SQZ", "DIF"])
+def test_compressed_ordinates_are_read(tmp_path: Path, form: str) -> None:
+    y = [3, 3, 3, 3, 250, -7, 0, 0, *Y[2, :12].tolist(), 14, 14, 15, 16, 17]
+    whole = spectrum(0)
+    rows = whole.splitlines(keepends=True)
+    text = whole.replace("".join(rows[9:-1]), "\n".join(compressed(y, form)) + "\n")
+    assert ("S" in text.splitlines()[9]) or ("U" in text.splitlines()[9])
+    s = read(write(tmp_path / "f.jdx", text))
+    np.testing.assert_allclose(s.values[:, 0], np.float32(y) / 1000, rtol=1e-6)
+
+
+def test_a_file_of_text_that_is_a_spectrum_is_no_table_and_no_text(tmp_path: Path) -> None:
+    assert why(write(tmp_path / "f.txt", spectrum(0))) == "f.txt: is JCAMP-DX; give it the ending .jdx"
+    (tmp_path / "folder").mkdir()
+    for i in range(4):
+        write(tmp_path / "folder" / f"{i}.txt", spectrum(i))
+    assert "0.txt: is JCAMP-DX; give it the ending .jdx" in why(tmp_path / "folder")
+
+
 def test_what_is_no_plain_curve_is_refused_with_what_to_export(tmp_path: Path) -> None:
     whole = spectrum(0)
     rows = whole.splitlines(keepends=True)
     cases = {
-        whole.replace(
-            rows[9], "400A234J12K5%S\n"
-        ): "compressed (SQZ, DIF or DUP), which is not read; export it as AFFN",
+        whole.replace(rows[9], "400A234?\n"): "its ordinates cannot be read ('400A234?'); export it as plain numbers",
+        whole.replace(rows[9], "400A234ST\n460@\n"): "says 25 points from 400 to 640 and holds 22; write it again",
+        whole.replace(rows[9], "400A234J12\n460A247\n"): "do not go on from line to line (1247 behind 1346); the file",
+        spectrum(0, "XYPOINTS").replace("400,", "400 A,"): "##XYPOINTS= holds more than pairs of numbers; export",
         whole.replace(rows[9], ""): "says 25 points from 400 to 640 and holds 19; write it again",
         whole + whole: "holds several curves; save each as a file of its own",
         whole.replace("XYDATA", "NTUPLES"): "has no ##XYDATA= or ##XYPOINTS= (but 'TITLE'",

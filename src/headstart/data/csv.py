@@ -124,6 +124,8 @@ def recognised(
         sample = list(unclosed(sample, closing))
     if [line[:1] for line in sample[:3:2]] == ["@", "+"] and sample[1].strip().isalpha():
         raise BadInput(f"{path}: is FASTQ; give it the ending .fastq, or set format=fastq")
+    if sample and sample[0].startswith("##TITLE="):
+        raise BadInput(f"{path}: is JCAMP-DX; give it the ending .jdx")
     plainly = around is None and _plainly(sample, path.name, spec)
     around = around or (Surroundings() if plainly else surroundings(sample, path.name, str(path), spec))
     form = _form(path, spec, sample[around.begin :], around)

@@ -141,6 +141,8 @@ def _hold_numbers(path: Path, names: Sequence[str]) -> bool:
             return False
         with file.open("rb") as opened:
             lines = opened.read(2**16).decode("latin-1").replace("\0", "").splitlines()
+        if lines and lines[0].startswith("##TITLE="):  # JCAMP-DX, which its reader refuses by this name
+            return True
         rows = [_MARKS.split(line.strip(" ,;\t")) for line in lines[len(lines) // 2 : -1] if line.strip()]
         begins = [row for row in rows if row[0].strip('"')[:1] in "0123456789+-."]
         numbers = sum(2 * sum(map(like_number, row)) >= len(row) for row in begins)

@@ -1,4 +1,5 @@
-"""GenBank: entries of many lines, whose letters stand below ORIGIN; organism and definition are columns beside them."""
+"""GenBank, EMBL and UniProt: entries of many lines, whose letters stand below ORIGIN or SQ; organism and definition are
+columns beside them."""
 
 from __future__ import annotations
 
@@ -16,6 +17,11 @@ FIELDS = {"VERSION": "id", "ORGANISM": "organism", "DEFINITION": "definition"}
 """Fields that are read, and their columns."""
 FIELD_WIDTH = 12
 """Letters of a line that name a field; what goes on below has blanks there."""
+EMBL_CODES = {"ID": "LOCUS", "SV": "VERSION", "OS": "ORGANISM", "DE": "DEFINITION", "SQ": "ORIGIN"}
+"""Two letters before each line of EMBL and UniProt, and the field of GenBank that they are.
+
+Source: the user manual of EMBL, section 3; that of UniProt has the same.
+"""
 
 
 def read_genbank(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
@@ -25,8 +31,13 @@ def read_genbank(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     begins: list[int] = []
     letters: list[list[str]] = []
     field, line, inside = "", 0, False
+    written = "GenBank"
     for line, text in enumerate(text_lines(path, spec.encoding, mistakes), 1):
         text = text.rstrip()
+        if text[:5] == "ID   ":
+            written = "EMBL"
+        if written == "EMBL":
+            text = _as_genbank(text, field)
         if text.startswith("LOCUS"):
             if inside:
                 mistakes.add(f"{path}:{line}", "an entry begins before the one above ends with //; give the file again")
@@ -49,13 +60,24 @@ def read_genbank(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         mistakes.add(f"{path}:{line}", "ends within an entry, which ends with //; the file is cut short: give it again")
     for begin, entry, parts in zip(begins, entries, letters, strict=True):
         if not any(parts):
-            mistakes.add(f"{path}:{begin}", f"{entry['id'][:40]!r} has no letters below ORIGIN; download it in full")
+            where = "SQ" if written == "EMBL" else "ORIGIN"
+            mistakes.add(f"{path}:{begin}", f"{entry['id'][:40]!r} has no letters below {where}; download it in full")
     mistakes.check()
     if not entries:
-        raise BadInput(f"{path}: holds no entry of GenBank; give one that begins with LOCUS")
+        raise BadInput(f"{path}: holds no entry of GenBank or EMBL; give one that begins with LOCUS or ID")
     columns = {name: Column(name, "text", arrow_texts([own.get(name) for own in entries])) for name in FIELDS.values()}
     columns["sequence"] = Column("sequence", "text", arrow_texts(["".join(parts) for parts in letters]))
     note = f"{counted(len(entries), 'entry is', 'entries are')} whole; features and references are not read"
-    return Table(
-        columns, len(entries), Places(str(path), lines=np.array(begins)), "GenBank", shape="text", notes=[note]
-    )
+    return Table(columns, len(entries), Places(str(path), lines=np.array(begins)), written, shape="text", notes=[note])
+
+
+def _as_genbank(line: str, field: str) -> str:
+    """A line of EMBL as GenBank has it: its code as the field's name, without what is said below the first line of an
+    organism; letters as they are."""
+    code = line[:2]
+    if code == "  " or line == "//":
+        return line
+    name = EMBL_CODES.get(code, code)
+    text = line[5:].replace(";", " ", 1) if code == "ID" else line[5:]
+    again = name == field and name in FIELDS
+    return f"{'' if again else name:<{FIELD_WIDTH}}{text}"

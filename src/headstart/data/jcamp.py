@@ -1,6 +1,7 @@
 """JCAMP-DX: spectra and other curves, a file each, as text of labelled records.
 
-Source: McDonald and Wilks 1988, JCAMP-DX 4.24; of the forms of ordinates AFFN and PAC (plain numbers) are read.
+Source: McDonald and Wilks 1988, JCAMP-DX 4.24: of the forms of ordinates, plain numbers (AFFN, PAC) and compressed ones
+(SQZ, DIF, DUP).
 """
 
 from __future__ import annotations
@@ -26,13 +27,25 @@ PASSED_OVER = (*CURVE_RECORDS, "TITLE", "JCAMPDX", "DATATYPE", "ORIGIN", "OWNER"
 # fmt: on
 LONGEST_FACT = 100
 """Characters of a record that is a column."""
+PSEUDO_DIGITS = {
+    **{letter: ("ordinate", f"{i}") for i, letter in enumerate("@ABCDEFGHI")},
+    **{letter: ("ordinate", f"-{i}") for i, letter in enumerate("abcdefghi", 1)},
+    **{letter: ("difference", f"{i}") for i, letter in enumerate("%JKLMNOPQR")},
+    **{letter: ("difference", f"-{i}") for i, letter in enumerate("jklmnopqr", 1)},
+    **{letter: ("times", f"{i}") for i, letter in enumerate("STUVWXYZs", 1)},
+}
+"""Letters that stand for the first digit of a number, with its sign: what it is, and that digit."""
+MOST_POINTS = 2**24
+"""Points that a curve may have."""
+_ABSCISSA = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)")
+_ORDINATE = re.compile(r"[\s,]*([@A-Za-s%+-]|(?=[\d.]))(\d*\.?\d*)")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 def read_jcamp(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """One curve as a table of a row for each point, x ascending; other records are columns of one text each.
 
-    Raises: BadInput for compressed ordinates, several curves, or another number of points than the file says.
+    Raises: BadInput for several curves, ordinates that cannot be read, or another number of points than the file says.
     """
     records = _records(path, spec, mistakes)
     mistakes.check()
@@ -41,15 +54,14 @@ def read_jcamp(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         some = first_few([repr(label) for label in records], 5)
         raise BadInput(f"{path}: has no ##XYDATA= or ##XYPOINTS= (but {some or 'nothing'}); export the curve as XYDATA")
     _, *lines = records[name].splitlines() or [""]
-    if re.search(r"[^\s,;()]", _NUMBER.sub("", " ".join(lines))):
-        raise BadInput(
-            f"{path}: its ordinates are compressed (SQZ, DIF or DUP), which is not read; export it as AFFN, which is "
-            "plain numbers, or as CSV"
-        )
+    compressed = bool(re.search(r"[^\s,;()]", _NUMBER.sub("", " ".join(lines))))
+    if compressed and name != "XYDATA":
+        raise BadInput(f"{path}: ##{name}= holds more than pairs of numbers; export the curve as XYDATA, or as CSV")
     facts = {label: to_float(records.get(label, "").strip()) for label in ("FIRSTX", "LASTX", "NPOINTS")}
     scales = [to_float(records.get(label, "1").strip()) for label in ("XFACTOR", "YFACTOR")]
-    rows = [[float(cell) for cell in _NUMBER.findall(line)] for line in lines]
+    rows = [[float(cell) for cell in _NUMBER.findall(line)] for line in (() if compressed else lines)]
     flat = np.array([value for row in rows for value in (row[1:] if name == "XYDATA" else row)])
+    flat = _unpacked(path, lines) if compressed else flat
     if name == "XYDATA":
         x, y = np.linspace(facts["FIRSTX"], facts["LASTX"], len(flat)), flat * scales[1]
     else:
@@ -67,6 +79,44 @@ def read_jcamp(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         if label not in PASSED_OVER and 0 < len(text.strip()) <= LONGEST_FACT and "\n" not in text.strip():
             columns[label.lower()] = Column(label.lower(), "text", arrow_texts([text.strip()] * len(y)))
     return Table(columns, len(y), Places(str(path)), CURVE, header=True)
+
+
+def _unpacked(path: Path, lines: list[str]) -> np.ndarray:
+    """(L,) ordinates of compressed lines. A line that ends in a difference is followed by one that begins with its last
+    ordinate again. Raises: BadInput where these differ, or for letters that are none of these forms."""
+    out: list[float] = []
+    difference = 0.0
+    kind = ""
+    for line in filter(str.strip, lines):
+        begin = _ABSCISSA.match(line)
+        at, check, first = begin.end() if begin else 0, kind == "difference" and bool(out), True
+        while line[at:].strip():
+            match = _ORDINATE.match(line, at)
+            what, digit = PSEUDO_DIGITS.get(match[1], ("ordinate", match[1])) if match else ("", "")
+            number = to_float(digit + match[2]) if match else float("nan")
+            if not begin or number != number or (what != "ordinate" and not out):
+                raise BadInput(
+                    f"{path}: its ordinates cannot be read ({line.strip()[:40]!r}); export it as plain numbers"
+                )
+            assert match is not None, "else there is no number"
+            at = match.end()
+            if what == "ordinate" and check and first:
+                if number != out[-1]:
+                    raise BadInput(
+                        f"{path}: its ordinates do not go on from line to line ({number:g} behind {out[-1]:g}); the "
+                        "file is damaged: write it again"
+                    )
+            elif what == "times":
+                count = min(int(number) - 1, MOST_POINTS - len(out))
+                steps = np.arange(1, count + 1) * (difference if kind == "difference" else 0.0)
+                out += (out[-1] + steps).tolist()
+            else:
+                kind, difference = what, number
+                out.append(out[-1] + number if what == "difference" else number)
+            first = False
+            if len(out) >= MOST_POINTS:
+                raise BadInput(f"{path}: holds {MOST_POINTS:,} points or more; export it in parts")
+    return np.array(out)
 
 
 def _records(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,10 +39,19 @@ READERS: dict[str, Entry] = {
     "npz": _reader("arrays:read_npz", "arrays of numpy by name", "npz"),
     "npy": _reader("arrays:read_npy", "one array of numpy", "npy", magic=b"\x93NUMPY"),
     "ts": _reader("series:read_ts_file", "series as the UCR and UEA archives have them", "ts"),
-    "fasta": _reader("letters:read_fasta_file", "DNA or proteins, letter by letter", "fa fasta fna faa", begins=b">"),
+    "fasta": _reader(
+        "letters:read_fasta_file",
+        "DNA or proteins, letter by letter",
+        "fa fasta fna faa",
+        begins=b">",
+        sign=rb">[^\s>][^\n]*\n[A-Za-z*-]+\s*(\n|$)",
+    ),
     "fastq": _reader("fastq:read_fastq", "DNA with qualities, letter by letter", "fq fastq"),
     "genbank": _reader(
-        "genbank:read_genbank", "DNA or proteins of GenBank", "gb gbk gbff genbank gp", begins=b"LOCUS  "
+        "genbank:read_genbank",
+        "DNA or proteins of GenBank, EMBL or UniProt",
+        "gb gbk gbff genbank gp embl",
+        sign=rb"LOCUS {2,}\S|ID   \S[^\n]*;",
     ),
     "xlsx": _reader(
         "sheets:read_workbook",
@@ -82,9 +92,10 @@ READERS: dict[str, Entry] = {
 """`read(path, spec, mistakes) -> Table` by format.
 
 Facts of a line: `endings` of files' names (of text, .gz, .xz or .bz2 may follow); `magic`, how a file begins whatever
-its name is; `begins`, how one begins whose name says nothing; `blocks`, what reads a large file in parts
-(`blocks(path, spec, size)`); `single`, that a file is one sequence; `recording`, what reads it for a folder of such
-files (`recording(path, spec) -> Recording`); `needs`, the library of the extra `[formats]` that it takes.
+its name is; `begins`, how one begins whose name says nothing; `sign`, a pattern of how one begins whose name says
+nothing or is that of a text table; `blocks`, what reads a large file in parts (`blocks(path, spec, size)`); `single`,
+that a file is one sequence; `recording`, what reads it for a folder of such files (`recording(path, spec) ->
+Recording`); `needs`, the library of the extra `[formats]` that it takes.
 """
 
 
@@ -114,9 +125,16 @@ def format_by(ending: str, start: bytes, also: Callable[[str], None]) -> str:
     for form, of_form in facts.items():
         if isinstance(magic := of_form.get("magic"), bytes) and start.startswith(magic):
             return form
+    text = ending in str(facts["csv"]["endings"]).split()
     for form, of_form in facts.items():
-        if ending in str(of_form["endings"]).split():
+        if ending in str(of_form["endings"]).split() and not text:
             return form
-    also(ending)
+    if not text:
+        also(ending)
+    for form, of_form in facts.items():
+        if isinstance(sign := of_form.get("sign"), bytes) and re.match(sign, start):
+            return form
+    if text:
+        return "csv"
     begins = ((form, of_form.get("begins")) for form, of_form in facts.items())
     return next((form for form, text in begins if isinstance(text, bytes) and start.startswith(text)), "csv")

@@ -395,7 +395,7 @@ def _spread(key: tuple[str, ...], data: Any, source: str) -> dict[tuple[str, ...
 
     whole = pa.concat_arrays(chunks(data))
     inner = whole.flatten() if listed else whole
-    out = {}
+    out: dict[tuple[str, ...], Any] = {}
     for i in range(kind.num_fields):
         part = pyarrow.compute.struct_field(inner, [i])
         part = pa.LargeListArray.from_arrays(arrow_numbers(ends(whole)), part) if listed else part

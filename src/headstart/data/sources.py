@@ -46,6 +46,8 @@ _WAYS = {
     "tar tgz": "unpack it and name what is inside: tar -xf {name}",
     "rds rda rdata": "write it as text: write.csv(x, 'x.csv')",
 }
+START_BYTES = 4096
+"""Bytes at the beginning by which a format is told."""
 PACKED = (".gz", ".xz", ".bz2")
 BLOCK_BYTES = 2**24
 """Bytes of a block; a smaller file is one."""
@@ -157,7 +159,7 @@ def format_of(path: Path) -> str:
         plain = plain.removesuffix(ending)
     ending = os.path.splitext(plain)[1].removeprefix(".")
     with unpacked(path) as file:
-        start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+        start = file.read(START_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:14].lower().startswith((b"<!doctype html", b"<html")):
         raise BadInput(f"{path}: is a page of the web (HTML), as a failed download leaves; give the file itself")
     if start.startswith(b"version https://git-lfs"):

@@ -386,7 +386,8 @@ def _show_reader(name: str) -> None:
     out.print(Text(f"{SORTS['reader'].summary_of(name)}\n\n{inspect.getdoc(line.load()) or ''}\n"))
     if line.facts["endings"]:
         out.print(Text("endings  " + " ".join(f".{ending}" for ending in line.facts["endings"].split())))
-    for key, words in (("magic", "begins"), ("begins", "begins, where the name says nothing")):
+    signs = {"magic": "begins", "begins": "begins, where the name says nothing", "sign": "begins, in a file of text"}
+    for key, words in signs.items():
         if key in line.facts:
             out.print(Text(f"{words}: {line.facts[key]!r}"))
     out.print(Text(f'in a study: task = {{ kind = "own", source = "...", layout = {{ format = "{name}" }} }}'))
