@@ -23,7 +23,7 @@ from headstart.stage.spec import Size, StageOutcome, StageRun, TrainStage, finit
 from headstart.tasks import Task
 from headstart.training.batches import Ahead, Batches
 from headstart.training.distributed import Ranks
-from headstart.training.evaluate import Evaluation, evaluate
+from headstart.training.evaluate import Evaluation, Slices, evaluate
 from headstart.training.features import FeatureBatches, feature_batches
 from headstart.training.loop import Progress, StepInfo, TrainConfig, train, train_whole
 from headstart.training.memory import HeldData
@@ -324,7 +324,8 @@ class TrainedRun(StageRun):
         return self._evaluate(split, keep=False).scores
 
     def _evaluate(self, split: str, keep: bool) -> Evaluation:
-        return _evaluated(self.model, self.feeds[split], self.spec, self.task, keep)
+        slices = self.task.slices if split == "test" else None
+        return _evaluated(self.model, self.feeds[split], self.spec, self.task, keep, slices)
 
     @staticmethod
     def load_model(spec: TrainStage, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Network:
@@ -419,11 +420,14 @@ def _dtype(spec: TrainStage) -> torch.dtype:
     return torch.float64 if spec.optim.precision == "float64" else torch.float32
 
 
-def _evaluated(model: Network, feed: Batches, spec: TrainStage, task: Task, keep: bool) -> Evaluation:
+def _evaluated(
+    model: Network, feed: Batches, spec: TrainStage, task: Task, keep: bool, slices: Slices | None = None
+) -> Evaluation:
     if not len(feed.units):
         return Evaluation({}, {})
-    precision = spec.optim.precision
-    return evaluate(model, feed, spec.objective, task.signature, seed=spec.seed, precision=precision, keep=keep)
+    slices = slices if spec.objective.uses_target else None
+    how: dict[str, Any] = {"seed": spec.seed, "precision": spec.optim.precision, "keep": keep, "slices": slices}
+    return evaluate(model, feed, spec.objective, task.signature, **how)
 
 
 def outputs_of(model: Network, spec: TrainStage, task: Task, device: str) -> Tensors:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 from pydantic import Field, ValidationError, model_validator
 
 from headstart.seeds import below, bits
-from headstart.sequence import IGNORE, Examples
+from headstart.sequence import IGNORE, Batch, Examples
 from headstart.spec import neutral
 from headstart.tasks.build import GeneratedSpec, make_task
 from headstart.tasks.task import Baseline, Task, each_split, rule
@@ -44,6 +45,10 @@ class RecallSpec(GeneratedSpec):
         """Positions of a sequence."""
         return self.length
 
+    def mixed(self) -> Sequence[RecallSpec]:
+        """Specs of which sequence i follows number i modulo their number: one, where all are alike."""
+        return (self,)
+
     @model_validator(mode="after")
     def _test_has_room(self) -> Self:
         if self.test_length is not None:
@@ -65,17 +70,17 @@ class RecallSpec(GeneratedSpec):
         """The task; the first `classes` of its tokens are what is asked for."""
 
         def examples(split: str) -> Examples:
-            source = self.tested() if split == "test" else self
-            positions = source.positions
-            count, step = getattr(self, split), max(1, _AT_ONCE // positions)
-            starts = range(0, count, step)
-            stream = f"{self.kind}/{split}"
-            parts = [source.sequences(stream, np.arange(first, min(first + step, count))) for first in starts]
-            tokens, target = (np.concatenate(some) for some in zip(*parts, strict=True))
-            offsets = np.arange(count + 1, dtype=np.int64) * positions
-            index = np.arange(count, dtype=np.int64)
-            values = tokens.astype(np.uint16).reshape(-1)
-            return Examples(values, offsets, target.astype(np.int32).reshape(-1), index, per_position=True)
+            mixed = (self.tested() if split == "test" else self).mixed()
+            index = np.arange(getattr(self, split), dtype=np.int64)
+            sizes = np.array([source.positions for source in mixed])[index % len(mixed)]
+            offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+            values, target = np.empty(offsets[-1], np.uint16), np.empty(offsets[-1], np.int32)
+            for source, numbers in ((source, index[i :: len(mixed)]) for i, source in enumerate(mixed)):
+                step = max(1, _AT_ONCE // source.positions)
+                for some in (numbers[first : first + step] for first in range(0, len(numbers), step)):
+                    places = offsets[some][:, None] + np.arange(source.positions)
+                    values[places], target[places] = source.sequences(f"{self.kind}/{split}", some)
+            return Examples(values, offsets, target, index, per_position=True)
 
         def text(ids: np.ndarray) -> str:
             return " ".join(symbols[int(i)] for i in ids)
@@ -105,8 +110,48 @@ class MqarSpec(RecallSpec):
     """Of the law of the gaps; a small one asks for most keys soon after the pairs."""
     random_others: bool = True
     """Positions after the pairs that ask nothing hold random tokens; else token 0."""
+    mixture: tuple[tuple[int, ...], ...] = neutral(())
+    """`[[64, 4], [128, 8], ...]`: lengths and numbers of pairs that are mixed, as many sequences of each, in place of
+    `length` and `pairs`. Test is scored by length, number of pairs and distance too."""
+    test_mixture: tuple[tuple[int, ...], ...] = neutral(())
+    """The same of the test sequences alone, which may be longer and have more pairs than those of training."""
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"}, rule("any one of the values"))
+
+    @model_validator(mode="after")
+    def _mixtures_fit(self) -> MqarSpec:
+        usual = {name: type(self).model_fields[name].default for name in ("length", "pairs")}
+        own = [name for name, value in usual.items() if self.mixture and getattr(self, name) != value]
+        if own:
+            raise ValueError(f"{own[0]}: a mixture has lengths and pairs of its own; leave {own[0]} out")
+        if self.test_length is not None and (self.mixture or self.test_mixture):
+            raise ValueError("test_length: of a mixture, test_mixture says how long test sequences are; leave it out")
+        for name in ("mixture", "test_mixture"):
+            for i, pair in enumerate(getattr(self, name)):
+                if len(pair) != 2:
+                    raise ValueError(f"{name}[{i}]: {list(pair)} is not [length, pairs]; write one such as [64, 4]")
+                try:
+                    self._alone(*pair)
+                except ValidationError as error:
+                    reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+                    raise ValueError(f"{name}[{i}]: {list(pair)} as [length, pairs]: {reason}") from None
+        return self
+
+    def _alone(self, length: int, pairs: int) -> MqarSpec:
+        """The spec of one length and number of pairs."""
+        settings = {name: getattr(self, name) for name in type(self).model_fields}
+        alone = {"length": length, "pairs": pairs, "mixture": (), "test_mixture": (), "test_length": None}
+        return type(self).model_validate({**settings, **alone})
+
+    def mixed(self) -> Sequence[MqarSpec]:
+        return [self._alone(*pair) for pair in self.mixture] or (self,)
+
+    def tested(self) -> Self:
+        if not self.test_mixture:
+            return super().tested()
+        settings = {name: getattr(self, name) for name in type(self).model_fields}
+        alone = {"length": 64, "pairs": 4, "mixture": self.test_mixture, "test_mixture": ()}
+        return type(self).model_validate({**settings, **alone})
 
     @model_validator(mode="after")
     def _room(self) -> MqarSpec:
@@ -121,8 +166,9 @@ class MqarSpec(RecallSpec):
 
     def load(self, data: Path) -> Task:
         task = self._task(list(map(str, range(self.vocabulary))), self.vocabulary)
-        guess = Baseline("any one of the values", 1 / self.pairs, 1 / self.pairs, "each value is asked for once")
-        return replace(task, baselines=(guess,))
+        val, test = (len(some) / sum(alone.pairs for alone in some) for some in (self.mixed(), self.tested().mixed()))
+        guess = Baseline("any one of the values", val, test, "each value is asked for once")
+        return replace(task, baselines=(guess,), slices=_slices if self.mixture or self.test_mixture else None)
 
     def sequences(self, stream: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         seed, half, context = self.data_seed, self.vocabulary // 2, 2 * self.pairs
@@ -149,6 +195,23 @@ class MqarSpec(RecallSpec):
             out[:, i] = (sums <= drawn[:, None]).sum(1)
             np.put_along_axis(weight, out[:, i : i + 1], 0, 1)
         return out
+
+
+def _slices(batch: Batch) -> dict[str, torch.Tensor]:
+    """Of each position that is asked: the length, the number of pairs, and from which distance (a power of two) on its
+    key's earlier place is away: 8 of distances from 8 to 15."""
+    assert batch.target is not None
+    asked = batch.target != IGNORE
+    pairs = asked.sum(1, keepdim=True)
+    keys = batch.inputs[:, : 2 * int(pairs.max()) : 2]
+    within = torch.arange(keys.shape[1], device=keys.device) < pairs
+    first = ((batch.inputs[:, :, None] == keys[:, None]) & within[:, None]).int().argmax(2)
+    distance = torch.arange(batch.inputs.shape[1], device=keys.device) - 2 * first
+    return {
+        "length": batch.valid.sum(1, keepdim=True).expand_as(asked),
+        "pairs": pairs.expand_as(asked),
+        "distance from": 2 ** distance.clamp_min(1).double().log2().floor().long(),
+    }
 
 
 class SelectiveCopyingSpec(RecallSpec):

@@ -11,7 +11,7 @@ import torch
 
 from headstart.models.model import Network
 from headstart.objectives import ObjectiveSpec, Sums
-from headstart.sequence import Signature
+from headstart.sequence import IGNORE, Batch, Signature
 from headstart.training.batches import Batches
 
 PICTURED = 16
@@ -123,6 +123,35 @@ class Evaluation:
     outputs: dict[str, torch.Tensor]
 
 
+Slices = Callable[[Batch], Mapping[str, torch.Tensor]]
+"""A batch -> by name, whole numbers (B, L) of its positions."""
+
+
+class SliceCounts:
+    """Right answers and answers asked for, of each number of each slice."""
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[str, int], list[int]] = {}
+
+    def add(self, output: torch.Tensor, batch: Batch, slices: Mapping[str, torch.Tensor]) -> None:
+        """Count a batch. output: (B, L, K) of classes; target (B, L)."""
+        assert batch.target is not None
+        asked = batch.target != IGNORE
+        right = (output.argmax(-1) == batch.target)[asked]
+        for name, numbers in slices.items():
+            values, where = numbers[asked].unique(return_inverse=True)
+            hits, each = (torch.bincount(where, weights, len(values)) for weights in (right.double(), None))
+            for value, hit, count in zip(values.tolist(), hits.tolist(), each.tolist(), strict=True):
+                total = self.counts.setdefault((name, value), [0, 0])
+                total[0], total[1] = total[0] + int(hit), total[1] + int(count)
+
+    def scores(self) -> dict[str, float]:
+        """`accuracy[length=64]` and so on, in the order of their names and numbers."""
+        return {
+            f"accuracy[{name}={value}]": hits / count for (name, value), (hits, count) in sorted(self.counts.items())
+        }
+
+
 @torch.no_grad()
 def evaluate(
     model: Network,
@@ -133,14 +162,17 @@ def evaluate(
     seed: int,
     precision: str = "float32",
     keep: bool = False,
+    slices: Slices | None = None,
 ) -> Evaluation:
     """Scores of `model` on all units of `batches`, with the masks of epoch 0.
+
+    slices: as `Task.slices`; the accuracy of each is a score of its own, `accuracy[length=64]`.
 
     keep: also return `output`, `target` and `index` of every unit (per sequence or pair), or, for objectives
     that answer per position, `inputs`, `masked`, `valid` and `output` of the first examples: 16, or as many as the
     first batch holds.
     """
-    metrics = TrainMetrics(batches.device)
+    metrics, counts = TrainMetrics(batches.device), SliceCounts()
     pieces: dict[str, list[torch.Tensor]] = {}
     per_position = objective.output(signature).kind == "position"
     for batch in batches.in_order():
@@ -148,6 +180,8 @@ def evaluate(
         with forward_precision(batches.device, precision):
             output = model(batch)
         metrics.add(objective.measure(output, batch, signature))
+        if slices is not None:
+            counts.add(output, batch, slices(batch))
         if keep and not (per_position and pieces):
             parts = {
                 "output": output.to(torch.promote_types(output.dtype, torch.float32)),
@@ -163,7 +197,8 @@ def evaluate(
                 if value is not None:
                     pieces.setdefault(name, []).append(value[:PICTURED] if per_position else value)
     outputs = {name: torch.cat(values).contiguous().cpu() for name, values in pieces.items()}
-    return Evaluation(objective.scores(metrics.totals()) if metrics.shapes else {}, outputs)
+    scores = objective.scores(metrics.totals()) if metrics.shapes else {}
+    return Evaluation({**scores, **counts.scores()} if scores else scores, outputs)
 
 
 def forward_precision(device: torch.device, precision: str) -> torch.autocast:

@@ -23,6 +23,7 @@ from headstart.report.tables.report_table import (
     table_of,
 )
 from headstart.report.tables.search import search_table
+from headstart.report.tables.slices import slice_tables
 from headstart.statistics import FEWEST_PAIRS, Estimate, p_value, seeds_to_halve, smallest_p
 from headstart.study.language.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
 from headstart.study.results.results import Average, Results
@@ -272,7 +273,7 @@ def more_tables(plan: Plan, results: Results) -> dict[str, ReportTable]:
     swept = sweep_table(results) if plan.study.report.sweep == "test" else None
     tables = {"differences": differences(results), "windows": windows(results)}
     tables |= {"search": search_table(results, plan.study.search), "quantities": quantities(results), "sweep": swept}
-    return {name: table for name, table in tables.items() if table is not None}
+    return slice_tables(results) | {name: table for name, table in tables.items() if table is not None}
 
 
 def differences(results: Results) -> ReportTable | None:

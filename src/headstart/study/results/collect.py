@@ -193,11 +193,18 @@ def with_all_scores(
             more[f"last_{split}"] = score_of(result, split, metric)
     if run.status == "diverged" and (on_the_way := curve(records(identity), metric)):
         more["last_val"] = on_the_way[max(on_the_way)]
+    more |= {f"test{name}": score_of(result, "test", metric + name) for name in _slices(result, metric)}
     scores = {name: value for name, value in more.items() if value is not None}
     test = score_of(result, "test", metric)
     answers = read_answers(identity) if read_answers is not None and metric == "accuracy" and result else None
     answers = answers if answers is not None and answers.are_of(test) else None
     return replace(run, test=test, more=scores, answers=answers)
+
+
+def _slices(result: Mapping[str, Any] | None, metric: str) -> list[str]:
+    """`[length=64]` and so on: of what parts of test a stage has the score."""
+    scores = ((result or {}).get("scores", {}).get("best") or {}).get("test") or {}
+    return [name.removeprefix(metric) for name in scores if name.startswith(f"{metric}[")]
 
 
 def amounts(result: Mapping[str, Any] | None) -> dict[str, float]:

@@ -340,8 +340,9 @@ class Results:
             more = {name: value for name, value in run.more.items() if value is not None}
             for quantity, score in {"val": run.val, "test": run.test, **more}.items():
                 weights, split = "last" if quantity.startswith("last_") else "best", quantity.removeprefix("last_")
+                split, bracket, part = split.partition("[")  # `test[length=64]`
                 out.append(
-                    {**line, "weights": weights, "split": split, "metric": row.metric, "score": score}
+                    {**line, "weights": weights, "split": split, "metric": row.metric + bracket + part, "score": score}
                     | {"status": run.status, "stage": run.stages[-1][0], "identity": run.stages[-1][1]}
                 )
         return out

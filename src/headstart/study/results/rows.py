@@ -301,6 +301,13 @@ class Row:
         return estimate(self.by_seed(quantity).values())
 
     @property
+    def slices(self) -> dict[str, Estimate]:
+        """`length=64` and so on -> the test score of that part of test, over seeds; empty where none was scored."""
+        names = dict.fromkeys(name for run in self.runs for name in run.more if name.startswith("test["))
+        values = {name[5:-1]: estimate(scores_by_seed(self.runs, name).values()) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
     def stages(self) -> tuple[str, ...]:
         """Identities of the stages behind the reported numbers, parents first, each once."""
         return tuple(dict.fromkeys(identity for run in self.runs for _, identity in run.stages))
@@ -373,6 +380,7 @@ class Row:
             "budget": {**self.budget, "last_stage": dict(self.last), "all_tried": dict(self.tried)},
             "tried": self.settings_tried,
             **({"trials": list(self.trials)} if self.trials else {}),
+            **({"slices": {name: value.mean for name, value in self.slices.items()}} if self.slices else {}),
             **more,
             **{name: match.together if (match := self.match(name)) else None for name in MATCHES},
             "points": [
