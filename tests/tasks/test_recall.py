@@ -9,7 +9,7 @@ import pytest
 
 from headstart.errors import BadInput
 from headstart.seeds import below
-from headstart.sequence import IGNORE, Examples
+from headstart.sequence import IGNORE, Examples, collate
 from headstart.spec import digest, read
 from headstart.tasks.mad import CompressionSpec, FuzzyRecallSpec, InContextRecallSpec, MemorisationSpec
 from headstart.tasks.recall import InductionHeadsSpec, MqarSpec, SelectiveCopyingSpec, distinct
@@ -152,3 +152,55 @@ def test_a_part_of_the_sequences_need_not_ask_for_every_token() -> None:
 def test_settings_without_room_are_refused(cls: type[Any], settings: dict[str, Any], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         read(cls, settings)
+
+
+MIXED: dict[str, Any] = {"vocabulary": 64, **SMALL}
+
+
+def test_a_mixture_has_as_many_sequences_of_each_length_and_number_of_pairs() -> None:
+    spec = read(MqarSpec, {"mixture": [[16, 2], [24, 3]], "test_mixture": [[16, 2], [24, 3], [48, 6]], **MIXED}, "task")
+    task = spec.load(NOWHERE)
+    for split, kinds in (("train", spec.mixture), ("val", spec.mixture), ("test", spec.test_mixture)):
+        for number, (tokens, target) in enumerate(rows(task.split(split))):
+            length, pairs = kinds[number % len(kinds)]
+            assert (len(tokens), sum(answer != IGNORE for answer in target)) == (length, pairs)
+            alone = MqarSpec(length=length, pairs=pairs, **MIXED)
+            own, answers = alone.sequences(f"mqar/{split}", np.array([number]))
+            assert (tokens, target) == (own[0].tolist(), answers[0].tolist())
+    assert (task.signature.shortest, task.signature.length) == (16, 48)
+    assert [(line.val, line.test) for line in task.baselines] == [(2 / 5, 3 / 11)]
+    assert any("longer than any of train" in remark for remark in remarks(task))
+    usual = MqarSpec(**MIXED)
+    assert usual.load(NOWHERE).slices is None
+    assert digest(usual.document()) != digest(spec.document())
+
+
+def test_slices_of_a_mixture_are_length_pairs_and_distance_position_by_position() -> None:
+    task = MqarSpec(mixture=((16, 2), (64, 9)), **MIXED).load(NOWHERE)
+    assert task.slices is not None
+    batch = collate(task.test, np.arange(8))
+    slices = {name: x.tolist() for name, x in task.slices(batch).items()}
+    for row, (tokens, target) in enumerate(rows(task.test)[:8]):
+        asked = [i for i, answer in enumerate(target) if answer != IGNORE]
+        for i in asked:
+            distance = i - tokens.index(tokens[i])
+            assert slices["length"][row][i] == len(tokens)
+            assert slices["pairs"][row][i] == len(asked)
+            assert slices["distance from"][row][i] <= distance < 2 * slices["distance from"][row][i]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"mixture": [[16, 5]]}, r"mixture\[0\]: \[16, 5\] as \[length, pairs\]: pairs: 5 have no room in length 16"),
+        ({"test_mixture": [[64, 4], [16]]}, r"test_mixture\[1\]: \[16\] is not \[length, pairs\]; write one such as"),
+        ({"mixture": [[16, 2]], "length": 128}, "length: a mixture has lengths and pairs of its own; leave length out"),
+        ({"mixture": [[16, 2]], "pairs": 8}, "pairs: a mixture has lengths and pairs of its own; leave pairs out"),
+        ({"mixture": [[16, 2]], "test_length": 64}, "test_length: of a mixture, test_mixture says how long"),
+        ({"mixture": [16, 2]}, r"mixture\[0\]"),
+    ],
+)
+def test_a_mixture_that_cannot_be_is_refused_with_a_way_out(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words) as error:
+        read(MqarSpec, settings, "task")
+    assert len(str(error.value).splitlines()) <= 2
