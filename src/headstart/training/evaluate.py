@@ -139,7 +139,7 @@ class SliceCounts:
         asked = batch.target != IGNORE
         right = (output.argmax(-1) == batch.target)[asked]
         for name, numbers in slices.items():
-            values, where = numbers[asked].unique(return_inverse=True)
+            values, where = torch.unique(numbers[asked], return_inverse=True)  # type: ignore[no-untyped-call]
             hits, each = (torch.bincount(where, weights, len(values)) for weights in (right.double(), None))
             for value, hit, count in zip(values.tolist(), hits.tolist(), each.tolist(), strict=True):
                 total = self.counts.setdefault((name, value), [0, 0])

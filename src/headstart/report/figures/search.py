@@ -32,6 +32,8 @@ def search_figure(results: Results, column: str, search: SearchSpec, dark: bool 
     if not rows:
         return None
     with canvas(dark, 5.2, 3.3) as (figure, look):
+        from matplotlib.ticker import MaxNLocator
+
         axes = figure.add_subplot()
         for row in rows:
             colour = look.colour(results.arms.index(row.arm))
@@ -47,7 +49,7 @@ def search_figure(results: Results, column: str, search: SearchSpec, dark: bool 
         axes.set_xlabel("trials")
         axes.set_ylabel(f"best validation {words.metric(rows[0].metric)}")
         axes.set_xlim(0.5, max(len(row.trials) for row in rows) + 0.5)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         arms = [entry(row.arm, color=look.colour(results.arms.index(row.arm))) for row in rows]
         legend(figure, [*arms, dashed(look, "random search, on average")])
     return figure
