@@ -286,7 +286,7 @@ def test_what_takes_long_is_not_fitted_again_once_the_time_is_over(
     monkeypatch.setattr(choose_module, "choose", late)
     assert fit(tmp_path, *FEW, "--serve", serve) == 0
     out = " ".join(capsys.readouterr().out.split())
-    note = "was not fitted again on train and validation together: the time was over; the same command does it."
+    note = "was not fitted again on train and validation together: the time was over; to do it, give the same command again."
     assert note in out
     assert not served_stages(tmp_path / "runs")
     config = json.loads((tmp_path / "model" / "config.json").read_text())

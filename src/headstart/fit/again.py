@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headstart import ways
 from headstart.core import FinishedStage, Plan, PlannedStage, Store
 from headstart.fitted.outcome import FitCandidate
 from headstart.text import listed
@@ -41,14 +42,15 @@ class Again:
         are = "is" if len(self.chains) == 1 else "are"
         return f"{listed(list(self.chains))} {are} fitted again on train and validation together ..."
 
-    def obstacle(self, left: float | None) -> str:
-        """Why it is not done, with so many seconds left; empty where it is."""
+    def obstacle(self, left: float | None, whole: float) -> str:
+        """Why it is not done, with so many seconds left of the whole; empty where it is."""
         if self.by_validation:
             return "its training ends by validation (budget.patience)"
         if self.of_part:
             return "it learnt from a part of train, as the time and the memory leave no room for more"
-        late = left is not None and self.seconds > left
-        return "the time was over; the same command does it" if late else ""
+        if left is None or self.seconds <= left:
+            return ""
+        return f"the time was over; to do it, {ways.again('' if self.seconds <= whole else ways.argument('time'))}"
 
     @property
     def stages(self) -> list[PlannedStage]:

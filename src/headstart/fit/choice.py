@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headstart.core import Row
 from headstart.errors import BadInput
-from headstart.fit.arms import ranks
+from headstart.fit.arms import ranks, without_gradients
 from headstart.fitted.outcome import ALIKE, FitCandidate
+from headstart.serve.config import ENSEMBLE, NETWORK
 from headstart.ways import again, argument
 
 
@@ -65,10 +67,21 @@ def best_of(candidates: Sequence[FitCandidate]) -> FitCandidate:
     return best
 
 
+def to_finish(serve: str, rows: Sequence[Row]) -> str:
+    """What would train a model to its end: the same command where runs of it are left, more time where none was
+    planned; another model, where all have diverged or failed. rows: of the results."""
+    bare = [row for row in rows if not row.n]
+    own = [r for r in bare if serve in (r.arm, ENSEMBLE) or (serve == NETWORK and r.arm not in without_gradients())]
+    if own and all(row.points and not row.unfinished for row in own):
+        return "each run that began has diverged or failed, and would again; name another model"
+    return again(more="" if own and serve != ENSEMBLE else argument("time"))
+
+
 def serving(
-    serve: str, best: FitCandidate, candidates: Sequence[FitCandidate]
+    serve: str, best: FitCandidate, candidates: Sequence[FitCandidate], rows: Sequence[Row] = ()
 ) -> tuple[FitCandidate, FitCandidate | None]:
-    """(the candidate that is served, the best network). serve: `auto`, `network` or the name of an arm.
+    """(the candidate that is served, the best network). serve: `auto`, `network` or the name of an arm. rows: of all
+    arms.
 
     Raises: BadInput where it was not trained to its end.
     """
@@ -78,6 +91,6 @@ def serving(
         return best, network
     by_name = {candidate.name: candidate for candidate in candidates} | ({"network": network} if network else {})
     if serve not in by_name:
-        raise BadInput(f"{argument('serve')}: {serve!r}, but none was trained to its end; {again()}")
+        raise BadInput(f"{argument('serve')}: {serve!r}, but none was trained to its end; {to_finish(serve, rows)}")
     asked = by_name[serve]
     return asked, asked if asked.is_network else network

@@ -73,7 +73,7 @@ def compare(fit: Fit, study: Plan) -> Chosen:
     constant = next((item for item in candidates if item.name in constant_names()), None)
     if constant is not None and none_better(best, constant):
         best = constant
-    return Chosen(results, tuple(candidates), best, *serving(settings.serve, best, candidates))
+    return Chosen(results, tuple(candidates), best, *serving(settings.serve, best, candidates, results.table))
 
 
 def choose(fit: Fit, study: Plan, on: Listener = unheard, threads: int = 1) -> Chosen:
@@ -81,7 +81,7 @@ def choose(fit: Fit, study: Plan, on: Listener = unheard, threads: int = 1) -> C
     choose then. Raises: BadInput where what is to be served was not trained to its end."""
     chosen = compare(fit, study)
     again, left = planned_again(study, chosen.serves, fit.store), fit.rest
-    alone = again.obstacle(left)
+    alone = again.obstacle(left, 0.0 if left is None else left + fit.spent)
     if not alone:
         if again.seconds:
             piece = Piece(again.text)

@@ -20,11 +20,11 @@ from headstart.core import Results
 from headstart.errors import BadInput
 from headstart.fit.arms import constant_names
 from headstart.fit.candidates import test_means, worth_of
-from headstart.fit.choice import best_of, of_enough_runs, winner
+from headstart.fit.choice import best_of, of_enough_runs, to_finish, winner
 from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel
 from headstart.serve.config import ENSEMBLE
 from headstart.text import listed
-from headstart.ways import again, argument
+from headstart.ways import argument
 
 METRICS = ("accuracy", "weighted_accuracy", "r2")
 """What an average can be chosen by; the loss of a network is none of its answers."""
@@ -57,7 +57,7 @@ def with_ensemble(
     if metric not in METRICS:
         why = f"models are chosen by {metric!r}, which an average does not have; leave that setting out"
     elif len(pool) < 2 or not (runs := _common_runs(pool)):
-        why = f"fewer than two were trained to their end on the same rows; {again(more=argument('time'))}"
+        why = f"fewer than two were trained to their end on the same rows; {to_finish(ENSEMBLE, results.table)}"
     else:
         blend = chosen_blend(pool, runs, weights, pool.index(winner(pool)), results.folds, asked=asked)
         if blend is not None:
