@@ -72,7 +72,7 @@ def to_finish(serve: str, rows: Sequence[Row]) -> str:
     planned; another model, where all have diverged or failed. rows: of the results."""
     bare = [row for row in rows if not row.n]
     own = [r for r in bare if serve in (r.arm, ENSEMBLE) or (serve == NETWORK and r.arm not in without_gradients())]
-    if own and all(row.points and not row.unfinished for row in own):
+    if own and all(row.points[0].runs and not row.unfinished for row in own if row.points):
         return "each run that began has diverged or failed, and would again; name another model"
     return again(more="" if own and serve != ENSEMBLE else argument("time"))
 
