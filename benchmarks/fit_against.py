@@ -21,6 +21,7 @@ import resource
 import subprocess
 import sys
 import time
+import tomllib
 import venv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -323,9 +324,11 @@ def summary(table: Mapping[str, Mapping[str, tuple[float, float, int]]], methods
 
 
 def lines_of(
-    table: Mapping[str, Mapping[str, tuple[float, float, int]]], methods: Sequence[str]
+    table: Mapping[str, Mapping[str, tuple[float, float, int]]],
+    methods: Sequence[str],
+    beside: Mapping[str, Mapping[str, float]],
 ) -> Iterator[list[str]]:
-    """A line per set, those where `fit` loses most to the best rival first."""
+    """A line per set, those where `fit` loses most to the best rival first. beside: published accuracies."""
 
     def gap(name: str) -> float:
         row = table[name]
@@ -340,7 +343,7 @@ def lines_of(
             text = f"{row[m][0]:.3f} ({row[m][1]:.0f} s)" if m in row else NONE
             cells.append(f"**{text}**" if m in row and row[m][0] == best else text)
         text = f"{gap(name):+.3f}".replace("-", "\N{MINUS SIGN}") if OURS in row and len(row) > 1 else NONE
-        yield [name, text, *cells]
+        yield [name, text, *cells, *(f"{rows[name]:.3f}" if name in rows else NONE for rows in beside.values())]
 
 
 def against_each(
@@ -355,19 +358,36 @@ def against_each(
         gains = np.array([row[OURS][0] - row[rival][0] for row in shared])
         seconds = np.array([row[OURS][1] - row[rival][1] for row in shared])
         half = float(stats.t.ppf(0.975, len(gains) - 1) * gains.std(ddof=1) / np.sqrt(len(gains)))
-        chance = float(stats.wilcoxon(gains).pvalue) if gains.any() else 1.0
-        counts = (int((gains > 0).sum()), int((gains == 0).sum()), int((gains < 0).sum()))
+        even = np.where(np.abs(gains) < 5e-5, 0.0, gains)  # what is published has four decimals
+        chance = float(stats.wilcoxon(even).pvalue) if even.any() else 1.0
+        counts = (int((even > 0).sum()), int((even == 0).sum()), int((even < 0).sum()))
         text = f"{gains.mean():+.3f} [{gains.mean() - half:+.3f}, {gains.mean() + half:+.3f}]"
         words = [
-            TITLES[rival],
+            TITLES.get(rival, rival),
             str(len(gains)),
             " / ".join(map(str, counts)),
             text,
             f"{chance:.2f}" if chance >= 0.005 else "< 0.01",
         ]
         lines.append([cell.replace("-", "\N{MINUS SIGN}") if i == 3 else cell for i, cell in enumerate(words)])
-        lines[-1].append(f"{np.median(seconds):+.0f} s".replace("-", "\N{MINUS SIGN}"))
+        took = float(np.median(seconds))
+        lines[-1].append(NONE if np.isnan(took) else f"{took:+.0f} s".replace("-", "\N{MINUS SIGN}"))
     return lines
+
+
+def as_published() -> dict[str, dict[str, Any]]:
+    """Method -> what its authors published: `source`, `other_splits` where it is of other splits, accuracy by set."""
+    return tomllib.loads((HERE / "fit_published.toml").read_text("utf-8"))
+
+
+def against_published(table: Mapping[str, Mapping[str, tuple[float, float, int]]]) -> list[list[str]]:
+    """A line for each method that published accuracies on the official test rows."""
+    official = {f"{name}, published": rows for name, rows in as_published().items() if "other_splits" not in rows}
+    whole = {
+        name: {**row, **{title: (rows[name], float("nan"), 1) for title, rows in official.items() if name in rows}}
+        for name, row in table.items()
+    }
+    return against_each(whole, [OURS, *official])
 
 
 SUMMARY = ("method", "mean rank", "mean accuracy", "median processor seconds", "in all")
@@ -396,6 +416,7 @@ def page(
         epochs=_of_epochs(measured),
         mantis=_of_mantis(methods),
         splits=_of_splits(measured),
+        sources="; ".join(f"{name}: {rows['source']}" for name, rows in as_published().items()),
     )
 
 
@@ -426,12 +447,20 @@ def _part(
         summary_of_numbers=markdown(SUMMARY, summary(numbers, methods)),
         against_on_numbers=markdown(AGAINST, against_each(numbers, methods)),
         lacking=f"Not measured: {'; '.join(failed)}." if failed else "",
-        lines=_lines(table, methods),
+        lines=_lines(table, methods, as_published()),
+        published=markdown(AGAINST, lines) if (lines := against_published(table)) else "",
     )
 
 
-def _lines(table: Mapping[str, Mapping[str, tuple[float, float, int]]], methods: Sequence[str]) -> list[str]:
-    return markdown(["set", "gap", *(TITLES[m] for m in methods)], list(lines_of(table, methods)))
+def _lines(
+    table: Mapping[str, Mapping[str, tuple[float, float, int]]],
+    methods: Sequence[str],
+    beside: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[str]:
+    """beside: published figures, in columns of their own where there are any of these sets."""
+    shown = {name: rows for name, rows in (beside or {}).items() if table.keys() & rows.keys()}
+    heads = [f"{name}, {rows.get('other_splits', 'published')}" for name, rows in shown.items()]
+    return markdown(["set", "gap", *(TITLES[m] for m in methods), *heads], list(lines_of(table, methods, shown)))
 
 
 def _without(seen: str, table: Mapping[str, Mapping[str, tuple[float, float, int]]], methods: Sequence[str]) -> str:
@@ -521,6 +550,15 @@ def _of_mantis(methods: Sequence[str]) -> str:
         "Mantis is read by its authors' package (benchmarks/fit_mantis.txt), not by ours: logistic regression on frozen features "
         "of its third layer, which its authors chose on UCR, whose sets are most of these."
     )
+
+
+def publish(path: Path = PAGE) -> None:
+    """Write the page of the rows beside it."""
+    measured = json.loads(path.with_suffix(".json").read_text("utf-8"))
+    parts = {part: averaged([row for row in measured if row["set"] in sets_of(part)]) for part in PARTS}
+    methods = [name for name in [OURS, *RIVALS, MANTIS, NGRAMS] if any(row["method"] == name for row in measured)]
+    fit_time, seeds = (max(row.get(key, 0) for row in measured) for key in ("given", "seed"))
+    write(path, page(parts, methods, fit_time, seeds + 1, measured))
 
 
 def main() -> None:

@@ -23,7 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import NONE, PAGES, RESULTS, Set, all_sets, days_of, filled, once, parser_of, plain_name, sets_of
+import numpy as np
+from harness import NONE, PAGES, RESULTS, Set, all_sets, days_of, filled, markdown, once, parser_of, plain_name, sets_of
 from scipy.stats import rankdata, studentized_range
 from scipy.stats import t as t_distribution
 
@@ -42,6 +43,7 @@ MODELS = ("scratch", "self_pretrained", "kernels", "summary", "majority")
 NETWORKS = ("scratch", "self_pretrained")
 MORE = ("inception", "ensemble")
 """Models that not every set has: the second network, and the average of networks and kernels."""
+RANKS = ("model", "mean rank", "mean test accuracy")
 SEEDS = 3
 """Runs of a set that has the usual rows; smaller ones have as many as folds."""
 
@@ -207,9 +209,11 @@ def best_network(result: Mapping[str, Any]) -> float | None:
 
 def plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
     """The best network of each set against kernels (n-grams), with the diagonal where both are equal."""
-    with canvas(False, 5.2, 5.0) as (figure, look):
+    with canvas(False, 5.2, 4.6) as (figure, look):
         axes = figure.add_subplot(aspect="equal")
-        axes.plot([0, 1], [0, 1], color=look.quiet, linewidth=0.8)
+        points = [x for r in results for x in (test_of(r, "kernels"), best_network(r)) if x is not None]
+        low = math.floor(10 * min(points, default=0.0)) / 10
+        axes.plot([low, 1], [low, 1], color=look.quiet, linewidth=0.8)
         for i, family in enumerate(dict.fromkeys(result["family"] for result in results)):
             some = [result for result in results if result["family"] == family]
             pairs = [(test_of(result, "kernels"), best_network(result)) for result in some]
@@ -218,7 +222,10 @@ def plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
                 *zip(*both, strict=True), MARKERS[i], color=look.colour(i), markersize=6, label=family, alpha=0.85
             )
         axes.set(
-            xlabel="test accuracy of kernels (n-grams)", ylabel="of the best network", xlim=(0, 1.02), ylim=(0, 1.02)
+            xlabel="test accuracy of kernels (n-grams)",
+            ylabel="of the best network",
+            xlim=(low, 1.02),
+            ylim=(low, 1.02),
         )
         legend_of(figure, axes)
     path.write_bytes(png(figure, 150))
@@ -276,6 +283,7 @@ def page_of(results: Sequence[Mapping[str, Any]]) -> str:
     gaps = {result["name"]: round(gap_of(result, rivals), 3) for result in results}
     lost, level = sum(gap < 0 for gap in gaps.values()), sum(gap == 0 for gap in gaps.values())
     order = sorted(ranks(results).items(), key=lambda pair: pair[1])
+    mean = dict(zip(MODELS, np.mean(whole_rows(results), axis=0), strict=True)) if order else {}
     gains = {result["name"]: gap for result in results if (gap := gain_of(result)) is not None}
     clear = {name: gap.mean for name, gap in gains.items() if gap.clear}
     above = sum(gain > 0 for gain in clear.values())
@@ -307,7 +315,7 @@ def page_of(results: Sequence[Mapping[str, Any]]) -> str:
         middle=signed(middle),
         apart=f"{critical(len(MODELS), len(whole_rows(results))):.2f}",
         ranked=len(whole_rows(results)),
-        ranks=", ".join(f"{name} {rank:.2f}" for name, rank in order),
+        ranks=markdown(RANKS, [[name, f"{rank:.2f}", score(mean[name])] for name, rank in order]) if order else "",
         served=to_markdown(table(results, rivals, sides)).strip(),
         gains=to_markdown(gains_table(results)).strip(),
         late=f"The time left less than half of the usual steps on {listed(few)}." if (few := late(results)) else "",

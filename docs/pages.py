@@ -25,6 +25,8 @@ BASES = (
 """What a plugin derives its classes from, and `headstart` itself does not export."""
 UNNAMED = ("results/", "benchmarks/", "decisions/", "index.md")
 """Beginnings of pages that stand alone."""
+WIDE = ("results/README.md", "benchmarks/fit.md", "index.md")
+"""Pages whose tables need the room of the list of sections, too."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -45,7 +47,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """A block that names its file (```python file=my_mixer.py) shows that name above it. Pages that the navigation does
     not name have its width, too; the index of results has the whole: it is one screen."""
     if page.file.src_uri.startswith(UNNAMED):
-        page.meta["hide"] = ["navigation", *(["toc"] if page.file.src_uri == "results/README.md" else [])]
+        page.meta["hide"] = ["navigation", *(["toc"] if page.file.src_uri in WIDE else [])]
     return re.sub(r"^```(\w+) file=(\S+)$", r"`\2`:\n\n```\1", markdown, flags=re.MULTILINE)
 
 

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import lzma
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -285,3 +286,22 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))
+
+
+def test_the_page_is_made_of_the_rows_beside_it(tmp_path: Path) -> None:
+    shutil.copy(fit_against.PAGE.with_suffix(".json"), tmp_path / "fit.json")
+    fit_against.publish(tmp_path / "fit.md")
+    assert (tmp_path / "fit.md").read_text() == fit_against.PAGE.read_text()
+
+
+def test_what_others_published_stands_beside_and_is_no_rival_where_it_is_of_other_splits() -> None:
+    table = {"Worms": {"fit": (0.7532, 9.0, 1)}, "FaceAll": {"fit": (0.8, 9.0, 1)}, "waves": {"fit": (1.0, 9.0, 1)}}
+    lines = {line[0]: line[1:] for line in fit_against.against_published(table)}
+    assert lines["HIVE-COTE 2, published"][:2] == ["2", "0 / 1 / 1"]
+    assert not any("MultiRocket-Hydra" in name for name in lines)
+    head, _, *rows = fit_against._lines(table, ["fit"], fit_against.as_published())
+    assert head.endswith("| QUANT, published | MultiRocket-Hydra, 30 other splits |")
+    assert {row.count("\N{EM DASH}") for row in rows if "waves" in row} == {5}
+    sets = {name for part in fit_against.PARTS for name in fit_against.sets_of(part)}
+    for published in fit_against.as_published().values():
+        assert {name for name, value in published.items() if isinstance(value, float)} < sets
