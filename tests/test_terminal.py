@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart import cli
+from headstart.errors import Damaged
 from headstart.runner.events import Failed
 from headstart.text import escaped, json_lines
 from headstart.verbs.display import Display
@@ -60,6 +62,12 @@ def test_colours_of_ones_own_reach_a_terminal(monkeypatch: pytest.MonkeyPatch) -
 def test_an_error_is_said_without_what_a_terminal_acts_on(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert print_error(error) == 2
     assert not ACTED_ON.search(output(capsys).replace("\n", ""))
+
+
+@pytest.mark.parametrize("kind", [Damaged, cli.BadInput, partial(OSError, 2, "gone")])
+def test_whatever_kind_an_error_is_of_it_is_said_in_few_lines(kind: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert print_error(kind("x" * 1_000_000)) == 2
+    assert len(output(capsys)) < 2_000
 
 
 def test_a_remark_of_a_log_is_said_without_what_a_terminal_acts_on(

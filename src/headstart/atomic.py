@@ -10,6 +10,7 @@ import io
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,16 @@ def publish(path: Path, data: bytes, mode: int = 0o644) -> None:
         write_all(file, data)
 
 
+def check_place(path: Path) -> None:
+    """Raises: BadInput where a pipe, a device or a stream of the system has this name: the new file would take it from
+    all who use it."""
+    with contextlib.suppress(OSError):
+        mode = os.stat(path).st_mode
+        stream = path.is_symlink() and os.readlink(path).startswith(("/dev/", "/proc/"))
+        if stream or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise BadInput(f"{path}: is a pipe, a device or a stream, which no file replaces; name a file")
+
+
 @contextlib.contextmanager
 def published(path: Path, mode: int = 0o644) -> Iterator[int]:
     """The descriptor of a new file, to be written bit by bit; it gets its name, as in `publish`, at the end.
@@ -84,6 +95,7 @@ def published(path: Path, mode: int = 0o644) -> Iterator[int]:
     Until then it has one that nobody can guess: no link waits there, and no other writer has it, in whatever container.
     What processes that were killed left of the same file is deleted.
     """
+    check_place(path)
     temporary, file = _begun(path, mode)
     try:
         _remove_unfinished(path, temporary)

@@ -97,6 +97,7 @@ def test_what_is_no_plain_curve_is_refused_with_what_to_export(tmp_path: Path) -
         whole + whole: "holds several curves; save each as a file of its own",
         whole.replace("XYDATA", "NTUPLES"): "has no ##XYDATA= or ##XYPOINTS= (but 'TITLE'",
         "nothing\n": "is no file of JCAMP-DX",
+        whole.replace("FIRSTX=400", "FIRSTX=-inf").replace("FACTOR=0.001", "FACTOR=1e308"): "from -inf to 640",
     }
     for text, message in cases.items():
         refusal = why(write(tmp_path / "f.jdx", text))

@@ -268,6 +268,16 @@ def test_letters_in_little_time_are_fitted_without_a_network_until_one_is_asked_
     assert "predict serves scratch" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize("content", ["[" * 100_000, None])
+def test_a_folder_whose_plan_is_no_document_or_a_pipe_is_another_programs(content, tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    (tmp_path / "theirs").mkdir()
+    plan = tmp_path / "theirs" / "plan.json"
+    os.mkfifo(plan) if content is None else plan.write_text(content)
+    assert fit(tmp_path, "train.csv", "--target", "label", "-o", "theirs") == 2
+    assert "'theirs' holds other things" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["config.json", "plan.json"])
 def test_a_folder_of_another_program_is_not_written_over(name: str, tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows()))

@@ -15,6 +15,7 @@ import torch
 
 from headstart import atomic
 from headstart.atomic import publish
+from headstart.cli import main
 from headstart.errors import BadInput, Damaged
 from headstart.store import publish_json, read_json, seal, unseal
 
@@ -130,3 +131,20 @@ def test_reading_json_imports_neither_torch_nor_numpy_nor_pydantic_nor_scipy(tmp
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+
+
+def test_no_file_takes_the_place_of_a_pipe_a_device_or_a_stream_that_others_write_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "null.json").symlink_to("/dev/null")
+    (tmp_path / "stream.json").symlink_to("/proc/self/fd/0")
+    before = {path: path.lstat().st_mode for path in tmp_path.iterdir()}
+    for path in before:
+        with pytest.raises(BadInput, match=f"{path.name}: is a pipe, a device or a stream, which no file replaces"):
+            publish(path, b"")
+        with pytest.raises(SystemExit) as end:
+            main(["ls", f"--store={tmp_path}", f"--json={path}"])
+        assert end.value.code == 2
+        assert capsys.readouterr().err.endswith("which no file replaces; name a file\n")
+    assert {path: path.lstat().st_mode for path in tmp_path.iterdir()} == before

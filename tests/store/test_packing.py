@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import stat
+import time
 import warnings
 import zipfile
 from collections import Counter
@@ -489,6 +490,22 @@ def test_a_report_that_is_there_is_not_replaced_and_one_that_is_no_toml_is_refus
     )
     assert list(outcome.refused) == ["reports/kept/study.toml"]
     assert len(outcome.taken) == STAGES
+
+
+def test_a_study_whose_keys_have_very_many_parts_is_refused_at_once(packed: Path, tmp_path: Path) -> None:
+    deep, began = {**read(packed), "reports/kept/study.toml": b"a." * 200_000 + b"a = 1"}, time.process_time()
+    outcome = unpack(Store(tmp_path / "runs"), write(tmp_path / "x.zip", deep))
+    assert "more than 100 parts" in outcome.refused["reports/kept/study.toml"]
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_a_device_is_not_waited_for(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.zip" if kind == "pipe" else Path("/dev/zero")
+    if kind == "pipe":
+        os.mkfifo(file)
+    with pytest.raises(BadInput, match=f"unpack: {file}: is a {kind}, not a plain file; name one that"):
+        unpack(Store(tmp_path / "runs"), file)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"no zip at all", b"PK\x05\x06" + bytes(18)])

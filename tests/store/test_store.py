@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+import headstart
 from headstart import atomic
 from headstart.errors import BadInput, Damaged
 from headstart.store import ClaimedStage, Store, files, store_folder
@@ -297,3 +298,16 @@ def test_a_stage_is_claimed_by_one_process_at_a_time(tmp_path: Path) -> None:
             assert folder is not None
     finally:
         process.kill()
+
+
+@pytest.mark.parametrize("key", ["spec", "name", "parent"])
+def test_a_stage_that_says_nothing_of_its_settings_is_refused_in_words(key: str, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    finish(store, ONE)
+    document = files.read_json(store.folder(ONE) / "stage.json")
+    del document[key]
+    files.publish_json(store.folder(ONE) / "stage.json", document)
+    with pytest.raises(
+        BadInput, match=f"stage {ONE}: its stage.json has no '{key}'; name a stage that `headstart run`"
+    ):
+        headstart.load(ONE, store=tmp_path)

@@ -101,7 +101,15 @@ Recording`); `needs`, the library of the extra `[formats]` that it takes.
 
 def reader_of(form: str) -> Callable[..., Any]:
     """What reads files of a format."""
-    return READERS[form].load()
+    return _quiet(READERS[form].load())
+
+
+def _quiet(read: Callable[..., Any]) -> Callable[..., Any]:
+    """The same without numpy's warnings of numbers beyond all floats, as a damaged scale makes them: what is not finite
+    is told of a sequence."""
+    import numpy as np
+
+    return np.errstate(over="ignore", invalid="ignore")(read)
 
 
 def block_reader_of(form: str) -> Callable[..., Any] | None:
@@ -113,7 +121,7 @@ def block_reader_of(form: str) -> Callable[..., Any] | None:
 def recorder_of(ending: str) -> Callable[..., Any]:
     """What reads a file with this ending as one recording."""
     lines = (line.facts for line in READERS.values() if ending in str(line.facts["endings"]).split())
-    return Entry(next(str(facts["recording"]) for facts in lines), "").load()
+    return _quiet(Entry(next(str(facts["recording"]) for facts in lines), "").load())
 
 
 def format_by(ending: str, start: bytes, also: Callable[[str], None]) -> str:

@@ -66,6 +66,8 @@ def open_stage(store: Store, identity: str, data: Path, task: Task | None = None
     document, result = store.stage(identity), store.result(identity)
     if document is None or result is None:
         raise BadInput(f"stage {identity} is {store.status(identity)} and has no weights yet; run its study again")
+    if lost := [key for key in ("spec", "name", "parent") if key not in document]:  # a copy of weights has none
+        raise BadInput(f"stage {identity}: its stage.json has no {lost[0]!r}; name a stage that `headstart run` made")
     require_plugins(document.get("plugins", {}), f"stage {identity}", document["spec"])
     spec = read_stage(document["spec"])
     task = open_task(spec.task, data) if task is None and spec.task is not None else task

@@ -16,7 +16,6 @@ import re
 import shutil
 import stat
 import struct
-import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from typing import Any
 
 from headstart import disk
 from headstart.atomic import Writable, disk_full, naming, publish, published, refused, sync_folder, write_all
+from headstart.documents import from_json, from_toml
 from headstart.errors import BadInput, Damaged
 from headstart.store import tensors as shared
 from headstart.store.files import DONE, RESULT, STAGE, UNREADABLE, file_digest, lost_parents, read_json
@@ -131,9 +131,12 @@ def unpack(store: Store, file: Path, check: Callable[[Store], object] = Store.li
     a packed file does not (links, devices, other paths, more than it declares), or is too large for the disk.
     """
     try:
-        packed = zipfile.ZipFile(file)
+        with opened(file, follow=True):  # a pipe would be waited for
+            packed = zipfile.ZipFile(file)
     except FileNotFoundError:
         raise BadInput(f"unpack: no file {str(file)!r}; name one that `headstart store pack` wrote") from None
+    except Damaged as error:
+        raise BadInput(f"unpack: {error}; name one that `headstart store pack` wrote") from None
     except (*_UNPACKABLE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
@@ -171,7 +174,7 @@ def _manifest(packed: zipfile.ZipFile, file: Path) -> dict[str, Any]:
     if head is None or head.compress_type != zipfile.ZIP_STORED:
         raise refuse(f"has no {MANIFEST}")
     try:
-        manifest = json.loads(packed.read(head))
+        manifest = from_json(packed.read(head))
         written = manifest["format"]
         if isinstance(written, int) and written > PACK_FORMAT:
             raise BadInput(
@@ -328,7 +331,7 @@ class _Unpacking:
                 continue
             try:
                 content = self.packed.read(member)
-                tomllib.loads(content.decode())
+                from_toml(content.decode())
                 if hashlib.sha256(content).hexdigest() != digest:
                     raise Damaged("its digest does not fit")
             except (*_UNPACKABLE, Damaged) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import Counter
@@ -19,7 +18,8 @@ from headstart import disk, words
 from headstart.atomic import publish
 from headstart.data import LayoutSpec
 from headstart.data.splits import ACROSS
-from headstart.errors import BadInput, one_line
+from headstart.documents import from_json
+from headstart.errors import BadInput, Damaged, one_line
 from headstart.fit.arms import check_names
 from headstart.fit.kept import PLAN
 from headstart.limits import give_back
@@ -29,6 +29,7 @@ from headstart.request.source import read_source
 from headstart.runner.events import Event, Failed
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory
 from headstart.store import store_folder
+from headstart.store.plain import read_plain
 from headstart.tasks.own import FILE_FIELDS
 from headstart.verbs.data import layout_of, print_card
 from headstart.verbs.options import ArmOptions, FitOptions, LayoutOptions, WorkOptions
@@ -262,8 +263,8 @@ def _usable_folder(folder: Path) -> None:
 def _is_ours(folder: Path) -> bool:
     """Whether an earlier fit made this folder, and no other program."""
     for name, kind in ((PLAN, "headstart plan"), (CONFIG, "headstart model")):
-        with suppress(OSError, ValueError):
-            document = json.loads((folder / name).read_bytes())
+        with suppress(OSError, ValueError, Damaged):
+            document = from_json(read_plain(folder / name))
             if isinstance(document, dict) and document.get("kind") == kind:
                 return True
     return False

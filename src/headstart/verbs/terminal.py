@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart import disk
-from headstart.atomic import disk_full, refused
+from headstart.atomic import check_place, disk_full, refused
 from headstart.errors import BadInput, Damaged, DiskFull
 from headstart.store.files import IDENTITY
 from headstart.text import broken, column_widths, escaped, listed
@@ -87,6 +87,7 @@ def writable_file(option: str, name: str) -> Path:
         raise BadInput(f"{option}: {name!r} is not a file in an existing folder")
     if not os.access(path.absolute().parent, os.W_OK):
         raise BadInput(f"{option}: {str(path.absolute().parent)!r} cannot be written; name another folder")
+    check_place(path)
     return path
 
 
@@ -99,6 +100,7 @@ def check_replaceable(
     whose folders of stages nothing may be written.
     Raises: BadInput where it is one of these files, would be in a stage's folder, or is there and not of headstart.
     """
+    check_place(path)
     inside = path.absolute().parent.resolve()
     if store is not None and inside.parent == store.absolute().resolve() and IDENTITY.fullmatch(inside.name):
         raise BadInput(f"{option}: {str(path)!r} would be written into the folder of a stage; name another file")
@@ -149,7 +151,9 @@ def print_error(error: Exception) -> int | None:
         return 2
     if (message := _message(error)) is None:
         return None
-    for line in message.splitlines() or [""]:  # a command to paste stands alone
+    for line in str(BadInput(message)).splitlines() or [
+        ""
+    ]:  # not too long, whatever it quotes; a command to paste stands alone
         sys.stderr.write(f"{'' if line.startswith('  headstart ') else 'headstart: '}{escaped(line)}\n")
     return 1 if disk_full(error) else int(getattr(error, "exit_code", 2))
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
 
-from support.fuzz.parsers import Files
+from support.fuzz.parser import Files
+from support.fuzz.seals import sealed
+from support.fuzz.values import changed_files
 
 WORDS = (
     *(b"", b"0", b"-1", b"1e400", b"-0.0", b"nan", b"inf", b"None", b"true", b"99999999999999999999", b"4294967296"),
@@ -88,6 +91,16 @@ def apply(files: Files, changes: Sequence[Any]) -> Files:
 
 
 def damaged(samples: Sequence[Files]) -> st.SearchStrategy[Files]:
-    """Files of one of the samples after one to six changes."""
+    """Files of one of the samples after one to six changes of bytes, or with other values; digests are often right."""
+    sample = st.sampled_from(list(samples))
     changes = st.lists(st.tuples(CHANGES, st.integers(0, 63)), min_size=1, max_size=6)
-    return st.builds(apply, st.sampled_from(list(samples)), changes)
+    numbers = st.integers(0, 2**32)
+    files = st.one_of(st.builds(apply, sample, changes), st.builds(with_other_values, sample, numbers))
+    return st.builds(
+        lambda files, right: sealed(files) if right else files, files, st.sampled_from((True, True, False))
+    )
+
+
+def with_other_values(files: Files, number: int) -> Files:
+    """The files, in one of which one to three values are others, by a number."""
+    return changed_files(files, Random(number))

@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import io
 import json
 import wave
 import zipfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from headstart.documents import canonical
 from headstart.errors import BadInput
 from headstart.store.files import damages
-
-Files = Mapping[str, bytes]
-"""Content of files by their path within a folder."""
-
-
-@dataclass(frozen=True)
-class Parser:
-    """What is fuzzed.
-
-    seeds: good inputs, each a folder's files, of which the first or the folder it lies in is opened. read: opens it.
-    """
-
-    seeds: Callable[[], list[Files]]
-    read: Callable[[Path], object]
-
-
-def _read_data(path: Path) -> object:
-    from headstart.data import data_card, read_sequences
-
-    sequences = read_sequences(path)
-    data_card(sequences)
-    return sequences
+from support.fuzz.doors import DOORS, formats, read_data
+from support.fuzz.parser import Files, Parser
 
 
 def _read_study(path: Path) -> object:
     from headstart.api import Study
 
     return Study(path, data=path.parent, store=path.parent / "runs").plan
-
-
-def _read_model(path: Path) -> object:
-    from headstart.serve.folder import load_model
-
-    return load_model(path)
 
 
 def _read_checkpoint(path: Path) -> object:
@@ -97,30 +66,12 @@ def _read_packed_store(path: Path) -> object:
 
 
 def _zipped(folder: Path) -> Path:
-    """The members of a packed store as one file, in which digests are those of the members as they are now."""
-    members = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-    def digest(name: str) -> str:
-        return hashlib.sha256(members[name]).hexdigest()
-
-    order = ("stage.json", "result.json", "manifest.json")  # each holds digests of those before
-    for name in sorted((name for name in members if Path(name).name in order), key=lambda n: order.index(Path(n).name)):
-        with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            document = json.loads(members[name])
-            if name == "manifest.json":
-                for member, entry in document["files"].items():
-                    entry |= {"size": len(members[member]), "digest": digest(member)}
-            else:
-                for inner in document.get("files", {}):
-                    if (member := f"{name.partition('/')[0]}/{inner}") in members:
-                        document["files"][inner] = digest(member)
-                del document["digest"]
-                document["digest"] = hashlib.sha256(canonical(document)).hexdigest()
-            members[name] = json.dumps(document).encode()
+    """The members of a packed store as one file."""
     file = folder.with_suffix(".zip")
     with zipfile.ZipFile(file, "w") as packed:
-        for name, content in members.items():
-            packed.writestr(name, content)
+        for path in folder.rglob("*"):
+            if path.is_file():
+                packed.write(path, path.relative_to(folder))
     return file
 
 
@@ -327,21 +278,6 @@ def _checkpoint() -> list[Files]:
     return out
 
 
-def _model() -> list[Files]:
-    import tempfile
-
-    from headstart.serve.folder import save_model
-    from support.made_models import made, walks
-
-    out: list[Files] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, network in (("bare", False), ("both", True)):
-            root = Path(folder) / name
-            save_model(made(walks(), ("summary", "kernels"), network=network), root)
-            out.append({f"data/{file.name}": file.read_bytes() for file in root.iterdir()})
-    return out
-
-
 def _results() -> list[Files]:
     pages = Path(__file__).parents[3] / "docs" / "results"
     return [{"data.json": (pages / "seeds" / "mqar-rates.json").read_bytes()}]
@@ -366,20 +302,21 @@ def _packed_stores() -> list[Files]:
 
 PARSERS: dict[str, Parser] = {
     "study": Parser(_study, _read_study),
-    "csv": Parser(_csv, _read_data),
-    "json_lines": Parser(_json_lines, _read_data),
-    "npy": Parser(_arrays, _read_data),
-    "npz": Parser(_array_sets, _read_data),
-    "parquet": Parser(_parquet, _read_data),
-    "arrow": Parser(_feather, _read_data),
-    "ts": Parser(_series, _read_data),
-    "fasta": Parser(_fasta, _read_data),
-    "pictures": Parser(_pictures, _read_data),
-    "sound": Parser(_sound, _read_data),
-    "texts": Parser(_texts, _read_data),
-    "packed": Parser(_archives, _read_data),
-    "model": Parser(_model, _read_model),
+    "csv": Parser(_csv, read_data),
+    "json_lines": Parser(_json_lines, read_data),
+    "npy": Parser(_arrays, read_data),
+    "npz": Parser(_array_sets, read_data),
+    "parquet": Parser(_parquet, read_data),
+    "arrow": Parser(_feather, read_data),
+    "ts": Parser(_series, read_data),
+    "fasta": Parser(_fasta, read_data),
+    "pictures": Parser(_pictures, read_data),
+    "sound": Parser(_sound, read_data),
+    "texts": Parser(_texts, read_data),
+    "packed": Parser(_archives, read_data),
     "checkpoint": Parser(_checkpoint, _read_checkpoint),
     "packed_store": Parser(_packed_stores, _read_packed_store),
     "results": Parser(_results, _read_results),
+    **DOORS,
 }
+PARSERS |= formats({*PARSERS, "jsonl", "folder"})

@@ -18,11 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
 from headstart.errors import BadInput
 from support.fuzz.damage import damaged
-from support.fuzz.parsers import PARSERS, Files, Parser
+from support.fuzz.parser import Files, Parser
+from support.fuzz.parsers import PARSERS
 
 MEMORY = 2**30
 SECONDS = 10
@@ -110,6 +111,8 @@ def run(name: str, minutes: float, first_seed: int, folder: Path, report: Path) 
     end, number = time.monotonic() + 60 * minutes, first_seed
 
     def attempt(files: Files) -> None:
+        if time.monotonic() > end:
+            return
         try:
             counts[outcome(parser, written(files, current), files)] += 1
         except Exception as error:
@@ -125,10 +128,12 @@ def run(name: str, minutes: float, first_seed: int, folder: Path, report: Path) 
             phases=[Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),
             report_multiple_bugs=False,
+            verbosity=Verbosity.quiet,  # the files are written out instead
         )
         try:
             search(seed(number)(given(damaged(samples))(attempt)))()
-        except Exception as error:
+        except Exception as raised:
+            error: BaseException = raised.exceptions[0] if isinstance(raised, BaseExceptionGroup) else raised
             key = signature(error)
             sample = folder / f"finding-{len(findings)}"
             current.rename(sample)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import bz2
 import copy
+import gzip
+import io
 import json
-from collections.abc import Callable, Iterator
+import lzma
+import re
+import tomllib
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Any
+
+import tomli_w
 
 HUGE = int("9" * 400)
 ODD: tuple[Any, ...] = (
@@ -77,3 +87,93 @@ def changed_value(document: Any, random: Random) -> Any:
 def text_of(document: Any, dumped: Callable[[Any], str] = json.dumps) -> bytes:
     """As JSON, or as `dumped` writes it."""
     return dumped(document).replace(f'"{DEEP}"', "[" * 5000 + "]" * 5000).encode()
+
+
+def changed_files(files: Mapping[str, bytes], random: Random) -> dict[str, bytes]:
+    """The files, in one of which a value is another and which is still a file of its format; so is one that lies in a
+    packed file, of which the sums are right again."""
+    name = random.choice(sorted(files))
+    return {**files, name: _changed_file(name, files[name], random)}
+
+
+def _changed_file(name: str, content: bytes, random: Random) -> bytes:
+    ending = name.rpartition(".")[2].lower()
+    if ending in _PACKERS:
+        pack, unpack = _PACKERS[ending]
+        return pack(_changed_file(name.rpartition(".")[0], unpack(content), random))
+    if content.startswith(b"PK\x03\x04"):
+        return _zipped(changed_files(_members(content), random))
+    try:
+        if ending == "toml":
+            return text_of(changed_value(tomllib.loads(content.decode()), random), tomli_w.dumps)
+        if ending in ("json", "vhdr") or content[:1] in (b"{", b"["):
+            lines = content.splitlines() if ending == "jsonl" else [content]
+            number = random.randrange(len(lines))
+            lines[number] = text_of(changed_value(json.loads(lines[number]), random))
+            return b"\n".join(lines)
+        if ending == "safetensors":
+            return _changed_tensors(content, random)
+        if content.startswith(b"\x93NUMPY"):
+            return _changed_array(content, random)
+    except (TypeError, ValueError, LookupError):  # TOML has no null, a text that is none stays damaged
+        pass
+    return _changed_text(content, random)
+
+
+def _changed_tensors(content: bytes, random: Random) -> bytes:
+    """Another value in the head, whose length is right, or in what our own files note of themselves."""
+    size = int.from_bytes(content[:8], "little")
+    head = json.loads(content[8 : 8 + size])
+    note = head.get("__metadata__", {}).get("headstart")
+    if note is not None and random.random() < 0.5:
+        head["__metadata__"]["headstart"] = text_of(changed_value(json.loads(note), random)).decode()
+        text = json.dumps(head).encode()
+    else:
+        text = text_of(changed_value(head, random))
+    return len(text).to_bytes(8, "little") + text + content[8 + size :]
+
+
+def _changed_array(content: bytes, random: Random) -> bytes:
+    """Another value in the head of an array of numpy, whose length is right."""
+    size = int.from_bytes(content[8:10], "little")
+    head = ast.literal_eval(content[10 : 10 + size].decode("latin-1"))
+    key = random.choice(sorted(head))
+    shapes: tuple[Any, ...] = ((2**62,), (2**31, 2**31), (0,), (-1, 4), (2**40, 0), (1,) * 70, (True,), 4, "x", (0.5,))
+    types: tuple[Any, ...] = ("|O", "<f8", ">f2", "<c16", "|V1000000000", "<U100000000", "<M8[ns]", "|b1", "?", 5, "")
+    head[key] = random.choice({"shape": shapes, "descr": types}.get(key, (True, False, 1, "x")))
+    text = repr(head).encode().ljust(size - 1) + b"\n"
+    return content[:8] + (len(text) % 2**16).to_bytes(2, "little") + text + content[10 + size :]
+
+
+def _changed_text(content: bytes, random: Random) -> bytes:
+    """Another word or number where one stands, so that a text keeps its form."""
+    words = [match.span() for match in re.finditer(rb"[\w.+-]+", content)][:10_000]
+    for _ in range(random.randint(1, 3) if words else 0):
+        start, end = random.choice(words)
+        word = random.choice((*ODD, *(0, 1, 2, 65_535, 10**6, 10**9)))
+        text = word if isinstance(word, str) else json.dumps(word)
+        content = content[:start] + text.encode("utf-8", "replace") + content[end:]
+        words = [match.span() for match in re.finditer(rb"[\w.+-]+", content)][:10_000]
+        if not words:
+            break
+    return content
+
+
+def _members(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        return {info.filename: packed.read(info) for info in packed.infolist()}
+
+
+def _zipped(members: Mapping[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in members.items():
+            packed.writestr(name, content)
+    return out.getvalue()
+
+
+_PACKERS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    "gz": (gzip.compress, gzip.decompress),
+    "xz": (lzma.compress, lzma.decompress),
+    "bz2": (bz2.compress, bz2.decompress),
+}

@@ -1,0 +1,26 @@
+"""What is fuzzed: small good files, and the call that opens them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+Files = Mapping[str, bytes]
+"""Content of files by their path within a folder."""
+
+
+@dataclass(frozen=True)
+class Parser:
+    """What is fuzzed.
+
+    seeds: good inputs, each a folder's files, of which the first or the folder it lies in is opened. read: opens it.
+    """
+
+    seeds: Callable[[], list[Files]]
+    read: Callable[[Path], object]
+
+
+def files_of(root: Path, head: str = "data/") -> Files:
+    """All files below a folder, as those of a folder `head`."""
+    return {f"{head}{path.relative_to(root)}": path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
