@@ -485,3 +485,13 @@ def test_a_layout_of_a_folder_of_one_form_of_sound_reads_those_of_another_alike(
     served = read_sequences(tmp_path / "flac", fitted.layout.fixed())
     assert served.labels == fitted.labels == ("a", "a", "b", "b")
     np.testing.assert_allclose(served.values, fitted.values, atol=1e-4)
+
+
+@pytest.mark.parametrize(("written", "rate"), [("0", "0"), ("0.0000000000001", "1e-13"), ("1" + "0" * 20, "1e+20")])
+def test_a_rate_that_no_recording_has_is_refused_with_the_header(written: str, rate: str, tmp_path: Path) -> None:
+    needs("wfdb")
+    header = record(tmp_path / "r1.hea", np.zeros((30, 2)) + np.arange(30)[:, None])
+    header.write_text(header.read_text().replace(" 250 ", f" {written} ", 1))
+    with pytest.raises(BadInput, match=re.escape(f"{header}: ")) as error:
+        read_sequences(header)
+    assert str(error.value).endswith(f"says {rate} samples per second; write the true rate into its header")

@@ -90,7 +90,7 @@ def _mat(path: Path) -> None:
 
 
 def _hdf5(path: Path) -> None:
-    import h5py
+    import h5py  # type: ignore[import-untyped]
 
     with h5py.File(path, "w") as file:
         file["X"], file["labels"] = ROWS, LABELS

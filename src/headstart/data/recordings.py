@@ -21,6 +21,8 @@ from headstart.ways import option
 
 MOST_SAMPLES, MOST_VALUES = 2**26, 2**29
 """Samples that a channel may have, and values of all channels."""
+POSSIBLE_RATES = 1e-9, 1e12
+"""Samples per second that a recording may have: from one in decades to what no instrument takes."""
 
 
 @dataclass
@@ -130,9 +132,17 @@ def _some(recording: Recording) -> str:
     return first_few([repr(name) for name in recording.channels], 4)
 
 
+def check_rate(path: Path, rate: float) -> None:
+    """Raises: BadInput where a header says a rate that no recording has."""
+    if not POSSIBLE_RATES[0] <= rate <= POSSIBLE_RATES[1]:
+        raise BadInput(f"{path}: says {rate:g} samples per second; write the true rate into its header")
+
+
 def chosen_channels(path: Path, names: Sequence[str], rates: Sequence[float], spec: LayoutSpec) -> list[int]:
     """Which channels are read: those that `values` names, else all. Raises: BadInput where one is not there, or where
-    their rates differ and none was set."""
+    their rates differ and none was set, or one is no rate."""
+    for rate in rates:
+        check_rate(path, rate)
     wanted = list(range(len(names)))
     if spec.values:
         wanted = []

@@ -13,6 +13,7 @@ from headstart.data.layout import LayoutSpec
 from headstart.data.recordings import (
     Recording,
     brought,
+    check_rate,
     check_samples,
     chosen_channels,
     file_beside,
@@ -47,7 +48,7 @@ def wfdb_recording(path: Path, spec: LayoutSpec) -> Recording:
             file_beside(path, file)
         first = next((part for part in heads if part.sig_len != 0), heads[0])  # a layout has no samples
         names = told_apart([label or f"signal {i}" for i, label in enumerate(first.sig_name or (), 1)])
-        rate = float(head.fs)
+        check_rate(path, rate := float(head.fs))
         wanted = chosen_channels(path, names, [rate] * len(names), spec)
         if head.sig_len is not None:
             check_samples(path, head.sig_len, len(names))
