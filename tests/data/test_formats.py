@@ -487,7 +487,7 @@ def test_a_layout_of_a_folder_of_one_form_of_sound_reads_those_of_another_alike(
     np.testing.assert_allclose(served.values, fitted.values, atol=1e-4)
 
 
-@pytest.mark.parametrize(("written", "rate"), [("0", "0"), ("0.0000000000001", "1e-13"), ("1" + "0" * 20, "1e+20")])
+@pytest.mark.parametrize(("written", "rate"), [("0", "0"), ("1" + "0" * 20, "1e+20")])
 def test_a_rate_that_no_recording_has_is_refused_with_the_header(written: str, rate: str, tmp_path: Path) -> None:
     needs("wfdb")
     header = record(tmp_path / "r1.hea", np.zeros((30, 2)) + np.arange(30)[:, None])

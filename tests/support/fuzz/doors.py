@@ -7,6 +7,7 @@ import contextlib
 import io
 import tempfile
 import wave
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from headstart.data.readers import READERS
 from headstart.errors import BadInput, Damaged
 from headstart.text import escaped
 from support.fuzz.parser import Files, Parser, files_of
-from support.samples import SAMPLES
 
 TEXTS = ["a good film", "the plot was very bad!", "", "\u65e5\u672c \x00\ud7ff"]
 
@@ -37,7 +37,7 @@ def _format(form: str) -> Parser:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             first = root / f"data.{str(READERS[form].facts['endings']).split()[0]}"
-            SAMPLES[form](first)
+            import_module("contracts.test_readers").SAMPLES[form](first)
             names = [first.name, *(path.name for path in sorted(root.iterdir()) if path != first)]
             return [{name: (root / name).read_bytes() for name in names}]
 
