@@ -32,7 +32,7 @@ def read_later(number: torch.Tensor) -> Reading:
         return lambda: value
     copy = torch.empty((), dtype=number.dtype, pin_memory=True)
     copy.copy_(number, non_blocking=True)
-    arrived: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    arrived: Any = torch.cuda.Event()
     arrived.record()
     return lambda: float(copy) if arrived.query() else None
 
@@ -139,7 +139,7 @@ class SliceCounts:
         asked = batch.target != IGNORE
         right = (output.argmax(-1) == batch.target)[asked]
         for name, numbers in slices.items():
-            values, where = torch.unique(numbers[asked], return_inverse=True)  # type: ignore[no-untyped-call]
+            values, where = torch.unique(numbers[asked], return_inverse=True)
             hits, each = (torch.bincount(where, weights, len(values)) for weights in (right.double(), None))
             for value, hit, count in zip(values.tolist(), hits.tolist(), each.tolist(), strict=True):
                 total = self.counts.setdefault((name, value), [0, 0])
