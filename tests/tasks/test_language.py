@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,25 @@ def test_where_the_text_is_is_no_identity_and_its_content_is(folder: Path) -> No
     ]
     same, copy, other = (identity(spec, folder) for spec in specs)
     assert same == copy != other
+
+
+def test_a_text_is_prepared_part_by_part_whatever_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = np.random.default_rng(0).integers(97, 123, 12_000_000, dtype=np.uint8).tobytes()
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "a.txt").write_bytes(text[:1_000_001])
+    (tmp_path / "parts" / "b.txt").write_bytes(text[1_000_001:])
+    monkeypatch.setattr("headstart.tasks.language.BYTES_AT_ONCE", 50_000)
+    tracemalloc.start()
+    try:
+        task = of(tmp_path, "parts", length=4096)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < len(text) // 2, "a mapped file is no memory of the process"
+    assert bytes_of(task, "train") + bytes_of(task, "val") + bytes_of(task, "test") == text
+    assert table_bits(*(np.frombuffer(part, np.uint8) for part in (text[:9000], text[-5000:])), 1) == pytest.approx(
+        float(np.log2(26)), abs=1.2
+    )
 
 
 def test_windows_that_stand_in_two_splits_are_said(tmp_path: Path) -> None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from headstart.data.copies import groups, marks
+from headstart.data.copies import each_mark, groups, marks
 from headstart.errors import BadInput
 from headstart.seeds import bits, permutation
 from headstart.sequence import IGNORE, Examples
@@ -364,12 +363,13 @@ class Splits(Protocol):
 
 def overlaps(task: Splits, **facts: Any) -> dict[tuple[str, str], int]:
     """How many units of the later split stand in the earlier one, for each two splits; facts: fields that they lack."""
-    marked = {name: marks(replace(task.split(name), **facts)) for name in ("train", "val", "test")}
-    out = {}
-    for earlier, later in combinations(marked, 2):
-        digests = set(marked[earlier])
-        out[earlier, later] = sum(mark in digests for mark in marked[later])
-    return out
+    train, val, test = (each_mark(replace(task.split(name), **facts)) for name in ("train", "val", "test"))
+    later = {"val": list(val), "test": list(test)}
+    known = {mark for own in later.values() for mark in own}
+    shared = {mark for mark in train if mark in known}  # train, which may not fit into memory, is held nowhere
+    out = {("train", name): sum(mark in shared for mark in own) for name, own in later.items()}
+    first = set(later["val"])
+    return {**out, ("val", "test"): sum(mark in first for mark in later["test"])}
 
 
 def flatters(note: str) -> bool:

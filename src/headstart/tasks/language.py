@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from headstart import disk
 from headstart.atomic import stamps
 from headstart.data.archives import files_of, reading, unpacked
-from headstart.data.prepared import Builder, prepared
+from headstart.data.prepared import BYTES_AT_ONCE, Builder, prepared
 from headstart.errors import BadInput
 from headstart.sequence import Examples
 from headstart.spec import place
@@ -37,8 +38,8 @@ class LanguageSpec(TaskSpec):
     file: str = place(min_length=1)
     """The text or the folder, from the data folder on or absolute; .gz, .xz and .bz2 are unpacked. Files with the words
     train, val (valid, validation) and test in their names are these splits, and other files beside them are not read;
-    of other folders, all files in the order of their names are one text. Where it is enters no identity; its content
-    does."""
+    of other folders, all files in the order of their names are one text, which may be larger than memory. Where it is
+    enters no identity; its content does."""
     length: int = Field(default=256, ge=2, le=2**20)
     """Bytes of a window; the last one of a split may be shorter."""
     val_share: float = Field(default=0.05, gt=0, lt=1)
@@ -69,7 +70,7 @@ class LanguageSpec(TaskSpec):
         return prepared_task(ready, "tokens", 256, labels=(), text=decoder(None))
 
     def _build(self, builder: Builder, files: tuple[Path, ...]) -> dict[str, Any]:
-        texts, first = self._texts(files), 0
+        texts, first = self._texts(builder, files), 0
         for name, text in texts.items():
             if len(text) < 2:
                 problem = f"{self.file} has {len(text)} bytes of {name}, and a window has at least 2"
@@ -80,21 +81,33 @@ class LanguageSpec(TaskSpec):
             builder.save_split(name, Examples(text, offsets, None, first + np.arange(count)))
             first += count
         single, pairs = (table_bits(texts["train"], texts["test"], context) for context in (0, 1))
+        for path in builder.folder.glob("*.part"):
+            disk.unlink(path)
         notes = [f"bits per byte of test without a network: {single:.3f} by single bytes, {pairs:.3f} by pairs"]
         return {"notes": notes + repeats(builder, "windows")}
 
-    def _texts(self, files: tuple[Path, ...]) -> dict[str, np.ndarray]:
-        """The bytes (S,) of each split."""
-        parts = []
-        for file in files:
-            with reading(file), unpacked(file) as opened:
-                parts.append(np.frombuffer(opened.read(), dtype=np.uint8))
+    def _texts(self, builder: Builder, files: tuple[Path, ...]) -> dict[str, np.ndarray]:
+        """The bytes (S,) of each split, in files of the builder's folder: a text may be larger than memory."""
         splits = named_splits(files, self.file)
         if splits:
-            return {name: np.concatenate([parts[i] for i in splits[name]]) for name in SPLITS}
-        whole = np.concatenate([np.zeros(0, dtype=np.uint8), *parts])
+            return {name: _joined(builder.folder / f"{name}.part", [files[i] for i in splits[name]]) for name in SPLITS}
+        whole = _joined(builder.folder / "text.part", files)
         ends = [round(len(whole) * share) for share in (1 - self.val_share - self.test_share, 1 - self.test_share)]
         return dict(zip(SPLITS, np.split(whole, ends), strict=True))
+
+
+def _joined(path: Path, files: Sequence[Path]) -> np.ndarray:
+    """The bytes (S,) of these files, one after another, in a new file that is mapped into memory."""
+    disk.append(path, b"")
+    for part in (part for file in files for part in _parts(file)):
+        disk.append(path, part)
+    return np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
+
+
+def _parts(file: Path) -> Iterator[bytes]:
+    with reading(file), unpacked(file) as opened:
+        while part := opened.read(BYTES_AT_ONCE):
+            yield part
 
 
 def named_splits(files: Sequence[Path], folder: str) -> dict[str, list[int]]:
@@ -124,7 +137,17 @@ def table_bits(train: np.ndarray, test: np.ndarray, context: int) -> float:
 
     The first byte is asked for too, as if byte 0 came before it.
     """
-    before, asked = (np.concatenate([[0], text[:-1]]) * context for text in (train, test))
-    counts = np.ones((256, 256))
-    np.add.at(counts, (before, train), 1)
-    return float(-np.log2(counts[asked, test] / counts.sum(1)[asked]).mean())
+    learnt = 1 + _follow(train, context)
+    shares = np.log2(learnt) - np.log2(learnt.sum(1, keepdims=True))
+    return float(-(_follow(test, context) * shares).sum() / len(test))
+
+
+def _follow(text: np.ndarray, context: int) -> np.ndarray:
+    """(256, 256): how often each byte (column) follows each byte (row; row 0 alone without context)."""
+    counts, last = np.zeros(256 * 256, dtype=np.int64), 0
+    for first in range(0, len(text), BYTES_AT_ONCE):
+        part = text[first : first + BYTES_AT_ONCE].astype(np.int64)
+        before = np.concatenate([[last], part[:-1]])
+        last = part[-1]
+        counts += np.bincount(256 * context * before + part, minlength=len(counts))
+    return counts.reshape(256, 256)
