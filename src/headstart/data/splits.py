@@ -365,8 +365,8 @@ def overlaps(task: Splits, **facts: Any) -> dict[tuple[str, str], int]:
     """How many units of the later split stand in the earlier one, for each two splits; facts: fields that they lack."""
     train, val, test = (each_mark(replace(task.split(name), **facts)) for name in ("train", "val", "test"))
     later = {"val": list(val), "test": list(test)}
-    known = {mark for own in later.values() for mark in own}
-    shared = {mark for mark in train if mark in known}  # train, which may not fit into memory, is held nowhere
+    held = {mark for own in later.values() for mark in own}
+    shared = {mark for mark in train if mark in held}  # train, which may not fit into memory, is held nowhere
     out = {("train", name): sum(mark in shared for mark in own) for name, own in later.items()}
     first = set(later["val"])
     return {**out, ("val", "test"): sum(mark in first for mark in later["test"])}
