@@ -21,6 +21,7 @@ from headstart.errors import Damaged
 from headstart.runner.events import Failed
 from headstart.text import escaped, json_lines
 from headstart.verbs.display import Display
+from headstart.verbs.pulse import Pulse
 from headstart.verbs.terminal import console, hanging, print_error, table
 
 ACTED_ON = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -128,3 +129,10 @@ def test_a_reason_that_fails_many_stages_is_printed_once(capsys: pytest.CaptureF
         "failed   69 more stages as id0 did, for the same reason",
         "failed   1 stage not tried: parents failed or diverged",
     ]
+
+
+def test_a_piece_that_goes_on_after_the_time_is_over_says_how_long_it_has_been() -> None:
+    pulse = Pulse(5.0, 100.0)
+    pulse.begins("drawing the page")
+    assert pulse.line(102.0) == "drawing the page: 40% of the time gone, about 3.0 s left"
+    assert pulse.line(112.0) == "drawing the page: 12 s elapsed of 5.0 s"

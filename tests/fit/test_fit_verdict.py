@@ -235,13 +235,18 @@ def test_what_the_time_left_undone_is_said_once_with_the_models_that_lack_it() -
 def test_running_again_is_advised_only_where_it_helps() -> None:
     model, labels = candidate("kernels", [0.6], [0.6]), ("a", "b")
     (plain,), (spare,), (little,) = (
-        notes(EMPTY, model, 2, labels, None, (), **more) for more in ({}, {"spare": 5.0}, {"little": True})
+        notes(EMPTY, model, 2, labels, None, (), **more) for more in ({}, {"spare": 5.0}, {"little": ["scratch"]})
     )
     assert plain.startswith("The time was over before")
     assert plain.endswith("To finish them, give the same command again.")
     assert spare.startswith("The part of the time that is for training (comparing and writing have theirs) was over")
     assert "again" not in little
     assert "give more --time" in little
+    line = replace(row("kernels", "accuracy", {0: 0.5}, {0: 0.5}), arm="kernels")
+    absent = tuple(replace(point, runs=(replace(point.runs[0], status="absent"),)) for point in line.points)
+    both = replace(EMPTY, table=(replace(line, points=absent),))
+    (text,) = notes(both, model, 2, labels, None, (), little=["scratch"])
+    assert text.endswith("learn: give more --time; to finish kernels, give the same command again.")
     (stopped,) = (
         text for text in notes(EMPTY, model, 2, labels, None, (), interrupted=True, spare=5.0) if "all was done" in text
     )

@@ -12,7 +12,7 @@ from headstart.analysis.occlusion import affordable, looked
 from headstart.baselines.measures import softmax
 from headstart.core import Failed, FinishedStage, Runtime, plugins_of
 from headstart.data import Profile
-from headstart.fit.arms import arms
+from headstart.fit.arms import arms, without_gradients
 from headstart.fit.budget import REPORT
 from headstart.fit.candidates import model_of, weights_of
 from headstart.fit.choose import Chosen
@@ -56,7 +56,7 @@ def serve(
         interrupted=interrupted,
         alone=chosen.alone,
         spare=0.0 if fit.left is None else seconds,
-        little=planned.plan.too_little,
+        little=[row.arm for row in results.table if row.arm not in without_gradients()] * planned.plan.too_little,
     )
     learnt = planned.plan.learnt
     if learnt is not None:

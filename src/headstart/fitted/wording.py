@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -165,13 +165,13 @@ def notes(
     interrupted: bool = False,
     alone: str = "",
     spare: float = 0.0,
-    little: bool = False,
+    little: Collection[str] = (),
 ) -> list[str]:
     """What must be known beside the table, the gravest first: what this fit lacks, then the caveats of its study.
 
     left: stages that are not done. train: targets of the train split. failed: stages, by name. interrupted: by Ctrl-C.
     alone: why the model that serves was not fitted again on train and validation together; empty where it was. spare:
-    seconds of the time that are left. little: the networks of the plan take too few steps to learn.
+    seconds of the time that are left. little: networks, by name, that take too few steps to learn.
     """
     texts, more = list[str](), list(results.caveats)
     if failed:
@@ -183,10 +183,9 @@ def notes(
             end = "The part of the time that is for training (comparing and writing have theirs) was over"
         way = f"To finish them, {again()}."
         if little:
-            way = (
-                f"Their networks take too few steps to learn: give more {argument('time')}; to finish these would not "
-                "help."
-            )
+            others = [row.arm for row in results.table if row.unfinished and row.arm not in little]
+            rest = f"to finish {words.listed(others)}, {again()}" if others else "to finish these would not help"
+            way = f"The networks take too few steps to learn: give more {argument('time')}; {rest}."
         more = [caveat for caveat in more if caveat.kind != "partial"]
         runs = [f"{row.unfinished} of {row.arm}" for row in results.table if row.unfinished]
         lacking = f" ({words.listed(runs)} are left)" if runs else ""

@@ -53,10 +53,12 @@ class Pulse:
         parts = [f"{min((now - self._since) / self._seconds, 0.99):.0%} done"] if self._seconds else []
         if self.limit is None:
             parts.append(f"{duration(spent)} elapsed")
+        elif spent >= self.limit:  # what began within the time may end after it
+            parts.append(f"{duration(spent)} elapsed of {duration(self.limit)}")
         else:
             if not self._seconds:
-                parts.append(f"{min(spent / self.limit, 0.99):.0%} of the time gone")
-            parts.append(f"about {duration(max(self.limit - spent, 0.0))} left")
+                parts.append(f"{spent / self.limit:.0%} of the time gone")
+            parts.append(f"about {duration(self.limit - spent)} left")
         return f"{self._piece}: {', '.join(parts)}"
 
     def _beat(self, over: threading.Event) -> None:
