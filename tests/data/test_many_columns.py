@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headstart.data import read_sequences
+from headstart.data import Sequences, read_sequences
 from headstart.data.csv import CELL_ROWS, LEAST_BLOCK
 from headstart.data.layout import LayoutSpec
 from headstart.data.part import FilePart
@@ -52,13 +52,19 @@ def test_a_file_of_many_columns_is_timed_once_before_it_is_read(
 ) -> None:
     from headstart.data import part
 
-    sizes = list[int]()
-    head = part._head
-    monkeypatch.setattr(part, "WHOLE_FILE", 1)
-    monkeypatch.setattr(part, "FIRST_BYTES", 1 << 17)
-    monkeypatch.setattr(
-        part, "_head", lambda path, target, layout, size: sizes.append(size) or head(path, target, layout, size)
-    )
+    lines, read = list[int](), part.read_sequences
+
+    def counted(path: Path, layout: LayoutSpec) -> Sequences:
+        lines.append(len(path.read_bytes().splitlines()))
+        return read(path, layout)
+
+    for name, size in (("WHOLE_FILE", 1), ("FIRST_BYTES", 1 << 17), ("LEAST_PART", 1)):
+        monkeypatch.setattr(part, name, size)
+    monkeypatch.setattr(part, "read_sequences", counted)
     path = _write(tmp_path / "wide.csv", np.random.default_rng(0).normal(size=(ROWS, 7_500)).round(3))
-    FilePart.of(path, LayoutSpec(), tmp_path, 10.0)
-    assert sizes == [part.FIRST_BYTES, part.TIMED_BYTES]
+    assert FilePart.of(path, LayoutSpec(), tmp_path, 10**6) is None
+    assert len(lines) == 1
+    assert part.HEAD_ROWS <= lines[0] < ROWS
+    some = FilePart.of(path, LayoutSpec(), tmp_path, 1e-3)
+    assert some is not None
+    assert some.rows < some.whole == ROWS

@@ -8,6 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from headstart.data import LayoutSpec, part, read_sequences
+from headstart.data.folders import recordings_of
 from headstart.data.part import FilePart
 from headstart.limits import FreeMemory
 
@@ -21,6 +22,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(part, name, size)
     monkeypatch.setattr(part, "LEAST_PART", 100)
     monkeypatch.setattr(part, "PART_BYTES", 1 << 12)
+    for name, count in (("WHOLE_FOLDER", 50), ("FIRST_FILES", 6), ("TIMED_FILES", 30)):
+        monkeypatch.setattr(part, name, count)
     monkeypatch.setattr(part, "memory", lambda: None)
     clock = iter(range(10**6))
     monkeypatch.setattr(part.time, "monotonic", lambda: 0.01 * next(clock))
@@ -61,7 +64,6 @@ def test_what_there_is_room_for_is_read_whole(tmp_path: Path) -> None:
     file = table(tmp_path / "rows.csv")
     assert FilePart.of(file, LayoutSpec(), tmp_path / "data", 1_000.0) is None
     assert FilePart.of(file, LayoutSpec(), tmp_path / "data", None) is None
-    assert FilePart.of(tmp_path, LayoutSpec(), tmp_path / "data", 0.03) is None
 
 
 def test_memory_has_room_for_a_part_where_it_has_none_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +95,99 @@ def test_rows_of_parquet_are_taken_evenly_too(tmp_path: Path) -> None:
     sequences = read_sequences(some.file)
     assert len(sequences) == some.rows < some.whole == ROWS
     assert {name: sequences.labels.count(name) for name in "abc"}.keys() == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("name", ["x.npz", "packed.npz", "x.npy"])
+def test_rows_of_arrays_are_taken_evenly_with_their_labels(tmp_path: Path, name: str) -> None:
+    values = np.repeat(np.arange(ROWS), 4).reshape(-1, 4) + np.arange(4) / 10
+    y, more = np.arange(ROWS) * 3 // ROWS, np.arange(5)
+    save = {"x.npz": np.savez, "packed.npz": np.savez_compressed, "x.npy": lambda file, X, **_: np.save(file, X)}[name]
+    save(tmp_path / name, X=values, y=y, x_test=more)
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patch:
+        patch.setattr(part, "WHOLE_FILE", 1)
+        some = FilePart.of(tmp_path / name, LayoutSpec(), tmp_path / "data", 0.03)
+    assert some is not None
+    assert 100 <= some.rows < some.whole == ROWS
+    read = read_sequences(some.file)
+    rows = read.values.reshape(-1, 4).astype(int)[:, 0]
+    assert len(read) == some.rows == len(set(rows.tolist()))
+    assert (np.diff(rows) > 0).all()
+    if name != "x.npy":
+        assert [int(label) for label in read.labels] == (rows * 3 // ROWS).tolist()
+
+
+def test_arrays_that_are_cut_short_are_refused_by_their_reader(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((ROWS, 8)))
+    content = (tmp_path / "x.npy").read_bytes()
+    (tmp_path / "x.npy").write_bytes(content[: len(content) // 2])
+    assert FilePart.of(tmp_path / "x.npy", LayoutSpec(), tmp_path / "data", 0.03) is None
+
+
+def folder(path: Path, count: int = 120) -> Path:
+    """Recordings as tables in folders of two classes, one of which is small."""
+    for i in range(count):
+        file = path / ("rare" if i < 4 else "usual") / f"r{i:03}.csv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("t,v\n" + "".join(f"{k},{(i * k) % 17}.5\n" for k in range(12)))
+    return path
+
+
+def test_recordings_of_a_folder_are_taken_evenly_and_some_of_each_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part, "LEAST_PART", 20)
+    whole = folder(tmp_path / "recordings")
+    some = FilePart.of(whole, LayoutSpec(), tmp_path / "data", 0.003)
+    assert some is not None
+    assert 20 <= some.rows < some.whole == 120
+    assert some.text == f"{some.rows} of 120 recordings of the folder are read, evenly over it"
+    read, every = read_sequences(some.file), read_sequences(whole)
+    assert set(read.labels) == {"rare", "usual"}
+    assert set(read.ids) < set(every.ids)
+    assert FilePart.of(whole, LayoutSpec(), tmp_path / "data", 0.003) == some
+    assert FilePart.of(whole, LayoutSpec(), tmp_path / "data", 1_000.0) is None
+
+
+def test_a_table_of_labels_may_name_recordings_that_a_part_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part, "LEAST_PART", 20)
+    whole = folder(tmp_path / "recordings")
+    for i, file in enumerate(sorted(whole.rglob("*.csv"))):
+        file.rename(whole / f"s{i:03}.csv")
+    rows = "".join(f"s{i:03}.csv,{'ab'[i % 2]}\n" for i in range(120))
+    (whole / "labels.csv").write_text(f"file,label\n{rows}")
+    some = FilePart.of(whole, LayoutSpec(), tmp_path / "data", 0.003)
+    assert some is not None
+    read = read_sequences(some.file)
+    assert len(read) == some.rows < 120
+    assert set(read.labels) == {"a", "b"}, "of classes that take turns none is missed"
+    assert list(read.labels) == ["ab"[int(name[1:4]) % 2] for name in read.ids]
+    (whole / "labels.csv").write_text(f"file,label\n{rows}nobody.csv,a\n")
+    assert FilePart.of(whole, LayoutSpec(), tmp_path / "data", 0.003) is None, "its reader says what is wrong"
+
+
+@pytest.mark.parametrize(
+    ("names", "recordings"),
+    [
+        (["a/1.wav", "a/2.wav", "labels.csv", "notes.md"], {"a/1.wav": ["a/1.wav"], "a/2.wav": ["a/2.wav"]}),
+        (["1.hea", "1.dat", "1.atr", "RECORDS"], {"1.hea": ["1.hea", "1.dat", "1.atr"]}),
+        (["a.edf", "b.edf"], {}),
+        (["a.png", "b.wav"], {}),
+        (["a/model.safetensors", "b.wav"], {}),
+        (["a.txt", "b.csv", "c.csv"], {}),
+    ],
+)
+def test_files_that_belong_together_stay_together(names: list[str], recordings: dict[str, list[str]]) -> None:
+    assert recordings_of(names)[0] == recordings
+
+
+def test_a_link_that_leads_out_of_a_folder_is_never_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part, "LEAST_PART", 20)
+    whole = folder(tmp_path / "recordings")
+    (tmp_path / "secret.csv").write_text("t,v\n1,2\n2,3\n")
+    for file in whole.rglob("r1*.csv"):
+        file.unlink()
+        file.symlink_to(tmp_path / "secret.csv")
+    assert FilePart.of(whole, LayoutSpec(), tmp_path / "data", 0.003) is None

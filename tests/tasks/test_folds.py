@@ -259,3 +259,32 @@ def test_folds_beside_a_file_of_validation_are_refused(tmp_path: Path) -> None:
         BadInput, match="folds: 5 deal validation out anew, and --val names a file of it; leave one out"
     ):
         FitSettings(folds=5, val=tmp_path / "val.csv")
+
+
+def test_single_rows_are_dealt_as_the_rule_of_whole_blocks_deals_them() -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(60):
+        count, classes = int(rng.integers(3, 120)), int(rng.integers(1, 12))
+        target = rng.choice(classes, count, p=rng.dirichlet(np.ones(classes)))
+        shares = [{"val": 0.2, "test": 0.2}, {str(i): 0.2 for i in range(1, 5)}][seed % 2]
+        sides = dealt(target, np.arange(count), shares, seed)
+        side, total = np.zeros(count, dtype=int), np.bincount(target, minlength=classes)
+        left = np.array([1 - sum(shares.values()), *shares.values()])[:, None] * total
+        waiting, learnt = list[int](), set[int]()
+        for row in np.argsort(bits(seed, "task/sides", np.arange(count)), kind="stable").tolist():
+            of = int(target[row])
+            if left[:, of].max().round(9) < 1:
+                waiting.append(row)
+                continue
+            lacks = (left[:, of] * (1 / total[of])).round(9)
+            side[row] = np.lexsort((-left.sum(1).round(9), -lacks))[0]
+            left[side[row], of] -= 1
+            learnt |= {of} if side[row] == 0 else set()
+        for row in waiting:
+            of = int(target[row])
+            side[row] = np.argmax(left.sum(1).round(9)) if of in learnt else 0
+            left[side[row], of] -= 1
+            learnt |= {of} if side[row] == 0 else set()
+        assert [rows.tolist() for rows in sides.values()] == [
+            np.flatnonzero(side == i).tolist() for i in range(len(sides))
+        ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import os
+import struct
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -66,8 +69,8 @@ def read_npz(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     return together(arrays, path, spec)
 
 
-def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
-    """An array whose header is true: nothing is allocated that the file does not hold."""
+def _header(file: IO[bytes], size: int, source: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether the first axis runs fastest, and type. Raises: BadInput where the file does not hold as much."""
     form: Any = np.lib.format
     try:
         version = form.read_magic(file)
@@ -80,18 +83,53 @@ def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
             f"{source}: is not an array of numpy ({one_line(error, 120)}); write it with numpy.save"
         ) from None
     check_dtype(dtype, source)
-    count = 1
-    for length in shape:
-        count *= int(length)
+    count = math.prod(map(int, shape))
     if count < 0 or count * dtype.itemsize > size:
         raise BadInput(
             f"{source}: is cut short: its header says {count * dtype.itemsize:,} bytes, it has {size:,}; write it again"
         )
-    content = file.read(count * dtype.itemsize)
-    if len(content) < count * dtype.itemsize:
-        raise BadInput(f"{source}: is cut short: {len(content):,} of {count * dtype.itemsize:,} bytes; write it again")
+    return shape, fortran, dtype
+
+
+def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
+    """An array whose header is true: nothing is allocated that the file does not hold."""
+    shape, fortran, dtype = _header(file, size, source)
+    wanted = math.prod(shape) * dtype.itemsize
+    content = file.read(wanted)
+    if len(content) < wanted:
+        raise BadInput(f"{source}: is cut short: {len(content):,} of {wanted:,} bytes; write it again")
     flat = np.frombuffer(content, dtype=dtype)
     return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
+
+
+def mapped(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file by name, on disk but where they are packed. Raises: BadInput where one cannot be read."""
+    with reading(path), path.open("rb") as file:
+        if path.suffix.lower() == ".npy":
+            return {"values": _mapped(path, file, path.stat().st_size)}
+        try:
+            with zipfile.ZipFile(file) as archive:
+                arrays = {}
+                for info in (info for info in archive.infolist() if info.filename.endswith(".npy")):
+                    name = info.filename.removesuffix(".npy")
+                    if info.compress_type == zipfile.ZIP_STORED:
+                        file.seek(info.header_offset + 26)  # lengths of its name and of more, which come before it
+                        file.seek(sum(struct.unpack("<HH", file.read(4))), os.SEEK_CUR)
+                        arrays[name] = _mapped(path, file, info.file_size)
+                    elif info.file_size <= most_unpacked(path, 8 * SMALL_FILE):
+                        with archive.open(info) as member:
+                            arrays[name] = _read(member, info.file_size, str(path))
+                return arrays
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, struct.error) as error:
+            raise BadInput(f"{path}: is not a whole .npz file ({one_line(error, 120)}); write it again") from None
+
+
+def _mapped(path: Path, file: IO[bytes], size: int) -> np.ndarray:
+    shape, fortran, dtype = _header(file, size, str(path))
+    try:
+        return np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C")
+    except ValueError as error:
+        raise BadInput(f"{path}: is cut short ({one_line(error, 120)}); write it again") from None
 
 
 def check_dtype(dtype: np.dtype[Any], source: str) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from headstart.data.archives import reading
@@ -19,6 +20,8 @@ from headstart.ways import asked, option
 
 LABEL_TABLES = ("labels", "label", "metadata", "meta", "annotations", "annotation", "index", "manifest", "targets")
 """Names, without their endings, of tables of labels beside files."""
+WHOLE_LIST = ".whole.txt"
+"""The file of a folder that is a part of another one with the names of all files of that."""
 _BRACES = re.compile(r"\{(\w+)\}")
 _JOINTS = re.compile(r"[_\s.\-]+")
 PERSON = re.compile(
@@ -51,7 +54,9 @@ def labelled_by_table(
 
     Raises: BadInput where it names files that are not there, or one file twice.
     """
-    keys = _keys(files)
+    keys, whole = _keys(files), {}
+    with suppress(OSError):
+        whole = _keys((path / WHOLE_LIST).read_bytes().decode(errors="surrogateescape").splitlines())
     for name in tables:
         try:
             wrong = Mistakes()
@@ -64,7 +69,7 @@ def labelled_by_table(
         column = max(table.columns.values(), key=lambda column: _known(column.words, keys), default=None)
         if column is None or not _known(column.words, keys):
             continue
-        return name, _joined(path / name, table, column, files, keys)
+        return name, _joined(path / name, table, column, files, keys, whole)
     return None
 
 
@@ -113,11 +118,15 @@ def _known(words: Words, keys: dict[str, str]) -> int:
     return len({file for word in words if (file := _file_of(word, keys)) is not None})
 
 
-def _joined(path: Path, table: Table, column: Column, files: Sequence[str], keys: dict[str, str]) -> dict[str, Column]:
+def _joined(
+    path: Path, table: Table, column: Column, files: Sequence[str], keys: dict[str, str], whole: dict[str, str]
+) -> dict[str, Column]:
     rows: dict[str, int] = {}
     absent: list[str] = []
     for row, word in enumerate(column.words):
         file = _file_of(word, keys)
+        if file is None and _file_of(word, whole) is not None:
+            continue
         if file is None:
             absent.append(repr(word or ""))
         elif rows.setdefault(file, row) != row:

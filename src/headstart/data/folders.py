@@ -122,6 +122,28 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     return table
 
 
+def recordings_of(names: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """(each recording of a folder with its files, tables that may label them); no recording where the names do not tell
+    that all are of one kind, or which files belong together."""
+    kinds, tables = {kind for name in names if (kind := _kind(name)) is not None}, labels_tables(names)
+    others = [name for name in _recording_tables(names) if name not in tables]
+    recordings = others if not kinds else [name for name in names if _kind(name) in kinds]
+    headed = [name for name in recordings if name.lower().endswith(HEADERS)]
+    if (
+        len(kinds) > 1
+        or any(PurePosixPath(name).name in OWN_FILES for name in names)
+        or (kinds == {"texts"} and others)
+        or (kinds == {"signals"} and headed != recordings)
+    ):
+        return {}, []
+    if not headed:
+        return {name: [name] for name in recordings}, tables
+    stems: dict[str, list[str]] = {}
+    for name in names:
+        stems.setdefault(os.path.splitext(name)[0], []).append(name)
+    return {name: stems[os.path.splitext(name)[0]] for name in headed}, tables
+
+
 def _recording_tables(names: Sequence[str]) -> list[str]:
     """Files that may be a table of one recording; of JSON only where no other is, as it is often about the files."""
     tables = [name for name in names if is_recording_table(name)]

@@ -152,14 +152,28 @@ def dealt(target: np.ndarray, block: np.ndarray, shares: Mapping[str, float], se
         left[to] -= counts[unit]
         learnt[counts[unit] > 0] |= to == 0
 
-    for unit in np.lexsort((bits(seed, "task/sides", np.arange(len(blocks))), -sizes)).tolist():
+    order = np.lexsort((bits(seed, "task/sides", np.arange(len(blocks))), -sizes))
+    for unit in order[sizes[order] > 1].tolist():
         there = np.flatnonzero(counts[unit])
-        if sizes[unit] == 1 and left[:, there].max().round(9) < 1:
-            waiting.append((unit, int(there[0])))
-        elif len(there):
-            # Rounded, so that what is a tie on paper is a tie here: then the side that lacks most in all has it.
-            lacks = (left[:, there] * (counts[unit, there] / total[there])).sum(1).round(9)
-            give(unit, int(np.lexsort((-left.sum(1).round(9), -lacks))[0]))
+        # Rounded, so that what is a tie on paper is a tie here: then the side that lacks most in all has it.
+        lacks = (left[:, there] * (counts[unit, there] / total[there])).sum(1).round(9)
+        give(unit, int(np.lexsort((-left.sum(1).round(9), -lacks))[0]))
+    # The same of single rows, of which there may be a million, in numbers of Python.
+    single, of_class, weight = order[sizes[order] == 1], counts.argmax(1), (1 / np.maximum(total, 1)).tolist()
+    lack = left.T.tolist()
+    for unit, of in zip(single.tolist(), of_class[single].tolist(), strict=True):
+        own = lack[of]
+        if round(max(own) * 1e9) < 1e9:
+            waiting.append((unit, of))
+            continue
+        parts_of = [round(rows * weight[of] * 1e9) for rows in own]
+        to = parts_of.index(most := max(parts_of))
+        if parts_of.count(most) > 1:
+            all_of = np.where(np.array(parts_of) == most, left.sum(1).round(9), -np.inf)
+            to = int(all_of.argmax())
+        side[unit], learnt[of] = to, learnt[of] or to == 0
+        own[to] -= 1
+        left[to, of] = own[to]
     for unit, of in waiting:
         give(unit, int(np.argmax(left.sum(1).round(9))) if learnt[of] else 0)
     return {name: np.flatnonzero((side[block_of] == i) & (labelled | (i == 0))) for i, name in enumerate(names)}
