@@ -43,7 +43,7 @@ PART_OF_TIME, CELL_SECONDS, VALUE_SECONDS = 0.4, 2e-7, 2.5e-7
 value that is prepared (2-core AMD EPYC)."""
 MEMORY_TIMES = 8.0
 """Bytes in memory for each of a text file while it becomes numbers, as measured."""
-WIDE, HEAD_ROWS, LEAST_PART = 5_000, 16, 100
+WIDE_ROW, HEAD_ROWS, LEAST_PART = 5_000, 16, 100
 """Values of a row from which on columns, not rows, take the time of a beginning; rows of one, and of a part, at
 least."""
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -131,7 +131,7 @@ def _share(source: _Source, folder: Path, layout: LayoutSpec, seconds: float | N
         most.append(room.size / (MEMORY_TIMES * size * source.blown))
     # The first is not timed: libraries are loaded. The others tell what more bytes take, beside what every file does.
     first = _timed(source, folder, layout, source.first)
-    wide = first is not None and isinstance(source, _Lines) and first.values > WIDE * first.rows
+    wide = first is not None and isinstance(source, _Lines) and first.values > WIDE_ROW * first.rows
     if first is not None and not wide:
         first = _timed(source, folder, layout, source.first)
     timed = first if wide or first is None else _timed(source, folder, layout, source.timed)
