@@ -128,7 +128,7 @@ def late(results: Sequence[Mapping[str, Any]]) -> list[str]:
     out = []
     for result in results:
         for line in result["plan"]:
-            share = re.search(r"leaves (\d+)% of the steps", line)
+            share = re.search(r"leaves (\d+) ?% of the steps", line)
             if share and int(share[1]) < 50:
                 out.append(f"{result['name']} ({share[1]} %)")
     return out

@@ -334,7 +334,7 @@ def test_where_it_is_not_expected_to_pay_self_pretraining_needs_half_of_the_step
     fitted, _ = plan._fitted(basis, ModelShape(), FitSettings(time=230.0), "", seconds, 0.0, 1.0)
     assert ("self_pretrained" in fitted.study["arms"]) == expected
     text = "\n".join(fitted.texts)
-    assert ("less than 50% of the steps, and it is not expected to help; --pretrain forces it" in text) != expected
+    assert ("less than 50 % of the steps, and it is not expected to help; --pretrain forces it" in text) != expected
     bare = "100 of 300 training sequences have no label" if expected else "all are labelled"
     assert f"self-pretraining is {'' if expected else 'not '}expected to help: {bare}. In earlier comparisons" in text
     asked = plan._fitted(basis, ModelShape(), FitSettings(time=230.0, pretrain=True), "", seconds, 0.0, 1.0)[0]

@@ -19,7 +19,7 @@ from headstart.request.settings import FitSettings
 from headstart.spec import digest
 from headstart.tasks.own import FILE_FIELDS
 from headstart.ways import argument
-from headstart.words import duration, many
+from headstart.words import duration, many, percent
 
 START = 8.0
 """Seconds that worker processes need until they train, and the report until it is written."""
@@ -219,7 +219,7 @@ def _texts(
     whole = shares.whole.steps
     if settings.time is not None and amount.steps < whole:
         lines.append(
-            f"the time of {duration(settings.time)} leaves {amount.steps / whole:.0%} of the steps that "
+            f"the time of {duration(settings.time)} leaves {percent(amount.steps / whole)} of the steps that "
             "would be taken with more time"
         )
     if not shares.enough and min([amount.steps, *amount.apart.values()]) < min(defaults.LEAST_STEPS, whole):

@@ -293,7 +293,7 @@ def _print_plan(fit: Fit, planned: Planned, slots: int) -> None:
     if plan.seconds:
         limit = fit.settings.time or plan.seconds
         cut = f", cut off at the limit of {words.duration(limit)}" if plan.seconds > limit else ""
-        screen.print(Text(f"  - about {words.duration(plan.seconds)} of training on {fit.device}{at_once}{cut}"))
+        screen.print(hanging(f"about {words.duration(plan.seconds)} of training on {fit.device}{at_once}{cut}"))
 
 
 def _print_outcome(outcome: Outcome, folder: Path) -> None:

@@ -29,8 +29,8 @@ from headstart.words import count, duration
 if TYPE_CHECKING:
     from headstart.study.language.costs import StudyCost
 
-WIDE_TERMINAL = 120
-"""Columns of a terminal from which on a list of studies has room for their questions."""
+WIDE_TERMINAL, WIDEST_TERMINAL = 120, 146
+"""Columns of a terminal from which on a list of studies has room for questions, and one of stages for times of day."""
 LIST_WORDS = ("stages", *(f"{noun}s" for noun in SORTS), "studies")
 
 
@@ -89,14 +89,15 @@ def _stages(store: str | None, filters: Sequence[str], json: str | None) -> None
     if not rows:
         out.print("no stage fits" if filters else "no stages yet; `headstart demo` makes some")
         return
-    out.print(table(LISTING_COLUMNS, [printed_cells(row) for row in rows], right=(5, 6, 7, 8, 11, 12)))
+    cells = [printed_cells(row, 16 if out.width >= WIDEST_TERMINAL else 10) for row in rows]
+    out.print(table(LISTING_COLUMNS, cells, right=(5, 6, 7, 8, 11, 12)))
 
 
-def printed_cells(row: Mapping[str, Any]) -> list[str]:
-    """The values of a stage as they are printed."""
+def printed_cells(row: Mapping[str, Any], letters: int = 16) -> list[str]:
+    """The values of a stage as they are printed. letters: of the date, 10 for the day alone."""
     forms = {"val": ".4f", "test": ".4f", "rate": ".4g", "epochs": ".4g", "seconds": ".4g"}
     texts = {name: "" if row[name] is None else format(row[name], forms.get(name, "")) for name in LISTING_COLUMNS}
-    return list({**texts, "date": texts["date"][:16].replace("T", " ")}.values())
+    return list({**texts, "date": texts["date"][:letters].replace("T", " ")}.values())
 
 
 def _kinds(noun: str) -> None:
@@ -139,7 +140,7 @@ def _studies(store: str | None, data: str | None) -> None:
                 str(cost.stages),
                 count(cost.examples),
                 count(cost.flops),
-                duration(pace.seconds(cost.steps, cost.flops + cost.scoring)),
+                " ".join(duration(pace.seconds(cost.steps, cost.flops + cost.scoring)).split()[:2]),
                 _read(cost, wide),
                 *question,
             ]

@@ -9,6 +9,7 @@ from headstart.fit import defaults
 from headstart.fit.arms.arm import Arm, Frame, Networks, Offer, Spent
 from headstart.fit.basis import Basis
 from headstart.request.settings import FitSettings
+from headstart.words import percent
 
 STARTS: Mapping[str, Any] = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
 """What an arm adds to start from self-pretraining."""
@@ -61,7 +62,7 @@ class SelfPretrainedArm(Arm):
         if amount.steps < min(beside, whole.steps):
             return f"the time leaves fewer than {beside:,} steps of training beside it"
         if amount.steps < defaults.WORTH * whole.steps and not defaults.expects_gain(basis.labelled, basis.rows):
-            return f"the time leaves less than {defaults.WORTH:.0%} of the steps, and it is not expected to help"
+            return f"the time leaves less than {percent(defaults.WORTH)} of the steps, and it is not expected to help"
         return ""
 
     def seconds(self, spent: Spent) -> float:
