@@ -9,11 +9,13 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headstart.checkpoints.folder import VOCABULARY_FILE, Folder
+from headstart.data.archives import reading
 from headstart.errors import BadInput, one_line
 
 TOKENISER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
@@ -39,20 +41,51 @@ def tokeniser_text(files: Folder, vectors: int, rules: bool) -> str:
             "that the model was published with beside the weights"
         )
     path = files.path / name
-    try:
-        table = json.loads(text)
-        plain = json.dumps({**table, "padding": None, "truncation": None}, ensure_ascii=False)
-        count = _opened(plain).get_vocab_size(with_added_tokens=True)
-    except BadInput:
-        raise
-    except Exception as error:  # the library raises plain exceptions of its own
-        raise BadInput(f"{path}: is no tokeniser ({one_line(error, 120)}); download it again") from None
+    plain, count = _whole(path, text)
     if not 0 <= vectors - count < SPARE_VECTORS:
         raise BadInput(
             f"{path}: has {count:,} pieces, and the checkpoint vectors for {vectors:,}; it is the tokeniser of another "
             "checkpoint: put its own beside the weights"
         )
     return plain
+
+
+def _whole(path: Path, text: str) -> tuple[str, int]:
+    """A tokeniser without padding and cutting, and how many pieces it has. Raises: BadInput where it is none."""
+    try:
+        plain = json.dumps({**json.loads(text), "padding": None, "truncation": None}, ensure_ascii=False)
+        return plain, _opened(plain).get_vocab_size(with_added_tokens=True)
+    except BadInput:
+        raise
+    except Exception as error:  # the library raises plain exceptions of its own
+        raise BadInput(f"{path}: is no tokeniser ({one_line(error, 120)}); download it again") from None
+
+
+def tokeniser_alone(path: Path) -> tuple[str, int]:
+    """A tokenizer.json, or the one of a folder, as `tokeniser_text` gives it, and how many pieces it has.
+
+    Raises: BadInput where there is none.
+    """
+    path = path / TOKENISER_FILE if path.is_dir() else path
+    with reading(path):
+        if not path.is_file():
+            raise BadInput(f"{path}: is not there; name a folder with a {TOKENISER_FILE}, or that file")
+        text = path.read_text("utf-8", errors="replace")
+    return _whole(path, text)
+
+
+@lru_cache(maxsize=2)
+def _cut(text: str) -> tuple[Any, int | None]:
+    tokeniser, model = _opened(text), json.loads(text)["model"]
+    row = tokeniser.token_to_id(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
+    return tokeniser, row
+
+
+def ids_of(text: str, part: str) -> tuple[np.ndarray, int]:
+    """Ids (L,) int64 of the pieces of a part of a text, without marks of its ends, and how many are unknown."""
+    tokeniser, unknown = _cut(text)
+    ids = np.array(tokeniser.encode(part, add_special_tokens=False).ids, dtype=np.int64)
+    return ids, 0 if unknown is None else int((ids == unknown).sum())
 
 
 def _word_pieces(pieces: Sequence[str], lower: bool) -> str:
@@ -133,8 +166,7 @@ def piece_names(text: str) -> dict[int, str]:
 def unknown_share(text: str, texts: Sequence[str], most: int) -> float:
     """Share of the pieces of these texts, the marks of their ends apart, that the tokeniser does not know; 1 where
     there are none."""
-    tokeniser, model = _cut_to(text, most), json.loads(text)["model"]
-    row = tokeniser.token_to_id(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
+    tokeniser, (_, row) = _cut_to(text, most), _cut(text)
     familiar = lost = 0
     for each in tokeniser.encode_batch(list(texts)):
         unknown = [piece == row for piece in each.ids]  # which is itself a mark in the eyes of the library

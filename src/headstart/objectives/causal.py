@@ -51,3 +51,8 @@ class CausalSpec(Reconstruction):
         if self.resolved_loss(signature) == "tokens" and self.monitor in LOWER:
             return Monitor(self.monitor, greater=False)
         return super().monitored(signature)
+
+
+def per_byte(bits: float, size: float) -> dict[str, float]:
+    """Scores by byte of `bits` a token, of which one has `size` bytes on average."""
+    return {"bits_per_byte": bits / size, "perplexity_per_byte": 2.0 ** min(bits / size, 1000.0)}

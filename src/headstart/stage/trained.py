@@ -18,6 +18,7 @@ from headstart.initial import apply_start, trainable
 from headstart.models.counting import Learning, frozen_layers, training_flops
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
+from headstart.objectives.causal import per_byte
 from headstart.spec import digest
 from headstart.stage.spec import Size, StageOutcome, StageRun, TrainStage, finite, peak_memory
 from headstart.tasks import Task
@@ -309,10 +310,18 @@ class TrainedRun(StageRun):
 
     def _scores(self, step: int, keep: bool = False) -> tuple[dict[str, Any], Tensors]:
         splits = {name: self._evaluate(name, keep and name != "train") for name in self._scored}
-        scores: dict[str, Any] = {name: finite(splits[name].scores) if name in splits else {} for name in self.feeds}
+        scores: dict[str, Any] = {
+            name: finite({**splits[name].scores, **self._by_byte(name, splits[name])}) if name in splits else {}
+            for name in self.feeds
+        }
         outputs = {f"{name}/{part}": value for name, split in splits.items() for part, value in split.outputs.items()}
         per_epoch = max(self.setting.per_epoch, 1)
         return {"step": step, "epoch": round(step / per_epoch, 4), **scores}, outputs
+
+    def _by_byte(self, split: str, evaluation: Evaluation) -> dict[str, float]:
+        """Scores of texts by their bytes, where tokens are pieces of several."""
+        bits, size = evaluation.scores.get("bits_per_token"), self.task.bytes_per_token.get(split)
+        return {} if bits is None or size is None else per_byte(bits, size)
 
     @property
     def _scored(self) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,11 +18,17 @@ from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.prepared import BYTES_AT_ONCE, Builder, prepared
 from headstart.errors import BadInput
 from headstart.sequence import Examples
-from headstart.spec import place
+from headstart.spec import digest, place
 from headstart.tasks.build import own_path, prepared_task, repeats
+from headstart.tasks.pieces import piece_reader
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 from headstart.tasks.text import decoder
+from headstart.text import percent
 
+CUT_AT_ONCE = 2**18
+"""Bytes of a text that are cut into pieces at a time: each piece takes a hundred bytes of memory on the way."""
+MOST_UNKNOWN = 0.2
+"""Share of unknown pieces above which a tokeniser is none of this text."""
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """Splits by the names of a folder's files, without their endings."""
 
@@ -30,6 +38,8 @@ class LanguageSpec(TaskSpec):
 
     One example of 16 positions: `In the beginning`. Needs a causal model (model.causal = true). Scored in bits per
     byte, `bits_per_token` (the fewer, the better), with perplexity, which is 2 to that power, and accuracy beside it.
+    Through a `tokeniser` it is the next piece that is asked for; final scores have `bits_per_byte` and
+    `perplexity_per_byte` then, by which texts in other pieces can be compared.
 
     Source: as enwik8 is used (Hutter 2006; Al-Rfou et al. 2019).
     """
@@ -41,7 +51,10 @@ class LanguageSpec(TaskSpec):
     of other folders, all files in the order of their names are one text, which may be larger than memory. Where it is
     enters no identity; its content does."""
     length: int = Field(default=256, ge=2, le=2**20)
-    """Bytes of a window; the last one of a split may be shorter."""
+    """Bytes (pieces) of a window; the last one of a split may be shorter."""
+    tokeniser: str | None = place(None, min_length=1)
+    """A `tokenizer.json`, or a folder with one, from the data folder on or absolute: tokens are its pieces in place of
+    bytes (pip install 'headstart[hf]'). Where it is enters no identity; the pieces do."""
     val_share: float = Field(default=0.05, gt=0, lt=1)
     """Where files do not name the splits: shares of the text, which is cut into train, val and test in this order."""
     test_share: float = Field(default=0.05, gt=0, lt=1)
@@ -60,29 +73,63 @@ class LanguageSpec(TaskSpec):
         return self
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        return tuple(files_of(own_path(data, "file", self.file)))
+        cutter = () if self.tokeniser is None else files_of(own_path(data, "tokeniser", self.tokeniser))
+        return (*files_of(own_path(data, "file", self.file)), *cutter)
 
     def load(self, data: Path) -> Task:
-        files = self.files(data)
+        files = tuple(files_of(own_path(data, "file", self.file)))
         settings = self.model_dump(include={"length", "val_share", "test_share"})
         document = {"reader": self.reader, "files": stamps(files), **settings}
+        if self.tokeniser is not None:
+            return self._in_pieces(document, files, own_path(data, "tokeniser", self.tokeniser))
         ready = prepared("language", document, lambda builder: self._build(builder, files))
         return prepared_task(ready, "tokens", 256, labels=(), text=decoder(None))
 
-    def _build(self, builder: Builder, files: tuple[Path, ...]) -> dict[str, Any]:
-        texts, first = self._texts(builder, files), 0
+    def _in_pieces(self, document: dict[str, Any], files: tuple[Path, ...], path: Path) -> Task:
+        from headstart.checkpoints.tokeniser import tokeniser_alone
+
+        cutter, count = tokeniser_alone(path)
+        document["tokeniser"] = digest(cutter)
+        ready = prepared("language", document, lambda builder: self._build_pieces(builder, files, cutter, count))
+        task = prepared_task(ready, "tokens", count, labels=(), text=piece_reader(cutter))
+        return replace(task, bytes_per_token=ready.facts["bytes_per_token"], decided=f"{count} pieces")
+
+    def _build_pieces(self, builder: Builder, files: tuple[Path, ...], cutter: str, count: int) -> dict[str, Any]:
+        texts, pieces, lost = self._texts(builder, files), dict[str, np.ndarray](), 0
+        for name, text in texts.items():
+            path = builder.folder / f"{name}-pieces.part"
+            pieces[name], unknown = _cut(text, path, cutter, np.uint16 if count <= 2**16 else np.int32)
+            lost += unknown
+        share = lost / max(sum(map(len, pieces.values())), 1)
+        if share > MOST_UNKNOWN:
+            raise BadInput(
+                f"task.tokeniser: {percent(share)} of the pieces of {self.file} are unknown to it, as where it is of "
+                "another language; name one that knows this text, or leave it out, for bytes"
+            )
+        sizes = {name: len(texts[name]) / max(len(pieces[name]), 1) for name in SPLITS}
+        self._save(builder, pieces, "pieces")
+        notes = [f"{percent(share)} of the pieces are unknown to the tokeniser, so that bits per byte flatter"]
+        return {"notes": notes * (lost > 0) + repeats(builder, "windows"), "bytes_per_token": sizes}
+
+    def _save(self, builder: Builder, texts: Mapping[str, np.ndarray], what: str) -> None:
+        """Cut the tokens of each split into windows and write them."""
+        first = 0
         for name, text in texts.items():
             if len(text) < 2:
-                problem = f"{self.file} has {len(text)} bytes of {name}, and a window has at least 2"
+                problem = f"{self.file} has {len(text)} {what} of {name}, and a window has at least 2"
                 raise BadInput(f"task.file: {problem}; give more text, or other shares")
-            text = text[: len(text) - (len(text) % self.length == 1)]  # a single byte has no next one
+            text = text[: len(text) - (len(text) % self.length == 1)]  # a single token has no next one
             count = -(-len(text) // self.length)
             offsets = np.minimum(np.arange(count + 1) * self.length, len(text))
             builder.save_split(name, Examples(text, offsets, None, first + np.arange(count)))
             first += count
-        single, pairs = (table_bits(texts["train"], texts["test"], context) for context in (0, 1))
-        for path in builder.folder.glob("*.part"):
+        for path in builder.folder.glob("*.part"):  # what is mapped stays readable
             disk.unlink(path)
+
+    def _build(self, builder: Builder, files: tuple[Path, ...]) -> dict[str, Any]:
+        texts = self._texts(builder, files)
+        self._save(builder, texts, "bytes")
+        single, pairs = (table_bits(texts["train"], texts["test"], context) for context in (0, 1))
         notes = [f"bits per byte of test without a network: {single:.3f} by single bytes, {pairs:.3f} by pairs"]
         return {"notes": notes + repeats(builder, "windows")}
 
@@ -102,6 +149,28 @@ def _joined(path: Path, files: Sequence[Path]) -> np.ndarray:
     for part in (part for file in files for part in _parts(file)):
         disk.append(path, part)
     return np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
+
+
+def _cut(text: np.ndarray, path: Path, cutter: str, dtype: Any) -> tuple[np.ndarray, int]:
+    """The pieces (S,) of a text, in a new file that is mapped into memory, and how many are unknown.
+
+    It is cut part by part, each up to the last end of a line in it, so that memory holds the pieces of a part alone.
+    """
+    from headstart.checkpoints.tokeniser import ids_of
+
+    disk.append(path, b"")
+    reader, rest, lost = codecs.getincrementaldecoder("utf-8")("replace"), "", 0
+    for first in range(0, len(text), CUT_AT_ONCE):
+        last = first + CUT_AT_ONCE >= len(text)
+        rest += reader.decode(text[first : first + CUT_AT_ONCE].tobytes(), last)
+        end = len(rest) if last else rest.rfind("\n") + 1
+        if not end and len(rest) < 4 * CUT_AT_ONCE:  # a line that is longer is cut where it may be
+            continue
+        part, rest = rest[: end or None], rest[end:] if end else ""
+        ids, unknown = ids_of(cutter, part)
+        disk.append(path, ids.astype(dtype).tobytes())
+        lost += unknown
+    return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype), lost
 
 
 def _parts(file: Path) -> Iterator[bytes]:

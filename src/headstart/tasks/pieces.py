@@ -86,7 +86,7 @@ class PiecesSpec(TaskSpec):
             "files": stamps(self.files(data)),
         }
         ready = prepared("pieces", document, lambda builder: self._build(builder, base, fields), private=True)
-        task = prepared_task(ready, "tokens", fields.vocabulary or 0, base.labels, _reader(fields.tokeniser))
+        task = prepared_task(ready, "tokens", fields.vocabulary or 0, base.labels, piece_reader(fields.tokeniser))
         return replace(task, decided=base.decided)
 
     def _build(self, builder: Builder, base: Task, fields: EncoderFields) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class PiecesSpec(TaskSpec):
         return fields
 
 
-def _reader(tokeniser: str) -> Callable[[np.ndarray], str]:
+def piece_reader(tokeniser: str) -> Callable[[np.ndarray], str]:
     """Ids (L,) as their pieces."""
     from headstart.checkpoints.tokeniser import piece_names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypedDict
@@ -87,6 +87,7 @@ class Task:
     classes, width): part of the content where it is given. `blocks` (units of train, then of val) are numbers, equal
     where units stay on one side of a fold (groups); copies always do. `slices` gives, by name, whole numbers (B, L) of
     a batch's positions: the accuracy on test is then told for each of them, where a class is asked for each position.
+    `bytes_per_token` (by split) is of texts whose tokens are no bytes: final scores have bits per byte then.
     """
 
     signature: Signature
@@ -104,6 +105,7 @@ class Task:
     decided: str = ""
     blocks: np.ndarray | None = None
     slices: Callable[[Batch], Mapping[str, torch.Tensor]] | None = None
+    bytes_per_token: Mapping[str, float] = field(default_factory=dict)
 
     def split(self, name: str) -> Examples:
         """The examples of `train`, `val` or `test`."""
