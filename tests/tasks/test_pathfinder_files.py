@@ -49,6 +49,25 @@ def test_the_archive_is_split_in_tenths_with_its_images_and_labels(tmp_path: Pat
     assert task.notes == ()
 
 
+def test_metadata_that_are_arrays_of_texts_are_those_of_text_files(tmp_path: Path) -> None:
+    _archive(tmp_path / "text")
+    folder = _archive(tmp_path / "arrays")
+    for file in (folder / "metadata").iterdir():
+        np.save(file, np.array([line.split() for line in file.read_text().splitlines()]))
+    assert SPEC.load(tmp_path / "arrays").fingerprint == SPEC.load(tmp_path / "text").fingerprint
+    for array, message in (
+        (
+            np.array([["imgs/0", 1]], dtype=object),
+            r"1.npy: cannot be read as an array of texts \(.*\); save it as text",
+        ),
+        (np.zeros((3, 4)), r"1.npy: holds float64 of the shape \(3, 4\), not a text"),
+        (np.array([["imgs/0", "sample_0.png", "0", "2"]]), r"1.npy, row 1: 'imgs/0 sample_0.png 0 2' is not `folder"),
+    ):
+        np.save(folder / "metadata" / "1.npy", array, allow_pickle=True)
+        with pytest.raises(BadInput, match=message):
+            SPEC.load(tmp_path / "arrays")
+
+
 def test_the_archive_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _archive(tmp_path, outer="")
     first = SPEC.load(tmp_path).fingerprint
@@ -122,6 +141,6 @@ def test_repeated_images_are_left_out_and_said(tmp_path: Path) -> None:
 
 def test_metadata_that_are_no_text_are_said_to_be_none(tmp_path: Path) -> None:
     folder = _archive(tmp_path)
-    np.save(folder / "metadata" / "1.npy", np.full(9, 255, np.uint8))
+    (folder / "metadata" / "1.npy").write_bytes(b"\xff" * 9)
     with pytest.raises(BadInput, match=r"1.npy, row 1: is not UTF-8"):
         SPEC.load(tmp_path)

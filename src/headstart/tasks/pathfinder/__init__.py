@@ -34,6 +34,8 @@ PATHFINDER_ORIGIN = (
     "Long Range Arena's archive (lra_release, https://github.com/google-research/long-range-arena) holds it, and the "
     "task `pathfinder` generates the like without a download"
 )
+ARRAY_MAGIC = b"\x93NUMPY"
+"""How a file of numpy begins."""
 _STEP = 4096
 """Images copied at a time."""
 _TOGETHER = {16: 4096, 32: 2048, 64: 1024, 128: 256, 256: 64}
@@ -167,7 +169,8 @@ class PathfinderFilesSpec(TaskSpec):
     """Long Range Arena's own Pathfinder images, where someone has them: grey, row by row as scalar positions.
 
     Read from `pathfinder<size>/<folder>/` in the data folder (or in `lra_release/` or `lra/` there), where
-    `metadata/*` are text files, whatever their ending, of lines `folder file index label ...`. Inputs are -1
+    `metadata/*` are text files, whatever their ending, of lines `folder file index label ...`, or arrays of numpy that
+    hold these texts. Inputs are -1
     to 1, labels as in `pathfinder`, 200,000 images per folder. Split 80/10/10, stratified, by `split_seed`;
     of identical images the first is kept, and the number of the others is said. Of the archive's
     `pathfinder128` two copies are about, one of them suspect.
@@ -256,13 +259,12 @@ def _rows(spec: PathfinderFilesSpec, folder: Path, mistakes: Mistakes) -> Iterat
 
     skip = set(spec.skip)
     for file in sorted((p for p in (folder / "metadata").iterdir() if p.is_file()), key=order):
-        for where, line in lines(file, mistakes):
-            parts = line.split()
+        for where, parts in _parts(file, mistakes):
             name = "/".join(parts[:2])
             if not parts:
                 continue
             if len(parts) < 4 or parts[3] not in ("0", "1"):
-                mistakes.add(where, f"{line[:60]!r} is not `folder file index label ...` with label 0 or 1")
+                mistakes.add(where, f"{' '.join(parts)[:60]!r} is not `folder file index label ...` with label 0 or 1")
             elif PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or "\\" in name:
                 mistakes.add(where, f"{name} leads out of {folder}")
             elif name in skip:
@@ -271,3 +273,24 @@ def _rows(spec: PathfinderFilesSpec, folder: Path, mistakes: Mistakes) -> Iterat
                 yield where, folder / name, int(parts[3])
     for name in sorted(skip):
         mistakes.add("task.skip", f"{name!r} is in no metadata line of {folder}")
+
+
+def _parts(file: Path, mistakes: Mistakes) -> Iterator[tuple[str, list[str]]]:
+    """(where, its parts) of each line: of a text, or of an array of texts (n, parts) as Linsley's generator saves it.
+
+    Raises: BadInput for an array of another form.
+    """
+    with file.open("rb") as opened:
+        array = opened.read(len(ARRAY_MAGIC)) == ARRAY_MAGIC
+    if not array:
+        yield from ((where, line.split()) for where, line in lines(file, mistakes))
+        return
+    try:
+        rows = np.load(file, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{file}: cannot be read as an array of texts ({error}); save it as text, a line a row"
+        ) from None
+    if rows.ndim != 2 or rows.dtype.kind != "U":
+        raise BadInput(f"{file}: holds {rows.dtype} of the shape {rows.shape}, not a text (n, parts) for each image")
+    yield from ((f"{file}, row {number}", row.tolist()) for number, row in enumerate(rows, 1))
