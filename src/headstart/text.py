@@ -59,13 +59,16 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+def column_widths(columns: Sequence[Sequence[str]], room: int, lines: int | None = None) -> list[int]:
     """Characters of each of the first columns, as many as fit into `room` with 2 between them and no word broken.
 
     A word of more than 24 letters may be broken, and at least 2 columns are kept. The widest space gives way first.
+    lines: about as many as a cell may take, rather than which the last columns are left out; None: any number.
     """
     widths = [max(map(len, texts)) for texts in columns]
     least = [min(24, max(len(word) for text in texts for word in text.split(" "))) for texts in columns]
+    if lines is not None:
+        least = [max(low, min(24, -(-width // lines))) for low, width in zip(least, widths, strict=True)]
     while len(widths) > 2 and sum(least[: len(widths)]) + 2 * len(widths) + 2 > room:
         widths.pop()
     while sum(widths) + 2 * len(widths) + 2 > room:

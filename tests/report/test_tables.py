@@ -69,7 +69,7 @@ def test_a_narrow_terminal_breaks_no_number(width: int) -> None:
 def test_a_narrow_terminal_breaks_no_name_and_says_which_columns_it_leaves_out() -> None:
     text = printed(make_table(demo()), 80)
     assert "self_pretrained" in text
-    assert "Left out in 80 columns: tried." in " ".join(text.split())
+    assert "Left out in 80 columns: budget and tried." in " ".join(text.split())
     assert "Left out" not in printed(make_table(demo()))
 
 
@@ -86,6 +86,9 @@ def test_no_word_is_broken_where_columns_are_narrowed() -> None:
     assert column_widths(columns, 36) == [15, 6, 7]
     assert column_widths(columns, 34) == [18, 10]
     assert column_widths([["x" * 40], ["y"]], 20) == [24, 1]
+    rows = [["arm", "scratch"], ["test", "0.430"], ["budget", "1.0k epochs, 161 GFLOP, 36 s"]]
+    assert column_widths(rows, 30) == [7, 5, 10]
+    assert column_widths(rows, 30, lines=2) == [7, 5], "a cell of three lines is left out"
 
 
 def test_the_csv_holds_full_numbers_under_their_names() -> None:

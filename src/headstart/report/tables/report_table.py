@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 LineKind = Literal["arm", "baseline", "average", "beside"]
+CELL_LINES = 2
+"""Lines of a cell on a terminal; where more would be needed the last columns are left out."""
 Heads = Mapping[str, tuple[str, bool]]
 """Key of a column -> its head, and whether it holds numbers."""
 
@@ -144,7 +146,7 @@ def _rich_table(table: ReportTable, width: int) -> RichTable:
     from rich.text import Text
 
     columns = zip(table.heads, *([cell.text for cell in line.cells.values()] for line in table.lines), strict=True)
-    widths = column_widths([[_narrow(text) for text in column] for column in columns], width)
+    widths = column_widths([[_narrow(text) for text in column] for column in columns], width, CELL_LINES)
     absent = table.heads[len(widths) :]
     left_out = f" Left out in {width} columns: {listed(absent)}." if absent else ""
     out = RichTable(
