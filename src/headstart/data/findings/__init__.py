@@ -28,6 +28,7 @@ FINDINGS: dict[str, Callable[[Sequences, dict[str, Any]], Iterator[Finding]]] = 
     "saturation": channels.saturation,
     "dead rows": channels.dead_rows,
     "neighbours": rows.neighbours,
+    "near copies": rows.near_copies,
     "both strands": rows.both_strands,
     "subjects": rows.subjects,
     "splits": rows.splits,

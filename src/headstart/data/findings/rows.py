@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.alike import near_copies as about_alike
 from headstart.data.findings.finding import Finding, places, short
 from headstart.data.letters import other_strand
 from headstart.data.neighbours import about_pieces
 from headstart.data.sequences import Sequences
+from headstart.data.splits import ACROSS
 from headstart.text import counted, many
 from headstart.ways import option
 
 FAR_TIMES = 10
 """Times the median length from which on a sequence is far longer than the rest."""
+COPIED_SHARE = 0.08
+"""Share of rows with near copies from which on it is said."""
 STRANDS = 10_000
 """Sequences whose other strand is looked for."""
 
@@ -106,6 +110,21 @@ def neighbours(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
     """Rows that are pieces of one recording: they overlap, or go on where the one before ends."""
     for text in about_pieces(s):
         yield Finding.everywhere(text)
+
+
+def near_copies(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """Rows that are far nearer to a few others than to the rest, as copies with noise are."""
+    if s.target == "none" or about_pieces(s):
+        return
+    alike = about_alike(s)
+    if alike is not None and alike.near >= COPIED_SHARE * alike.asked:
+        yield Finding.located(
+            f"{alike.near:,} of {many(alike.asked, 'row')} looked at are far nearer to a few others than to the rest",
+            places(s, alike.pair),
+            ", as copies with noise are, or several recordings of one thing: without a group that keeps them together "
+            f"rows of test {ACROSS} train but for some noise, and every score is optimistic; name what they are "
+            f"of with {option('group')}, or leave the copies out",
+        )
 
 
 def subjects(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:

@@ -1,0 +1,132 @@
+"""Rows that are far nearer to a few others than to the rest: copies with noise, or several recordings of one thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headstart.data.sequences import Sequences
+
+FEWEST_SKETCHED, FEWEST_IN_ROW = 20, 8
+"""Rows, and values of each, from which on it is looked for."""
+MOST_SKETCHED, MOST_READ, ASKED = 50_000, 2**21, 200
+"""Rows among which others are looked for, values of all of them that are read, and rows of which one asks."""
+SKETCH, LETTER_SKETCH, WORD = 64, 256, 6
+"""Numbers that stand for a row of numbers, and one of symbols; symbols in a row that are looked at together."""
+AROUND, FEW_NEAR = 16, 8
+"""Rows around each that are looked at, and how many of these may be copies."""
+NEARER, BEYOND_NEAR, OWN_SIZE = 2.5, 4.0, 0.75
+"""How much nearer copies are than the next row, how far beyond chance, as the logarithm of its odds, and how far apart
+at most, as a share of what sets a row apart from the median of all."""
+FEWEST_DIMENSIONS = 3.0
+"""Dimensions below which points lie near each other by chance."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """asked: rows that were looked at; near: those of them that have a near copy; pair: the nearest two."""
+
+    asked: int
+    near: int
+    pair: tuple[int, int]
+
+
+def near_copies(s: Sequences) -> Alike | None:
+    """Rows that have near copies in other groups; None where rows are too few, or too short.
+
+    Where points lie in D dimensions, the distance to the neighbour j + 1 is at least r times that to the neighbour j
+    by chance in r^(-jD) of them; D is that of the farther neighbours (the estimate of Levina and Bickel 2004). Rows of
+    which half of a class are so near are how the class is. Exact copies count once.
+    """
+    rows, x = _sketches(s)
+    first = s.copies()[rows] == rows
+    rows, x = rows[first], x[first]
+    if len(rows) < FEWEST_SKETCHED:
+        return None
+    asked = np.sort(np.random.default_rng(1).permutation(len(rows))[:ASKED])
+    square = (x**2).sum(1)
+    apart = np.maximum(square[asked][:, None] + square - 2 * x[asked] @ x.T, 0)
+    apart[np.arange(len(asked)), asked] = np.inf
+    if s.groups is not None:
+        of_group = np.unique(np.array(s.groups), return_inverse=True)[1][rows]
+        apart[of_group[asked][:, None] == of_group] = np.inf
+    nearest = apart.argmin(1)
+    around = min(AROUND, len(rows) // 2)
+    near = np.sort(np.partition(apart, around - 1, axis=1)[:, :around], axis=1)
+    there = np.isfinite(near).all(1)
+    if not there.any():
+        return None
+    log = np.log(np.maximum(near[there], 1e-12)) / 2
+    count = min(FEW_NEAR, around // 2)
+    expected = np.array([sum(1 / i for i in range(j, around)) for j in range(count + 1, around)])
+    dimension = float(expected.mean()) / max(float((log[:, -1:] - log[:, count:-1]).mean()), 1e-3)
+    if dimension < FEWEST_DIMENSIONS:
+        return None
+    steps, which = np.diff(log[:, : count + 1], axis=1), np.arange(1, count + 1)
+    odds = np.where(steps > np.log(NEARER), steps * dimension * which, 0)
+    odds[near[there][:, :count] ** 0.5 > OWN_SIZE * square[asked[there]][:, None] ** 0.5] = 0
+    odds[2 * (which + 1) > _class_sizes(s)[rows[asked[there]]][:, None]] = 0
+    best = odds.max(1)
+    row = int(best.argmax())
+    pair = rows[asked[there][row]], rows[nearest[there][row]]
+    return Alike(int(there.sum()), int((best > BEYOND_NEAR).sum()), (int(min(pair)), int(max(pair))))
+
+
+def _class_sizes(s: Sequences) -> np.ndarray:
+    """(n,) sequences of the class of each, all where there are no classes."""
+    if s.target != "class" or s.per_position:
+        return np.full(len(s), len(s))
+    _, number, count = np.unique(s.codes(), return_inverse=True, return_counts=True)
+    return np.asarray(count[number])
+
+
+def _sketches(s: Sequences) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, sketches (rows, k)): distances of sketches are about those of the sequences' beginnings."""
+    rows = np.arange(len(s))
+    if len(s) > MOST_SKETCHED:
+        rows = np.sort(np.random.default_rng(2).permutation(len(s))[:MOST_SKETCHED])
+    width = s.values[:1].size
+    length = max(1, min(int(np.quantile(s.lengths, 0.1)), MOST_READ // (len(rows) * width)))
+    if s.kind == "numbers":
+        rows = rows[s.lengths[rows] >= length]
+        if length * width < FEWEST_IN_ROW:
+            return rows[:0], np.zeros((0, 1))
+        x = _of_numbers(s, rows, length)
+    else:
+        x = _of_symbols(s, rows, max(length, MOST_READ // len(rows)))
+    return rows[x.any(1)], x[x.any(1)]
+
+
+def _of_numbers(s: Sequences, rows: np.ndarray, length: int) -> np.ndarray:
+    """Random sums of the first values of each row, standardised by channel."""
+    index = s.offsets[:-1][rows][:, None] + np.arange(length)
+    values = s.values[index].astype(np.float32)
+    spread = values.std((0, 1))
+    values = (values - np.median(values, 0)) / np.where(spread > 0, spread, 1)
+    if s.observed is not None:
+        values[~s.observed[index]] = 0
+    x = values.reshape(len(rows), -1)
+    sparse = 2 * (x == 0).sum(1) > x.shape[1]  # rows of a few values each are near by where these stand
+    if x.shape[1] > SKETCH:
+        x = x @ (np.random.default_rng(3).normal(size=(x.shape[1], SKETCH)).astype(np.float32) / SKETCH**0.5)
+    x[sparse] = 0
+    return np.asarray(x, dtype=np.float64)
+
+
+def _of_symbols(s: Sequences, rows: np.ndarray, length: int) -> np.ndarray:
+    """Counts of words of a few symbols, each of which has a cell and a sign by chance; all of one size."""
+    lengths = np.maximum(np.minimum(s.lengths[rows], length) - WORD + 1, 0)
+    begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    at = np.repeat(s.offsets[:-1][rows] - begins, lengths) + np.arange(lengths.sum())
+    odd = np.random.default_rng(3).integers(2**63, size=WORD, dtype=np.uint64) * 2 + 1
+    mark = np.zeros(len(at), dtype=np.uint64)
+    for step in range(WORD):
+        mark += (s.values[at + step].astype(np.uint64) + np.uint64(1)) * odd[step]
+    mark = (mark ^ mark >> np.uint64(29)) * odd[0]
+    cell = (mark >> np.uint64(33)) % np.uint64(LETTER_SKETCH)
+    sign = np.where(mark >> np.uint64(63), 1.0, -1.0)
+    cells = np.repeat(np.arange(len(rows)), lengths) * LETTER_SKETCH + cell.astype(np.int64)
+    x = np.bincount(cells, sign, len(rows) * LETTER_SKETCH).reshape(len(rows), LETTER_SKETCH)
+    size = np.sqrt((x**2).sum(1, keepdims=True))
+    return np.asarray(x / np.where(size > 0, size, 1))

@@ -1,0 +1,106 @@
+"""Copies with a little noise, on both sides of a split, are named before a score is believed; rows that are near each
+other as rows are, and copies that a group keeps together, are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from headstart.data import LayoutSpec, Sequences, data_card, flatters, read_sequences
+from headstart.data.alike import near_copies
+from headstart.data.findings.rows import COPIED_SHARE
+
+ROWS = 200
+WAY = "far nearer to a few others than to the rest"
+TIME = np.arange(50) / 50
+
+
+def named(s: Sequences) -> bool:
+    alike = near_copies(s)
+    return alike is not None and alike.near >= COPIED_SHARE * alike.asked
+
+
+def sequences(values: np.ndarray, labels: list[str], groups: list[str] | None = None) -> Sequences:
+    return read_sequences(values, LayoutSpec(kind="numbers", target_kind="class"), labels=labels, groups=groups)
+
+
+def labels_of(rng: np.random.Generator, count: int) -> list[str]:
+    return rng.choice(list("abc"), count).tolist()
+
+
+CLEAN: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "noise": lambda rng: rng.normal(size=(ROWS, 40)),
+    "walks": lambda rng: np.cumsum(rng.normal(size=(ROWS, 60)), 1),
+    "waves": lambda rng: np.sin(6.28 * (2 * TIME + rng.random((ROWS, 1)))) + rng.normal(size=(ROWS, 50)) / 10,
+    "one wave of any size": lambda rng: np.sin(6.28 * TIME) * rng.normal(size=(ROWS, 1)),
+    "events": lambda rng: (rng.random((ROWS, 40)) < 0.1) * 1.0,
+    "few values": lambda rng: np.where(rng.random((ROWS, 40)) < 0.05, rng.normal(size=(ROWS, 40)), 0),
+    "counts": lambda rng: rng.poisson(2, (ROWS, 40)).astype(float),
+    "outliers": lambda rng: rng.standard_t(2, (ROWS, 40)),
+    "loud and quiet": lambda rng: rng.normal(size=(ROWS, 40)) * np.exp(2 * rng.normal(size=(ROWS, 1))),
+    "short": lambda rng: rng.normal(size=(ROWS, 8)),
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", CLEAN)
+def test_rows_that_are_as_near_as_rows_are_no_copies(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    assert not named(sequences(CLEAN[name](rng), labels_of(rng, ROWS)))
+
+
+def test_classes_of_a_few_like_rows_are_no_copies() -> None:
+    rng = np.random.default_rng(0)
+    labels = [f"class {i % 60}" for i in range(240)]
+    values = rng.normal(size=(60, 40))[np.arange(240) % 60] + rng.normal(size=(240, 40)) / 20
+    assert not named(sequences(values, labels))
+    assert named(sequences(values, labels_of(rng, 240)))
+
+
+BASES = {"noise": CLEAN["noise"], "walks": CLEAN["walks"]}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2])
+@pytest.mark.parametrize("name", BASES)
+def test_copies_with_noise_are_named_with_two_of_them_and_a_group_mends_it(name: str, share: float) -> None:
+    rng = np.random.default_rng(1)
+    base, labels = BASES[name](rng), labels_of(rng, ROWS)
+    copied = rng.permutation(ROWS)[: int(share * ROWS)]
+    noise = rng.normal(size=(len(copied), base.shape[1])) * base.std() / 30
+    order = rng.permutation(ROWS + len(copied))
+    source = np.concatenate([np.arange(ROWS), copied])[order]
+    values = np.concatenate([base, base[copied] + noise])[order]
+    s = sequences(values, [labels[i] for i in source])
+    (text,) = [text for text in data_card(s).findings if WAY in text]
+    assert flatters(text)
+    assert "--group" in text
+    assert len([plain for plain in data_card(s).facts["doubts"] if WAY in plain and flatters(plain)]) == 1
+    alike = near_copies(s)
+    assert alike is not None
+    assert source[alike.pair[0]] == source[alike.pair[1]]
+    assert not named(sequences(values, [labels[i] for i in source], [f"g{i}" for i in source]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "letters", "length"), [("dna", "ACGT", 120), ("protein", "ACDEFGHIKLMNPQRSTVWY", 150)]
+)
+def test_letters_of_which_a_few_are_changed_are_near_copies(kind: str, letters: str, length: int) -> None:
+    rng = np.random.default_rng(2)
+    base = rng.choice(list(letters), (ROWS, length))
+    copies = np.where(rng.random(base.shape) < 0.02, rng.choice(list(letters), base.shape), base)
+    spec = LayoutSpec(kind=kind, target_kind="class")  # type: ignore[arg-type]
+    texts = ["".join(row) for row in [*base, *copies]]
+    labels = labels_of(rng, ROWS)
+    assert named(read_sequences(texts, spec, labels=labels * 2))
+    assert not named(read_sequences(texts[:ROWS], spec, labels=labels))
+
+
+def test_texts_of_one_form_are_no_copies() -> None:
+    rng = np.random.default_rng(3)
+    texts = [
+        f"Dear {rng.choice(['Ann', 'Bob', 'Cy'])}, your order {rng.integers(1e6)} of {rng.choice(['tea', 'rice'])} is due"
+        for _ in range(ROWS)
+    ]
+    assert not named(read_sequences(texts, LayoutSpec(target_kind="class"), labels=labels_of(rng, ROWS)))
