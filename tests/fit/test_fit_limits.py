@@ -80,6 +80,44 @@ def test_ctrl_c_within_a_long_piece_leaves_the_model_of_the_piece_before(tmp_pat
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == 901
 
 
+EARLY = f"""
+import time
+from headstart.data import part
+from headstart.verbs import fit
+part.WHOLE_FILE, part.FIRST_BYTES, part.TIMED_BYTES, part.PART_OF_TIME = 1, 1 << 13, 1 << 14, 1e-6
+read, times = fit.read_source, []
+def slow(path, settings, store):
+    times.append(settings.time)
+    if len(times) > 1:
+        print("reads more of", times, flush=True)
+        time.sleep(60)
+    return read(path, settings, store)
+fit.read_source = slow
+{CODE}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_while_more_of_a_large_file_is_read_a_model_of_a_small_part_serves(tmp_path: Path) -> None:
+    folder = rows(tmp_path / "one", count=900)
+    going = started(folder, "--time", "100s", code=EARLY)
+    assert going.stdout is not None
+    lines = []
+    for line in going.stdout:
+        lines.append(line)
+        if line.startswith("reads more of [15.0, 100.0]"):
+            break
+    going.send_signal(signal.SIGINT)
+    out, error = going.communicate(timeout=60)
+    assert going.returncode == 130, error
+    assert any("a first usable model after" in line for line in lines)
+    assert "of 900 rows of the file are read" in " ".join(out.split())
+    with pytest.raises(SystemExit) as done:
+        main(["predict", str(folder / "model"), str(folder / "rows.csv"), "-o", str(tmp_path / "answers.csv")])
+    assert done.value.code == 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
 def test_a_small_fit_keeps_to_the_memory_that_it_may_take(tmp_path: Path) -> None:
     folder = rows(tmp_path / "one")

@@ -105,7 +105,7 @@ def _lengths(texts: Any) -> np.ndarray:
         ]
         sizes: np.ndarray = np.concatenate([np.zeros(0, np.int64), *parts]).clip(0)
         return sizes
-    lengths = numbers_of(pc.binary_length(texts).fill_null(0))
+    lengths = np.nan_to_num(numbers_of(pc.binary_length(texts)))
     return np.asarray(lengths, dtype=np.int64)
 
 

@@ -273,7 +273,9 @@ def ends(array: Any) -> np.ndarray:
     """(n + 1,) where the lists of an Arrow array begin and end in what it holds; those that are missing are empty."""
     import pyarrow.compute as pc
 
-    return np.concatenate([[0], np.cumsum(numbers_of(pc.list_value_length(array).fill_null(0)))]).astype(np.int64)
+    lengths = pc.list_value_length(array)
+    lengths = lengths.fill_null(0) if lengths.null_count else lengths  # to fill loads pandas, where that is installed
+    return np.concatenate([[0], np.cumsum(numbers_of(lengths))]).astype(np.int64)
 
 
 def numbers_of(data: Any) -> np.ndarray:

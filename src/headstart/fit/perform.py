@@ -34,6 +34,8 @@ from headstart.request.source import read_source
 from headstart.serve.config import ENSEMBLE, NETWORK
 from headstart.text import listed
 
+USABLE = "a first usable model"
+
 
 @dataclass(frozen=True)
 class First:
@@ -45,9 +47,9 @@ class First:
     learnt: int | None = None
 
 
-def fit_first(fit: Fit, on: Listener = unheard) -> First:
+def fit_first(fit: Fit, on: Listener = unheard, *, once: bool = False) -> First:
     """Fit the models without gradients, in this process, on as many rows as the time has room for: a part first, where
-    all would be late for a first model that could serve.
+    all would be late for a first model that could serve. once: in one run, on rows that take no longer than that one.
 
     Tells as each begins, and of that first model. With a limit of time, further seeds may take a fifth of it, further
     folds two thirds: a choice on one fold of few rows is a guess.
@@ -55,14 +57,13 @@ def fit_first(fit: Fit, on: Listener = unheard) -> First:
     limit, runs, waiting = fit.settings.time or float("inf"), fit.settings.runs, 0.0
     begun = last = time.monotonic()
     pieces = fit.pieces()
-    learnt: int | None = pieces.first(
-        max(FIRST * limit - fit.spent, FIRST * limit / 2, min(SOON, (fit.rest or 0.0) / 4))
-    )
+    most = max(FIRST * limit - fit.spent, FIRST * limit / 2, min(SOON, (fit.rest or 0.0) / 4))
+    learnt: int | None = pieces.first(SOON if once else most)
     while learnt is not None:
         at = time.monotonic()
         whole = _fit_here(fit, runs[0], on, learnt=learnt, pieces=pieces)
         now = time.monotonic()
-        if not whole:
+        if once or not whole:
             return First(now - begun, 0.0, fit.part(learnt))
         pieces.took(learnt, now - at)
         give_back()
@@ -125,7 +126,7 @@ def _fit_here(
             on(event)
             if early and fit.store.finished(event.identity):
                 early = False
-                on(f"a first usable model after {words.duration(fit.spent)}; from now on Ctrl-C keeps one")
+                on(f"{USABLE} after {words.duration(fit.spent)}; from now on Ctrl-C keeps one")
     return True
 
 
