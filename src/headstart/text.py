@@ -102,14 +102,15 @@ def counted(number: int, singular: str, plural: str) -> str:
     return f"{number:,} {singular if number == 1 else plural}"
 
 
+def json_text(value: Any) -> str:
+    """JSON in the letters of all languages, with JSON's own escapes for what a terminal would act on."""
+    written = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
+
+
 def json_lines(document: Mapping[str, Any]) -> str:
     """A document as JSON with a line for each item of its tables and lists, so that it is small and can be compared."""
-
-    def text(value: Any) -> str:
-        written = json.dumps(value, allow_nan=False, ensure_ascii=False)
-        return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
-
-    parts = []
+    text, parts = json_text, []
     for key, value in document.items():
         if isinstance(value, Mapping) and value:
             inner = ",\n".join(f"  {text(name)}: {text(item)}" for name, item in value.items())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,6 +18,7 @@ from headstart.atomic import Writable, published, writing
 from headstart.data import Sequences
 from headstart.errors import BadInput
 from headstart.guard import guarded
+from headstart.text import json_text
 
 ROW, PREDICTION, SHARE_PREFIX = "row", "prediction", "p_"
 """Names of columns: of the number of a row where it has no id, of the answer, and what stands before a class."""
@@ -159,7 +159,7 @@ def to_json_lines(predictions: Predictions) -> str:
         key, within, answer, shares = row
         values = [key, *within, answer, *shares]
         plain = [None if isinstance(x, float) and not math.isfinite(x) else x for x in values]
-        lines.append(json.dumps(dict(zip(predictions.heads, plain, strict=True)), ensure_ascii=False, allow_nan=False))
+        lines.append(json_text(dict(zip(predictions.heads, plain, strict=True))))
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -18,7 +18,7 @@ from rich.text import Text
 
 from headstart import disk
 from headstart.atomic import check_place, disk_full, refused
-from headstart.errors import BadInput, Damaged, DiskFull
+from headstart.errors import LINE_ENDS, BadInput, Damaged, DiskFull
 from headstart.store.files import IDENTITY
 from headstart.text import broken, column_widths, escaped, listed
 
@@ -43,10 +43,13 @@ def console(*, stderr: bool = False) -> Console:
     return _Door(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
+AnyText = TypeVar("AnyText", str, Text)
 PEEKED = 2**16
 """Bytes at either end of a file that are looked at before it is replaced."""
 FRAMED_ROWS = 500
 """Rows above which a table is aligned lines without a frame: rich takes more than half a millisecond for each."""
+LONGEST_CELL = 500
+"""Characters of a cell or of an item of a list: a name of a stranger's file may have a million."""
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[int] = ()) -> RenderableType:
@@ -54,7 +57,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequenc
 
     Words stay whole: where the terminal is too narrow for that, the last columns are left out, and a note names them.
     """
-    cells = [[cell if isinstance(cell, Text) else str(cell) for cell in row] for row in rows]
+    heads = [_cut(head) for head in heads]
+    cells = [[_cut(cell if isinstance(cell, Text) else str(cell)) for cell in row] for row in rows]
     texts = [[cell.plain if isinstance(cell, Text) else cell for cell in row] for row in cells]
     room = console().width
     widths = column_widths([[head, *(row[i] for row in texts)] for i, head in enumerate(heads)], room)
@@ -76,8 +80,13 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequenc
 def hanging(item: object, mark: str = "  - ") -> Table:
     """An item of a list, whose further lines stand under its first."""
     grid = Table.grid()
-    grid.add_row(Text(mark), Text(str(item)))
+    grid.add_row(Text(mark), Text(_cut(str(item), sum(LINE_ENDS))))
     return grid
+
+
+def _cut(text: AnyText, most: int = LONGEST_CELL) -> AnyText:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def writable_file(option: str, name: str) -> Path:
