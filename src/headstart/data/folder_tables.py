@@ -22,8 +22,9 @@ from headstart.text import first_few, is_number
 from headstart.ways import option
 
 JSON_TABLES = (".json", ".jsonl", ".ndjson")
-_TABLES = (".csv", ".tsv", ".tab", ".dat", ".lvm", ".parquet", ".feather", ".xlsx", ".ods")
-RECORDING_TABLES = (*_TABLES, *JSON_TABLES, ".jdx", ".dx")
+_TABLES = (".csv", ".tsv", ".tab", ".psv", ".dat", ".lvm", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
+_WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+RECORDING_TABLES = (*_TABLES, *_WORKBOOKS, *JSON_TABLES, ".jdx", ".dx")
 """Endings of tables that may hold a recording each."""
 MOST_CELLS = 2**29
 """Cells of all tables."""

@@ -44,6 +44,7 @@ ENDINGS = {
     "signals": (".edf", ".bdf", ".hea", ".vhdr"),
     "texts": (".txt",),
 }
+ARRAYS = (".npy", ".npz", ".mat", ".h5", ".hdf5")
 OWN_FILES = ("stage.json", "model.safetensors")
 """Files in folders of a store or of a model, whose other files are no recordings."""
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
@@ -80,6 +81,13 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
                 _recording_tables([name for name in names if name not in tables]),
                 _recording_tables(names),
             )
+            arrays = [name for name in names if name.lower().endswith(ARRAYS)]
+            if len(arrays) > 1 and not recordings:
+                raise BadInput(
+                    f"{path}: holds {len(arrays):,} files of arrays ({arrays[0]!r} and others), each of which is read "
+                    "alone; put all into one, such as numpy.savez('all.npz', X=X, labels=labels) with X (n, L) or "
+                    "(n, L, F) and nan behind the end of shorter ones, or write a CSV for each recording"
+                )
             if len(every) == 1 and "/" not in every[0] and recordings in ([], every) and not spec.optional:
                 raise BadInput(f"{path}: holds one table, which a folder is not needed for; give {path / every[0]}")
             if not recordings:
