@@ -57,13 +57,13 @@ def test_sixty_sequences_are_fitted_in_seconds_and_one_alone_is_predicted_as_amo
 ) -> None:
     form, make = GROUPS[group]
     needs(form)
-    data, one = make(tmp_path)
+    data, single = make(tmp_path)
     monkeypatch.chdir(tmp_path)
     answers = []
     for words in (
         ["fit", data, "-o", "model", "--time", "5s", "--workers", "0", "--store", "runs"],
         ["predict", "model", data, "-o", "all.csv"],
-        ["predict", "model", one, "-o", "one.csv"],
+        ["predict", "model", single, "-o", "one.csv"],
     ):
         with pytest.raises(SystemExit) as done:
             main(words)
@@ -74,7 +74,7 @@ def test_sixty_sequences_are_fitted_in_seconds_and_one_alone_is_predicted_as_amo
     whole, (alone,) = answers
     assert len(whole) == COUNT
     first = next(
-        row for row in whole if row.get("file", "").endswith("slow/" + Path(one).name) or row.get("id") == "s0"
+        row for row in whole if row.get("file", "").endswith("slow/" + Path(single).name) or row.get("id") == "s0"
     )
     assert alone["prediction"] == first["prediction"] == "slow"
     assert float(alone["p_slow"]) == pytest.approx(float(first["p_slow"]), abs=1e-6)

@@ -234,13 +234,15 @@ def test_what_the_time_left_undone_is_said_once_with_the_models_that_lack_it() -
 
 def test_running_again_is_advised_only_where_it_helps() -> None:
     model, labels = candidate("kernels", [0.6], [0.6]), ("a", "b")
-    (plain,), (spare,), (little,) = (
-        notes(EMPTY, model, 2, labels, None, (), **more) for more in ({}, {"spare": 5.0}, {"little": ["scratch"]})
+    (plain,), (spare,), (little,), (short,) = (
+        notes(EMPTY, model, 2, labels, None, (), **more)
+        for more in ({}, {"spare": 5.0}, {"little": ["scratch"]}, {"short": True})
     )
     assert plain.startswith("The time was over before")
     assert plain.endswith("To finish them, give the same command again.")
     assert spare.startswith("The part of the time that is for training (comparing and writing have theirs) was over")
     assert "again" not in little
+    assert short.endswith("To finish them, give the same command again, with more --time.")
     assert "give more --time" in little
     line = replace(row("kernels", "accuracy", {0: 0.5}, {0: 0.5}), arm="kernels")
     absent = tuple(replace(point, runs=(replace(point.runs[0], status="absent"),)) for point in line.points)

@@ -81,7 +81,7 @@ def choose(fit: Fit, study: Plan, on: Listener = unheard, threads: int = 1) -> C
     choose then. Raises: BadInput where what is to be served was not trained to its end."""
     chosen = compare(fit, study)
     again, left = planned_again(study, chosen.serves, fit.store), fit.rest
-    alone = again.obstacle(left, 0.0 if left is None else left + fit.spent)
+    alone = again.obstacle(left, 0.0 if left is None else left + fit.spent - fit.ready)
     if not alone:
         if again.seconds:
             piece = Piece(again.text)

@@ -67,6 +67,8 @@ class Fit:
     """Where the plan is kept."""
     sizes: tuple[int, ...] = ()
     """Rows of train that models without gradients may learn from, in descending order."""
+    ready: float = 0.0
+    """Seconds that were gone when it was made."""
 
     @property
     def spent(self) -> float:
@@ -157,7 +159,7 @@ def prepare(
     FitPlan.load(folder, wanted, settings, part=source.part is not None)
     fit = Fit(begun, source, settings, opened, data, device, spec, task, splits, facts, card, basis, wanted, folder)
     give_back()
-    return replace(fit, sizes=fit.fitting_sizes())
+    return replace(fit, sizes=fit.fitting_sizes(), ready=fit.spent)
 
 
 def in_folds(settings: FitSettings, spec: OwnSpec, task: Task, data: Path) -> tuple[FitSettings, tuple[Task, ...]]:

@@ -13,7 +13,7 @@ from headstart.baselines.measures import softmax
 from headstart.core import Failed, FinishedStage, Runtime, plugins_of
 from headstart.data import Profile
 from headstart.fit.arms import arms, without_gradients
-from headstart.fit.budget import REPORT
+from headstart.fit.budget import AFTER, REPORT
 from headstart.fit.candidates import model_of, weights_of
 from headstart.fit.choose import Chosen
 from headstart.fit.ensemble import blended
@@ -55,6 +55,7 @@ def serve(
         lost,
         interrupted=interrupted,
         alone=chosen.alone,
+        short=fit.settings.time is not None and fit.settings.time - fit.ready <= AFTER,
         spare=0.0 if fit.left is None else seconds,
         little=[row.arm for row in results.table if row.arm not in without_gradients()] * planned.plan.too_little,
     )

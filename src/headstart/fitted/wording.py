@@ -164,14 +164,16 @@ def notes(
     *,
     interrupted: bool = False,
     alone: str = "",
+    short: bool = False,
     spare: float = 0.0,
     little: Collection[str] = (),
 ) -> list[str]:
     """What must be known beside the table, the gravest first: what this fit lacks, then the caveats of its study.
 
     left: stages that are not done. train: targets of the train split. failed: stages, by name. interrupted: by Ctrl-C.
-    alone: why the model that serves was not fitted again on train and validation together; empty where it was. spare:
-    seconds of the time that are left. little: networks, by name, that take too few steps to learn.
+    alone: why the model that serves was not fitted again on train and validation together; empty where it was. short:
+    another run of the same time would have no room for more. spare: seconds of the time that are left. little:
+    networks, by name, that take too few steps to learn.
     """
     texts, more = list[str](), list(results.caveats)
     if failed:
@@ -181,9 +183,9 @@ def notes(
         end = "The fit was interrupted" if interrupted else "The time was over"
         if spare >= 1 and not interrupted:
             end = "The part of the time that is for training (comparing and writing have theirs) was over"
-        way = f"To finish them, {again()}."
+        way = f"To finish them, {again(argument('time') if short else '')}."
         if little:
-            others = [row.arm for row in results.table if row.unfinished and row.arm not in little]
+            others = [row.arm for row in results.table if row.unfinished and row.arm not in little and not short]
             rest = f"to finish {words.listed(others)}, {again()}" if others else "to finish these would not help"
             way = f"The networks take too few steps to learn: give more {argument('time')}; {rest}."
         more = [caveat for caveat in more if caveat.kind != "partial"]
