@@ -19,18 +19,26 @@ def page(document: Mapping[str, Any]) -> str:
     """The page of these counts."""
     counts: Mapping[str, int] = document["counts"]
     sums = {goal: sum(number for name, number in counts.items() if name.startswith(goal)) for goal in GOALS}
-    runs = [
-        f"- {run['date']}, {run['machine']}, torch {run['torch']}: {run['minutes']:g} minutes of `make {run['what']}`"
-        for run in document["runs"]
-    ]
+    minutes: dict[str, float] = {}
+    for run in document["runs"]:
+        head = f"{run['date']}, {run['machine']}, torch {run['torch']}: {{:g}} minutes of `make {run['what']}`"
+        minutes[head] = minutes.get(head, 0) + run["minutes"]
+    runs = [f"- {head.format(round(number, 1))}" for head, number in minutes.items()]
+    earlier: Mapping[str, int] = document["earlier"]
+    names = [*dict.fromkeys([*counts, *earlier])]
     return filled(
         "reliability",
         runs=runs,
         disturbances=sum(counts.values()),
+        trials=sum(document["trials"].values()),
+        before=f"{sum(earlier.values()):,}",
         reached=", ".join(f"{sums[goal]:,} {goal} (aim: {aim:,})" for goal, aim in GOALS.items()),
         number=len(document["findings"]),
         findings=[f"- {finding}" for finding in document["findings"]],
-        table=_table(["disturbance", "times"], [[name, f"{number:,}"] for name, number in counts.items()]),
+        table=_table(
+            ["disturbance", "times", "earlier"],
+            [[name, f"{counts.get(name, 0):,}", f"{earlier.get(name, 0):,}"] for name in sorted(names)],
+        ),
         points=_points(document["points"]) if document.get("points") else "",
         power=_power(document["power"]) if document.get("power") else "",
         memory=_memory(document["memory"]) if document.get("memory") else "",
@@ -40,25 +48,24 @@ def page(document: Mapping[str, Any]) -> str:
 
 def _points(commands: Mapping[str, Any]) -> str:
     """The section of points at which a command can fail."""
-    keys = ("operations", "points", "trials", "tried")
+    keys = ("operations", "points", "trials", "tried", "daily")
     rows = [
         [f"`{name}`", *(f"{row[key]:,}" for key in keys), str(len(row["findings"]))] for name, row in commands.items()
     ]
     sums = {key: f"{sum(row[key] for row in commands.values()):,}" for key in keys}
-    heads = ["command", "operations", "points", "apart", "tried", "findings"]
+    heads = ["command", "operations", "points", "apart", "tried", "in `make test`", "findings"]
     return filled("reliability-points", table=markdown(heads, rows), **sums)
 
 
 def _power(commands: Mapping[str, Any]) -> str:
     """The section of power cuts."""
-    keys = ("operations", "states", "tried")
+    keys = ("operations", "states", "stride", "tried")
     rows = [
         [f"`{name}`", *(f"{row[key]:,}" for key in keys), str(len(row["findings"]))] for name, row in commands.items()
     ]
-    sums = {key: f"{sum(row[key] for row in commands.values()):,}" for key in keys}
-    return filled(
-        "reliability-power", table=markdown(["command", "operations", "disks", "tried", "findings"], rows), **sums
-    )
+    sums = {key: f"{sum(row[key] for row in commands.values()):,}" for key in keys if key != "stride"}
+    heads = ["command", "operations", "disks", "after each", "tried", "findings"]
+    return filled("reliability-power", table=markdown(heads, rows), **sums)
 
 
 def _memory(document: Mapping[str, Any]) -> str:

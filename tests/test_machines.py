@@ -34,18 +34,25 @@ def other(tmp_path: Path) -> Path:
 
 AS_NOBODY = """
 import contextlib, io, os, sys
+from pathlib import Path
 from headstart import cli
 mine, theirs, user, *words = sys.argv[1:]
+def act():
+    if words != ["load"]:
+        cli.main(words)
+    import headstart
+    identity = sorted(file.parent.name for file in Path("runs").glob("*/result.json"))[0]
+    print("loaded a", type(headstart.load(identity, store="runs")).__name__)
 os.chdir(mine)  # once as oneself: the interpreter may lie where nobody else may read
 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(sys.stdout), contextlib.suppress(SystemExit):
-    cli.main(words)
+    act()
 os.chdir(theirs)
 for name in ("HEADSTART_CACHE", "HOME", "XDG_CACHE_HOME"):
     os.environ.pop(name, None)
 os.setgroups([])
 os.setgid(int(user))
 os.setuid(int(user))
-cli.main(words)
+act()
 """
 
 
@@ -86,6 +93,7 @@ RUN = ("run", "old.toml", "--store=runs", "--workers=0", "--device=cpu")
             marks=pytest.mark.slow,
         ),
         (("ls", "--store=runs"), "complete"),
+        (("load",), "loaded a "),
     ],
 )
 def test_a_finished_store_of_another_user_is_read_without_a_home(other: Path, words: Sequence[str], part: str) -> None:
@@ -122,15 +130,48 @@ def limited(kind: int, number: int) -> Callable[[], None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "number"), [(resource.RLIMIT_NOFILE, 24), (resource.RLIMIT_AS, 1_500_000_000)])
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_limit_of_the_shell_is_kept_or_said_in_words(own: Path, kind: int, number: int, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "number", "workers", "part"),
+    [
+        (resource.RLIMIT_NOFILE, 10, 0, "raise the limit of open files (`ulimit -n`)"),
+        (resource.RLIMIT_NOFILE, 24, 1, ""),
+        (resource.RLIMIT_AS, 400_000_000, 0, "allow more (`ulimit -v`, the container's limit)"),
+        (resource.RLIMIT_AS, 1_500_000_000, 1, ""),
+    ],
+)
+def test_a_limit_of_the_shell_is_kept_or_said_in_words(
+    own: Path, kind: int, number: int, workers: int, part: str
+) -> None:
     command = ("-m", "headstart", *RUN[:3], f"--workers={workers}", "--device=cpu", "seed=[1]")
-    code, text = performed(own, command, limited(kind, number))
-    assert code in (0, 1, 2), text
+    code, text = performed(own, command, limited(kind, number), HEADSTART_CACHE=str(own / "cache"))
+    assert code in ((1, 2) if part else (0, 1, 2)), text
+    assert part in " ".join(text.split())
     assert "Traceback" not in text, text
     code, text = performed(own, ("-m", "headstart", "ls", "--store=runs"))
     assert code == 0, text
+
+
+USER = 54321
+CAPABLE = "-all,+dac_override,+dac_read_search,+fowner"
+"""May read what the interpreter's owner alone may, but start no more processes than the limit says."""
+
+
+@pytest.mark.slow
+def test_a_limit_of_processes_is_said_in_words(own: Path) -> None:
+    """As another user: to root the limit does not apply."""
+    if os.geteuid() or not shutil.which("setpriv"):
+        pytest.skip("only root may become somebody else, by setpriv")
+    user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+    user += [f"--inh-caps={CAPABLE}", f"--ambient-caps={CAPABLE}", "prlimit", "--nproc=1"]
+    command = [sys.executable, "-m", "headstart", *RUN[:3], "--workers=1", "--device=cpu", "seed=[1]"]
+    variables = {"OMP_NUM_THREADS": "1", "HOME": "/nonexistent", "HEADSTART_CACHE": str(own / "cache")}
+    subprocess.run(["chown", "-R", str(USER), str(own)], check=True)
+    for path in [own, *own.parents][:-1]:
+        path.chmod(path.stat().st_mode | 0o055)
+    done = subprocess.run([*user, *command], cwd=own, env=os.environ | variables, capture_output=True, check=False)
+    text = " ".join((done.stdout + done.stderr).decode("utf-8", "replace").split())
+    assert (done.returncode, "Traceback" in text) == (1, False), text
+    assert "headstart: no more processes or threads can be started here: raise the limit (`ulimit -u`)" in text
 
 
 HOGS = """

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -11,9 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.points.trials import VERBS
 from support.soak import __main__ as soaking
 from support.soak.__main__ import soak
-from support.soak.trials import NEED_A_DISK, TRIALS, make_reference, may_mount
+from support.soak.trials import COUNTED, NEED_A_DISK, TRIALS, make_reference, may_mount
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,30 @@ def test_the_page_of_reliability_says_what_was_counted(monkeypatch):
     specification.loader.exec_module(module)
     assert (folder / "reliability.md").read_text("utf-8") == module.page(document)
     assert not document["findings"]
+
+
+def test_the_counts_of_reliability_fit_the_trials_and_seeds_that_they_are_of():
+    """No seed counts twice, and no trial counts more than it can do."""
+    file = Path(__file__).parents[1] / "docs" / "benchmarks" / "reliability.json"
+    document = json.loads(file.read_text("utf-8"))
+    assert set(COUNTED) == set(TRIALS)
+    patterns = {name: re.compile(pattern) for name, (pattern, _, _) in COUNTED.items()}
+    for key in document["counts"]:
+        assert sum(bool(pattern.fullmatch(key)) for pattern in patterns.values()) == 1, key
+    for name, (_, least, most) in COUNTED.items():
+        trials = document["trials"].get(name, 0)
+        assert trials <= document["seeds"][name] - document["first"].get(name, document["seeds"][name]), name
+        number = sum(n for key, n in document["counts"].items() if patterns[name].fullmatch(key))
+        assert least * trials <= number <= most * trials, name
+    for name, row in document["points"].items():
+        assert row["tried"] <= row["trials"] <= row["points"], name
+        assert row["operations"] < row["points"], name
+        assert row["daily"] == len(range(0, row["trials"], VERBS[name].stride)), name
+        for step, offset in row.get("taken", []):
+            assert len(range(offset, row["trials"], step)) <= row["tried"], name
+    for name, row in document["power"].items():
+        assert row["tried"] <= row["states"], name
+        assert (row["tried"] == row["states"]) == (row["stride"] == 1), name
 
 
 @pytest.mark.slow

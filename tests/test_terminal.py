@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -136,3 +137,19 @@ def test_a_piece_that_goes_on_after_the_time_is_over_says_how_long_it_has_been()
     pulse.begins("drawing the page")
     assert pulse.line(102.0) == "drawing the page: 40% of the time gone, about 3.0 s left"
     assert pulse.line(112.0) == "drawing the page: 12 s elapsed of 5.0 s"
+
+
+@pytest.mark.parametrize(
+    ("error", "part"),
+    [
+        (RuntimeError("can't start new thread"), "raise the limit (`ulimit -u`)"),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "raise the limit (`ulimit -u`)"),
+        (MemoryError(), "allow more (`ulimit -v`, the container's limit)"),
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "allow more (`ulimit -v`"),
+    ],
+)
+def test_a_limit_of_the_machine_is_said_in_a_line_and_ends_with_1(error: Exception, part: str, capsys: Any) -> None:
+    assert print_error(error) == 1
+    err = capsys.readouterr().err
+    assert part in err
+    assert err.count("\n") == 1

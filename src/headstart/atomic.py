@@ -42,14 +42,20 @@ def writing(path: Path, what: str = "", other: str = "file") -> Iterator[None]:
         if disk_full(error):
             raise DiskFull(path) from None
         raise BadInput(
-            f"{path}: {what}cannot be written ({error.strerror or error}); give access there, or name another {other}"
+            f"{path}: {what}cannot be written ({error.strerror or error}); "
+            f"{way_out(error, f'give access there, or name another {other}')}"
         ) from None
+
+
+def way_out(error: OSError, otherwise: str) -> str:
+    """What helps against what the system refused."""
+    return _WAYS.get(error.errno or 0, otherwise)
 
 
 def refused(error: OSError) -> str:
     """What the system refused, in words: the file by the name that it has in the end, why, and a way out."""
     name = re.sub(r"\.([^/]+)\.[0-9a-f]{16}\.tmp$", r"\1", str(error.filename))  # it is written beside its place first
-    return f"{name}: {error.strerror}; {_WAYS.get(error.errno or 0, 'give access there, or name another folder')}"
+    return f"{name}: {error.strerror}; {way_out(error, 'give access there, or name another folder')}"
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headstart.errors import BadInput
+from headstart.errors import NO_MEMORY, BadInput
 from headstart.limits import follow_quota
 from headstart.text import escaped
 from headstart.verbs import options as opt
@@ -389,8 +389,13 @@ def main(argv: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
-        from headstart.verbs.terminal import print_error
+        try:
+            from headstart.verbs.terminal import print_error
 
-        if (code := print_error(error)) is None:
+            code = print_error(error)
+        except MemoryError:  # there is not even enough to import that
+            sys.stderr.write(f"headstart: {NO_MEMORY}\n")
+            code = 1
+        if code is None:
             raise
     raise SystemExit(code if isinstance(code, int) else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import math
 import re
 from collections import Counter
@@ -78,9 +79,29 @@ class StackTooLarge(Exception):
 def lacks_memory(error: BaseException) -> bool:
     """Whether an error says that memory has run out: that of the machine, or of a GPU."""
     text = str(error).lower()
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and ("out of memory" in text or "allocate" in text)
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, RuntimeError) and ("out of memory" in text or "allocate" in text))
+        or (isinstance(error, ImportError) and "failed to map segment" in text)
     )
+
+
+NO_MEMORY = (
+    "there is less memory than this takes: allow more (`ulimit -v`, the container's limit), close other programs, or "
+    "take fewer --workers or less data, and give the same command again"
+)
+
+
+NO_PROCESSES = (
+    "no more processes or threads can be started here: raise the limit (`ulimit -u`), give fewer --workers, or close "
+    "other programs, and give the same command again"
+)
+
+
+def lacks_processes(text: str) -> bool:
+    """Whether the last line that an error, or the trace of one, says is that of a process or thread too many."""
+    last = text.strip().rpartition("\n")[2]
+    return "can't start new thread" in last or f"[Errno {errno.EAGAIN}]" in last
 
 
 def one_line(error: BaseException, most: int | None = None) -> str:

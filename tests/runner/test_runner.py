@@ -23,7 +23,7 @@ from support.stand_ins import ENGINE, FakeStage, child, renamed, stage
 from support.store_content import content, differences
 
 from headstart import atomic
-from headstart.errors import BadInput
+from headstart.errors import NO_PROCESSES, BadInput
 from headstart.runner import worker
 from headstart.runner.events import Failed, Finished, Notice, Skipped, StageProgress, Started, Stopped, Waiting
 from headstart.runner.job import Agenda, Job, Runtime
@@ -168,11 +168,11 @@ def test_a_worker_killed_once_is_replaced_and_the_stage_goes_on_with_equal_bits(
 
 
 class KillsForMemory(Inline):
-    """A slot of this process that says of its first jobs that their worker was killed for memory."""
+    """A slot of this process that says of its first jobs that their worker was killed, for memory or for `why`."""
 
-    def __init__(self, kills: int) -> None:
+    def __init__(self, kills: int, why: str = FOR_MEMORY, tail: str = "") -> None:
         super().__init__(perform_module.work, perform_module.never)
-        self.kills, self.sparing = kills, list[bool]()
+        self.kills, self.sparing, self.why, self.tail = kills, list[bool](), why, tail
 
     def start(self, key: str, job: Any) -> None:
         self.sparing.append(job[2].sparing)
@@ -182,7 +182,7 @@ class KillsForMemory(Inline):
         if self.kills:
             self.kills -= 1
             self.close()
-            return [WorkerDied(self._key, FOR_MEMORY, "")]
+            return [WorkerDied(self._key, self.why, self.tail)]
         return super().wait(timeout)
 
 
@@ -194,15 +194,25 @@ def test_a_stage_whose_worker_was_killed_for_memory_is_tried_once_more_with_less
     monkeypatch.setattr(perform_module, "_pool", lambda *_: pool)
     large, good = stage("large"), stage("good", seed=2)
     events = run(Store(tmp_path), large, good, workers=2)
-    way = "was killed by the system, as memory ran out (SIGKILL); give fewer --workers, a smaller optim.batch_size, or "
+    why = "its worker was killed by the system, as memory ran out (SIGKILL)"
+    way = "; give fewer --workers, a smaller optim.batch_size, or allow more memory"
     assert [e.text for e in events if isinstance(e, Notice)] == [
-        f"its worker {way}allow more memory; the stage is tried once more, with less in memory: its examples are read "
+        f"{why}{way}; the stage is tried once more, with less in memory: its examples are read "
         "batch by batch, and from here on half as many stages run at a time"
     ]
     assert pool.sparing == [False, True, False]
     assert {"Finished good", "Finished large" if kills == 1 else "Failed large"} <= set(kinds(events))
-    failed = [f"its worker {way}allow more memory, twice"] if kills == 2 else []
+    failed = [f"{why}, twice{way}"] if kills == 2 else []
     assert [e.message for e in events if isinstance(e, Failed)] == failed
+
+
+def test_a_worker_that_may_start_no_thread_says_what_the_limit_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail = "Traceback (most recent call last):\nRuntimeError: can't start new thread"
+    monkeypatch.setattr(perform_module, "_pool", lambda *_: KillsForMemory(2, "ended with exit code 1", tail))
+    (failed,) = [e for e in run(Store(tmp_path), stage("a"), workers=1) if isinstance(e, Failed)]
+    assert failed.message == f"its worker ended with exit code 1, twice: {NO_PROCESSES}"
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ import platformdirs
 from filelock import FileLock
 
 from headstart import disk
-from headstart.atomic import PRIVATE, PRIVATE_FOLDER, disk_full, publish, stamps, sync_folder
+from headstart.atomic import PRIVATE, PRIVATE_FOLDER, disk_full, publish, stamps, sync_folder, way_out
 from headstart.errors import BadInput, Damaged, DiskFull
 from headstart.sequence import Examples
 from headstart.spec import digest
@@ -189,9 +189,13 @@ def prepared(name: str, document: Mapping[str, Any], build: Build, *, private: b
         if disk_full(error):
             raise DiskFull(final) from None
         raise BadInput(
-            f"{final}: cannot be prepared ({error.strerror or error}); make room (`headstart prepare --clear` empties "
-            "the cache), or name another cache folder with HEADSTART_CACHE"
+            f"{final}: cannot be prepared ({error.strerror or error}); {way_out(error, _OTHER_CACHE)}"
         ) from error
+
+
+_OTHER_CACHE = (
+    "make room (`headstart prepare --clear` empties the cache), or name another cache folder with HEADSTART_CACHE"
+)
 
 
 class CacheEntry(NamedTuple):

@@ -17,7 +17,7 @@ from statistics import mean
 from types import FrameType
 from typing import Any
 
-from headstart.errors import BadInput, Damaged
+from headstart.errors import NO_PROCESSES, BadInput, Damaged, lacks_processes
 from headstart.plugins import plugins_of, ready_plugin
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
@@ -333,12 +333,14 @@ class _Run:
 
     def _died(self, jobs: list[Job], report: WorkerDied) -> Iterator[Event]:
         """The first time a stage is tried again, in a new worker, and alone; the second time it has failed."""
-        message, again = f"its worker {report.why}", list[Job]()
+        message, out, again = f"its worker {report.why}", "", list[Job]()
         fewer = "models to --stack" if len(jobs) > 1 else "--ranks" if self._runtime.ranks > 1 else "--workers"
         for_memory = FOR_MEMORY in report.why
         if for_memory:
             self._sparing.update(job.identity for job in jobs)
-            message += f"; give fewer {fewer}, a smaller optim.batch_size, or allow more memory"
+            out = f"; give fewer {fewer}, a smaller optim.batch_size, or allow more memory"
+        elif lacks_processes(report.tail):
+            out = f": {NO_PROCESSES}"
         elif "SIGKILL" in report.why:
             message += f" (by the system if memory ran out; give fewer {fewer} then)"
         tries, times = (_MACHINES, f"{_MACHINES} times") if report.lost else (_TRIES, "twice")
@@ -348,7 +350,7 @@ class _Run:
                 self._agenda.put_back(job.identity)
                 again.append(job)
             else:
-                yield self._give_up(job, f"{message}, {times}", report.tail)
+                yield self._give_up(job, f"{message}, {times}{out}", report.tail)
         if again and not self.reason():
             self.stacks.separate(again)
             whole = "the stage is" if len(again) == 1 else f"the {len(again)} stages of its stack are, each alone,"
@@ -356,7 +358,7 @@ class _Run:
             if for_memory and not report.lost:
                 half = ", and from here on half as many stages run at a time" if self._runtime.workers > 1 else ""
                 way += f", with less in memory: its examples are read batch by batch{half}"
-            yield events.Notice(again[0].identity, again[0].name, f"{message}; {way}")
+            yield events.Notice(again[0].identity, again[0].name, f"{message}{out}; {way}")
 
     def _give_up(self, job: Job, message: str, details: str) -> Event:
         with self._store.claim(job.identity, job.document) as folder:

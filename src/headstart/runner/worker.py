@@ -13,7 +13,16 @@ from typing import Any, cast
 
 from headstart.atomic import disk_full, refused
 from headstart.documents import as_json
-from headstart.errors import BadInput, Damaged, MemoryChanged, StackTooLarge, first_line, lacks_memory
+from headstart.errors import (
+    NO_PROCESSES,
+    BadInput,
+    Damaged,
+    MemoryChanged,
+    StackTooLarge,
+    first_line,
+    lacks_memory,
+    lacks_processes,
+)
 from headstart.plugins import Plugin, place_of
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
@@ -418,6 +427,8 @@ def explain(error: BaseException, path: Path, plugins: Sequence[Plugin] = ()) ->
         return f"{error}; give the same command again and that stage is done anew"
     if isinstance(error, (BadInput, LostRank, RankFailed)):
         return str(error)
+    if lacks_processes(str(error)):
+        return NO_PROCESSES
     at = place_of(error)
     message = at + first_line(error, typed=True)
     if plugins and not at:

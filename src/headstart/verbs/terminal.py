@@ -18,7 +18,17 @@ from rich.text import Text
 
 from headstart import disk
 from headstart.atomic import check_place, disk_full, refused
-from headstart.errors import LINE_ENDS, BadInput, Damaged, DiskFull
+from headstart.errors import (
+    LINE_ENDS,
+    NO_MEMORY,
+    NO_PROCESSES,
+    BadInput,
+    Damaged,
+    DiskFull,
+    first_line,
+    lacks_memory,
+    lacks_processes,
+)
 from headstart.store.files import IDENTITY
 from headstart.text import broken, column_widths, escaped, listed
 
@@ -164,7 +174,8 @@ def print_error(error: Exception) -> int | None:
         ""
     ]:  # not too long, whatever it quotes; a command to paste stands alone
         sys.stderr.write(f"{'' if line.startswith('  headstart ') else 'headstart: '}{escaped(line)}\n")
-    return 1 if disk_full(error) else int(getattr(error, "exit_code", 2))
+    machine = disk_full(error) or lacks_memory(error) or message == NO_PROCESSES
+    return 1 if machine else int(getattr(error, "exit_code", 2))
 
 
 def _message(error: Exception) -> str | None:
@@ -180,5 +191,9 @@ def _message(error: Exception) -> str | None:
         return str(DiskFull(getattr(error, "filename", None) or ""))
     if isinstance(error, OSError) and error.filename is not None:
         return refused(error)
+    if lacks_processes(str(error)):
+        return NO_PROCESSES
+    if lacks_memory(error):
+        return f"{NO_MEMORY} ({first_line(error, typed=True)})"
     # A word of the command line is off: typer's own message says which.
     return error.format_message() if hasattr(error, "format_message") else None

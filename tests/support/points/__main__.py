@@ -29,5 +29,5 @@ if __name__ == "__main__":
         with changed(options.json) as document:
             sums = document.setdefault("power" if options.power else "points", {})
             sums |= rows if options.power else {name: added(sums.get(name, {}), row) for name, row in rows.items()}
-            add_run(document, "points", round((time.monotonic() - began) / 60, 1))
+            add_run(document, "power" if options.power else "points", round((time.monotonic() - began) / 60, 1))
     sys.exit(any(row["findings"] for row in rows.values()))

@@ -34,6 +34,7 @@ def soak(minutes: float, document: dict[str, Any], names: list[str], save: Path 
             counts, finding = Counter[str](), ""
             with changed(save, document) as sums:  # before it begins: another run may take one at the same time
                 seed = seeds(sums.setdefault("seeds", {}), name)
+                sums.setdefault("first", {}).setdefault(name, seed)
             trial = Path(folder) / f"{name}-{seed}"
             trial.mkdir()
             try:
@@ -45,6 +46,7 @@ def soak(minutes: float, document: dict[str, Any], names: list[str], save: Path 
             turn += 1
             number += bool(finding)
             with changed(save, document) as sums:
+                sums.setdefault("trials", {})[name] = sums.get("trials", {}).get(name, 0) + 1
                 sums["counts"] = dict(sorted((Counter(sums.get("counts", {})) + counts).items()))
                 sums.setdefault("findings", []).extend([finding] if finding else [])
     with changed(save, document) as sums:

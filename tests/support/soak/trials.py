@@ -344,6 +344,18 @@ TRIALS: dict[str, tuple[Trial, int]] = {
     "read_only": (read_only, 2),
 }
 """Name -> a trial and how often it takes its turn."""
+COUNTED = {
+    "kill": ("SIGKILLs of a run in one process", 0, 12),
+    "kill_workers": ("SIGKILLs of a (driver|worker)", 0, 2),
+    "race": ("races of .*", 1, 1),
+    "no_locks": ("runs where locks are refused", 1, 1),
+    "terminate": ("SIGTERMs", 0, 1),
+    "clock": ("runs with a clock that jumps", 1, 1),
+    "flip": ("flipped bits in .*", 0, 1),
+    "full_disk": ("full disks|disks with room enough", 1, 1),
+    "read_only": ("read-only stores", 1, 1),
+}
+"""Name of a trial -> what it counts, and how much of it in one trial without a finding: at least and at most."""
 NEED_A_DISK = ("full_disk", "read_only")
 
 
