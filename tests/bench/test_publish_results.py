@@ -161,6 +161,11 @@ def test_a_published_page_has_at_most_600_words_above_its_folds(file: Path) -> N
     assert text.count("<details") == text.count("</details>") > 3
 
 
+@pytest.mark.parametrize("name", sorted([*WITHOUT_RESULTS, "README"]))
+def test_a_page_that_a_script_writes_has_at_most_600_words_above_its_folds_too(name: str) -> None:
+    assert words_of((published.RESULTS / f"{name}.md").read_text().split("<details")[0]) <= MOST_WORDS
+
+
 def test_the_study_of_when_self_pretraining_pays_looks_at_validation_ten_times() -> None:
     assert pretraining_pays.budget(10.0, (600, 1_500)) == {"steps": 600, "evaluate_every": 60.0}
     assert pretraining_pays.budget(9e9, (600, 1_500)) == {"steps": 1_500, "evaluate_every": 150.0}
