@@ -379,7 +379,7 @@ def test_a_plain_file_is_read_by_arrow_as_the_others_are_row_by_row(tmp_path, mo
     assert by_arrow.places.of(39) == row_by_row.places.of(39)
 
 
-@pytest.mark.parametrize("harm", ['s99,a,"1",2,3,4,5,6\n', "\n\n", "\r", "1,2\n"])
+@pytest.mark.parametrize("harm", ['s99,"a\nb",1,2,3,4,5,6\n', "\n\n", "\r", "1,2\n"])
 def test_what_is_not_plain_is_left_to_the_reader_that_knows_lines(tmp_path, monkeypatch, harm):
     path = write(tmp_path / "f.csv", "\n".join(wide(count=40)) + "\n" + harm)
     monkeypatch.setattr(csv_module, "PARSED_BYTES", 0)
