@@ -81,7 +81,8 @@ def test_bytes_that_are_no_model_are_refused_as_in_a_folder(tmp_path: Path) -> N
     assert again.files is not None
     damaged = dict(again.files)
     damaged["model.safetensors"] = damaged["model.safetensors"][:-8]
-    for files, message in ((damaged, "model.safetensors"), ({}, "config.json"), (None, "config.json")):
+    odd: tuple[Any, ...] = (None, {}, [1], "x", {"config.json": "{}"}, {"config.json": np.array([None])})
+    for files, message in ((damaged, "model.safetensors"), *((files, "config.json") for files in odd)):
         with pytest.raises(BadInput, match=message):
             ExportedClassifier(files).predict(arrays())
     outside = {**again.files, "../escaped.txt": np.zeros(3, np.uint8)}

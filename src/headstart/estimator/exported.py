@@ -45,9 +45,10 @@ class ExportedModel(BaseEstimator):  # type: ignore[misc]
         """The `SequenceClassifier` or `SequenceRegressor` that answers. Raises: BadInput where there is none in it."""
         if "_model" not in self.__dict__:
             with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
-                for name, content in (self.files or {}).items():
-                    if name in (CONFIG_FILE, WEIGHTS_FILE):
-                        disk.write_file(Path(folder) / name, np.asarray(content, dtype=np.uint8).tobytes())
+                files = self.files if isinstance(self.files, Mapping) else {}  # a reader of skops may put anything here
+                for name in (CONFIG_FILE, WEIGHTS_FILE):
+                    if isinstance(content := files.get(name), np.ndarray) and content.dtype == np.uint8:
+                        disk.write_file(Path(folder) / name, content.tobytes())
                 self._model = self._kind.from_pretrained(folder)
         return self._model
 

@@ -1,6 +1,6 @@
 """Open damaged files in one process and keep what must not have happened.
 
-The process may take 1 GiB on top of what Python and the libraries take, and 10 s an input. Counts as a finding: anything
+The process may take 1 GiB on top of what Python and the libraries take, and 10 s of the processor an input. Counts as a finding: anything
 raised but BadInput (warnings are errors), a message that does not name the file, is longer than a screen or holds
 control characters, too much memory or time.
 """
@@ -39,18 +39,21 @@ class Finding(Exception):
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """At most SECONDS; then TimeoutError."""
+    """At most SECONDS of the processor, and ten times as many where something is waited for; then TimeoutError."""
 
     def stop(*_: object) -> None:
         raise TimeoutError(f"took longer than {SECONDS} s")
 
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    clocks = ((signal.SIGPROF, signal.ITIMER_PROF, SECONDS), (signal.SIGALRM, signal.ITIMER_REAL, 10 * SECONDS))
+    previous = [signal.signal(number, stop) for number, _, _ in clocks]
     try:
+        for _, clock, seconds in clocks:
+            signal.setitimer(clock, seconds)
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        for (number, clock, _), before in zip(clocks, previous, strict=True):
+            signal.setitimer(clock, 0)
+            signal.signal(number, before)
 
 
 def written(files: Files, folder: Path) -> Path:
