@@ -141,7 +141,7 @@ def apply_start(
     Raises: BadInput naming the entry and the tensor where the parent lacks it or shapes differ.
     """
     of = leaves(model)
-    own = model.state_dict()
+    own = model.state_dict(keep_vars=True)
     parameters = dict(model.named_parameters())
     sources: dict[str, WeightSource] = dict.fromkeys(of, "fresh")
     taken: dict[str, int] = {}
@@ -171,6 +171,8 @@ def apply_start(
             else:
                 mean, std = torch.zeros((), dtype=torch.float64), torch.tensor(entry.std, dtype=torch.float64)
                 sources[name] = "drawn"
+            if own[name].is_meta:  # a plan: shapes alone
+                continue
             count = torch.arange(own[name].numel())
             drawn = mean + std * normal(seed, f"start/{entry.verb}/{name}", count).to(mean)
             own[name].copy_(drawn.view(own[name].shape))
@@ -315,7 +317,7 @@ def _account(
             module.still = f"{path}.weight" not in trained
             if module.still:
                 still |= {f"{path}.{name}" for name, _ in module.named_buffers()}
-    own, parameters = model.state_dict(), {name for name, _ in model.named_parameters()}
+    own, parameters = model.state_dict(keep_vars=True), {name for name, _ in model.named_parameters()}
     rows = []
     for leaf in LEAVES:
         names = [name for name in of if of[name] == leaf]

@@ -10,7 +10,8 @@ last norm, head) is in no slice.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 
 from torch import nn
 
@@ -40,10 +41,11 @@ def leaves(model: nn.Module) -> dict[str, str]:
     Names are those of the state dict, in its order. A mixer says by its `parts` (prefix of its own names ->
     leaf) what its tensors are; the rest is `mixer_rest`.
     """
-    return {name: _leaf(model, name) for name in model.state_dict()}
+    mixers = cache(lambda number: model.get_submodule(f"blocks.{number}.mixer"))
+    return {name: _leaf(model, name, mixers) for name in model.state_dict(keep_vars=True)}
 
 
-def _leaf(model: nn.Module, name: str) -> str:
+def _leaf(model: nn.Module, name: str, mixers: Callable[[str], nn.Module]) -> str:
     first, *rest = name.split(".")
     if first in TOP:
         return TOP[first]
@@ -54,7 +56,7 @@ def _leaf(model: nn.Module, name: str) -> str:
     number, layer = rest[:2]
     if layer in IN_BLOCK:
         return IN_BLOCK[layer]
-    return _declared(model.get_submodule(f"blocks.{number}.mixer"), ".".join(rest[2:]), MIXER_PARTS)
+    return _declared(mixers(number), ".".join(rest[2:]), MIXER_PARTS)
 
 
 def _declared(module: nn.Module, name: str, leaves: Collection[str]) -> str:

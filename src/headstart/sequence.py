@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -218,6 +219,10 @@ class Examples:
 
     def labelled_units(self) -> np.ndarray:
         """Units that have at least one target."""
+        return self._labelled
+
+    @cached_property
+    def _labelled(self) -> np.ndarray:
         if self.target is None:
             return np.zeros(0, dtype=np.int64)
         there = has_target(self.target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -194,3 +195,21 @@ def test_of_a_model_of_ones_own_the_weights_that_train_are_known() -> None:
         580 * (2 + 28 / 58) + 2 * 16
     ), "the frozen head passes the gradient"
     assert training_flops(net, layers, ["head.weight", "head.bias"], 1) == 580 + 2 * 16
+
+
+@pytest.mark.parametrize("form", ["before", "after", "glu", "parallel"])
+@pytest.mark.parametrize("kind", ["attention", "s4", "hyena"])
+def test_flops_of_many_lengths_at_once_are_those_of_each_length(form: str, kind: str) -> None:
+    spec = read(ModelSpec, {**BLOCKS, **FORMS[form], "mixer": {"kind": kind}})
+    output, lengths = Output("sequence", 3), [1, 2, 7, LENGTH]
+    model = build_model(spec, FLOATS, output, 0)
+    for expression in ("all", "head", "mixer+head"):
+        learning = Learning(model, trainable(model, expression))
+        layers = [(name, np.array(flops)) for name, flops in spec.layers_at(FLOATS, output, lengths)]
+        kernels = {name: np.array(flops) for name, flops in spec.kernels_at(lengths).items()}
+        together = flops_of_training(learning, layers, np.array(lengths), kernels, 4)
+        each = [
+            flops_of_training(learning, spec.layer_flops(FLOATS, output, n), n, spec.kernel_flops(n), 4)
+            for n in lengths
+        ]
+        assert np.asarray(together).tolist() == each

@@ -1,5 +1,6 @@
 """Budgets in FLOPs: written out as steps before a stage has an identity."""
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import headstart
 from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.spec import merge
+from headstart.stage.trained import TrainedRun
 from headstart.store import Store
 from headstart.study.language.estimate import survey
 from headstart.study.language.plan import Cell, Plan, make_plan
@@ -179,3 +181,16 @@ def test_a_budget_that_equals_another_arms_makes_a_column_of_each_of_its_values(
         steps[column, arm] = {cell.chain[-1].spec.budget.steps for cell in cells}
     assert steps["a epochs=1", "longer"] != steps["a epochs=8", "longer"]
     assert all(len(values) == 1 for values in steps.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [("amos-7", "tiny"), ("lu-10", "tiny"), ("which-part", None), ("few-labels", None)]
+)
+def test_stages_that_share_an_outline_cost_to_the_digit_what_each_costs_by_itself(
+    name: str, scale: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plan = make_plan(read_study(name, scale=scale, data=tmp_path), tmp_path, absent="open")
+    together = survey(plan)
+    monkeypatch.setattr(TrainedRun, "planned", lambda *_: None)
+    monkeypatch.setattr("headstart.models.model.again", deepcopy)
+    assert survey(plan) == together

@@ -7,12 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import nn
 
 from headstart.models.model import SequenceModel
 from headstart.models.positions import Relative
 
+Flops = float | np.ndarray
+"""Of one sequence, or (n,) of sequences of n lengths."""
 FLOPS_AGREE = 0.05
 """How far stated FLOPs may be from those counted: a share of these."""
 
@@ -43,12 +46,14 @@ class Learning:
 
 def training_flops(
     learning: Learning,
-    layers: Iterable[tuple[str, float]],
-    length: int,
-    kernels: Mapping[str, float] | None = None,
+    layers: Iterable[tuple[str, Flops]],
+    length: int | np.ndarray,
+    kernels: Mapping[str, Flops] | None = None,
     batch: int = 1,
-) -> float:
+) -> Flops:
     """FLOPs of a forward and a backward pass over one sequence of `length`, where `learning` says what learns.
+
+    Of many lengths at once, all numbers are arrays (n,), one number for each.
 
     layers: (module, FLOPs of the forward pass), as `layer_flops` of a model's spec gives them. kernels: the part of
     these that makes a kernel, as `kernel_flops` gives it. It is spent once for the `batch` sequences of a step, and its
@@ -61,7 +66,8 @@ def training_flops(
 
     Relative positions act within mixers; the two layers of a parallel block pass gradients beside each other.
     """
-    total, below, within, network = 0.0, False, False, learning.network
+    total: Flops = 0.0
+    below, within, network = False, False, learning.network
     for name, flops in layers:
         own = learning.within(name)
         block, _, layer = name.rpartition(".")
@@ -72,17 +78,17 @@ def training_flops(
             within = passes or (beside and bool(own))
         if kernels and name in kernels:
             learns = bool(own & learning.kernels(name))
-            total += (3 if learns else 1) * kernels[name] / batch
-            flops -= kernels[name]
-        if flops and (passes or own):
+            total = total + (3 if learns else 1) * kernels[name] / batch
+            flops = flops - kernels[name]
+        if np.any(flops) and (passes or own):
             positions = -(-length // int(getattr(network, "patch", 1))) if name.startswith("blocks.") else length
-            total += _backward(learning, name, flops, positions, passes)
-        total += flops
+            total = total + _backward(learning, name, flops, positions, passes)
+        total = total + flops
         below = below or bool(own)
     return total
 
 
-def frozen_layers(learning: Learning, layers: Sequence[tuple[str, float]]) -> tuple[int, int]:
+def frozen_layers(learning: Learning, layers: Sequence[tuple[str, Flops]]) -> tuple[int, int]:
     """(how many of `layers`, how many blocks) no gradient enters, counted from the input, in whole blocks.
 
     One block more than there are: the last norm, too. (0, 0) where something trains below the first block, or nothing.
@@ -104,7 +110,7 @@ def frozen_blocks(model: SequenceModel, trained: Collection[str]) -> int:
     return frozen_layers(Learning(model, trained), [(name, 0.0) for name in [*names, "norm", "head"]])[1]
 
 
-def _backward(learning: Learning, name: str, flops: float, length: int, below: bool) -> float:
+def _backward(learning: Learning, name: str, flops: Flops, length: int | np.ndarray, below: bool) -> Flops:
     """FLOPs of the gradients of one layer, of `flops` forward over `length` positions (of blocks: joined ones)."""
     trained = learning.within(name)
     if name == "net":  # a person's own: of its layers only the weights are known, of which tables are not multiplied
@@ -112,17 +118,18 @@ def _backward(learning: Learning, name: str, flops: float, length: int, below: b
         tables = {table.weight for table in layer.modules() if isinstance(table, nn.Embedding)}
         sizes = {f"{name}.{path}": 0 if p in tables else p.numel() for path, p in layer.named_parameters()}
         return flops * (1 + sum(sizes[path] for path in trained) / max(sum(sizes.values()), 1))
-    products = {weight: 2.0 * length * size for weight, size in learning.weights(name)}
+    products: dict[str, Flops] = {weight: 2.0 * length * size for weight, size in learning.weights(name)}
     last = list(products)[-1] if products and name != "encoder" else ""
     inside = bool(trained - {last, last.removesuffix("weight") + "bias"})
     # Heads pool before their layers, and closed forms leave small layers out: the layer's own number is the whole.
-    whole = sum(products.values())
-    if whole and (whole > flops or not name.endswith(".mixer")):
-        products = {weight: product * flops / whole for weight, product in products.items()}
-        whole = flops
+    whole: Flops = sum(products.values())
+    if np.any(whole):
+        scaled = (whole > flops) | (not name.endswith(".mixer"))
+        products = {weight: np.where(scaled, product * flops / whole, product) for weight, product in products.items()}
+        whole = np.where(scaled, flops, whole)
     total = 2 * (flops - whole) if below or inside else 0.0
     for weight, product in products.items():
-        total += product * (weight in trained) + product * (below or (inside and weight == last))
+        total = total + (product * (weight in trained) + product * (below or (inside and weight == last)))
     return total
 
 

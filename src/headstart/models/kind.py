@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, SerializeAsAny
@@ -66,6 +66,17 @@ class ModelKind(Spec):
     def kernel_flops(self, length: int) -> dict[str, float]:
         """Of the FLOPs of each layer, those that make a kernel out of parameters alone, once for a batch."""
         return {}
+
+    def kernels_at(self, lengths: Sequence[int]) -> dict[str, list[float]]:
+        """`kernel_flops` at many lengths."""
+        each = [self.kernel_flops(length) for length in lengths]
+        names = dict.fromkeys(name for flops in each for name in flops)
+        return {name: [flops.get(name, 0.0) for flops in each] for name in names}
+
+    def layers_at(self, signature: Any, output: Any, lengths: Sequence[int]) -> list[tuple[str, Sequence[float]]]:
+        """`layer_flops`, of kinds that have it, at many lengths: the same layers at each."""
+        each = [self.layer_flops(signature, output, length) for length in lengths]  # type: ignore[attr-defined]
+        return [(layers[0][0], [flops for _, flops in layers]) for layers in zip(*each, strict=True)]
 
     def describe(self) -> str:
         """The model in words, for a methods text: `the model was ...`."""

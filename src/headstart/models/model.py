@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
@@ -29,6 +29,7 @@ from headstart.models.mixers import MIXERS
 from headstart.models.mixers.attention import AttentionSpec
 from headstart.models.mixers.mixer import HeadsSpec, MixerSpec
 from headstart.models.norms import NORM_EPSILON, NoNorm, NormKind, Tensors, build_norm
+from headstart.models.outline import again
 from headstart.models.positions import PositionSpec, Relative, build_position
 from headstart.seeds import Draw, bits, generators_seeded
 from headstart.sequence import Batch, Signature
@@ -216,25 +217,38 @@ class ModelSpec(ModelKind):
         made = {f"blocks.{i}.mixer": m.kernel_flops(self.width, length, self.causal) for i, m in enumerate(self.mixers)}
         return {name: flops for name, flops in made.items() if flops}
 
+    def kernels_at(self, lengths: Sequence[int]) -> dict[str, list[float]]:
+        inside, of = [self.positions(length) for length in lengths], dict[int, list[float]]()
+        for mixer in self.mixers:
+            if id(mixer) not in of:
+                of[id(mixer)] = [mixer.kernel_flops(self.width, length, self.causal) for length in inside]
+        return {f"blocks.{i}.mixer": of[id(m)] for i, m in enumerate(self.mixers) if any(of[id(m)])}
+
     def layer_flops(self, signature: Signature, output: Output, length: int) -> list[tuple[str, float]]:
         """(module, FLOPs of a forward pass over one sequence) of each layer with parameters, in the order of the pass.
 
         Matrix products and what mixers state; norms, activations and additions are left out.
         """
-        inputs, length = length, self.positions(length)
-        out = [("encoder", encoder_flops(signature, self.width, inputs, self.encoder.patch))]
-        out += [("position", 0.0), ("embedding_norm", 0.0)]
+        return [(name, flops) for name, (flops,) in self.layers_at(signature, output, [length])]
+
+    def layers_at(
+        self, signature: Signature, output: Output, lengths: Sequence[int]
+    ) -> list[tuple[str, Sequence[float]]]:
+        inside, zeros = [self.positions(length) for length in lengths], [0.0] * len(lengths)
+        of: dict[int, list[float]] = {}
+        encoder = [encoder_flops(signature, self.width, length, self.encoder.patch) for length in lengths]
+        fed = [feed_forward_flops(self.feed_forward, self.width, length) for length in inside]
+        out: list[tuple[str, Sequence[float]]] = [("encoder", encoder), ("position", zeros), ("embedding_norm", zeros)]
         for number, mixer in enumerate(self.mixers):
-            name = f"model.mixer: flops of {type(mixer).__name__}"
-            with OwnCall(name):
-                own = mixer.flops(self.width, length, self.causal)
-            flops = {"mixer": flops_of(name, own)}
-            if self.feed_forward.kind != "none":
-                flops["feed_forward"] = feed_forward_flops(self.feed_forward, self.width, length)
-            for layer, of_layer in flops.items():
-                pair = [(f"blocks.{number}.norm_{layer}", 0.0), (f"blocks.{number}.{layer}", of_layer)]
+            if id(mixer) not in of:  # blocks of one mixer are counted once
+                name = f"model.mixer: flops of {type(mixer).__name__}"
+                with OwnCall(name):
+                    of[id(mixer)] = [flops_of(name, mixer.flops(self.width, at, self.causal)) for at in inside]
+            layers = {"mixer": of[id(mixer)]} | ({} if self.feed_forward.kind == "none" else {"feed_forward": fed})
+            for layer, flops in layers.items():
+                pair = [(f"blocks.{number}.norm_{layer}", zeros), (f"blocks.{number}.{layer}", flops)]
                 out += pair if self.norm_place == "before" else pair[::-1]
-        return [*out, ("norm", 0.0), ("head", head_flops(output, self.width, inputs))]
+        return [*out, ("norm", zeros), ("head", [head_flops(output, self.width, length) for length in lengths])]
 
     @property
     def shows_not(self) -> str:
@@ -458,7 +472,11 @@ def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int
         "norm": _norm(spec, "norm") if spec.norm_place == "before" else NoNorm(),
         "head": seeded(seed, "head", lambda: build_head(output, spec.width, spec.pool)),
     }
-    blocks = [_block(spec, number, length, seed) for number in range(spec.blocks)]
+    blocks: list[Block] = []
+    for number, mixer in enumerate(spec.mixers):
+        # Without numbers blocks of one mixer are alike, and a copy is made sooner than a block.
+        alike = number and mixer is spec.mixers[number - 1] and torch.get_default_device().type == "meta"
+        blocks.append(again(blocks[-1]) if alike else _block(spec, number, length, seed))
     if spec.init != "standard":
         spread = scaled_spread(spec.width) if spec.init == "gpt2_scaled" else GPT2_SPREAD
         seeded(seed, "gpt2", lambda: gpt2_start(blocks, spec.blocks, spread))

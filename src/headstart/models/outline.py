@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from copy import copy
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -20,6 +22,27 @@ def without_numbers() -> Iterator[None]:
     """
     with torch.device("meta"), _Shapes():  # type: ignore[no-untyped-call]
         yield
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def again(module: M) -> M:
+    """Another module of the same shapes, with parameters of its own, which have no numbers either."""
+    new, own = copy(module), dict[int, nn.Parameter]()
+    for path, part in module.named_modules(remove_duplicate=False):
+        parameters = {
+            name: None if p is None else own.setdefault(id(p), nn.Parameter(p.data, p.requires_grad))
+            for name, p in part._parameters.items()
+        }
+        inner = copy(part) if path else new
+        inner._parameters = parameters
+        inner._modules = dict(part._modules)
+        inner._buffers = {name: None if b is None else torch.empty_like(b) for name, b in part._buffers.items()}
+        if path:
+            above, _, name = path.rpartition(".")
+            new.get_submodule(above)._modules[name] = inner
+    return new
 
 
 class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -8,8 +8,9 @@ Letters: B batch, L length, D width, N state, C kernels per channel (one per dir
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -33,18 +34,24 @@ def multiply(a: Pair, b: Pair) -> Pair:
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
-@lru_cache(maxsize=1024)
 def fast_length(least: int) -> int:
     """The smallest even 2^a 3^b 5^c that is at least `least`: a length at which FFTs are fast."""
-    best: int = 2 ** max(1, math.ceil(math.log2(max(least, 2))))
-    five = 1
-    while five < best:
+    lengths = _fast_lengths(max(least - 1, 1).bit_length())
+    return lengths[bisect_left(lengths, least)]
+
+
+@cache
+def _fast_lengths(twos: int) -> list[int]:
+    """Every even 2^a 3^b 5^c up to 2^`twos`, in order."""
+    out, most = [], 2**twos
+    five = 2
+    while five <= most:
         three = five
-        while three < best:
-            best = min(best, three * 2 ** max(1, math.ceil(math.log2(least / three))))
+        while three <= most:
+            out += [three << more for more in range((most // three).bit_length())]
             three *= 3
         five *= 5
-    return best
+    return sorted(out)
 
 
 class Gradient(torch.autograd.Function):

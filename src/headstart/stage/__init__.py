@@ -66,13 +66,16 @@ def begin(
     parent: Tensors | None,
     device: str = "cpu",
     resume: tuple[Tensors, dict[str, Any]] | None = None,
+    like: StageRun | None = None,
 ) -> StageRun:
     """A stage ready to run, as `StageRun` says; its parent's way has a word in whether it can start from there.
 
-    task: None where a stage has none.
+    task: None where a stage has none. like: for a plan, a run that differs in start, budget, rate and seed alone.
     """
     if isinstance(spec, TrainStage) and spec.parent is not None:
         WAYS[spec.parent.model.way].load().check_child(spec.parent, spec, task)
+    if like is not None and (other := like.planned(spec, parent)) is not None:
+        return other
     run: StageRun = WAYS[spec.model.way].load()(spec, task, parent, device, resume)
     return run
 

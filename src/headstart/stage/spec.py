@@ -418,6 +418,11 @@ class StageRun(Protocol):
         """Scores, weights and predictions, once."""
         ...
 
+    def planned(self, spec: Any, parent: Tensors | None) -> StageRun | None:
+        """For a plan: a stage like this one but for start, budget, rate and seed. None: it is begun by itself."""
+        del spec, parent
+        return None
+
     def size(self) -> Size:
         """What it will do, before it is done."""
         return Size()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 from statistics import median
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 
 from headstart.errors import BadInput, StackTooLarge, lacks_memory
-from headstart.initial import apply_start, trainable
+from headstart.initial import Account, apply_start, trainable
 from headstart.models.counting import Learning, frozen_layers, training_flops
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
@@ -72,11 +73,11 @@ class TrainedRun(StageRun):
             )
         names = trainable(self.model, spec.trainable)
         self.trained = names
-        symbols = task.symbols if any("symbols" in entry for entry in spec.start) else ()
         dtype = _dtype(spec)
         self.model.to(dtype=dtype)  # first, so that a parent's numbers are taken as they are
-        self.account = apply_start(self.model, spec.start, parent, spec.seed, names, symbols)
-        self.model.to(device=self.device)
+        self.account = self._started(parent)
+        if self.device.type != "meta":
+            self.model.to(device=self.device)
         self.frozen = sorted({name for name, _ in self.model.named_parameters()} - set(names))
         self.feeds = {name: _feed(spec, task, name, self.device) for name in ("train", "val", "test")}
         self.rehearsal = Rehearsal(
@@ -96,17 +97,7 @@ class TrainedRun(StageRun):
             )
         first = self.feeds["train"].gathered(np.arange(1)).to(self.device, dtype)  # a plan holds no set for one batch
         check_repeats(self.model, spec.objective, task.signature, first, spec.seed)
-        self.setting = TrainConfig(
-            spec.objective,
-            task.signature,
-            spec.optim,
-            spec.budget,
-            spec.seed,
-            self.feeds["train"],
-            self.feeds["val"],
-            None if task.fresh is None and task.augment is None else self._fresh,
-        )
-        spec.optim.check_total(self.setting.total)
+        self.setting = self._setting()
         if self.setting.fresh is not None and self.device.type == "cuda":
             epochs = math.ceil(self.setting.total / self.setting.per_epoch)
             self.setting = replace(self.setting, fresh=Ahead(self.setting.fresh, epochs))
@@ -119,6 +110,41 @@ class TrainedRun(StageRun):
         self.stack: Stack | None = None
         self.examples: HeldData | None = None
         self._learning, self._unit_flops = Learning(self.model, names), dict[str, float]()
+        self._layers: dict[str, np.ndarray] = {}
+
+    def planned(self, spec: TrainStage, parent: Tensors | None) -> TrainedRun:
+        """A stage that is like this one but for start, budget, rate and seed; for a plan: both share one model.
+
+        Raises: BadInput where its start or budget does not fit.
+        """
+        other = copy(self)
+        other.spec, other.progress = spec, copy(self.progress)
+        other.account = other._started(parent)
+        other.setting = other._setting()
+        other.progress.features = other._features()
+        return other
+
+    def _started(self, parent: Tensors | None) -> Account:
+        """Give the model the weights that it starts from."""
+        spec, task = self.spec, self.task
+        symbols = task.symbols if any("symbols" in entry for entry in spec.start) else ()
+        return apply_start(self.model, spec.start, parent, spec.seed, self.trained, symbols)
+
+    def _setting(self) -> TrainConfig:
+        """Raises: BadInput where the optimiser's steps do not fit the budget."""
+        spec, task, feeds = self.spec, self.task, self.feeds
+        setting = TrainConfig(
+            spec.objective,
+            task.signature,
+            spec.optim,
+            spec.budget,
+            spec.seed,
+            feeds["train"],
+            feeds["val"],
+            None if task.fresh is None and task.augment is None else self._fresh,
+        )
+        spec.optim.check_total(setting.total)
+        return setting
 
     def join(self, stack: Stack) -> None:
         """Take the steps in company; data that another stage of the stack has are held once."""
@@ -227,19 +253,25 @@ class TrainedRun(StageRun):
         """
         if of not in self._unit_flops:
             lengths, counts = np.unique(self.task.train.lengths, return_counts=True)
-            each = [self._flops_at(length, of) for length in lengths.tolist()]
-            self._unit_flops[of] = float(np.dot(each, counts) / max(self.task.train.units, 1))
+            self._unit_flops[of] = float(np.dot(self._flops_at(lengths, of), counts) / max(self.task.train.units, 1))
         return self._unit_flops[of]
 
-    def _flops_at(self, length: int, of: str) -> float:
-        """`unit_flops` of a unit of this length."""
-        spec, signature = self.spec, self.task.signature
-        layers = spec.model.layer_flops(signature, spec.objective.output(signature), length)
+    def _flops_at(self, lengths: np.ndarray, of: str) -> np.ndarray:
+        """`unit_flops` of a unit of each length."""
+        model, layers = self.spec.model, self._layers
+        if not layers:
+            signature = self.task.signature
+            output = self.spec.objective.output(signature)
+            each = dict(model.layers_at(signature, output, lengths.tolist()))
+            layers |= {name: np.array(flops, dtype=np.float64) for name, flops in each.items()}
         if of == "training":
-            kernels = spec.model.kernel_flops(length)
-            return training_flops(self._learning, layers, length, kernels, spec.optim.batch_size)
-        last = frozen_layers(self._learning, layers)[0] if of == "frozen" else len(layers)
-        return float(sum(flops for _, flops in layers[:last]))
+            made = model.kernels_at(lengths.tolist())
+            kernels = {name: np.array(flops, dtype=np.float64) for name, flops in made.items()}
+            batch = self.spec.optim.batch_size
+            return np.asarray(training_flops(self._learning, layers.items(), lengths, kernels, batch))
+        names = list(layers)
+        last = frozen_layers(self._learning, list(layers.items()))[0] if of == "frozen" else len(names)
+        return sum((layers[name] for name in names[:last]), np.zeros(len(lengths)))
 
     def seconds(self) -> tuple[float, float]:
         """The median of a few steps without the first ones, which are slower, and a look at validation.

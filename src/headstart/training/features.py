@@ -29,6 +29,7 @@ from headstart.sequence import Batch, Signature
 from headstart.training.batches import Batches
 from headstart.training.evaluate import forward_precision
 from headstart.training.optim import OptimSpec
+from headstart.training.step import own_class
 
 FEATURE_BYTES = 2**29
 """Bytes of the features of all splits, as float32."""
@@ -161,9 +162,12 @@ class _NoDraw(Draw):
 def _draws(model: SequenceModel, level: int, signature: Signature, feed: Batches) -> bool:
     """Whether the first `level` blocks draw random numbers in training, as a sequence of zeros shows.
 
-    On torch's device without numbers, where a plan is made, some mixers cannot be passed. They count as drawing none;
-    what a plan says of their cost is all that depends on it.
+    On torch's device without numbers, where a plan is made, our own layers say it themselves, since a pass takes a
+    second there. Some mixers of a person's own cannot be passed and count as drawing none; what a plan says of their
+    cost is all that depends on it.
     """
+    if feed.device.type == "meta" and all(own_class(module) is None for module in model.modules()):
+        return model.rate > 0 or any(getattr(x, "draws", False) for x in model.blocks[:level].modules())
     tokens = signature.input == "tokens"
     shape = (1, signature.shortest) if tokens else (1, signature.shortest, signature.width)
     inputs = torch.zeros(shape, dtype=torch.int64 if tokens else feed.dtype, device=feed.device)

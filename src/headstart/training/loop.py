@@ -136,7 +136,7 @@ class Progress:
         self.metrics = TrainMetrics(self.flat.weights.device)
         # Code of a person's own may write to its weights as it likes.
         self.rest = AtRest(self.flat, all(own_class(module) is None for module in self.model.modules()))
-        persistent = set(self.model.state_dict())
+        persistent = set(self.model.state_dict(keep_vars=True))
         self.statistics = {name: value for name, value in self.model.named_buffers() if name in persistent}
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:

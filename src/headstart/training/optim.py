@@ -390,8 +390,9 @@ class FlatParameters:
         first = 0
         for name, tensor in self.tensors.items():
             last = first + tensor.numel()
-            self.weights[first:last].copy_(tensor.reshape(-1))
-            tensor.data = self.weights[first:last].view(tensor.shape)
+            if not self.weights.is_meta:  # a plan has no numbers to lay out
+                self.weights[first:last].copy_(tensor.reshape(-1))
+                tensor.data = self.weights[first:last].view(tensor.shape)
             tensor.requires_grad_(True)
             matrix = (tensor.shape[0], tensor.shape[1]) if name in matrices else None
             self._extend_group(Group(first, last, rates.get(name), name in decayed, matrix))

@@ -63,6 +63,7 @@ class Reformer(nn.Module):
     """
 
     parts = {"query": "query_key", "value": "value_output", "output": "value_output"}  # noqa: RUF012
+    draws = True
     directions: Tensor
     table: Tensor | None
 

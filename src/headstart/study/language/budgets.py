@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -40,6 +41,7 @@ class Outlines:
         self._tasks: dict[str, Task | None] = {}
         self._sizes: dict[Hashable, Size | None] = {}
         self._parents: dict[Hashable, StageRun | None] = {}
+        self._alike: dict[Hashable, StageRun] = {}
 
     def size(self, spec: StageSpec) -> Size | None:
         """What a stage would do, without drawing its weights; None where only absent data know the sizes.
@@ -110,9 +112,12 @@ class Outlines:
         if absent or not spec.model.sized:
             return None
         parent = None if above is None else above.weights()
+        key = _network(spec)
         try:
             with without_numbers():
-                return begin(spec, task, parent, "meta")
+                run = begin(spec, task, parent, "meta", like=self._alike.get(key))
+            self._alike.setdefault(key, run)
+            return run
         except (NotImplementedError, RuntimeError):  # a mixer of a person's own that looks at its numbers
             tensors = parent or {}
             plain = {name: torch.zeros_like(x, device="cpu") if x.is_meta else x for name, x in tensors.items()}
@@ -150,14 +155,26 @@ def lacking(spec: StageSpec | None, data: Path) -> Lack:
 def likeness(spec: StageSpec) -> Hashable:
     """Equal for stages that fit their tasks alike: seeds and learning rates do not matter, nor, where a budget is in
     steps, which of several folds is held out."""
-    parent = None if spec.parent is None else likeness(spec.parent)
+    return _plain(spec), None if spec.parent is None else likeness(spec.parent)
+
+
+def _network(spec: StageSpec) -> Hashable:
+    """Equal for trained stages whose networks, parts, examples and optimisers are alike, wherever they start from."""
+    if not isinstance(spec, TrainStage):
+        return _plain(spec)
+    budget = BudgetSpec(steps=1) if spec.budget.steps is not None else BudgetSpec(epochs=1.0)
+    return _plain(spec, {"start": (), "budget": budget})
+
+
+def _plain(spec: StageSpec, without: Mapping[str, Any] = MappingProxyType({})) -> Hashable:
+    """A stage without its parent, its seed, its rate, and what else does not matter."""
     alike: dict[str, Any] = {} if isinstance(spec, ReadStage) else {"seed": 0}
     if isinstance(spec, TrainStage):
         task = spec.task.model_copy(update={"fold": 0}) if spec.budget.steps is not None else spec.task
         alike |= {"parent": None, "optim": spec.optim.model_copy(update={"lr": 1.0}), "task": task}
-    plain = spec.model_copy(update=alike)
+    plain = spec.model_copy(update={**alike, **without})
     try:
         hash(plain)
     except TypeError:  # a field of a plugin's kind is a table
-        return digest(plain.document()), parent
-    return plain, parent
+        return digest(plain.document())
+    return plain
