@@ -70,7 +70,7 @@ def counted(model: SequenceModel, names: list[str], signature: Signature) -> flo
 def training_flops(
     model: nn.Module, layers: Iterable[tuple[str, float]], names: Iterable[str], length: int, *more: Any
 ) -> float:
-    return flops_of_training(Learning(model, list(names)), layers, length, *more)
+    return float(flops_of_training(Learning(model, list(names)), layers, length, *more))
 
 
 @pytest.mark.parametrize("expression", TRAINABLE)

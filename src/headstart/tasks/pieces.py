@@ -67,8 +67,9 @@ class PiecesSpec(TaskSpec):
         """Two classes, in texts that are not shorter than `length`."""
         if self.sizes is None:
             return None
-        *units, vocabulary = self.sizes
-        return Outline(Signature("tokens", vocabulary, self.length, self.length, "class", 2), *units, self.length)
+        train, val, test, vocabulary = self.sizes
+        signature = Signature("tokens", vocabulary, self.length, self.length, "class", 2)
+        return Outline(signature, train, val, test, self.length)
 
     def files(self, data: Path) -> tuple[Path, ...]:
         return (*self.texts.files(data), *sorted(self._folder(data).glob("*.json")), *self._folder(data).glob("*.txt"))
