@@ -101,12 +101,12 @@ fit.read_source = slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_while_more_of_a_large_file_is_read_a_model_of_a_small_part_serves(tmp_path: Path) -> None:
     folder = rows(tmp_path / "one", count=900)
-    going = started(folder, "--time", "100s", code=EARLY)
+    going = started(folder, "--time", "1000s", code=EARLY)
     assert going.stdout is not None
     lines = []
     for line in going.stdout:
         lines.append(line)
-        if line.startswith("reads more of [15.0, 100.0]"):
+        if line.startswith("reads more of [150.0, 1000.0]"):
             break
     going.send_signal(signal.SIGINT)
     out, error = going.communicate(timeout=60)

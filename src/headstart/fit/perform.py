@@ -49,7 +49,7 @@ class First:
 
 def fit_first(fit: Fit, on: Listener = unheard, *, once: bool = False) -> First:
     """Fit the models without gradients, in this process, on as many rows as the time has room for: a part first, where
-    all would be late for a first model that could serve. once: in one run, on rows that take no longer than that one.
+    all would be late for a first model that could serve. once: in one run, without the dearest of them.
 
     Tells as each begins, and of that first model. With a limit of time, further seeds may take a fifth of it, further
     folds two thirds: a choice on one fold of few rows is a guess.
@@ -61,7 +61,7 @@ def fit_first(fit: Fit, on: Listener = unheard, *, once: bool = False) -> First:
     learnt: int | None = pieces.first(SOON if once else most)
     while learnt is not None:
         at = time.monotonic()
-        whole = _fit_here(fit, runs[0], on, learnt=learnt, pieces=pieces)
+        whole = _fit_here(fit, runs[0], on, learnt=learnt, pieces=pieces, dearest=not once)
         now = time.monotonic()
         if once or not whole:
             return First(now - begun, 0.0, fit.part(learnt))
@@ -95,12 +95,19 @@ def forecast(fit: Fit) -> First:
 
 
 def _fit_here(
-    fit: Fit, seed: int, on: Listener, *, slow: bool = False, learnt: int | None = None, pieces: Pieces | None = None
+    fit: Fit,
+    seed: int,
+    on: Listener,
+    *,
+    slow: bool = False,
+    learnt: int | None = None,
+    pieces: Pieces | None = None,
+    dearest: bool = True,
 ) -> bool:
     """Fit the models of one run, the cheapest first, and tell as each begins, in later runs of the last alone.
     learnt: rows of train that they are fitted on. pieces: these rows are one; the first model of the first is told.
 
-    Returns whether all were: the dearest of the first piece is left out where it would end too late.
+    Returns whether all were: the dearest of the first piece is left out where it would end too late, or by `dearest`.
     """
     early, seconds = (not pieces.done, pieces.forecast(learnt)) if pieces and learnt else (False, 0.0)
     stages, runs = fit.without_networks(seed, slow=slow, learnt=learnt).stages, fit.settings.runs
@@ -109,7 +116,7 @@ def _fit_here(
     for part in parts:
         # Where others want the processor too, a piece takes longer by as much as these models did.
         busy = max(1.0, (time.monotonic() - begun) / max(time.process_time() - used, 1e-3))
-        late = fit.rest is not None and busy * seconds > fit.rest
+        late = not dearest or (fit.rest is not None and busy * seconds > fit.rest)
         if part is not parts[0] and late and not fit.store.finished(next(iter(stages))):
             return False
         for event in perform(part, fit.store, Runtime(fit.data, "cpu")):

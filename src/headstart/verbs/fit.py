@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from headstart.fitted.outcome import Outcome
 
 CONFIG = "config.json"
-EARLY_FROM, EARLY = 30.0, 0.15
-"""Seconds from which on a first model is made of a smaller part of what is too large, and the share of them as if for
-which that is read: what is read is in the processor for a twentieth of the time."""
+EARLY_FROM, EARLY, MORE_UNTIL = 30.0, 0.15, 0.3
+"""Seconds from which on a first model is made of a smaller part of what is too large; the share of them for which that
+part is as large as it may be; and the share that may be gone when more is read."""
 SHOWN_NOTES = 6
 """Notes that are printed; the page has all."""
 _FIELD = re.compile(r"\btask\.(val_share|test_share|val|test|unlabelled|folds|split_seed|split)\b")
@@ -92,7 +92,8 @@ def fit_file(
     writable_folder("--store", root)
     # The file is read and accepted before torch is loaded: a mistake in it is reported within a second.
     pulse = Pulse(wanted.time, begun)
-    soon = wanted if dry_run or not (wanted.time or 0) >= EARLY_FROM else replace(wanted, time=EARLY * wanted.time)
+    early = not dry_run and (wanted.time or 0) >= EARLY_FROM
+    soon = replace(wanted, time=EARLY * (wanted.time or 0)) if early else wanted
     with _in_options(), pulse.at(f"reading {Path(path).name}"):
         check_names(wanted)
         source = read_source(path, soon, root)
@@ -113,15 +114,16 @@ def fit_file(
         _print_plan(fit, perform.plan(fit, max(slots, 1), perform.forecast(fit), keep=False), slots)
         screen.print("  - this time excludes models without a network, which are fitted first")
         return 0
-    early = fit if soon is not wanted and source.part is not None else None
-    if early is None:
+    small = fit if soon.time != wanted.time and source.part is not None else None
+    if small is None:
         _print_head(fit.card)
-    failures: list[Failed] = []
+    failures, told = list[Failed](), list[str]()
 
     def hear(word: str | Event) -> None:
         if isinstance(word, Failed):
             failures.append(word)
-        elif isinstance(word, str) and (fit is early or early is None or not word.startswith(perform.USABLE)):
+        elif isinstance(word, str) and not (told and word.startswith(perform.USABLE)):
+            told.extend([word] * word.startswith(perform.USABLE))
             pulse.begins("")
             screen.print(Text(word))
             if isinstance(word, Piece):
@@ -130,12 +132,13 @@ def fit_file(
     interruption: KeyboardInterrupt | None = None
     planned = None
     try:
-        if early is not None:
-            with pulse.at(f"a first model of {source.part.rows:,} rows"):
-                perform.fit_first(early, hear, once=True)
-            with _in_options(), pulse.at(f"reading more of {Path(path).name}"):
-                source = read_source(path, wanted, root)
-                fit = prepare(source, wanted, root, folder, device, time.monotonic() - begun)
+        if small is not None:
+            with pulse.at(f"a first model of {len(source.sequences):,} sequences"):
+                perform.fit_first(small, hear, once=True)
+            if wanted.time is None or time.monotonic() - begun < MORE_UNTIL * wanted.time:
+                with _in_options(), pulse.at(f"reading more of {Path(path).name}"):
+                    source = read_source(path, wanted, root)
+                    fit = prepare(source, wanted, root, folder, device, time.monotonic() - begun)
             _print_head(fit.card)
         with pulse.at("models without gradients"):
             first = perform.fit_first(fit, hear)
@@ -147,8 +150,8 @@ def fit_file(
             chosen = choose(fit, planned.study, hear, work.threads)
     except KeyboardInterrupt as error:
         usable = perform.usable(fit)
-        if usable is None and early is not None:
-            fit, usable = early, perform.usable(early)
+        if usable is None and small is not None:
+            fit, usable = small, perform.usable(small)
         if usable is None:
             raise
         interruption = error
