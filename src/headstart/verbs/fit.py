@@ -117,13 +117,13 @@ def fit_file(
     small = fit if soon.time != wanted.time and source.part is not None else None
     if small is None:
         _print_head(fit.card)
-    failures, told = list[Failed](), list[str]()
+    failures, heard = list[Failed](), list[str]()
 
     def hear(word: str | Event) -> None:
         if isinstance(word, Failed):
             failures.append(word)
-        elif isinstance(word, str) and not (told and word.startswith(perform.USABLE)):
-            told.extend([word] * word.startswith(perform.USABLE))
+        elif isinstance(word, str) and not (heard and word.startswith(perform.USABLE)):
+            heard.extend([word] * word.startswith(perform.USABLE))
             pulse.begins("")
             screen.print(Text(word))
             if isinstance(word, Piece):
