@@ -175,3 +175,8 @@ def parse_override(word: str) -> tuple[str, Any]:
         if re.fullmatch(r"\.{0,2}/?[A-Za-z_][A-Za-z0-9_+\-()./]*", text):
             return path, text
         raise BadInput(f"override: {path}: {text!r} is not a TOML value; text needs quotes, a list brackets") from None
+
+
+def as_tuples(value: Any) -> Any:
+    """Lists of TOML and JSON, and those in them, as tuples; anything else as it is."""
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value

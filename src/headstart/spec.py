@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from headstart.documents import sorted_json
+from headstart.documents import as_tuples, sorted_json
 from headstart.errors import BadInput, nearest
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Spec(BaseModel):
                     raise PydanticCustomError(
                         "unknown_key", "{text}", {"key": str(key), "text": nearest(key, cls.model_fields)}
                     )
-            return {key: _as_tuples(v) for key, v in table.items()}
+            return {key: as_tuples(v) for key, v in table.items()}
         return table
 
     @classmethod
@@ -240,10 +240,6 @@ def read(cls: type[S], value: Any, name: str = "") -> S:
             text = half.object[:80].encode("ascii", "backslashreplace").decode()
             lines = [_join(name, f"the text '{text}' holds half a character, as no file should; write it anew")]
         raise BadInput("\n".join(lines)) from None
-
-
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def _join(*parts: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -21,9 +21,6 @@ from headstart.errors import BadInput, OwnCall
 from headstart.sequence import IGNORE, Batch, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
 from headstart.text import first_few
-
-if TYPE_CHECKING:
-    import torch
 
 SPLITS = ("train", "val", "test")
 
@@ -85,9 +82,8 @@ class Task:
     stream (of epoch 0: `train`); the number of units is the same in every epoch. `augment` changes train
     examples for an epoch (val and test never change). `decided` is what the data decide besides the arrays (names of
     classes, width): part of the content where it is given. `blocks` (units of train, then of val) are numbers, equal
-    where units stay on one side of a fold (groups); copies always do. `slices` gives, by name, whole numbers (B, L) of
-    a batch's positions: the accuracy on test is then told for each of them, where a class is asked for each position.
-    `bytes_per_token` (by split) is of texts whose tokens are no bytes: final scores have bits per byte then.
+    where units stay on one side of a fold (groups); copies always do. `slices`: by name, whole numbers (B, L) of a
+    batch, for each of which test accuracy is told. `bytes_per_token`: by split, of texts in pieces.
     """
 
     signature: Signature
@@ -104,7 +100,7 @@ class Task:
     augment: Augment | None = None
     decided: str = ""
     blocks: np.ndarray | None = None
-    slices: Callable[[Batch], Mapping[str, torch.Tensor]] | None = None
+    slices: Callable[[Batch], Mapping[str, Any]] | None = None
     bytes_per_token: Mapping[str, float] = field(default_factory=dict)
 
     def split(self, name: str) -> Examples:

@@ -82,7 +82,7 @@ def select(
     lookup, on_the_way = functools.cache(find), undamaged(records)
     reads, axes_of_choice = _Reads(lookup, state or (lambda _: "absent"), on_the_way, answers), tuple(plan.choose)
     rows = [
-        _row(groups[column, arm], column, axes_of_choice, reads, known_facts, _trials(plan, arm, column))
+        _row(groups[column, arm], column, axes_of_choice, reads, known_facts, plan.trials)
         for column in columns
         for arm in arms
         if (column, arm) in groups
@@ -129,10 +129,6 @@ class _Reads(NamedTuple):
     answers: ReadAnswers | None
 
 
-def _trials(plan: Plan, arm: str, column: str) -> list[Cell]:
-    return [cell for cell in plan.trials if (cell.arm, cell.column) == (arm, column)]
-
-
 def _row(
     cells: Sequence[Cell],
     column: str,
@@ -153,6 +149,7 @@ def _row(
     lost = [any(run.status == "diverged" for run in members) for members in runs]
     candidates = [Candidate(*pair) for pair in zip(scores, lost, strict=True)]
     picked = choose(candidates, greater)
+    trials = [cell for cell in trials if (cell.arm, cell.column) == (cells[0].arm, column)]
     tried = [read_run(cell, find, state, metric) for cell in trials]
     # Where validation trains too nothing can be chosen, and a single setting stands.
     unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
