@@ -171,3 +171,33 @@ def test_a_pattern_of_names_beside_one_table_is_refused_with_the_column_that_may
     )
     assert why(path, label_from="{label}_{take}.csv").endswith("leave it out, and name that column (--target kind)")
     assert read_sequences(path, layout_of(LayoutOptions(target="kind"))).classes == ("x", "y")
+
+
+def two_clocks(path: Path, name: str, factor: float) -> Path:
+    rng = np.random.default_rng(3)
+    for i in range(8):
+        (path / "ab"[i % 2]).mkdir(exist_ok=True)
+        cells = [f"{k / 100:.2f},{rng.normal():.3f},{k / 100 * factor:.6g},{rng.normal():.3f}" for k in range(1, 40)]
+        write(path / "ab"[i % 2] / f"{i}.csv", "\n".join([f"t_acc,acc,{name},gyr", *cells]))
+    return path
+
+
+def test_two_sensors_with_clocks_of_their_own_are_not_joined_row_by_row(tmp_path: Path) -> None:
+    path = two_clocks(tmp_path, "t_gyr", 2.5)
+    message = why(path)
+    assert (
+        "has two clocks, 't_acc' in steps of 0.01 and 't_gyr' in steps of 0.025, so that a row is no one time"
+        in message
+    )
+    assert "--values acc --time-column t_acc" in message
+    s = read(path, values=("acc",), time="t_acc")
+    assert (s.channels, s.lengths.tolist()) == (("acc",), [39] * 8)
+    assert read(path, values=("gyr",), time="t_gyr").channels == ("gyr",)
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [("t_ms", 1000.0), ("t_min", 1 / 60), ("time_days", 1 / 86_400), ("frame", 100.0), ("gain", 2.5)],
+)
+def test_one_clock_in_two_units_is_one(tmp_path: Path, name: str, factor: float) -> None:
+    assert "acc" in read(two_clocks(tmp_path, name, factor)).channels

@@ -103,6 +103,21 @@ def test_lengths_of_texts_and_letters_are_looked_at() -> None:
     assert about_leaks(read_sequences(letters, labels=LABELS))[0].startswith("the length alone tells the class of 80 ")
 
 
+@pytest.mark.parametrize(
+    ("ends", "name"),
+    [((" ", ""), "a blank or an empty line at the end"), (("\r\nx", "\nx"), "a carriage return at the ends of lines")],
+)
+def test_blanks_and_ends_of_lines_that_nobody_sees_are_named_where_they_tell_the_class(
+    ends: tuple[str, str], name: str
+) -> None:
+    rng = noise()
+    texts = [" ".join(rng.choice(["red", "blue", "green"], int(rng.integers(4, 20)))) for _ in CLASS]
+    (text,) = about_leaks(read_sequences([text + ends[k] for text, k in zip(texts, CLASS, strict=True)], labels=LABELS))
+    assert text.startswith(f"{name} alone tells the class of 80 of 80 sequences")
+    mixed = [text + ends[int(rng.integers(2))] for text in texts]
+    assert not about_leaks(read_sequences(mixed, labels=LABELS))
+
+
 def test_runs_of_equal_values_that_stand_anywhere_are_no_filling() -> None:
     rng = noise()
     on = (rng.random((ROWS, 40, 1)) < (0.1 + 0.4 * CLASS)[:, None, None]) * 230.0

@@ -313,3 +313,19 @@ def test_channels_far_from_zero_have_mean_0(mean: float, spread: float) -> None:
     assert float(scaled.std(dtype=np.float64)) == pytest.approx(1, abs=1e-3)
     if mean == 3.0:  # as always: six digits of both, in single precision
         assert own[0].tolist() == [float(np.float32(f"{values.mean(dtype=np.float64):.6g}"))]
+
+
+@pytest.mark.parametrize("mark", [" ", ",", "  "])
+def test_exponents_of_fortran_are_read_and_said(tmp_path: Path, mark: str) -> None:
+    rows = VALUES * 1000
+    cells = [[f"{x:.4E}".replace("E", "D") for x in row] for row in rows.tolist()]
+    lines = [mark.join(["label", *(f"t{k}" for k in range(6))])]
+    lines += [mark.join(["ab"[i % 2], *row]) for i, row in enumerate(cells)]
+    s = read_sequences(write(tmp_path / "f.txt", "\n".join(lines)))
+    np.testing.assert_allclose(s.values[:, 0], rows.reshape(-1), rtol=1e-4)
+    assert s.labels == tuple("ab" * 12)
+    assert "exponents are written as Fortran does, 1.5D+02" in s.notes
+    bare = "\n".join(mark.join(["1.0D+00" if i % 2 else "2.0D+00", *row]) for i, row in enumerate(cells))
+    np.testing.assert_allclose(
+        read_sequences(write(tmp_path / "g.txt", bare)).values[:, 0], rows.reshape(-1), rtol=1e-4
+    )

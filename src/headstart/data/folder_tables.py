@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.clock import STEP_BEFORE, ask_unit, check_one_rate, equal_steps, on_clock, seconds_in, step_words
+from headstart.data.clock import (
+    STEP_BEFORE,
+    UNIT_NAMES,
+    ask_unit,
+    check_one_rate,
+    equal_steps,
+    on_clock,
+    seconds_in,
+    step_words,
+)
 from headstart.data.layout import LayoutSpec, by_role, matching
 from headstart.data.order import WORDS, Ordered, clock_name, clock_rank, counter_name
 from headstart.data.readers import format_by, reader_of
@@ -19,7 +28,7 @@ from headstart.data.tidy import in_channels, names_tags
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.store.plain import leads_out
 from headstart.text import first_few, is_number
-from headstart.ways import option
+from headstart.ways import option, settings
 
 JSON_TABLES = (".json", ".jsonl", ".ndjson")
 _TABLES = (".csv", ".tsv", ".tab", ".psv", ".dat", ".lvm", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
@@ -32,6 +41,7 @@ NEAR_STEPS = 0.05
 """Share by which the steps of time of two recordings of one rate may differ."""
 CURVE = "JCAMP-DX"
 """How a table is written that is one curve."""
+DAY = 86_400.0
 NO_TIMES = np.zeros(0)
 
 
@@ -118,6 +128,7 @@ def recordings_table(
     for number, table in enumerate(tables):
         if number == 0:
             time = _clock(table, spec)
+            _check_one_clock(table, spec, time)
             channels = _channels(table, spec, time)
             notes += table.notes
         lost = [column for column in [*channels, *([time] if time else [])] if column not in table.columns]
@@ -218,6 +229,32 @@ def _clock(table: Table, spec: LayoutSpec) -> str | None:
     clocks = [Ordered(column, mark) for column in table.columns.values() if column.type in ("number", "text", "time")]
     clocks = [clock for clock in clocks if clock.never_falls and (clock_name(clock.name) or clock.even)]
     return next((clock.name for clock in sorted(clocks, key=lambda clock: clock_rank(clock.name))), None)
+
+
+def _check_one_clock(table: Table, spec: LayoutSpec, time: str | None) -> None:
+    """Raises: BadInput where a second clock runs beside that which orders the rows, as two sensors have: a row is
+    no one time. Clocks whose steps are one and the other in another unit are the same."""
+    if time is None or spec.time is not None or spec.optional or spec.values:
+        return
+    mark = "," if table.decimal == "," else "."
+    clocks = [Ordered(column, mark) for column in table.columns.values() if clock_rank(column.name) == 0]
+    first, *rest = sorted((c for c in clocks if c.values is not None and c.never_falls), key=lambda c: c.name != time)
+    for other in rest if first.name == time else ():
+        assert first.values is not None, "it is a clock"
+        assert other.values is not None, "and so is this"
+        spans = [float(np.ptp(values)) for values in (first.values, other.values)]
+        if counter_name(other.name) or not all(0 < span < np.inf for span in spans):
+            continue
+        units = [a / b for a in (*UNIT_NAMES.values(), DAY) for b in (*UNIT_NAMES.values(), DAY)]
+        if any(abs(spans[1] / spans[0] / unit - 1) < NEAR_STEPS for unit in units):
+            continue
+        steps = [step_words(span / max(table.rows - 1, 1)) for span in spans]
+        channel = next((name for name in table.columns if name not in {c.name for c in clocks}), "x")
+        raise BadInput(
+            f"{table.places.source}: has two clocks, {time!r} in steps of {steps[0]} and {other.name!r} in steps of "
+            f"{steps[1]}, so that a row is no one time; name the channels of one clock with "
+            f"{settings({'values': channel, 'time': time})}, or write a file for each sensor"
+        )
 
 
 def _channels(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:

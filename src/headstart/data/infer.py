@@ -105,7 +105,7 @@ def _settle(view: View) -> None:
     """Take the roles as they were set, or as the format says them. Raises: BadInput for a name that is not there."""
     for role in ROLES:
         name = getattr(view.spec, role)
-        if name:
+        if name and (role, name) != ("time", view.table.clock):  # which is no longer a column
             if (
                 "," in name
                 and name not in view.table.columns

@@ -54,7 +54,19 @@ def traits(s: Sequences) -> Iterator[list[Trait]]:
         yield list(_gaps(s))
     if numbers:
         yield list(_settings(s))
+    if s.kind == "text":
+        yield list(_endings(s))
     yield [*_recorded(s), *(_resolution(s) if numbers else ())]
+
+
+def _endings(s: Sequences) -> Iterator[Trait]:
+    """What of texts nobody sees: carriage returns at the ends of lines, and blanks or empty lines at the end."""
+    returns = np.logical_or.reduceat(s.values == ord("\r"), s.offsets[:-1])
+    yield Trait(
+        "a carriage return at the ends of lines", returns.astype(float), "write all texts with one end of lines"
+    )
+    blank = np.isin(s.values[s.offsets[1:] - 1], [ord(mark) for mark in " \t\r\n"])
+    yield Trait("a blank or an empty line at the end", blank.astype(float), "strip the texts")
 
 
 def _recorded(s: Sequences) -> Iterator[Trait]:
