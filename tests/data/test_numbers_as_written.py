@@ -329,3 +329,13 @@ def test_exponents_of_fortran_are_read_and_said(tmp_path: Path, mark: str) -> No
     np.testing.assert_allclose(
         read_sequences(write(tmp_path / "g.txt", bare)).values[:, 0], rows.reshape(-1), rtol=1e-4
     )
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_a_minus_of_typesetters_is_read_and_said(tmp_path: Path, mark: str) -> None:
+    lines = [mark.join(["label", *(f"t{k}" for k in range(6))])]
+    for i, row in enumerate(VALUES.tolist()):
+        lines.append(mark.join(["ab"[i % 2], *(f"{x}".replace("-", "\u2212") for x in row)]))
+    s = read_sequences(write(tmp_path / "f.csv", "\n".join(lines)))
+    np.testing.assert_allclose(s.values[:, 0], VALUES.reshape(-1), rtol=1e-6)
+    assert any("minus is written as" in text for text in s.notes)

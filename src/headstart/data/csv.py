@@ -6,7 +6,7 @@ import codecs
 import csv
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,12 @@ from headstart.data.numerals import (
     BRACKETS,
     DECIMAL,
     NUMBER_MARKS,
+    RESPELLED,
     check_thousands,
     find_marks,
     later_type,
+    respelled,
+    spellings_of,
     take_unit,
     ungroup,
     ungrouped,
@@ -72,8 +75,6 @@ SAMPLE_SIZE = 2**22
 """Characters of the sample, or a few lines; rows of a wide table may be long."""
 SAMPLE_CELLS = 200_000
 """Cells of the sample."""
-FORTRAN = re.compile(r"(?<![\w.])([+-]?\d*\.\d*)[dD]([+-]\d{1,3})(?![\w.])")
-"""A number in double precision as Fortran writes it: -1.5D+02."""
 ROWS_AT_ONCE = 512
 """Rows that become Arrow columns together."""
 LEAST_BLOCK, CELL_ROWS = 2**20, 2**12
@@ -105,22 +106,16 @@ def read_lines(
     lines: Iterator[str] = itertools.chain(head.lines, head.rest)
     if around is not None:
         lines, quickly = around.rows(lines, str(path)), lambda *_: None
-    first = head.lines[:FEW_LINES]
-    if fortran := 2 * sum(map(bool, map(FORTRAN.search, first))) > len(first):
-        lines, quickly = with_exponents(lines), lambda *_: None
+    if spellings := spellings_of(head.lines):
+        lines, quickly = respelled(lines, spellings), lambda *_: None
     sample, form, body = recognised(path, spec, lines, around)
     if form.names:
         types = column_types(form, body)
         table = quickly(path, form, spec) or _any_table(itertools.chain(sample, lines), form, types, mistakes)
         if table is not None:
-            table.notes += ["exponents are written as Fortran does, 1.5D+02"] * fortran
+            table.notes += [RESPELLED[rule][1] for rule in spellings]
             return typed(table, types, spec, form)
-    return _uneven_table(with_exponents(all_lines()) if fortran else all_lines(), form, spec, mistakes)
-
-
-def with_exponents(lines: Iterable[str]) -> Iterator[str]:
-    """Lines whose numbers have an E where Fortran writes a D."""
-    return (FORTRAN.sub(r"\1E\2", line) for line in lines)
+    return _uneven_table(respelled(all_lines(), spellings), form, spec, mistakes)
 
 
 def recognised(

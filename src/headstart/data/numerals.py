@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -40,6 +40,15 @@ MANY_VALUES = 12
 """Different whole numbers from which on those with a unit are no names of classes, such as doses."""
 DECIMAL = r"^\s*[+-]?(?:0\d*\.\d+|\d*\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d*|\.\d+|\d+\.|\d+\.\d*[eE][+-]?\d+)\s*$"
 """A number whose point cannot stand between thousands."""
+
+RESPELLED = {
+    re.compile(r"(?<![\w.])([+-]?\d*\.\d*)[dD]([+-]\d{1,3})(?![\w.])"): (
+        r"\1E\2",
+        "exponents are written as Fortran does, 1.5D+02",
+    ),
+    re.compile(r"(?<![\w.])\u2212(?=[\d.])"): ("-", "minus is written as the sign of typesetters, \u2212"),
+}
+"""How some programs write numbers: a pattern, what it is read as, and what is said of it."""
 
 
 def find_marks(
@@ -296,3 +305,16 @@ def later_type(column: Column, na: Sequence[str], source: str, decimal: Literal[
     there = [word or "" for word in column.words if not cells.missing(word)]
     numbers = sum(is_number(word, decimal) for word in there)
     return "empty" if not there else "number" if 2 * numbers >= len(there) else "text"
+
+
+def spellings_of(lines: Sequence[str]) -> list[re.Pattern[str]]:
+    """Which of `RESPELLED` most lines have."""
+    return [rule for rule in RESPELLED if 2 * sum(map(bool, map(rule.search, lines))) > len(lines)]
+
+
+def respelled(lines: Iterable[str], rules: Sequence[re.Pattern[str]]) -> Iterator[str]:
+    """Lines whose numbers are written as everywhere."""
+    for line in lines:
+        for rule in rules:
+            line = rule.sub(RESPELLED[rule][0], line)
+        yield line
