@@ -41,7 +41,7 @@ NEAR_STEPS = 0.05
 """Share by which the steps of time of two recordings of one rate may differ."""
 CURVE = "JCAMP-DX"
 """How a table is written that is one curve."""
-DAY = 86_400.0
+SECONDS_A_DAY = 86_400.0
 NO_TIMES = np.zeros(0)
 
 
@@ -238,14 +238,16 @@ def _check_one_clock(table: Table, spec: LayoutSpec, time: str | None) -> None:
         return
     mark = "," if table.decimal == "," else "."
     clocks = [Ordered(column, mark) for column in table.columns.values() if clock_rank(column.name) == 0]
-    first, *rest = sorted((c for c in clocks if c.values is not None and c.never_falls), key=lambda c: c.name != time)
-    for other in rest if first.name == time else ():
+    first = next((clock for clock in clocks if clock.name == time), None)
+    for other in () if first is None else clocks:
+        if other is first or other.values is None or not other.never_falls:
+            continue
+        assert first is not None, "else there is no other"
         assert first.values is not None, "it is a clock"
-        assert other.values is not None, "and so is this"
         spans = [float(np.ptp(values)) for values in (first.values, other.values)]
         if counter_name(other.name) or not all(0 < span < np.inf for span in spans):
             continue
-        units = [a / b for a in (*UNIT_NAMES.values(), DAY) for b in (*UNIT_NAMES.values(), DAY)]
+        units = [a / b for a in (*UNIT_NAMES.values(), SECONDS_A_DAY) for b in (*UNIT_NAMES.values(), SECONDS_A_DAY)]
         if any(abs(spans[1] / spans[0] / unit - 1) < NEAR_STEPS for unit in units):
             continue
         steps = [step_words(span / max(table.rows - 1, 1)) for span in spans]

@@ -54,7 +54,7 @@ def traits(s: Sequences) -> Iterator[list[Trait]]:
         yield list(_gaps(s))
     if numbers:
         yield list(_settings(s))
-    if s.kind == "text":
+    if s.kind == "text" and s.windows is None:
         yield list(_endings(s))
     yield [*_recorded(s), *(_resolution(s) if numbers else ())]
 
