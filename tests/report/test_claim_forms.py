@@ -21,8 +21,8 @@ from headstart.study.language.papers import Claim, check_claim
 from headstart.study.language.plan import make_plan as study_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.summary import summarise
+from headstart.study.results.collect import but_for_init
 from headstart.study.results.rows import difference_document
-from headstart.study.results.selection import but_for_init
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 OVER = {"says": "S", "higher": "self_pretrained", "lower": "scratch"}

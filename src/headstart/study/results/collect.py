@@ -300,3 +300,18 @@ def of_task(kind: str, task: Task, scored: bool = True, asked: int = 0) -> TaskF
     positions = 0 if target is None else int(has_target(target).sum())
     notes = (*task.notes, *remarks(task))
     return TaskFacts(kind, sizes, chance, notes, task.labels, positions, None if scored else asked)
+
+
+def but_for_init(cell: Cell) -> str:
+    """What stands for the last stage of a run without how it draws fresh weights."""
+    document = cell.chain[-1].spec.model_dump(mode="json")
+    return digest({**document, "model": {k: v for k, v in (document.get("model") or {}).items() if k != "init"}})
+
+
+def is_guess(spec: StageSpec) -> bool:
+    """A baseline that answers without doing what is asked: the commonest class, or the first rule that a task knows of
+    itself (any one of the values, the root operator). What comes after that rule, or learns from train, is a rival."""
+    if spec.model.kind == "task":
+        rules = [line["name"] for line in spec.task.baselines if line["kind"] == "task"]
+        return spec.model.name in ("", *rules[:1])
+    return spec.model.kind in ("majority", "unigram")

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headstart.spec import digest
 from headstart.statistics import estimate, mean
 from headstart.study.language.papers import claims_written, read_paper
 from headstart.study.language.scales import stand_in_told
@@ -19,6 +18,8 @@ from headstart.study.results.collect import (
     all_tried,
     amounts,
     averaged,
+    but_for_init,
+    is_guess,
     monitored,
     paced,
     parameters,
@@ -33,7 +34,6 @@ from headstart.study.results.results import Results, TaskFacts
 from headstart.study.results.rows import Point, Row, RowStatus, Run, test_gap
 
 if TYPE_CHECKING:
-    from headstart.stage import StageSpec
     from headstart.study.language.plan import Cell, Plan
 
 
@@ -189,12 +189,6 @@ def _row(
     return replace(row, status=_status(row, chosen, facts.get(task)))
 
 
-def but_for_init(cell: Cell) -> str:
-    """What stands for the last stage of a run without how it draws fresh weights."""
-    document = cell.chain[-1].spec.model_dump(mode="json")
-    return digest({**document, "model": {k: v for k, v in (document.get("model") or {}).items() if k != "init"}})
-
-
 def _baseline(cell: Cell, find: Find) -> Row:
     """A baseline by its one stage, called what it is now that it has seen its data; nothing of it is chosen."""
     planned = cell.chain[-1]
@@ -225,15 +219,6 @@ def _baseline(cell: Cell, find: Find) -> Row:
         source=str((result or {}).get("model", {}).get("source", "")),
         guess=is_guess(planned.spec),
     )
-
-
-def is_guess(spec: StageSpec) -> bool:
-    """A baseline that answers without doing what is asked: the commonest class, or the first rule that a task knows of
-    itself (any one of the values, the root operator). What comes after that rule, or learns from train, is a rival."""
-    if spec.model.kind == "task":
-        rules = [line["name"] for line in spec.task.baselines if line["kind"] == "task"]
-        return spec.model.name in ("", *rules[:1])
-    return spec.model.kind in ("majority", "unigram")
 
 
 def _chosen_over(cell: Cell, axes: Sequence[str]) -> dict[str, Any]:
