@@ -68,7 +68,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequenc
     Words stay whole: where the terminal is too narrow for that, the last columns are left out, and a note names them.
     """
     heads = [_cut(head) for head in heads]
-    cells = [[_cut(cell if isinstance(cell, Text) else str(cell)) for cell in row] for row in rows]
+    cells = [[_cut(cell) if isinstance(cell, Text) else _cut(str(cell)) for cell in row] for row in rows]
     texts = [[cell.plain if isinstance(cell, Text) else cell for cell in row] for row in cells]
     room = console().width
     widths = column_widths([[head, *(row[i] for row in texts)] for i, head in enumerate(heads)], room)
