@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
@@ -31,7 +31,8 @@ from headstart.models.mixers.mixer import HeadsSpec, MixerSpec
 from headstart.models.norms import NORM_EPSILON, NoNorm, NormKind, Tensors, build_norm
 from headstart.models.outline import again
 from headstart.models.positions import PositionSpec, Relative, build_position
-from headstart.seeds import Draw, bits, generators_seeded
+from headstart.models.seeding import seeded
+from headstart.seeds import Draw
 from headstart.sequence import Batch, Signature
 from headstart.spec import neutral, spec_of_kind
 from headstart.text import listed, many, plain
@@ -360,52 +361,6 @@ class SequenceModel(Network):
         if first <= len(self.blocks) < last:
             x = self.norm(x, valid, statistics)
         return x
-
-
-M = TypeVar("M")
-
-
-def seeded(seed: int, name: str, make: Callable[[], M]) -> M:
-    """Build one component with random numbers of its own: its values do not depend on what else is there.
-
-    Raises: BadInput where building it seeds torch's generator, or changes a setting of torch that other code rests on.
-    """
-    number, before = int(bits(seed, f"init/{name}")), torch_settings()
-    with generators_seeded(number):
-        component = make()
-        again = torch.initial_seed() != number
-    changed = [what for what, value in torch_settings().items() if value != before[what]]
-    if changed:
-        _restore(before)
-        raise BadInput(
-            f"model: building {name} changes {changed[0]}, on which all stages of this process rest; leave it as it is"
-        )
-    if again:
-        raise BadInput(
-            f"model: building {name} seeds torch's generator, so that all seeds would start with the same weights; "
-            "leave that out: the stage's seed has seeded it"
-        )
-    return component
-
-
-def torch_settings() -> dict[str, Any]:
-    """Settings of torch that all code of a process rests on, by what a message calls them."""
-    return {
-        "torch's default type of numbers": torch.get_default_dtype(),
-        "torch's default device": str(torch.get_default_device()),
-        "torch's precision of matrix products": torch.get_float32_matmul_precision(),
-        "whether torch is deterministic": torch.are_deterministic_algorithms_enabled(),
-        "torch's number of threads": torch.get_num_threads(),
-    }
-
-
-def _restore(settings: Mapping[str, Any]) -> None:
-    """Set what `torch_settings` gave, but for the device."""
-    number_type, _, precision, deterministic, threads = settings.values()
-    torch.set_default_dtype(number_type)
-    torch.set_float32_matmul_precision(precision)
-    torch.use_deterministic_algorithms(deterministic)
-    torch.set_num_threads(threads)
 
 
 def _mixer(spec: MixerSpec, model: ModelSpec, length: int) -> nn.Module:

@@ -16,9 +16,10 @@ from headstart.errors import BadInput, OwnCall, flops_of
 from headstart.models.counting import counted_flops
 from headstart.models.heads import Output, PoolKind, build_head, head_flops
 from headstart.models.kind import ModelKind
-from headstart.models.model import Network, seeded
+from headstart.models.model import Network
 from headstart.models.norms import Tensors
 from headstart.models.outline import without_numbers
+from headstart.models.seeding import seeded
 from headstart.seeds import Draw, bits, generators_seeded
 from headstart.sequence import Batch, Signature
 from headstart.spec import digest

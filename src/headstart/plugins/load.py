@@ -207,7 +207,7 @@ def load_copy(folder: Path, name: str, digest: str, classes: Sequence[str] = ())
 
 def _execute(plugin: Plugin, option: str) -> None:
     """Run the modules afresh. Raises: BadInput in words; nothing of the plugin stays then."""
-    from headstart.models.model import torch_settings
+    from headstart.models.seeding import torch_settings
 
     _forget(plugin.name)
     if _finder not in sys.meta_path:

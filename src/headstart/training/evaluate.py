@@ -32,7 +32,7 @@ def read_later(number: torch.Tensor) -> Reading:
         return lambda: value
     copy = torch.empty((), dtype=number.dtype, pin_memory=True)
     copy.copy_(number, non_blocking=True)
-    arrived: Any = torch.cuda.Event()
+    arrived: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
     arrived.record()
     return lambda: float(copy) if arrived.query() else None
 

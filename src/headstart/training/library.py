@@ -18,9 +18,10 @@ from torch import nn
 from headstart.errors import BadInput
 from headstart.models.counting import frozen_blocks
 from headstart.models.heads import Output, build_head
-from headstart.models.model import Network, SequenceModel, seeded
+from headstart.models.model import Network, SequenceModel
 from headstart.models.norms import BatchNorm
 from headstart.models.own import OwnModel
+from headstart.models.seeding import seeded
 from headstart.objectives import CausalSpec, MaskedSpec, ObjectiveField, ObjectiveSpec
 from headstart.sequence import Batch, Examples, Signature
 from headstart.spec import Seed, Spec, read
