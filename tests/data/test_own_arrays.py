@@ -261,7 +261,7 @@ def test_columns_of_arrow_of_every_type_serve_as_ids_and_labels():
     result = read_sequences(table)
     assert result.ids == tuple(str(2**60 + i) for i in range(4))
     assert result.labels == ("u", "v", "u", "v")
-    assert result.layout.unused == ("when", "odd")
+    assert result.layout.unused == ("when", "a")
     assert result.observed is not None
     assert result.values.reshape(4, 3)[1].tolist() == [2, 1.5, 0]
 

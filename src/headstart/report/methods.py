@@ -127,9 +127,13 @@ def _stages(plan: Plan, results: Results, titles: Mapping[str, str]) -> list[str
             trained[planned.name].setdefault(text, []).append(key)
             if isinstance(planned.spec, TrainStage):
                 starts[planned.name].setdefault(_start(planned, spec, parent), []).append(key)
-    every = list(chains)
+    rows_of = {row.key: row for row in results.table}
+    sets: tuple[dict[str, set[str]], dict[str, set[str]]] = {}, {}
+    for key, row in rows_of.items():
+        sets[0].setdefault(row.arm, set()).add(key)
+        sets[1].setdefault(row.column, set()).add(key)
     out = [
-        f"{_where(keys, every, results)}{text}."
+        f"{_where(keys, rows_of, sets)}{text}."
         for table in (models, *trained.values(), *starts.values())
         for text, keys in table.items()
     ]
@@ -177,19 +181,21 @@ def _also(spec: Settings, paths: Sequence[str]) -> str:
     return f" ({', '.join(named)})" if named else ""
 
 
-def _where(keys: Sequence[str], every: Sequence[str], results: Results) -> str:
-    """`in scratch, `, `on listops, `, `in scratch on listops, ` or nothing where it holds for all."""
+def _where(keys: Sequence[str], rows_of: Mapping[str, Row], sets: Sequence[Mapping[str, set[str]]]) -> str:
+    """`in scratch, `, `on listops, `, `in scratch on listops, ` or nothing where it holds for all.
+
+    rows_of: key -> row, of all rows. sets: arm -> keys, column -> keys.
+    """
     chosen = set(keys)
-    if chosen == set(every):
+    if len(chosen) == len(rows_of):
         return ""
-    for column_first, names in ((False, results.arms), (True, results.columns)):
-        of = {n: {r.key for r in results.table if (r.column if column_first else r.arm) == n} for n in names}
-        whole = [name for name, keys_of in of.items() if keys_of and keys_of <= chosen]
-        if set().union(*(of[name] for name in whole)) == chosen:
-            return f"{'on' if column_first else 'in'} {words.listed(whole)}, "
-    rows = [row for row in results.table if row.key in chosen]
+    rows = [row for key, row in rows_of.items() if key in chosen] if len(chosen) > 1 else [rows_of[key] for key in keys]
     arms, columns = (list(dict.fromkeys(names)) for names in ([r.arm for r in rows], [r.column for r in rows]))
-    if len(rows) == sum(row.arm in arms and row.column in columns for row in results.table):
+    for word, of, names in (("in", sets[0], arms), ("on", sets[1], columns)):
+        whole = [name for name in names if of[name] <= chosen]
+        if set().union(*(of[name] for name in whole)) == chosen:
+            return f"{word} {words.listed(whole)}, "
+    if len(rows) == sum(len(sets[0][arm] & sets[1][column]) for arm in arms for column in columns):
         return f"in {words.listed(arms)} on {words.listed(columns)}, "
     return f"in {words.listed(sorted(chosen))}, "
 

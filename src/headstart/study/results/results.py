@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from html import escape
 from shutil import get_terminal_size
 from textwrap import TextWrapper
@@ -220,7 +221,7 @@ class Results:
         """The kinds of machines that the runs of the table ran on."""
         return sorted({run.machine for row in self.table for run in row.runs if run.machine})
 
-    @property
+    @cached_property
     def corrected(self) -> dict[str, float]:
         """Key of a row -> p-value of its difference, corrected for the number of differences (Holm)."""
         return corrected({row.key: row.difference for row in self.table})
@@ -236,7 +237,7 @@ class Results:
         """Some run is still missing."""
         return any(not row.finished for row in self.table)
 
-    @property
+    @cached_property
     def names(self) -> dict[str, str]:
         """Short names of the settings that take several values in this study; the others go without saying."""
         values: dict[str, set[str]] = {}
