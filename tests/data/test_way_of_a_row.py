@@ -51,7 +51,7 @@ def largest(folder: Path) -> np.float32:
 
 
 @pytest.mark.parametrize(
-    "rows, row, most", [(20, 4, AT_THE_START), pytest.param(600, 500, FURTHER, marks=pytest.mark.slow)]
+    ("rows", "row", "most"), [(20, 4, AT_THE_START), pytest.param(600, 500, FURTHER, marks=pytest.mark.slow)]
 )
 def test_a_cell_of_a_csv_file_passes_few_files_on_its_way_to_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, row: int, most: int
