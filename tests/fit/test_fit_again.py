@@ -38,6 +38,7 @@ from headstart.stage.trained import TrainedRun
 from headstart.store import Store
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
+from headstart.study.results.rows import Row
 from headstart.tasks import Task, open_task
 
 
@@ -202,9 +203,9 @@ def test_a_self_pretrained_network_starts_from_the_pretraining_of_the_run_that_w
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def serving(
-        serve: str, best: FitCandidate, candidates: Sequence[FitCandidate]
+        serve: str, best: FitCandidate, candidates: Sequence[FitCandidate], rows: Sequence[Row]
     ) -> tuple[FitCandidate, FitCandidate]:
-        del serve, best
+        del serve, best, rows
         asked = next(item for item in candidates if item.name == "self_pretrained")
         return asked, asked
 
