@@ -73,7 +73,7 @@ def test_ctrl_c_within_a_long_piece_leaves_the_model_of_the_piece_before(tmp_pat
     assert going.returncode == 130, error
     assert any("a first usable model after" in line for line in lines)
     assert "interrupted: what is finished is written as a model" in out
-    assert "Models without gradients learn from" in " ".join(out.split())
+    assert "Models without a network learn from" in " ".join(out.split())
     with pytest.raises(SystemExit) as done:
         main(["predict", str(folder / "model"), str(folder / "rows.csv"), "-o", str(tmp_path / "answers.csv")])
     assert done.value.code == 0

@@ -96,7 +96,8 @@ def short_answer(content: Content) -> str:
         return content.answer
     so_far = content.answer.partition(": ")[0] + ": " if content.answer.startswith("So far") else ""
     rest = len([part for verdict in content.verdicts for part in verdict.parts]) - len(checked[0].parts)
-    more = f" {words.many(rest, 'more outcome')} of claims stand below." if rest else ""
+    stand = "stands" if rest == 1 else "stand"
+    more = f" {words.many(rest, 'more outcome')} of claims {stand} below." if rest else ""
     return f"{so_far}{_told(checked[0])}{more}"
 
 
