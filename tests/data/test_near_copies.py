@@ -51,6 +51,15 @@ def test_rows_that_are_as_near_as_rows_are_no_copies(name: str, seed: int) -> No
     assert not named(sequences(CLEAN[name](rng), labels_of(rng, ROWS)))
 
 
+def test_a_few_rows_that_lie_near_each_other_by_chance_are_no_copies() -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        steps = np.arange(20) + rng.uniform(0, 9, (24, 1))
+        kind = np.arange(24) % 2
+        values = np.sin(steps * (0.3 + 0.9 * kind[:, None])) + rng.normal(0, 0.1, (24, 20))
+        assert not named(sequences(values, list("ab") * 12)), seed
+
+
 def test_classes_of_a_few_like_rows_are_no_copies() -> None:
     rng = np.random.default_rng(0)
     labels = [f"class {i % 60}" for i in range(240)]

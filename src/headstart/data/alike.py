@@ -8,7 +8,7 @@ import numpy as np
 
 from headstart.data.sequences import Sequences
 
-FEWEST_SKETCHED, FEWEST_IN_ROW = 20, 8
+FEWEST_SKETCHED, FEWEST_IN_ROW = 60, 8
 """Rows, and values of each, from which on it is looked for."""
 MOST_SKETCHED, MOST_READ, ASKED = 50_000, 2**21, 200
 """Rows among which others are looked for, values of all of them that are read, and rows of which one asks."""
