@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart import cli
-from headstart.errors import Damaged
+from headstart.errors import Damaged, lacks_processes
 from headstart.runner.events import Failed
 from headstart.text import escaped, json_lines
 from headstart.verbs.display import Display
@@ -153,3 +153,8 @@ def test_a_limit_of_the_machine_is_said_in_a_line_and_ends_with_1(error: Excepti
     err = capsys.readouterr().err
     assert part in err
     assert err.count("\n") == 1
+
+
+def test_a_write_that_would_wait_is_no_lack_of_processes() -> None:
+    assert lacks_processes("BlockingIOError: [Errno 11] Resource temporarily unavailable")
+    assert not lacks_processes("BlockingIOError: [Errno 11] write could not complete without blocking")

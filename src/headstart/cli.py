@@ -64,7 +64,11 @@ def run(
     serve: Annotated[
         int | None,
         typer.Option(
-            "--serve", min=0, max=65535, metavar="PORT", help="Show the run as a page at http://127.0.0.1:PORT."
+            "--serve",
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Show the running study as a page; its address is printed.",
         ),
     ] = None,
 ) -> None:

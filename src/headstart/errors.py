@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -101,7 +102,7 @@ NO_PROCESSES = (
 def lacks_processes(text: str) -> bool:
     """Whether the last line that an error, or the trace of one, says is that of a process or thread too many."""
     last = text.strip().rpartition("\n")[2]
-    return "can't start new thread" in last or f"[Errno {errno.EAGAIN}]" in last
+    return "can't start new thread" in last or f"[Errno {errno.EAGAIN}] {os.strerror(errno.EAGAIN)}" in last
 
 
 def one_line(error: BaseException, most: int | None = None) -> str:

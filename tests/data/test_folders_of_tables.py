@@ -186,7 +186,7 @@ def test_two_sensors_with_clocks_of_their_own_are_not_joined_row_by_row(tmp_path
     path = two_clocks(tmp_path, "t_gyr", 2.5)
     message = why(path)
     assert (
-        "has two clocks, 't_acc' in steps of 0.01 and 't_gyr' in steps of 0.025, so that a row is no one time"
+        "has two clocks, 't_acc' in steps of 0.01 and 't_gyr' in steps of 0.025, so that a row has no single time"
         in message
     )
     assert "--values acc --time-column t_acc" in message

@@ -4,6 +4,7 @@ named, though the values were brought to one form; classes that differ in size a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from support.made_tables import write
 
 from headstart.data import LayoutSpec, read_sequences
 from headstart.data.findings.leaks import about_leaks
+from headstart.data.findings.traits import traits
 
 ROWS = 40
 Make = Callable[[np.random.Generator, int], np.ndarray]
@@ -127,3 +129,10 @@ def test_classes_that_differ_in_size_are_not_said_to_be_written_otherwise(
     form: str, size: tuple[float, float], tmp_path: Path
 ) -> None:
     assert not about_leaks(read_sequences(written(tmp_path, lambda x, _: FORMS[form].format(float(x)), size)))
+
+
+def test_many_different_words_of_a_fact_stay_different() -> None:
+    words = np.array([f"device {i:04d}" for i in range(2_000)])
+    s = replace(read_sequences(np.random.default_rng(0).normal(size=(2_000, 4))), made={"the device": words})
+    (trait,) = [trait for sort in traits(s) for trait in sort if trait.name == "the device"]
+    assert len(np.unique(trait.values)) == 2_000

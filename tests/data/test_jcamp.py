@@ -91,7 +91,9 @@ def test_what_is_no_plain_curve_is_refused_with_what_to_export(tmp_path: Path) -
     cases = {
         whole.replace(rows[9], "400A234?\n"): "its ordinates cannot be read ('400A234?'); export it as plain numbers",
         whole.replace(rows[9], "400A234ST\n460@\n"): "says 25 points from 400 to 640 and holds 22; write it again",
-        whole.replace(rows[9], "400A234J12\n460A247\n"): "do not go on from line to line (1247 behind 1346); the file",
+        whole.replace(
+            rows[9], "400A234J12\n460A247\n"
+        ): "do not continue from line to line (1247 after 1346); the file",
         spectrum(0, "XYPOINTS").replace("400,", "400 A,"): "##XYPOINTS= holds more than pairs of numbers; export",
         whole.replace(rows[9], ""): "says 25 points from 400 to 640 and holds 19; write it again",
         whole + whole: "holds several curves; save each as a file of its own",

@@ -324,7 +324,7 @@ def test_exponents_of_fortran_are_read_and_said(tmp_path: Path, mark: str) -> No
     s = read_sequences(write(tmp_path / "f.txt", "\n".join(lines)))
     np.testing.assert_allclose(s.values[:, 0], rows.reshape(-1), rtol=1e-4)
     assert s.labels == tuple("ab" * 12)
-    assert "exponents are written as Fortran does, 1.5D+02" in s.notes
+    assert "exponents are written as Fortran writes them, 1.5D+02" in s.notes
     bare = "\n".join(mark.join(["1.0D+00" if i % 2 else "2.0D+00", *row]) for i, row in enumerate(cells))
     np.testing.assert_allclose(
         read_sequences(write(tmp_path / "g.txt", bare)).values[:, 0], rows.reshape(-1), rtol=1e-4
@@ -338,4 +338,10 @@ def test_a_minus_of_typesetters_is_read_and_said(tmp_path: Path, mark: str) -> N
         lines.append(mark.join(["ab"[i % 2], *(f"{x}".replace("-", "\u2212") for x in row)]))
     s = read_sequences(write(tmp_path / "f.csv", "\n".join(lines)))
     np.testing.assert_allclose(s.values[:, 0], VALUES.reshape(-1), rtol=1e-6)
-    assert any("minus is written as" in text for text in s.notes)
+    assert any("the minus sign is the typographic one" in text for text in s.notes)
+
+
+def test_exponents_of_fortran_in_an_uneven_table_are_said_too(tmp_path: Path) -> None:
+    lines = ["a,1.5D+02,2.0D+00,3.0D+00", "b,1.0D+00,2.5D+00", "a,1.0D+00,2.0D+00,3.5D+00,4.0D+00"]
+    s = read_sequences(write(tmp_path / "f.csv", "\n".join(lines * 4)))
+    assert "exponents are written as Fortran writes them, 1.5D+02" in s.notes

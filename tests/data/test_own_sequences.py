@@ -161,11 +161,11 @@ def test_lines_of_one_file_are_named_once(tmp_path):
 
 def test_one_class_and_a_class_with_one_member_are_found():
     (text,) = findings(numbers(), labels=["a"] * 12)
-    assert text == "every label is 'a'; a classifier needs two classes or more; give rows of others"
+    assert text == "every label is 'a'; a classifier needs two classes or more; give rows of another class"
     message = findings(numbers(), labels=["a"] * 8 + ["b"] + ["c"] * 3)
     assert message == (
-        "1 class has one member ('b'), which cannot be both learned and tested; give more, or join it with another",
-        "1 class has fewer than 5 members ('c'); give more, or join it with another",
+        "1 class has one member ('b'), which cannot be both learned and tested; give more rows of them, or merge them with other classes",
+        "1 class has fewer than 5 members ('c'); give more rows of them, or merge them with other classes",
     )
 
 

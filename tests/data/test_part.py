@@ -1,5 +1,6 @@
 """A part of a large file, read in place of all of it."""
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -191,3 +192,22 @@ def test_a_link_that_leads_out_of_a_folder_is_never_copied(tmp_path: Path, monke
         file.unlink()
         file.symlink_to(tmp_path / "secret.csv")
     assert FilePart.of(whole, LayoutSpec(), tmp_path / "data", 0.003) is None
+
+
+def test_a_table_of_labels_beside_recordings_of_another_form_hides_none_of_them() -> None:
+    names = [*(f"r{i}.json" for i in range(5)), "labels.csv"]
+    recordings, tables = recordings_of(names)
+    assert sorted(recordings) == names[:5]
+    assert tables == ["labels.csv"]
+
+
+def test_a_disk_without_room_for_the_part_is_said_and_not_taken_for_room_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "rows.json")
+
+    file = table(tmp_path / "rows.csv")
+    monkeypatch.setattr(part, "publish", full)
+    with pytest.raises(OSError, match="No space left"):
+        FilePart.of(file, LayoutSpec(), tmp_path / "data", 0.03)

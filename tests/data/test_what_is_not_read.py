@@ -45,7 +45,7 @@ def test_files_in_the_cells_of_a_table_are_refused_with_where_to_write_them(tmp_
     pyarrow.parquet.write_table(pa.table({"state": list("abab"), "audio": cells}), path)
     assert why(path).endswith(
         "values of type struct<bytes: binary, path: string>, which are not read; write each to a file in a folder for "
-        "each class, and name the folder around these"
+        "each class, and give the folder that holds these"
     )
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from headstart.checkpoints.folder import VOCABULARY_FILE, Folder
-from headstart.data.archives import reading
 from headstart.errors import BadInput, one_line
 
 TOKENISER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
@@ -66,19 +65,23 @@ def tokeniser_alone(path: Path) -> tuple[str, int]:
 
     Raises: BadInput where there is none.
     """
-    path = path / TOKENISER_FILE if path.is_dir() else path
-    with reading(path):
-        if not path.is_file():
-            raise BadInput(f"{path}: is not there; name a folder with a {TOKENISER_FILE}, or that file")
-        text = path.read_text("utf-8", errors="replace")
-    return _whole(path, text)
+    folder, name = (path, TOKENISER_FILE) if path.is_dir() else (path.parent, path.name)
+    if (text := Folder(folder).text(name)) is None:
+        raise BadInput(f"{folder / name}: is not there; name a folder with a {TOKENISER_FILE}, or that file")
+    return _whole(folder / name, text)
 
 
 @lru_cache(maxsize=2)
 def _cut(text: str) -> tuple[Any, int | None]:
-    tokeniser, model = _opened(text), json.loads(text)["model"]
-    row = tokeniser.token_to_id(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
-    return tokeniser, row
+    tokeniser = _opened(text)
+    return tokeniser, _unknown_row(tokeniser, text)
+
+
+def _unknown_row(tokeniser: Any, text: str) -> int | None:
+    """The number of the piece that stands for what it does not know, None without one."""
+    model = json.loads(text)["model"]
+    row: int | None = tokeniser.token_to_id(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
+    return row
 
 
 def ids_of(text: str, part: str) -> tuple[np.ndarray, int]:
@@ -135,8 +138,7 @@ def _opened(text: str) -> Any:
         library = import_module("tokenizers")
     except ImportError:
         raise BadInput(
-            "backbone: to read texts through a checkpoint's own tokeniser takes the package tokenizers: pip install "
-            "'headstart[hf]'"
+            "to read texts through a tokeniser takes the package tokenizers: pip install 'headstart[hf]'"
         ) from None
     return library.Tokenizer.from_str(text)
 
@@ -166,7 +168,8 @@ def piece_names(text: str) -> dict[int, str]:
 def unknown_share(text: str, texts: Sequence[str], most: int) -> float:
     """Share of the pieces of these texts, the marks of their ends apart, that the tokeniser does not know; 1 where
     there are none."""
-    tokeniser, (_, row) = _cut_to(text, most), _cut(text)
+    tokeniser = _cut_to(text, most)
+    row = _unknown_row(tokeniser, text)
     familiar = lost = 0
     for each in tokeniser.encode_batch(list(texts)):
         unknown = [piece == row for piece in each.ids]  # which is itself a mark in the eyes of the library

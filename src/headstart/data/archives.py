@@ -64,13 +64,18 @@ HEADERS = (".hea", ".vhdr")
 """Endings of headers whose samples stand in files beside them."""
 
 
+def visible(name: str) -> bool:
+    """Whether no part of a file's name within a folder begins with a point."""
+    return not any(part.startswith(".") for part in name.split("/"))
+
+
 def files_of(path: Path) -> list[Path]:
     """The file (a header with those of its name), or all that a folder holds besides names that begin with a point."""
     if path.suffix.lower() in HEADERS and path.is_file():
         return sorted(file for file in path.parent.iterdir() if file.stem == path.stem and file.is_file())
     if not path.is_dir():
         return [path]
-    return [path / name for name in listed(path, lambda name: not any(p.startswith(".") for p in name.split("/")))]
+    return [path / name for name in listed(path, visible)]
 
 
 def most_unpacked(path: Path, small: int) -> int:

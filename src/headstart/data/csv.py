@@ -109,11 +109,11 @@ def read_lines(
     if spellings := spellings_of(head.lines):
         lines, quickly = respelled(lines, spellings), lambda *_: None
     sample, form, body = recognised(path, spec, lines, around)
+    form.notes += [RESPELLED[rule][1] for rule in spellings]
     if form.names:
         types = column_types(form, body)
         table = quickly(path, form, spec) or _any_table(itertools.chain(sample, lines), form, types, mistakes)
         if table is not None:
-            table.notes += [RESPELLED[rule][1] for rule in spellings]
             return typed(table, types, spec, form)
     return _uneven_table(respelled(all_lines(), spellings), form, spec, mistakes)
 

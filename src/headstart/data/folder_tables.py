@@ -239,11 +239,11 @@ def _check_one_clock(table: Table, spec: LayoutSpec, time: str | None) -> None:
     mark = "," if table.decimal == "," else "."
     clocks = [Ordered(column, mark) for column in table.columns.values() if clock_rank(column.name) == 0]
     first = next((clock for clock in clocks if clock.name == time), None)
-    for other in () if first is None else clocks:
+    if first is None or first.values is None:
+        return
+    for other in clocks:
         if other is first or other.values is None or not other.never_falls:
             continue
-        assert first is not None, "else there is no other"
-        assert first.values is not None, "it is a clock"
         spans = [float(np.ptp(values)) for values in (first.values, other.values)]
         if counter_name(other.name) or not all(0 < span < np.inf for span in spans):
             continue
@@ -254,7 +254,7 @@ def _check_one_clock(table: Table, spec: LayoutSpec, time: str | None) -> None:
         channel = next((name for name in table.columns if name not in {c.name for c in clocks}), "x")
         raise BadInput(
             f"{table.places.source}: has two clocks, {time!r} in steps of {steps[0]} and {other.name!r} in steps of "
-            f"{steps[1]}, so that a row is no one time; name the channels of one clock with "
+            f"{steps[1]}, so that a row has no single time; name the channels of one clock with "
             f"{settings({'values': channel, 'time': time})}, or write a file for each sensor"
         )
 

@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 
 from headstart.data.annotations import ANNOTATION
-from headstart.data.archives import HEADERS, listed, members, reading
+from headstart.data.archives import HEADERS, listed, members, reading, visible
 from headstart.data.clock import RATE_BEFORE
 from headstart.data.encodings import likely_encodings
 from headstart.data.exports import like_number
@@ -71,16 +71,14 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     Raises: BadInput where the folder holds none of these, or several kinds of them, or classes cannot be told.
     """
     with reading(path):
-        names = listed(path, lambda name: not any(part.startswith(".") for part in name.split("/")))
+        names = listed(path, visible)
         own = {str(PurePosixPath(name).parent) for name in names if PurePosixPath(name).name in OWN_FILES}
         names = [name for name in names if not own & set(map(str, PurePosixPath(name).parents))]
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         tables = labels_tables(names)
         if not kinds:
-            recordings, every = (
-                _recording_tables([name for name in names if name not in tables]),
-                _recording_tables(names),
-            )
+            recordings = _recording_tables([name for name in names if name not in tables])
+            every = _recording_tables(names)
             arrays = [name for name in names if name.lower().endswith(ARRAYS)]
             if len(arrays) > 1 and not recordings:
                 raise BadInput(
@@ -134,7 +132,7 @@ def recordings_of(names: Sequence[str]) -> tuple[dict[str, list[str]], list[str]
     """(each recording of a folder with its files, tables that may label them); no recording where the names do not tell
     that all are of one kind, or which files belong together."""
     kinds, tables = {kind for name in names if (kind := _kind(name)) is not None}, labels_tables(names)
-    others = [name for name in _recording_tables(names) if name not in tables]
+    others = _recording_tables([name for name in names if name not in tables])
     recordings = others if not kinds else [name for name in names if _kind(name) in kinds]
     headed = [name for name in recordings if name.lower().endswith(HEADERS)]
     if (

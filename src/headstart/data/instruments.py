@@ -36,9 +36,10 @@ class Head:
             size += len(line)
 
     def whole(self) -> list[str]:
-        """All lines of the file, of which none is behind any more."""
-        self.lines += self.rest
-        return self.lines
+        """All lines of the file; `lines` stays its beginning."""
+        behind = list(self.rest)
+        self.rest = iter(behind)
+        return self.lines + behind
 
     @cached_property
     def starts(self) -> str:

@@ -103,7 +103,7 @@ def _unpacked(path: Path, lines: list[str]) -> np.ndarray:
             if what == "ordinate" and check and first:
                 if number != out[-1]:
                     raise BadInput(
-                        f"{path}: its ordinates do not go on from line to line ({number:g} behind {out[-1]:g}); the "
+                        f"{path}: its ordinates do not continue from line to line ({number:g} after {out[-1]:g}); the "
                         "file is damaged: write it again"
                     )
             elif what == "times":

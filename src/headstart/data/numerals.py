@@ -44,9 +44,9 @@ DECIMAL = r"^\s*[+-]?(?:0\d*\.\d+|\d*\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d*|\.\d+|\d+\
 RESPELLED = {
     re.compile(r"(?<![\w.])([+-]?\d*\.\d*)[dD]([+-]\d{1,3})(?![\w.])"): (
         r"\1E\2",
-        "exponents are written as Fortran does, 1.5D+02",
+        "exponents are written as Fortran writes them, 1.5D+02",
     ),
-    re.compile(r"(?<![\w.])\u2212(?=[\d.])"): ("-", "minus is written as the sign of typesetters, \u2212"),
+    re.compile(r"(?<![\w.])\u2212(?=[\d.])"): ("-", "the minus sign is the typographic one, \u2212"),
 }
 """How some programs write numbers: a pattern, what it is read as, and what is said of it."""
 

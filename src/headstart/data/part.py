@@ -20,7 +20,7 @@ import numpy as np
 
 from headstart import disk
 from headstart.atomic import PRIVATE, PRIVATE_FOLDER, Writable, publish, published, stamps
-from headstart.data.archives import files_of, listed
+from headstart.data.archives import files_of, listed, visible
 from headstart.data.arrays import mapped
 from headstart.data.file_labels import WHOLE_LIST
 from headstart.data.folders import recordings_of
@@ -73,6 +73,7 @@ class FilePart:
         seconds: that the whole fit may take. Beginnings are read to tell what all of it would take.
         """
         key = {"layout": layout.model_dump(mode="json"), "seconds": seconds}
+        source, share, skipped = None, 1.0, 0
         with suppress(BadInput, OSError):  # what is wrong with a beginning is wrong with the file, and said of that
             if (source := _source(path, layout)) is None:
                 return None
@@ -82,10 +83,12 @@ class FilePart:
                 return cls(target, **json.loads((at / "rows.json").read_bytes()))
             disk.make_folder(at, PRIVATE_FOLDER)
             share, skipped = _share(source, at, layout, seconds)
-            if share < 1:
-                rows, whole = source.write(target, share, skipped)
-                publish(at / "rows.json", sorted_json({"rows": rows, "whole": whole}))
-                return cls(target, rows, whole)
+        if source is None or share >= 1:
+            return None
+        with suppress(BadInput):  # but a disk without room for the part is said at once
+            rows, whole = source.write(target, share, skipped)
+            publish(at / "rows.json", sorted_json({"rows": rows, "whole": whole}))
+            return cls(target, rows, whole)
         return None
 
 
@@ -300,7 +303,7 @@ class _Arrays(_Source):
 
 
 def _folder(path: Path) -> _Source | None:
-    names = listed(path, lambda name: not any(part.startswith(".") for part in name.split("/")))
+    names = listed(path, visible)
     recordings, beside = recordings_of(names)
     if len(recordings) <= WHOLE_FOLDER:
         return None

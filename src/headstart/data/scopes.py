@@ -33,7 +33,7 @@ def logger(head: Head) -> Export | None:
 
 def openbci(head: Head) -> Export | None:
     """Channels of a brain between a sample index and what else a board counts, below lines with % and, in later
-    versions of the program, names."""
+    versions of the program, names (OpenBCI's documentation of the GUI's text files, versions 3 to 6)."""
     rows = head.rows
     at = next((i for i, row in enumerate(rows) if not row[0].startswith("%")), 0)
     keys = dict(cell.removeprefix("%").split(" = ") for cell, *_ in rows[:at] if cell.count(" = ") == 1)
@@ -158,9 +158,8 @@ def _recording(
     steps = (to_float(first), step) if first else None
     if not names or len(set(names)) < len(names) or (steps and not (is_number(first) and 0 < step < math.inf)):
         return None
-    out = Export(begin, mark=head.mark, names=[TIMES_NAME, *names], header=True, notes=[note])
-    out.columns, out.steps = columns, steps
-    return out
+    header = [TIMES_NAME, *names]
+    return Export(begin, mark=head.mark, names=header, header=True, notes=[note], columns=columns, steps=steps)
 
 
 def _rated(
@@ -174,9 +173,11 @@ def _rated(
 def _spaced(
     head: Head, begin: int, columns: Sequence[int], names: Sequence[str], first: str, step: str
 ) -> Export | None:
-    """Rows from a time on in steps."""
+    """Rows from a time on in steps; None without one."""
+    if not first:
+        return None
     note = f"times are those of the lines above: from {to_float(first):g} s on, {to_float(step):g} s apart"
-    return _recording(head, begin, columns, _named(names, len(columns)), note, first or "none", to_float(step))
+    return _recording(head, begin, columns, _named(names, len(columns)), note, first, to_float(step))
 
 
 def _named(names: Sequence[str], count: int) -> list[str]:

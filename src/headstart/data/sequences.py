@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -245,6 +246,10 @@ class Sequences:
 
     def copies(self) -> np.ndarray:
         """(n,) number of the first row that holds the same sequence: equal length, values and gaps."""
+        return self._copies
+
+    @cached_property
+    def _copies(self) -> np.ndarray:
         return groups(marks(Examples(self.values, self.offsets, None, np.arange(len(self)), self.observed)))
 
 

@@ -234,7 +234,7 @@ def unread(columns: Iterable[Column]) -> str:
             )
             way = "write a column for each channel, whose cells are lists of numbers (or numbers, a row per position)"
             if "binary" in str(kind):  # as data sets of Hugging Face do
-                way = "write each to a file in a folder for each class, and name the folder around these"
+                way = "write each to a file in a folder for each class, and give the folder that holds these"
             return f"column {column.name!r} holds {what}, which are not read; {way}"
     return ""
 

@@ -247,15 +247,15 @@ def in_plain_words(table: ReportTable) -> ReportTable:
     if not table.lines:
         return replace(table, heads=tuple(HEADS.get(head, head) for head in table.heads), note=note)
     keys = list(table.lines[0].cells)
-    shown = [
+    columns = [
         i for i, k in enumerate(keys) if k not in EMPTY or any(line.cells[k].text != words.NONE for line in table.lines)
     ]
     lines = [
-        replace(line, cells={keys[i]: _plain_cell(line, keys[i]) for i in shown})
+        replace(line, cells={keys[i]: _plain_cell(line, keys[i]) for i in columns})
         for line in sorted(table.lines, key=lambda line: line.status == "absent")
     ]
-    heads = tuple(HEADS.get(table.heads[i], table.heads[i]) for i in shown)
-    return replace(table, heads=heads, numeric=tuple(table.numeric[i] for i in shown), lines=tuple(lines), note=note)
+    heads = tuple(HEADS.get(table.heads[i], table.heads[i]) for i in columns)
+    return replace(table, heads=heads, numeric=tuple(table.numeric[i] for i in columns), lines=tuple(lines), note=note)
 
 
 def _plain_cell(line: TableLine, key: str) -> TableCell:

@@ -65,13 +65,12 @@ class ModelKind(Spec):
 
     def kernel_flops(self, length: int) -> dict[str, float]:
         """Of the FLOPs of each layer, those that make a kernel out of parameters alone, once for a batch."""
-        return {}
+        return {name: flops for name, (flops,) in self.kernels_at([length]).items()}
 
     def kernels_at(self, lengths: Sequence[int]) -> dict[str, list[float]]:
         """`kernel_flops` at many lengths."""
-        each = [self.kernel_flops(length) for length in lengths]
-        names = dict.fromkeys(name for flops in each for name in flops)
-        return {name: [flops.get(name, 0.0) for flops in each] for name in names}
+        del lengths
+        return {}
 
     def layers_at(self, signature: Any, output: Any, lengths: Sequence[int]) -> list[tuple[str, Sequence[float]]]:
         """`layer_flops`, of kinds that have it, at many lengths: the same layers at each."""

@@ -213,11 +213,6 @@ class ModelSpec(ModelKind):
         """Positions that a sequence of this length has in the blocks."""
         return -(-length // self.encoder.patch)
 
-    def kernel_flops(self, length: int) -> dict[str, float]:
-        length = self.positions(length)
-        made = {f"blocks.{i}.mixer": m.kernel_flops(self.width, length, self.causal) for i, m in enumerate(self.mixers)}
-        return {name: flops for name, flops in made.items() if flops}
-
     def kernels_at(self, lengths: Sequence[int]) -> dict[str, list[float]]:
         inside, of = [self.positions(length) for length in lengths], dict[int, list[float]]()
         for mixer in self.mixers:

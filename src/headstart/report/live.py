@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from headstart import words
 from headstart.report.answer import answer
-from headstart.report.figures.curves import TOGETHER, curves, curves_together, curves_told
+from headstart.report.figures.collect import MOST_DRAWN_ARMS, curve_drawings
+from headstart.report.figures.curves import TOGETHER, curves_together, curves_told
 from headstart.report.figures.style import Drawing
-from headstart.report.figures.trained import file_name, of_column, stand_in_of
+from headstart.report.figures.trained import stand_in_of
 from headstart.report.page import PAGE_TEMPLATE, Anchors, filled, page_table
 from headstart.report.tables.scores import make_table
 from headstart.store import DONE
 from headstart.study.paper.summary import summarise
-from headstart.study.results.collect import undamaged
+from headstart.study.results.collect import ReadRecords, undamaged
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row
 from headstart.text import counted
@@ -39,17 +40,19 @@ def live_page(plan: Plan, store: Store, nonce: str = "", ended: str = "") -> str
 
     nonce: with which the page's one script, that renews it, may run. ended: said where the run is over.
     """
-    entries = {identity: store.entry(identity) for identity in plan.every_stage}
+    stages, runs, records = plan.every_stage, plan.runs_of(), functools.cache(undamaged(store.records))
+    entries = {identity: store.entry(identity) for identity in stages}
+    names = {
+        identity: {"identity": identity, "name": stages[identity].name, "run": runs[identity]} for identity in runs
+    }
     context: dict[str, Any] = {"answer": "", "table": None, "setting": "", "figures": []}
     if plan.cells:  # a search that has chosen nothing has none
-        results = summarise(
-            plan, lambda name: entries[name].result, lambda name: entries[name].status, {}, store.records
-        )
+        results = summarise(plan, lambda name: entries[name].result, lambda name: entries[name].status, {}, records)
         context = {
             "answer": answer(results),
             "table": _unlinked(page_table(make_table(results), results, Anchors(results))),
             "setting": words.sentences(results.setting),
-            "figures": [shown for drawing in _drawings(results) if (shown := drawing.on_page()) is not None],
+            "figures": [image for drawing in _drawings(results) if (image := drawing.on_page()) is not None],
         }
     return filled(
         LIVE_TEMPLATE,
@@ -57,8 +60,8 @@ def live_page(plan: Plan, store: Store, nonce: str = "", ended: str = "") -> str
         title=plan.study.title or plan.study.name,
         store=str(store.root),
         counted=_counted(entries),
-        running=list(_running(plan, store, entries)),
-        failed=list(_failed(plan, entries)),
+        running=list(_running(names, records, entries)),
+        failed=[names[i] | {"message": entry.message} for i, entry in entries.items() if entry.status == "failed"],
         nonce=nonce,
         every=round(1000 * RENEWED_EVERY),
         ended=ended,
@@ -74,30 +77,20 @@ def _counted(entries: Mapping[str, StageEntry]) -> str:
     return f"{', '.join(parts)}."
 
 
-def _running(plan: Plan, store: Store, entries: Mapping[str, StageEntry]) -> Iterator[dict[str, str]]:
-    """What runs now, with its last evaluation."""
-    runs, records = plan.runs_of(), undamaged(store.records)
+def _running(
+    names: Mapping[str, dict[str, str]], records: ReadRecords, entries: Mapping[str, StageEntry]
+) -> Iterator[dict[str, str]]:
+    """What runs now, with its last evaluation. names: what each stage is, and of which run."""
     for identity, entry in entries.items():
         if entry.status == "running":
             last = next(iter(reversed(records(identity))), {})
             scores = "  ".join(
                 f"{words.metric(name)} {words.score(value)}" for name, value in last.get("val", {}).items()
             )
-            yield _stage(plan, identity, runs) | {
+            yield names[identity] | {
                 "epoch": words.plain(last["epoch"]) if last.get("epoch") is not None else words.NONE,
                 "scores": scores,
             }
-
-
-def _failed(plan: Plan, entries: Mapping[str, StageEntry]) -> Iterator[dict[str, str]]:
-    runs = plan.runs_of()
-    for identity, entry in entries.items():
-        if entry.status == "failed":
-            yield _stage(plan, identity, runs) | {"message": entry.message}
-
-
-def _stage(plan: Plan, identity: str, runs: Mapping[str, str]) -> dict[str, str]:
-    return {"identity": identity, "name": plan.every_stage[identity].name, "run": runs[identity]}
 
 
 def _unlinked(table: dict[str, Any]) -> dict[str, Any]:
@@ -110,8 +103,10 @@ def _unlinked(table: dict[str, Any]) -> dict[str, Any]:
 
 def _drawings(results: Results) -> Iterator[Drawing]:
     """Learning curves as the report has them, of what has records."""
+    if len(results.arms) > MOST_DRAWN_ARMS:
+        return
     assert results.records is not None, "they are read with their records"
-    records = functools.cache(results.records)
+    records = results.records
     results = replace(results, table=tuple(_furthest(row, records) for row in results.table))
     if len(results.columns) > TOGETHER:
         text = f"The reported score of each arm: {curves_told(results, *results.columns)}; {UNCHOSEN}."
@@ -119,9 +114,7 @@ def _drawings(results: Results) -> Iterator[Drawing]:
         yield Drawing("curves", "Learning curves of all columns", text, draw, stand_in_of(results.stood_in))
         return
     for column in results.columns:
-        text = f"Each arm at its chosen settings, and, {UNCHOSEN}: {curves_told(results, column)}."
-        title, stand_in = f"Learning curves{of_column(results, column)}", stand_in_of(results.stand_in(column))
-        yield Drawing(f"curves-{file_name(column)}", title, text, partial(curves, results, column, records), stand_in)
+        yield from curve_drawings(results, column, records, f"Each arm at its chosen settings, and, {UNCHOSEN}")
 
 
 def _furthest(row: Row, records: Any) -> Row:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart import disk
+from headstart.atomic import naming
 from headstart.store.plain import check_inside
 
 if TYPE_CHECKING:
@@ -106,12 +107,12 @@ class Locks:
                 return False
             raise
         try:
-            disk.lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            with naming(path):
+                disk.lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         except OSError as error:
             if error.errno not in _REFUSED:
-                error.filename = str(path)  # the kernel tells of a number of a file alone
                 raise
             return _beats(self.folder / f"{name}.beat")
         finally:

@@ -28,7 +28,7 @@ from headstart.text import percent
 CUT_AT_ONCE = 2**18
 """Bytes of a text that are cut into pieces at a time: each piece takes a hundred bytes of memory on the way."""
 MOST_UNKNOWN = 0.2
-"""Share of unknown pieces above which a tokeniser is none of this text."""
+"""Share of unknown pieces above which a tokeniser does not fit a text."""
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """Splits by the names of a folder's files, without their endings."""
 
@@ -103,12 +103,13 @@ class LanguageSpec(TaskSpec):
         share = lost / max(sum(map(len, pieces.values())), 1)
         if share > MOST_UNKNOWN:
             raise BadInput(
-                f"task.tokeniser: {percent(share)} of the pieces of {self.file} are unknown to it, as where it is of "
-                "another language; name one that knows this text, or leave it out, for bytes"
+                f"task.tokeniser: {percent(share)} of the pieces of {self.file} are unknown to it, as happens with a "
+                "tokeniser for another language; name one that knows this text, or leave it out, for bytes"
             )
         sizes = {name: len(texts[name]) / max(len(pieces[name]), 1) for name in SPLITS}
         self._save(builder, pieces, "pieces")
-        notes = [f"{percent(share)} of the pieces are unknown to the tokeniser, so that bits per byte flatter"]
+        better = "so that bits per byte look better than they are"
+        notes = [f"{percent(share)} of the pieces are unknown to the tokeniser, {better}"]
         return {"notes": notes * (lost > 0) + repeats(builder, "windows"), "bytes_per_token": sizes}
 
     def _save(self, builder: Builder, texts: Mapping[str, np.ndarray], what: str) -> None:

@@ -120,8 +120,7 @@ class MqarSpec(RecallSpec):
 
     @model_validator(mode="after")
     def _mixtures_fit(self) -> MqarSpec:
-        usual = {name: type(self).model_fields[name].default for name in ("length", "pairs")}
-        own = [name for name, value in usual.items() if self.mixture and getattr(self, name) != value]
+        own = [name for name, value in self._usual().items() if self.mixture and getattr(self, name) != value]
         if own:
             raise ValueError(f"{own[0]}: a mixture has lengths and pairs of its own; leave {own[0]} out")
         if self.test_length is not None and (self.mixture or self.test_mixture):
@@ -137,11 +136,18 @@ class MqarSpec(RecallSpec):
                     raise ValueError(f"{name}[{i}]: {list(pair)} as [length, pairs]: {reason}") from None
         return self
 
+    @classmethod
+    def _usual(cls) -> dict[str, int]:
+        """What a mixture has in place of a length and a number of pairs of its own."""
+        return {name: cls.model_fields[name].default for name in ("length", "pairs")}
+
     def _alone(self, length: int, pairs: int) -> MqarSpec:
         """The spec of one length and number of pairs."""
+        return self._with(length=length, pairs=pairs, mixture=(), test_mixture=(), test_length=None)
+
+    def _with(self, **changes: object) -> Self:
         settings = {name: getattr(self, name) for name in type(self).model_fields}
-        alone = {"length": length, "pairs": pairs, "mixture": (), "test_mixture": (), "test_length": None}
-        return type(self).model_validate({**settings, **alone})
+        return type(self).model_validate({**settings, **changes})
 
     def mixed(self) -> Sequence[MqarSpec]:
         return [self._alone(*pair) for pair in self.mixture] or (self,)
@@ -149,9 +155,7 @@ class MqarSpec(RecallSpec):
     def tested(self) -> Self:
         if not self.test_mixture:
             return super().tested()
-        settings = {name: getattr(self, name) for name in type(self).model_fields}
-        alone = {"length": 64, "pairs": 4, "mixture": self.test_mixture, "test_mixture": ()}
-        return type(self).model_validate({**settings, **alone})
+        return self._with(**self._usual(), mixture=self.test_mixture, test_mixture=())
 
     @model_validator(mode="after")
     def _room(self) -> MqarSpec:

@@ -123,7 +123,8 @@ def fit_file(
         if isinstance(word, Failed):
             failures.append(word)
         elif isinstance(word, str) and not (heard and word.startswith(perform.USABLE)):
-            heard.extend([word] * word.startswith(perform.USABLE))
+            if word.startswith(perform.USABLE):
+                heard.append(word)
             pulse.begins("")
             screen.print(Text(word))
             if isinstance(word, Piece):

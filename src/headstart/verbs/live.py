@@ -1,4 +1,4 @@
-"""`run --serve PORT`: a page of the running study, to this machine alone and to who has its address."""
+"""`run --serve PORT`: a page of the running study, to this machine alone and to whoever has its address."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version, timeout = "headstart", "", SILENCE
 
     def do_GET(self) -> None:
-        """The page, to who knows its address."""
+        """The page, to whoever knows its address."""
         if self.headers.get("Host") not in self.server.hosts:
             return self._send(HTTPStatus.FORBIDDEN, b"This page is served under its own address alone.")
         if not hmac.compare_digest(self.path.encode(), self.server.page_path.encode()):

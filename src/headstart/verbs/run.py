@@ -251,7 +251,9 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking, l
         failed = f"{len(display.failed)} of {display.total} stages failed"
         out.print(f"{failed}; once the cause is mended, the same command tries them again")
     if live is not None:
-        live.end(f"The run has ended. Its report is in {outputs.page or outputs.folder or study.report_folder}.")
+        report = outputs.page or outputs.folder or study.report_folder
+        where = f"Its report is in {report}." if study.plan.cells else "It has no report yet."
+        live.end(f"The run has ended. {where}")
     return 1 if display.failed else 0
 
 

@@ -170,9 +170,8 @@ def print_error(error: Exception) -> int | None:
         return 2
     if (message := _message(error)) is None:
         return None
-    for line in str(BadInput(message)).splitlines() or [
-        ""
-    ]:  # not too long, whatever it quotes; a command to paste stands alone
+    lines = str(BadInput(message)).splitlines()  # not too long, whatever it quotes
+    for line in lines or [""]:  # a command to paste stands alone
         sys.stderr.write(f"{'' if line.startswith('  headstart ') else 'headstart: '}{escaped(line)}\n")
     machine = disk_full(error) or lacks_memory(error) or message == NO_PROCESSES
     return 1 if machine else int(getattr(error, "exit_code", 2))

@@ -71,4 +71,4 @@ def _digest(document: Any) -> str:
 
 
 def _beside(name: str, other: str) -> str:
-    return str(PurePosixPath(name).with_name("x").parent / other)
+    return str(PurePosixPath(name).parent / other)

@@ -24,6 +24,8 @@ MISSING = frozenset((
 ))
 # fmt: on
 """Words, in small letters, that people write where there is no label."""
+MORE_ROWS = "give more rows of them, or merge them with other classes"
+"""The way out where classes are small."""
 FAR_RANGES = 10
 """Ranges of all other targets by which some lie apart."""
 FEW_FAR, FAR_SHARE = 3, 0.01
@@ -41,18 +43,20 @@ def class_sizes(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     counts = facts["target"].get("classes", {})
     if len(counts) < 2:
         for name in counts:
-            yield Finding(f"every label is {name!r}; a classifier needs two classes or more; give rows of others")
+            yield Finding(
+                f"every label is {name!r}; a classifier needs two classes or more; give rows of another class"
+            )
         return
     alone = [name for name, count in counts.items() if count == 1]
     few = [name for name, count in counts.items() if 1 < count < SMALL_CLASS]
     if alone:
         yield Finding(
             f"{counted(len(alone), 'class has', 'classes have')} one member ({some(alone)}), which cannot be both "
-            "learned and tested; give more, or join it with another"
+            f"learned and tested; {MORE_ROWS}"
         )
     if few:
         members = f"fewer than {SMALL_CLASS} members ({some(few)})"
-        yield Finding(f"{counted(len(few), 'class has', 'classes have')} {members}; give more, or join it with another")
+        yield Finding(f"{counted(len(few), 'class has', 'classes have')} {members}; {MORE_ROWS}")
     if max(counts.values()) > 10 * min(counts.values()) and not alone:
         yield Finding(
             "the largest class has more than 10 times the rows of the smallest; read balanced accuracy and "

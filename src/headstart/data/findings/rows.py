@@ -114,10 +114,8 @@ def neighbours(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
 
 def near_copies(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
     """Rows that are far nearer to a few others than to the rest, as copies with noise are."""
-    if s.target == "none" or about_pieces(s):
-        return
-    alike = about_alike(s)
-    if alike is not None and alike.near >= COPIED_SHARE * alike.asked:
+    alike = about_alike(s) if s.target != "none" else None
+    if alike is not None and alike.near >= COPIED_SHARE * alike.asked and not about_pieces(s):
         yield Finding.located(
             f"{alike.near:,} of {many(alike.asked, 'row')} looked at are far nearer to a few others than to the rest",
             places(s, alike.pair),

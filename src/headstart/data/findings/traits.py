@@ -48,8 +48,7 @@ def traits(s: Sequences) -> Iterator[list[Trait]]:
             sort.append(Trait("the number of equal values at the end", filling.astype(np.float64), way))
     yield sort
     if s.steps is not None:
-        steps = np.array([float(f"{step:.3g}") for step in s.steps])  # clocks, and decimals, jitter
-        yield [Trait("the step of time", steps, f"{option('rate', f'{1 / steps.max():g}')} brings all onto one clock")]
+        yield [Trait("the step of time", _rounded(s.steps), f"{option('rate')} brings all onto one clock")]
     if s.observed is not None:
         yield list(_gaps(s))
     if numbers:
@@ -63,18 +62,23 @@ def _endings(s: Sequences) -> Iterator[Trait]:
     """What of texts nobody sees: carriage returns at the ends of lines, and blanks or empty lines at the end."""
     returns = np.logical_or.reduceat(s.values == ord("\r"), s.offsets[:-1])
     yield Trait(
-        "a carriage return at the ends of lines", returns.astype(float), "write all texts with one end of lines"
+        "a carriage return at the ends of lines", returns.astype(float), "save all texts with the same line endings"
     )
     blank = np.isin(s.values[s.offsets[1:] - 1], [ord(mark) for mark in " \t\r\n"])
-    yield Trait("a blank or an empty line at the end", blank.astype(float), "strip the texts")
+    yield Trait("a blank or an empty line at the end", blank.astype(float), "strip blanks at the ends of the texts")
 
 
 def _recorded(s: Sequences) -> Iterator[Trait]:
     """What the files say of how each sequence was recorded."""
     for name, facts in s.made.items():
-        codes = facts if facts.dtype.kind == "f" else np.unique(facts, return_inverse=True)[1]
-        rounded = [float(f"{code:.3g}") for code in codes.tolist()]  # clocks jitter
-        yield Trait(name, np.array(rounded), "record all classes alike")
+        of_words = facts.dtype.kind != "f"
+        values = np.unique(facts, return_inverse=True)[1].astype(float) if of_words else _rounded(facts)
+        yield Trait(name, values, "record all classes alike")
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """To three digits: clocks, and decimals, jitter."""
+    return np.array([float(f"{value:.3g}") for value in values.tolist()])
 
 
 def _gaps(s: Sequences) -> Iterator[Trait]:
@@ -134,7 +138,7 @@ def _resolution(s: Sequences) -> Iterator[Trait]:
     rough = (digits < 1) | (np.add.reduceat(np.abs(np.diff(x, axis=0, prepend=x[:1])).any(1), begins) < FEWEST_CHANGES)
     if np.isnan(step).all() or rough.mean() > MOST_ROUGH:
         return
-    way = "write the values of all classes with one step"
+    way = "write the values of all classes with the same resolution"
     if not bits:
         yield Trait("the number of decimals", decimals, way, np.floor(digits + 1e-6))
     if bits or (decimals == np.median(decimals)).mean() > 1 - MOST_ROUGH:

@@ -28,7 +28,7 @@ from headstart.report.figures.style import Drawing
 from headstart.report.figures.sweep import along_axis, numeric_axes, sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
 from headstart.store import Store
-from headstart.study.results.collect import undamaged
+from headstart.study.results.collect import ReadRecords, undamaged
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row
 
@@ -95,6 +95,17 @@ def _together(plan: Plan, results: Results) -> list[Drawing]:
     return sorted([*along, *together], key=lambda drawing: drawing.name != "forest")
 
 
+def curve_drawings(results: Results, column: str, records: ReadRecords, settings: str) -> list[Drawing]:
+    """The learning curves of a column, and its losses where each arm has a panel. settings: of the arms, in words."""
+    name, of, stand_in = file_name(column), of_column(results, column), stand_in_of(results.stand_in(column))
+    text = f"{settings}: {curves_told(results, column)}."
+    out = [Drawing(f"curves-{name}", f"Learning curves{of}", text, partial(curves, results, column, records), stand_in)]
+    if apart(results, column):
+        text = f"The loss of each stage on validation, the mean over {results.run_noun}s; {TRAIN}."
+        out.append(Drawing(f"losses-{name}", f"Losses{of}", text, partial(losses, results, column, records), stand_in))
+    return out
+
+
 def _by_column(plan: Plan, results: Results, store: Store | Snapshot) -> list[Drawing]:
     """Per column: the sweep or the search, the learning curves, and a picture of what a masked stage fills in."""
     out, report, records = [], plan.study.report, undamaged(store.records)
@@ -115,13 +126,7 @@ def _by_column(plan: Plan, results: Results, store: Store | Snapshot) -> list[Dr
             draw = partial(search_figure, results, column, plan.study.search)
             out.append(Drawing(f"search-{name}", f"The search{of}", search_caption(plan.study.search), draw, stand_in))
         if len(results.columns) <= TOGETHER:
-            text = f"Each arm at its chosen settings: {curves_told(results, column)}."
-            draw = partial(curves, results, column, records)
-            out.append(Drawing(f"curves-{name}", f"Learning curves{of}", text, draw, stand_in=stand_in))
-            if apart(results, column):
-                text = f"The loss of each stage on validation, the mean over {results.run_noun}s; {TRAIN}."
-                draw = partial(losses, results, column, records)
-                out.append(Drawing(f"losses-{name}", f"Losses{of}", text, draw, stand_in=stand_in))
+            out += curve_drawings(results, column, records, "Each arm at its chosen settings")
         picture = _picture(plan, results, store, column)
         if picture is not None:
             row, examples, task, elsewhere = picture

@@ -37,11 +37,10 @@ def curves_told(results: Results, *columns: str) -> str:
     """What the lines of learning curves are, in a caption."""
     rows = [_with_runs(results, column) for column in columns]
     together = len(columns) > TOGETHER
-    apart = (
-        "the reported score, a panel for each arm with the others in grey, " * any(map(_apart, rows)) * (not together)
-    )
-    band = ", band of one standard error" if any(_banded(some) or (apart and _apart(some)) for some in rows) else ""
-    return f"{apart}mean over {results.run_noun}s on validation{band}; {TRAIN}"
+    panelled = not together and any(map(_apart, rows))
+    panels = "the reported score, a panel for each arm with the others in grey, " if panelled else ""
+    band = ", band of one standard error" if any(_banded(some) or (panelled and _apart(some)) for some in rows) else ""
+    return f"{panels}mean over {results.run_noun}s on validation{band}; {TRAIN}"
 
 
 def _with_runs(results: Results, column: str) -> list[Row]:

@@ -84,10 +84,10 @@ def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, .
         for i, name in enumerate(names)
     )
     text = (
-        f"Each row counts the {split} sequences of a class by the class that was predicted, with their share of the "
-        f"row.{' Columns have the letters of the rows.' if lettered else ''} Right ones are on the diagonal. Recall: "
-        "the share of a class that was predicted right. Precision: the share of what was predicted as a class that is "
-        "one."
+        f"Each row counts the {split} sequences of a class by the class that was predicted, with the share of the row."
+        f"{' Columns have the letters of the rows.' if lettered else ''} Correct predictions are on the diagonal. "
+        "Recall: the share of a class that was predicted correctly. Precision: the share of the predictions of a class "
+        "that are correct."
     )
     heads = tuple(ascii_uppercase[i] if lettered else name for i, name in enumerate(names))
     return Confusion(text, rows, heads, tuple(precision), lettered)

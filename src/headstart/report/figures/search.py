@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 def search_caption(search: SearchSpec) -> str:
     """What the figure shows, in words."""
-    drawn = (
-        "" if search.sampler == "random" else "Steps: the best validation score so far; crosses: trials that diverged. "
-    )
-    return f"{drawn}Dashed: random search, on average. {random_sentence(search)}"
+    steps = "" if search.sampler == "random" else "Steps: the best validation score so far. "
+    return f"{steps}Dashed: random search, on average. Crosses: trials that diverged. {random_sentence(search)}"
 
 
 def search_figure(results: Results, column: str, search: SearchSpec, dark: bool = False) -> Figure | None:

@@ -28,7 +28,7 @@ def slice_tables(results: Results) -> dict[str, ReportTable]:
                 score = row.slices.get(part)
                 cells[part] = TableCell(words.plus_minus(score), {part: score.mean if score else None})
             lines.append(TableLine("arm", cells, row.status, row.key))
-        title = f"Test {score_name(row.metric for row in rows)} by {name}"
+        title = f"Test {score_name(row.metric for row in rows)} by {name.removesuffix(' from')}"
         note = f"Mean ± standard error over {results.run_noun}s, of what is asked in each part of the test set."
         out[f"slices-{name.replace(' ', '-')}"] = table_of(title, heads, lines, note)
     return out
