@@ -20,7 +20,7 @@ from support.made_series import signature, waves, words
 from support.made_tasks import MadeSpec
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from headstart.baselines import Fitted, FittedFacts, from_arrays, shapes, trivial
+from headstart.baselines import Fitted, FittedFacts, from_arrays, products, shapes, trivial
 from headstart.baselines import fitting as contract
 from headstart.baselines.features import Features
 from headstart.baselines.fitting import FittedSpec, Shapes, by_pieces
@@ -480,7 +480,7 @@ def test_what_an_answer_raises_in_a_thread_is_raised_and_the_next_has_threads_ag
         with pytest.raises(BadInput, match="no answer"):
             by_pieces(waves(60, 0), 1, 1, answer, threaded=True)
         assert ThreadpoolController().info() == before
-    assert not contract._threads.locked()
+    assert not products._threads.locked()
 
 
 def test_who_comes_while_threads_answer_answers_alone_and_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,6 +492,6 @@ def test_who_comes_while_threads_answer_answers_alone_and_the_same(monkeypatch: 
     monkeypatch.setattr(contract, "POSITIONS_AT_ONCE", 500)
     with threadpool_limits(2, user_api="blas"):
         assert model.predict(x) == pytest.approx(wanted, abs=1e-6)
-        with contract._threads:
+        with products._threads:
             assert model.predict(x) == pytest.approx(wanted, abs=1e-6)
-        assert not contract._threads.locked()
+        assert not products._threads.locked()

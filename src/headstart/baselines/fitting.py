@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from threading import Lock
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from headstart.baselines.products import one_product_thread
 from headstart.errors import BadInput, nearest
 from headstart.models import MODELS
 from headstart.models.kind import ModelKind
@@ -20,12 +20,10 @@ Shapes = dict[str, tuple[str, tuple[int, ...]]]
 NUMBERS_AT_ONCE, POSITIONS_AT_ONCE = 1 << 22, 1 << 17
 """Numbers that are made for answers at once, and positions of the sequences that they are made of: larger tables are
 paged in anew each time."""
-FEW_POSITIONS = 1 << 14
-"""Positions that are not worth another thread."""
+FEW_POSITIONS, FEW_UNITS = 1 << 14, 32
+"""Positions that are not worth another thread, and units that are not worth a look at how many there are (3 ms)."""
 SECONDS_AT_LEAST = 0.1
 """What a model without gradients takes, however few sequences there are."""
-_threads = Lock()
-"""Of who answers in several threads; whoever comes meanwhile answers in its own."""
 OLD_SIZES = ("channels", "dilations", "longest", "placed")
 """Entries of `sizes` that stand beside them in files of earlier versions."""
 
@@ -285,20 +283,16 @@ def by_pieces(
         units = pieces(examples, most, room)
         return np.concatenate([np.zeros((0, outputs)), *each(lambda some: answer(examples.take(some)), units)])
 
-    if not threaded or positions <= FEW_POSITIONS or not _threads.acquire(blocking=False):
+    if not threaded or examples.units <= FEW_UNITS:
         return answers(POSITIONS_AT_ONCE)
-    try:
+    with one_product_thread() as threads:
+        if not threads or positions <= FEW_POSITIONS:
+            return answers(POSITIONS_AT_ONCE)
         from concurrent.futures import ThreadPoolExecutor
 
-        from threadpoolctl import ThreadpoolController
-
-        products = ThreadpoolController().select(user_api="blas")
-        threads = max((library.num_threads for library in products.lib_controllers), default=1)
         count = threads * -(-positions // (POSITIONS_AT_ONCE * threads))  # the same number of pieces for each
-        with products.limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             return answers(max(FEW_POSITIONS, -(-positions // count)), pool.map)
-    finally:
-        _threads.release()
 
 
 def _check_arrays(facts: FittedFacts, arrays: Mapping[str, np.ndarray], shapes: Shapes) -> None:

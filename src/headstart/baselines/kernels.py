@@ -53,9 +53,10 @@ BLOCK_POSITIONS, BLOCK_SHARES = 1 << 17, 1 << 17
 """Positions of a block of sequences, and shares that are handed on at once: these arrays stay in a core's cache."""
 MOST_BLOCK_NUMBERS = 1 << 22
 """Numbers of a block of sequences of many channels."""
-POSITION_SECONDS, TOKEN_SECONDS = 5e-7, 5e-6
+POSITION_SECONDS, TOKEN_SECONDS, HYDRA_TIMES = 5e-7, 5e-6, 4
 """Processor seconds of a position of a sequence of numbers (twice that with `FEW_FEATURES`), and of symbols, for which
-several orders of n-grams are tried (2-core AMD EPYC)."""
+several orders of n-grams are tried; and how many features of random kernels one of competing ones takes as long as
+(2-core AMD EPYC)."""
 _GOLDEN = (5**0.5 + 1) / 2
 
 
@@ -230,7 +231,8 @@ class KernelsSpec(PenalisedSpec):
         if signature.input == "tokens":
             return SECONDS_AT_LEAST + TOKEN_SECONDS * float(lengths.mean()) * (labels + scored)
         columns = self._columns(labels, signature, lengths)
-        each = POSITION_SECONDS * (1 + columns / FEW_FEATURES) * (1 if signature.width == 1 else 2)
+        slow = (HYDRA_TIMES - 1) * hydra_size(lengths) if "hydra" in self.also else 0
+        each = POSITION_SECONDS * (1 + (columns + slow) / FEW_FEATURES) * (1 if signature.width == 1 else 2)
         return SECONDS_AT_LEAST + each * float(lengths.mean()) * (labels + scored) + ridge_seconds(labels, columns)
 
     def _columns(self, labels: int, signature: Signature, lengths: np.ndarray) -> int:

@@ -16,6 +16,7 @@ from pydantic import Field
 from headstart.baselines.features import FEATURE_NAMES, Features, FeatureTable, Plain, feature_rows
 from headstart.baselines.fitting import FittedFacts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
 from headstart.baselines.measures import fit_temperature, log_loss, softmax
+from headstart.baselines.products import one_product_thread
 from headstart.limits import check_memory
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import neutral
@@ -254,17 +255,19 @@ def fit_linear(
 
     Raises: BadInput where a ridge regression on them takes more memory than there is.
     """
+    seconds, n = 0.0, len(train.labelled_units())
     if facts.input == "floats" and (squared or not facts.classes):
-        wanted = ridge_bytes(len(train.labelled_units()), facts.model_copy(update={"size": features.size}).columns)
-        check_memory(f"model.kind: {facts.method!r} of {facts.labels:,} labels", wanted, FEWER)
-    split, held_out = split_of(features, train, facts), split_of(features, val, facts)
-    dense = isinstance(split.features, np.ndarray)
-    if not facts.classes:
-        readout = fit_numbers(split, held_out, alpha)
-    elif squared and dense:
-        readout = ridge_classes(split, held_out, facts.classes, class_weights, alpha)
-    else:
-        readout = logistic(split, held_out, facts.classes, class_weights, alpha)
+        columns = facts.model_copy(update={"size": features.size}).columns
+        check_memory(f"model.kind: {facts.method!r} of {facts.labels:,} labels", ridge_bytes(n, columns), FEWER)
+        seconds = ridge_seconds(n, columns)
+    with one_product_thread(seconds):
+        split, held_out = split_of(features, train, facts), split_of(features, val, facts)
+        if not facts.classes:
+            readout = fit_numbers(split, held_out, alpha)
+        elif squared and isinstance(split.features, np.ndarray):
+            readout = ridge_classes(split, held_out, facts.classes, class_weights, alpha)
+        else:
+            readout = logistic(split, held_out, facts.classes, class_weights, alpha)
     sizes = {"features": features.kind, "size": features.size, "sizes": features.sizes}
     chosen = {"temperature": readout.temperature, "strength": readout.strength}
     return Linear(facts.model_copy(update={**sizes, **chosen}), features, readout)
