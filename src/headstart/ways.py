@@ -11,7 +11,7 @@ OPTIONS = {"shape": "--layout", "time": "--time-column"}
 """Options of fields of a layout, where they are not `--` and the field's name."""
 LISTS = ("values", "na")
 """Fields of a layout that hold several words."""
-SETTINGS = ("channels_first", "ends", "header", "per_position", "symbols")
+SETTINGS = ("channels_first", "ends", "header", "per_position", "symbols", "time_axis")
 """Fields of a layout without an option: on the command line they are set as `name=value`."""
 
 _typed: ContextVar[tuple[str, ...] | None] = ContextVar("typed", default=None)

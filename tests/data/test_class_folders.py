@@ -253,15 +253,3 @@ def test_a_table_of_labels_beside_recordings_labels_them(tmp_path):
     )
     write(tmp_path / "a" / "labels.csv", "file,label\n" + "".join(f"{i}.wav,{'ab'[i % 2]}\n" for i in range(4)))
     assert read(tmp_path / "a", kind="numbers").labels == ("a", "b", "a", "b")
-
-
-def test_a_folder_of_arrays_is_refused_with_the_one_array_that_is_read(tmp_path):
-    values, labels = np.random.default_rng(0).normal(size=(8, 9, 2)), ["a", "b"] * 4
-    for i, label in enumerate(labels):
-        (tmp_path / label).mkdir(exist_ok=True)
-        np.save(tmp_path / label / f"{i}.npy", values[i])
-    message = why(tmp_path)
-    assert "holds 8 files of arrays ('a/0.npy' and others), each of which is read alone" in message
-    assert "numpy.savez('all.npz', X=X, labels=labels)" in message
-    np.savez(tmp_path / "all.npz", X=values, labels=labels)
-    assert read_sequences(tmp_path / "all.npz").labels == tuple(labels)

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +20,9 @@ from headstart.data.named import Named
 from headstart.errors import BadInput
 
 WAIT, BYTES_A_SECOND = 30, 2 * 10**6
-"""Seconds that reading may take, besides one for so many bytes of the file."""
-REFUSED = 2
-"""Exit code where the file was refused in words."""
+"""Seconds that reading may take, besides one for so many bytes of the files."""
+FILES_APART, BYTES_APART = 100, 2**26
+"""Files that one process reads, and their bytes: their arrays pass through the disk."""
 
 
 def arrays_apart(task: str, path: Path, what: str) -> Named:
@@ -28,41 +30,57 @@ def arrays_apart(task: str, path: Path, what: str) -> Named:
 
     Raises: BadInput as the function does, and where the process crashes or does not end.
     """
-    with reading(path), tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-P", "-m", "headstart.data.apart", task, str(path.absolute()), folder]
+    with reading(path):
+        return next(all_apart(task, [path], what))
+
+
+def all_apart(task: str, paths: Sequence[Path], what: str) -> Iterator[Named]:
+    """The same of several files, many of which a process reads. Raises: BadInput naming the file."""
+    at, sizes = 0, [path.stat().st_size for path in paths]
+    while at < len(paths):
+        end = at + 1
+        while end < min(len(paths), at + FILES_APART) and sum(sizes[at : end + 1]) <= BYTES_APART:
+            end += 1
+        yield from _read_apart(task, paths[at:end], what, WAIT + sum(sizes[at:end]) / BYTES_A_SECOND)
+        at = end
+
+
+def _read_apart(task: str, paths: Sequence[Path], what: str, limit: float) -> Iterator[Named]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-P", "-m", "headstart.data.apart", task, folder]
         ours = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        limit = WAIT + path.stat().st_size / BYTES_A_SECOND
-        damaged = BadInput(f"{path}: is not a whole {what} (what reads it stopped); write it again")
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=limit, check=False, env=ours)
-        except subprocess.TimeoutExpired:
-            raise damaged from None
-        result = Path(folder, "result.json")
-        if done.returncode == REFUSED and result.exists():
-            raise BadInput(json.loads(result.read_text()).replace(str(path.absolute()), str(path)))
-        if done.returncode or not result.exists():
-            raise damaged
-        named = Named(path)
-        names, named.left, named.sideways, named.attributes = json.loads(result.read_text())
-        for number, name in enumerate(names):
-            named.arrays[name] = np.load(Path(folder, f"{number}.npy"), allow_pickle=False)
-        return named
+        listed = json.dumps([str(path.absolute()) for path in paths]).encode()
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, input=listed, capture_output=True, timeout=limit, check=False, env=ours)
+        for row, path in enumerate(paths):
+            result = Path(folder, f"{row}.json")
+            if not result.exists():
+                raise BadInput(f"{path}: is not a whole {what} (what reads it stopped); write it again")
+            fields = json.loads(result.read_text())
+            if isinstance(fields, str):
+                raise BadInput(fields.replace(str(path.absolute()), str(path)))
+            named = Named(path)
+            names, named.left, named.sideways, named.attributes = fields
+            for number, name in enumerate(names):
+                named.arrays[name] = np.load(Path(folder, f"{row}-{number}.npy"), allow_pickle=False)
+            yield named
 
 
-def _main(task: str, path: str, folder: str) -> int:
-    """Read a file, and write its arrays or why it is refused. Returns the exit code."""
+def _main(task: str, folder: str) -> None:
+    """Read files, and write the arrays of each or why it is refused."""
     module, _, name = task.partition(":")
-    result = Path(folder, "result.json")
-    try:
-        named: Named = getattr(importlib.import_module(module), name)(Path(path))
-    except BadInput as error:
-        disk.write_file(result, json.dumps(str(error)).encode())
-        return REFUSED
-    for number, array in enumerate(named.arrays.values()):
-        np.save(Path(folder, f"{number}.npy"), array, allow_pickle=False)
-    disk.write_file(result, json.dumps([list(named.arrays), named.left, named.sideways, named.attributes]).encode())
-    return 0
+    function = getattr(importlib.import_module(module), name)
+    for row, path in enumerate(json.load(sys.stdin)):
+        result = Path(folder, f"{row}.json")
+        try:
+            named: Named = function(Path(path))
+        except BadInput as error:
+            disk.write_file(result, json.dumps(str(error)).encode())
+            return
+        for number, array in enumerate(named.arrays.values()):
+            np.save(Path(folder, f"{row}-{number}.npy"), array, allow_pickle=False)
+        disk.write_file(result, json.dumps([list(named.arrays), named.left, named.sideways, named.attributes]).encode())
 
 
 if __name__ == "__main__":
-    sys.exit(_main(*sys.argv[1:]))
+    _main(*sys.argv[1:])

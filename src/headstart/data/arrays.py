@@ -14,9 +14,10 @@ from typing import IO, Any
 import numpy as np
 
 from headstart.data.archives import SMALL_FILE, most_unpacked, reading
+from headstart.data.axes import other_way
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import array_of, column_of, list_column
-from headstart.data.table import Column, Table, arrow_lists, other_way
+from headstart.data.table import Column, Table, arrow_lists
 from headstart.errors import BadInput, Mistakes, Places, nearest, one_line
 from headstart.sequence import IGNORE, one_hot
 from headstart.text import first_few
@@ -39,14 +40,24 @@ PICKLED_TEXT = (
 
 def read_npy(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     """One array (n, L) or (n, L, F). Raises: BadInput for objects, a file that is cut short, or another shape."""
+    name = spec.values[0] if spec.optional and len(spec.values) == 1 else "values"
+    return array_table(npy_array(path), str(path), spec, "an array", name)
+
+
+def npy_array(path: Path) -> np.ndarray:
+    """The array of a file. Raises: BadInput for objects, or a file that is cut short."""
     with reading(path), path.open("rb") as file:
-        size = path.stat().st_size
-        array = _read(file, size, str(path))
-    return array_table(array, str(path), spec, "an array")
+        return _read(file, path.stat().st_size, str(path))
 
 
 def read_npz(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     """Arrays by name: the sequences (or one array for each channel), and perhaps labels, ids and groups."""
+    return together(npz_arrays(path), path, spec)
+
+
+def npz_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file by name. Raises: BadInput where one is no array of numbers or texts, or the file is not
+    whole."""
     arrays = {}
     with reading(path):
         try:
@@ -66,7 +77,7 @@ def read_npz(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
             raise BadInput(f"{path}: is not a whole .npz file ({one_line(error, 120)}); write it again") from None
     if not arrays:
         raise BadInput(f"{path}: holds no array; write it with numpy.savez")
-    return together(arrays, path, spec)
+    return arrays
 
 
 def _header(file: IO[bytes], size: int, source: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -155,12 +166,12 @@ def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes:
             raise BadInput(f"{path}: values: {nearest(name, arrays)}")
     roles = {}
     for role, name in asked.items():
-        name = name if name is not None else next((n for n in arrays if _last(n) in ARRAY_NAMES[role]), "")
+        name = name if name is not None else next((n for n in arrays if last_part(n) in ARRAY_NAMES[role]), "")
         if name in arrays:
             roles[role] = name
     rest = [name for name in arrays if name not in roles.values()]
     tables = [name for name in rest if arrays[name].ndim > 1 or arrays[name].dtype.kind in "US"]
-    values = list(spec.values) or [name for name in tables if _last(name) in ARRAY_NAMES["values"]][:1]
+    values = list(spec.values) or [name for name in tables if last_part(name) in ARRAY_NAMES["values"]][:1]
     values = values or [name for name in tables if arrays[name].ndim > 1 or len(rest) == 1]
     if not values:
         unread = "".join(f"; {note}" for note in notes)
@@ -197,7 +208,7 @@ def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes:
     return table
 
 
-def _last(name: str) -> str:
+def last_part(name: str) -> str:
     """The last part of a name such as `data.X` or `train/labels`, in small letters."""
     return name.lower().replace("/", ".").rpartition(".")[2]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.axes import other_way
 from headstart.data.clock import ask_unit, step_words
 from headstart.data.labels import (
     by_id,
@@ -33,7 +34,6 @@ from headstart.data.table import (
     arrow_lists,
     arrow_numbers,
     arrow_texts,
-    other_way,
     texts_of,
 )
 from headstart.data.times import times_of

@@ -46,7 +46,8 @@ def by_cell_clock(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             whole.columns |= {n: c for n, c in table.columns.items() if n not in (*whole.columns, *lost)}
             notes = [f"{name!r} holds the times of each sequence, and is no channel ({option('time', '')}: it is one)"]
             notes = [] if table.clock else notes
-            return replace(whole, roles=table.roles, named=table.named, notes=[*table.notes, *notes, *whole.notes])
+            notes = [*table.notes, *notes, *whole.notes]
+            return replace(whole, roles=table.roles, named=table.named, time_axis=table.time_axis, notes=notes)
     return table
 
 

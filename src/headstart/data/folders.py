@@ -15,11 +15,12 @@ import numpy as np
 
 from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import HEADERS, listed, members, reading, visible
+from headstart.data.array_folders import folder_of_arrays, is_array_file, parts_of_one
+from headstart.data.class_folders import class_folders, person_folders
 from headstart.data.clock import RATE_BEFORE
 from headstart.data.encodings import likely_encodings
 from headstart.data.exports import like_number
 from headstart.data.file_labels import (
-    DAY_NAME,
     PERSON,
     holds_labels,
     labelled_by_name,
@@ -27,7 +28,7 @@ from headstart.data.file_labels import (
     labels_tables,
 )
 from headstart.data.folder_tables import JSON_TABLES, folder_of_tables, is_recording_table
-from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
+from headstart.data.layout import LayoutSpec, by_role
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sample_form, sound_rate
@@ -36,7 +37,7 @@ from headstart.data.text import ODD_BYTES
 from headstart.errors import BadInput, Mistakes, Places, one_line
 from headstart.store.plain import leads_out
 from headstart.text import counted, many
-from headstart.ways import asked, option
+from headstart.ways import option
 
 ENDINGS = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"),
@@ -44,7 +45,6 @@ ENDINGS = {
     "signals": (".edf", ".bdf", ".hea", ".vhdr"),
     "texts": (".txt",),
 }
-ARRAYS = (".npy", ".npz", ".mat", ".h5", ".hdf5")
 OWN_FILES = ("stage.json", "model.safetensors")
 """Files in folders of a store or of a model, whose other files are no recordings."""
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
@@ -79,13 +79,12 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         if not kinds:
             recordings = _recording_tables([name for name in names if name not in tables])
             every = _recording_tables(names)
-            arrays = [name for name in names if name.lower().endswith(ARRAYS)]
-            if len(arrays) > 1 and not recordings:
-                raise BadInput(
-                    f"{path}: holds {len(arrays):,} files of arrays ({arrays[0]!r} and others), each of which is read "
-                    "alone; put all into one, such as numpy.savez('all.npz', X=X, labels=labels) with X (n, L) or "
-                    "(n, L, F) and nan behind the end of shorter ones, or write a CSV for each recording"
-                )
+            arrays = [name for name in names if is_array_file(name)]
+            if arrays and (table := parts_of_one(path, arrays, spec)) is not None:
+                return table
+            if len(arrays) > max(1, len(recordings)):
+                kinds["arrays"] = len(arrays)
+        if not kinds:
             if len(every) == 1 and "/" not in every[0] and recordings in ([], every) and not spec.optional:
                 raise BadInput(f"{path}: holds one table, which a folder is not needed for; give {path / every[0]}")
             if not recordings:
@@ -117,7 +116,8 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     )
     if other:
         table.notes.append(f"{counted(other, 'file of another kind is', 'files of other kinds are')} not read")
-    inside = spec.target in table.columns or (spec.window is not None and by_role("target", table.columns))
+    windows = spec.window is not None and by_role("target", table.columns)
+    inside = spec.target in table.columns or windows or _inside(table)
     labelled = inside or "target" in table.roles or "folder" in table.columns or used is not None
     if not (spec.optional or labelled):
         example = option("label_from", "{label}_{take}" + os.path.splitext(there[0])[1])
@@ -187,6 +187,8 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
     """The sequences of files, and the names of these."""
     if kind == "signals":
         return folder_of_signals(path, sorted(name for name in names if _kind(name) == kind), spec)
+    if kind == "arrays":
+        return folder_of_arrays(path, sorted(filter(is_array_file, names)), spec)
     if kind == "tables":
         recordings = [*_recording_tables(sorted(names)), *(name for name in names if _kind(name) == "texts")]
         return folder_of_tables(path, sorted(recordings), spec, mistakes)
@@ -250,9 +252,14 @@ def _label(
         class_folders(table, paths, spec)
         if spec.target != ANNOTATION and (not any(paths) or table.roles.get("target") == ""):
             table.roles.pop("target", None)
-            if not labelled_by_name(table, there, spec) and any(paths):
+            if not _inside(table) and not labelled_by_name(table, there, spec) and any(paths):
                 table.roles["target"] = ""
     return None
+
+
+def _inside(table: Table) -> list[str]:
+    """Columns of one value in each file that are named as targets are."""
+    return by_role("target", [name for name, column in table.columns.items() if column.type in ("text", "number")])
 
 
 def _labelled_by_annotations(
@@ -267,93 +274,6 @@ def _labelled_by_annotations(
         table.notes.append(f"annotations of the recordings are not used ({way}: labels of windows)")
         return False
     return True
-
-
-def class_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
-    """A column for each level of folders, `folder`, `folder 2` and so on, and which of them is the class.
-
-    It is the outermost one that is no split (train, test), does not hold all others, and is no person in whose folders
-    the same classes stand again: these are groups. Raises: BadInput where the same names stand in several folders, so
-    that either level may be the class.
-    """
-    depth = min(map(len, paths))
-    names = ["folder", *(f"folder {level}" for level in range(2, depth + 1))]
-    if not any(paths):
-        return
-    for level, name in enumerate(names):
-        cells = [path[level] if level < len(path) else None for path in paths]
-        table.columns[name] = Column(name, "text", arrow_texts(cells))
-    if spec.target is not None:
-        return
-    for level, name in enumerate(names):
-        here = sorted({path[level] for path in paths if level < len(path)})
-        some = ", ".join(map(repr, here[:4]))
-        inner = len(names) > level + 1
-        if all(item.lower() in SPLIT_WORDS for item in here):
-            then = f"the class is the folder inside ({names[level + 1]!r})" if inner else "no file has a label"
-            table.notes.append(
-                f"folders {some} are taken for splits and read together, and {then}; to keep them apart, fit one "
-                "folder alone, or name each in a study (task.file, task.val, task.test)"
-            )
-            if not inner:
-                table.roles["target"] = ""
-            continue
-        if all(map(DAY_NAME.fullmatch, here)):
-            _days(table, name, here, spec)
-            if not inner:
-                table.roles["target"] = ""
-            continue
-        if not inner or len({path[level + 1] for path in paths}) == 1:
-            table.roles["target"] = name
-            return
-        if len(here) == 1:
-            continue
-        pairs, below = {path[level : level + 2] for path in paths}, sorted({path[level + 1] for path in paths})
-        again = len(pairs) >= 2 * len(below)  # most names stand in several folders
-        persons = all(map(PERSON.fullmatch, here)), all(map(PERSON.fullmatch, below))
-        if persons == (True, False) and len(pairs) > len(below):
-            table.roles["group"] = name
-            continue
-        if all(map(DAY_NAME.fullmatch, below)):
-            table.roles["target"] = name
-            _days(table, names[level + 1], below, spec)
-            return
-        if not again:
-            table.roles["target"] = name
-            return
-        if not persons[1]:
-            question = (
-                f"{table.places.source}: the folders {some} hold folders of the same names ({below[0]!r}), so that "
-                "either may be the class"
-            )
-            raise BadInput(asked(question, {"target": name}, {"target": names[level + 1]}))
-        table.roles["target"] = name
-        if spec.group is None:
-            table.roles["group"] = names[level + 1]
-            table.notes.append(
-                f"folders such as {below[0]!r} stand in several classes and are taken for persons, each in one split "
-                f"({option('group', '')}: they are none)"
-            )
-        return
-
-
-def person_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
-    """Take folders of persons, of several files each, for groups, where labels stand elsewhere."""
-    for level in range(min(map(len, paths))) if spec.group is None and "group" not in table.roles else ():
-        cells = [path[level] for path in paths]
-        if all(map(PERSON.fullmatch, cells)) and 1 < len(set(cells)) < len(cells) and "folder" not in table.columns:
-            table.columns["folder"] = Column("folder", "text", arrow_texts(cells))
-            table.roles["group"] = "folder"
-
-
-def _days(table: Table, name: str, folders: Sequence[str], spec: LayoutSpec) -> None:
-    """Take folders that are named by days for groups."""
-    if spec.group is None and len(folders) > 1 and "group" not in table.roles:
-        table.roles["group"] = name
-    table.notes.append(
-        f"folders such as {folders[0]!r} are named as days are, which are no classes: each is in one split "
-        f"({option('target', name)} takes them for classes)"
-    )
 
 
 class _Reader:

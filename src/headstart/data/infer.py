@@ -76,6 +76,7 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         columns=sum(map(str.isdecimal, table.columns)) or None if table.header is False else None,
         rate=table.rate,
         clock=table.clock,
+        time_axis=table.time_axis,
         target=view.roles["target"],
         id=view.roles["id"],
         time=view.roles["time"],

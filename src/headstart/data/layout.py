@@ -125,6 +125,8 @@ class LayoutSpec(Spec):
     position, or none: the window is left out."""
     time_unit: Literal["ns", "us", "ms", "s", "min", "h"] | None = neutral(None)
     """What numbers in the column of the times count; else told by its name."""
+    time_axis: Literal["", "first", "second"] = neutral("")
+    """Which axis of matrices is time, where a file or a group holds a recording; `""`: their sizes tell."""
     double: bool = neutral(False)
     """Numbers stay in double precision until they are standardised, as they do by themselves where single precision
     would lose them: a small signal on a large offset."""
@@ -205,6 +207,8 @@ class Layout:
     subjects: tuple[tuple[str, int], ...] = ()
     splits: tuple[tuple[str, str], ...] = ()
     """Columns that name the split of a row and are not used, with what they hold."""
+    time_axis: Literal["", "first", "second"] = ""
+    """Which axis of matrices is time, in files of a folder."""
 
     @property
     def said(self) -> str:
@@ -257,6 +261,7 @@ class Layout:
                 "columns": self.columns or self.spec.columns,
                 "rate": self.rate or self.spec.rate,
                 "double": self.double,
+                "time_axis": self.time_axis or self.spec.time_axis,
             }
         )
 

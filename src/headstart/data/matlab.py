@@ -13,6 +13,7 @@ import numpy as np
 from headstart.data.apart import arrays_apart
 from headstart.data.arrays import together
 from headstart.data.extras import check_size, library, whole
+from headstart.data.hdf5 import turned_sets_of
 from headstart.data.layout import LayoutSpec
 from headstart.data.named import Named
 from headstart.data.table import Table
@@ -28,18 +29,27 @@ DEEPEST_STRUCT = 4
 def read_mat(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     """The variables of a file, of version 4 to 7.3, as the arrays of an .npz file: a vector is one value a sequence, a
     struct's field is `struct.field`."""
-    with path.open("rb") as file:
-        head = file.read(516)
-    if HDF5 in (head[:8], head[512:]) or head.startswith(b"MATLAB 7.3"):
+    if _is_hdf5(path):
         library("h5py", path, "a file of MATLAB 7.3")
-        named = arrays_apart("headstart.data.hdf5:turned_sets_of", path, "file of MATLAB 7.3")
-    else:
-        with whole(path, "file of MATLAB"), path.open("rb") as file:
-            check_size(path, sum(_unpacked(file)), "its variables")
-        named = arrays_apart("headstart.data.matlab:variables_of", path, "file of MATLAB")
+    named = arrays_apart("headstart.data.matlab:of_any_version", path, "file of MATLAB")
     if named.sideways and spec.channels_first:  # these are turned already
         spec = spec.model_copy(update={"channels_first": False})
     return together(named.arrays_for(spec), path, spec, named.notes)
+
+
+def _is_hdf5(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(516)
+    return HDF5 in (head[:8], head[512:]) or head.startswith(b"MATLAB 7.3")
+
+
+def of_any_version(path: Path) -> Named:
+    """The variables of a file. Raises: BadInput where it is damaged, or its library is absent."""
+    if _is_hdf5(path):
+        return turned_sets_of(path)
+    with whole(path, "file of MATLAB"), path.open("rb") as file:
+        check_size(path, sum(_unpacked(file)), "its variables")
+    return variables_of(path)
 
 
 def variables_of(path: Path) -> Named:

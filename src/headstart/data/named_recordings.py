@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 
 from headstart.data.arrays import ARRAY_NAMES
+from headstart.data.axes import other_way, time_axis
+from headstart.data.class_folders import class_folders, person_folders
 from headstart.data.file_labels import PERSON, holds_labels
-from headstart.data.folders import class_folders, person_folders
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role, plain
 from headstart.data.named import Named
 from headstart.data.order import WORDS, counter_name
 from headstart.data.rows import column_of, list_column
-from headstart.data.table import Column, Table, arrow_texts, other_way
+from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput, Places
 from headstart.text import first_few
+from headstart.ways import option
 
 FEWEST_GROUPS, MANY_GROUPS = 3, 10
 """Groups with numbers in their names from which on each may be a recording, and without; a file that is served may have
@@ -48,7 +50,22 @@ def recordings_of(named: Named, spec: LayoutSpec) -> Table | None:
     level = next(iter(labelled or filter(_are_recordings, levels) if not spec.values else levels), None)
     if level is None:
         return None
-    paths, signals, source = sorted(level, key=_in_order), _signals(level), str(named.path)
+    table = arrays_table(level, signals_of(level), named, spec)
+    _label(table, [path[:-1] for path in sorted(level, key=_in_order)], spec)
+    parts = {"/".join((*path, *([name] if name else []))) for path, own in level.items() for name in own}
+    left = [repr(name) for name in named.arrays if name not in parts]
+    table.notes += [f"not used: {first_few(left, 5)}"] * bool(left) + named.notes
+    return table
+
+
+def arrays_table(
+    level: Mapping[_Path, Mapping[str, np.ndarray]], signals: Sequence[str], named: Named, spec: LayoutSpec
+) -> Table:
+    """A row for each recording, by its path, with its arrays of these names, and what else is known of it.
+
+    Raises: BadInput where a recording lacks an array of the others, or where nothing tells which axis is time.
+    """
+    paths, source = sorted(level, key=_in_order), str(named.path)
     ids = ["/".join(path) for path in paths]
     for path in paths:
         if lost := [name for name in signals if name not in level[path]]:
@@ -66,12 +83,7 @@ def recordings_of(named: Named, spec: LayoutSpec) -> Table | None:
     facts = [_facts(path, level[path], named) for path in paths]
     for name in dict.fromkeys(name for own in facts for name in own if name not in table.columns):
         table.columns[name] = column_of(name, [own.get(name) for own in facts], places)
-    columns = [name or ALL for name in signals]
-    _count_times(table, columns, facts, named, spec)
-    _label(table, [path[:-1] for path in paths], columns, spec)
-    parts = {"/".join((*path, *([name] if name else []))) for path in paths for name in level[path]}
-    left = [repr(name) for name in named.arrays if name not in parts]
-    table.notes += [f"not used: {first_few(left, 5)}"] * bool(left) + named.notes
+    _count_times(table, [name or ALL for name in signals], facts, named, spec)
     return table
 
 
@@ -85,7 +97,7 @@ def _level(named: Named, depth: int) -> dict[_Path, dict[str, np.ndarray]]:
     return dict(out)
 
 
-def _signals(level: Mapping[_Path, Mapping[str, np.ndarray]]) -> list[str]:
+def signals_of(level: Mapping[_Path, Mapping[str, np.ndarray]]) -> list[str]:
     """The names of the arrays of numbers that most recordings have."""
     counts: dict[str, int] = defaultdict(int)
     for arrays in level.values():
@@ -96,7 +108,7 @@ def _signals(level: Mapping[_Path, Mapping[str, np.ndarray]]) -> list[str]:
 
 def _may_be_recordings(level: Mapping[_Path, Mapping[str, np.ndarray]], spec: LayoutSpec) -> bool:
     """Whether groups have the same arrays, those that were named, and are neither splits nor what arrays are called."""
-    signals, names = _signals(level), {path[-1] for path in level}
+    signals, names = signals_of(level), {path[-1] for path in level}
     usual = {name for names in ARRAY_NAMES.values() for name in names}
     words = [{plain(word) for word in WORDS.findall(name)} for name in names]
     arrays = any(name.lower() in usual or word & set(SPLIT_WORDS) for name, word in zip(names, words, strict=True))
@@ -118,7 +130,7 @@ def _are_recordings(level: Mapping[_Path, Mapping[str, np.ndarray]]) -> bool:
     """Whether names and shapes say that groups, or arrays, are recordings rather than channels of one."""
     names = [path[-1] for path in level]
     numbered = all(re.search(r"\d", name) for name in names)
-    groups, signals = any("" not in arrays for arrays in level.values()), _signals(level)
+    groups, signals = any("" not in arrays for arrays in level.values()), signals_of(level)
     if groups:
         alone = len(set(names)) == len(names) >= MANY_GROUPS
         lengths = [{len(arrays[name]) for name in signals if name in arrays} for arrays in level.values()]
@@ -137,15 +149,19 @@ def _in_order(path: _Path) -> list[list[tuple[int, str]]]:
 
 
 def _upright(arrays: Sequence[np.ndarray], name: str, table: Table, spec: LayoutSpec) -> list[np.ndarray]:
-    """Arrays (L,) or (L, F): matrices whose second sizes alone differ are (F, L)."""
-    wide = [array for array in arrays if array.ndim == 2]
-    sizes = [{array.shape[k] for array in wide} for k in (0, 1)]
-    if wide and len(sizes[0]) == 1 < len(sizes[1]):
-        table.notes.append(f"{name!r} is channels by positions, as the second size alone differs between recordings")
-    elif not (wide and spec.channels_first):
-        table.notes += other_way(max(sizes[0]), min(sizes[1])) if wide else []
+    """Arrays (L,) or (L, F): of matrices the axis that is time comes first, as it was set or as their sizes tell."""
+    shapes = [array.shape for array in arrays if array.ndim == 2]
+    if not shapes:
         return list(arrays)
-    return [array.T if array.ndim == 2 else array for array in arrays]
+    axis = spec.time_axis or time_axis(shapes)
+    if axis == "second" and not spec.time_axis:
+        alone = len({shape[0] for shape in shapes}) == 1 < len({shape[1] for shape in shapes})
+        why = "as the second size alone differs between recordings" if alone else "as the second size is much larger"
+        table.notes.append(f"{name!r} is channels by positions, {why} ({option('time_axis', 'first')}: it is not)")
+    elif not axis and not spec.channels_first:
+        table.notes += other_way(max(shape[0] for shape in shapes), min(shape[1] for shape in shapes))
+    turned = axis == "second" or (not axis and spec.channels_first)
+    return [array.T if array.ndim == 2 and turned else array for array in arrays]
 
 
 def _facts(path: _Path, arrays: Mapping[str, np.ndarray], named: Named) -> dict[str, Any]:
@@ -181,9 +197,9 @@ def _count_times(
     table.notes.append(f"times are counted by {(names or ['the rate'])[0]!r}")
 
 
-def _label(table: Table, groups: Sequence[_Path], signals: Sequence[str], spec: LayoutSpec) -> None:
+def _label(table: Table, groups: Sequence[_Path], spec: LayoutSpec) -> None:
     """Take labels from attributes, else from groups as from folders, else from the names of recordings."""
-    facts = {name: column for name, column in table.columns.items() if name not in (*signals, ID, TIMES)}
+    facts = {name: c for name, c in table.columns.items() if c.type != "list" and name != ID}
     labelled = spec.target in facts or bool(by_role("target", facts))
     persons = all(path and PERSON.fullmatch(path[0]) for path in groups)
     labelled = labelled or (persons and holds_labels(facts, spec))

@@ -13,12 +13,13 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.alphabets import input_width
+from headstart.data.axes import other_way
 from headstart.data.copies import groups, marks
 from headstart.data.labels import by_id, keyed, may_be_either
 from headstart.data.layout import SOUNDS, Layout, SequenceKind
 from headstart.data.letters import coded, spoken
 from headstart.data.spans import Windows
-from headstart.data.table import LARGEST_VALUE, other_way
+from headstart.data.table import LARGEST_VALUE
 from headstart.data.text import number_name
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.sequence import IGNORE, Examples

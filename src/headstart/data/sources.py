@@ -14,6 +14,7 @@ import numpy as np
 
 from headstart.atomic import stamps
 from headstart.data.archives import files_of, reading, unpacked
+from headstart.data.array_folders import folder_of_arrays, is_array_file
 from headstart.data.arrays import array_table, list_table, unmasked
 from headstart.data.build import build
 from headstart.data.cell_clock import by_cell_clock
@@ -143,7 +144,11 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         form = format_of(path) if spec.format == "auto" else spec.format
     if form == "folder":
         raise BadInput(f"layout.format: {path} is a file, no folder")
-    table: Table = reader_of(form)(path, spec, mistakes)
+    if spec.optional and spec.time_axis and is_array_file(path.name):  # one of a folder of such files
+        table, names = folder_of_arrays(path.parent, [path.name], spec)
+        table.columns["file"] = Column("file", "text", arrow_texts(names))
+        return table
+    table = reader_of(form)(path, spec, mistakes)
     return one_recording(path, _in_channels(table, spec), spec, mistakes)
 
 

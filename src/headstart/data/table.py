@@ -190,7 +190,8 @@ class Table:
     `times`: (n,) of the rows, once they are read. `steps`: (n,) from a position to the next one in each row's sequence,
     in units of `unit` seconds (None where that is not known). `clock`: the column of the times in files of a folder.
     `named`: whether the ids are names of recordings in one file, which tell labels as names of files do.
-    `made`: (n,) numbers or words on how each row was recorded, by name, which is no longer in the values.
+    `made`: (n,) numbers or words on how each row was recorded, by name, which is no longer in the values. `time_axis`:
+    which axis of matrices is time, in files of a folder.
     """
 
     columns: dict[str, Column]
@@ -210,6 +211,7 @@ class Table:
     clock: str | None = None
     named: bool = False
     made: dict[str, np.ndarray] = field(default_factory=dict)
+    time_axis: Literal["", "first", "second"] = ""
 
     def column(self, name: str, setting: str) -> Column:
         """The column of this name. Raises: BadInput naming the setting, and the nearest name or what is not read."""
@@ -488,13 +490,3 @@ class Cells:
             mistakes.add(self.places.cell(row, columns[row]), f"{short[0]} {wrong}{others} ({many}{way})")
         if self.others:
             mistakes.add(self.places.source, f"{self.others:,} other cells are not numbers either")
-
-
-def other_way(length: int, width: int) -> list[str]:
-    """What is said of sequences of more channels than positions; of others nothing."""
-    if width <= length:
-        return []
-    return [
-        f"read as {length:,} positions of {width:,} channels; where it is the other way round, set "
-        f"{option('channels_first', 'true')}"
-    ]

@@ -1,0 +1,158 @@
+"""A folder with a file of arrays for each recording (.npy, .npz, .mat, .h5), or for each part of a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import numpy as np
+
+from headstart.data.apart import all_apart
+from headstart.data.arrays import ARRAY_NAMES, last_part, npy_array, npz_arrays, together
+from headstart.data.axes import time_axis
+from headstart.data.layout import LayoutSpec, by_role
+from headstart.data.named import Named
+from headstart.data.named_recordings import ALL, ID, arrays_table, signals_of
+from headstart.data.recordings import MOST_VALUES
+from headstart.data.table import Table
+from headstart.errors import BadInput, Places, nearest
+from headstart.store.plain import leads_out
+from headstart.text import first_few, many
+from headstart.ways import asked, option
+
+ARRAYS = (".npy", ".npz", ".mat", ".h5", ".hdf5")
+_Level = dict[tuple[str, ...], dict[str, np.ndarray]]
+_APART = {
+    ".mat": ("headstart.data.matlab:of_any_version", "file of MATLAB"),
+    ".h5": ("headstart.data.hdf5:sets_of", "file of HDF5"),
+    ".hdf5": ("headstart.data.hdf5:sets_of", "file of HDF5"),
+}
+"""What reads files in a process of its own, by endings."""
+
+
+def is_array_file(name: str) -> bool:
+    """Whether a file holds arrays, by its name."""
+    return name.lower().endswith(ARRAYS)
+
+
+def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | None:
+    """The sequences of a folder with an array of them and one of labels (`X.npy`, `y.npy`), as those of an .npz file;
+    None of another folder."""
+    stems = {PurePosixPath(name).stem: name for name in names if name.lower().endswith(".npy") and "/" not in name}
+    roles = {role: [stem for stem in stems if stem.lower() in ARRAY_NAMES[role]] for role in ("values", "target")}
+    if len(stems) != len(names) or not all(roles.values()):
+        return None
+    for name in names:
+        _check_link(path, path / name)
+    return together({stem: npy_array(path / name) for stem, name in stems.items()}, path, spec)
+
+
+def folder_of_arrays(path: Path, names: Sequence[str], spec: LayoutSpec) -> tuple[Table, list[str]]:
+    """A table of a row for each file, whose cells are its arrays (L,) or (L, F), and the names of the files.
+
+    Raises: BadInput naming a file that cannot be read, leads out of the folder, or lacks an array of the others, and
+    where nothing tells which axis is time.
+    """
+    whole, values = Named(path), 0
+    level: _Level = {}
+    for name, named in _read(path, names):
+        values += sum(array.size for array in named.arrays.values())
+        if values > MOST_VALUES:
+            raise BadInput(f"{path}: holds more than {MOST_VALUES:,} values; give fewer or shorter recordings")
+        level[tuple(name.split("/"))] = named.arrays
+        whole.attributes[name] = {key: value for own in named.attributes.values() for key, value in own.items()}
+        whole.left |= named.left
+    if all(len(arrays) == 1 for arrays in level.values()) and len({key for own in level.values() for key in own}) > 1:
+        level = {key: {"": next(iter(arrays.values()))} for key, arrays in level.items()}  # named as their files are
+    signals = _signals(path, level, spec)
+    if not signals:
+        first, arrays = next(iter(level.items()))
+        shapes = first_few([f"{key or ALL!r} {array.shape}" for key, array in arrays.items()], 4)
+        raise BadInput(
+            f"{path / '/'.join(first)}: its arrays ({shapes}) are no recording (L,) or (L, F) that most files have; "
+            "write one recording a file, or all into one file: numpy.savez('all.npz', X=X, labels=labels) with X "
+            "(n, L) or (n, L, F)"
+        )
+    axis = spec.time_axis or ("second" if spec.channels_first else _axis(path, level, signals))
+    table = arrays_table(level, signals, whole, spec.model_copy(update={"time_axis": axis}))
+    table.time_axis, table.written = axis, "a folder of arrays"
+    if any(own[name].ndim == 2 for own in level.values() for name in signals if name in own):
+        shape = next(own[name].shape for own in level.values() for name in signals if own[name].ndim == 2)
+        table.notes.append(
+            f"arrays such as {' x '.join(map(str, shape))} are read as "
+            f"{'positions by channels' if axis == 'first' else 'channels by positions'}"
+        )
+    table.notes += whole.notes
+    files = [str(word) for word in table.columns.pop(ID).words]
+    return replace(table, places=Places(str(path), names=[str(path / name) for name in files])), files
+
+
+def _signals(path: Path, level: _Level, spec: LayoutSpec) -> list[str]:
+    """The names of the arrays that are sequences: those that were named, else all of numbers that most files have.
+
+    Raises: BadInput where one is not there, or holds a label for each row of another.
+    """
+    signals = signals_of(level)
+    columns = {name or ALL: name for name in signals}
+    wanted = [value if value in columns else value.rpartition(" ")[0] for value in spec.values]  # acc 1 is of acc
+    for value, array in zip(spec.values, wanted, strict=True):
+        if array not in columns:
+            raise BadInput(f"{path}: values: no array {nearest(value, columns).removeprefix('no ')}")
+    vectors = {name for arrays in level.values() for name, array in arrays.items() if array.ndim == 1 < array.size}
+    labels = [name for name in by_role("target", vectors) if any(len(arrays) > 1 for arrays in level.values())]
+    labels += [name for name in vectors if last_part(name) in ARRAY_NAMES["target"] and name not in labels]
+    if labels and spec.window is None and not spec.per_position and not spec.optional:
+        name = next("/".join(key) for key, arrays in level.items() if labels[0] in arrays)
+        raise BadInput(
+            f"{path / name}: {labels[0]!r} has a label for each row; where rows are sequences, put all files into one "
+            "(numpy.savez('all.npz', X=X, y=y, groups=files)); where they are positions of a recording, "
+            f"{option('window', '100')} cuts windows that they label"
+        )
+    return [columns[array] for array in dict.fromkeys(wanted)] or [name for name in signals if name not in labels]
+
+
+def _axis(path: Path, level: _Level, signals: Sequence[str]) -> Literal["first", "second"]:
+    """Which axis of matrices is time. Raises: BadInput with both commands where their sizes do not tell."""
+    axes: set[Literal["", "first", "second"]] = set()
+    for name in signals:
+        shapes = [arrays[name].shape for arrays in level.values() if name in arrays and arrays[name].ndim == 2]
+        axes |= {time_axis(shapes)} if shapes else set()
+    if axes <= {"", "first"} and axes != {""}:
+        return "first"
+    if axes <= {"", "second"} and axes != {""}:
+        return "second"
+    sizes = {arrays[name].shape for arrays in level.values() for name in signals if arrays[name].ndim == 2}
+    some = first_few([" x ".join(map(str, shape)) for shape in sorted(sizes)], 3)
+    raise BadInput(
+        asked(
+            f"{path}: {many(len(level), 'file')} of arrays, each a recording, in shapes that do not tell which axis is "
+            f"time ({some})",
+            {"time_axis": "first"},
+            {"time_axis": "second"},
+        )
+    )
+
+
+def _read(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Named]]:
+    """The arrays of each file; matrices of one row or column are vectors."""
+    for name in names:
+        _check_link(path, path / name)
+    kinds = {PurePosixPath(name).suffix.lower() for name in names}
+    for kind in sorted(kinds):
+        own = [name for name in names if PurePosixPath(name).suffix.lower() == kind]
+        if kind in _APART:
+            yield from zip(own, all_apart(_APART[kind][0], [path / name for name in own], _APART[kind][1]), strict=True)
+            continue
+        for name in own:
+            named = Named(path / name)
+            arrays = {ALL: npy_array(path / name)} if kind == ".npy" else npz_arrays(path / name)
+            for key, array in arrays.items():
+                named.add(key, array)
+            yield name, named
+
+
+def _check_link(path: Path, file: Path) -> None:
+    if file.is_symlink() and leads_out(file, [path]):
+        raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")

@@ -1,0 +1,98 @@
+"""Names of folders of recordings: which of them are classes, splits, persons or days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headstart.data.file_labels import DAY_NAME, PERSON
+from headstart.data.layout import SPLIT_WORDS, LayoutSpec
+from headstart.data.table import Column, Table, arrow_texts
+from headstart.errors import BadInput
+from headstart.ways import asked, option
+
+
+def class_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
+    """A column for each level of folders, `folder`, `folder 2` and so on, and which of them is the class.
+
+    It is the outermost one that is no split (train, test), does not hold all others, and is no person in whose folders
+    the same classes stand again: these are groups. Raises: BadInput where the same names stand in several folders, so
+    that either level may be the class.
+    """
+    depth = min(map(len, paths))
+    names = ["folder", *(f"folder {level}" for level in range(2, depth + 1))]
+    if not any(paths):
+        return
+    for level, name in enumerate(names):
+        cells = [path[level] if level < len(path) else None for path in paths]
+        table.columns[name] = Column(name, "text", arrow_texts(cells))
+    if spec.target is not None:
+        return
+    for level, name in enumerate(names):
+        here = sorted({path[level] for path in paths if level < len(path)})
+        some = ", ".join(map(repr, here[:4]))
+        inner = len(names) > level + 1
+        if all(item.lower() in SPLIT_WORDS for item in here):
+            then = f"the class is the folder inside ({names[level + 1]!r})" if inner else "no file has a label"
+            table.notes.append(
+                f"folders {some} are taken for splits and read together, and {then}; to keep them apart, fit one "
+                "folder alone, or name each in a study (task.file, task.val, task.test)"
+            )
+            if not inner:
+                table.roles["target"] = ""
+            continue
+        if all(map(DAY_NAME.fullmatch, here)):
+            _days(table, name, here, spec)
+            if not inner:
+                table.roles["target"] = ""
+            continue
+        if not inner or len({path[level + 1] for path in paths}) == 1:
+            table.roles["target"] = name
+            return
+        if len(here) == 1:
+            continue
+        pairs, below = {path[level : level + 2] for path in paths}, sorted({path[level + 1] for path in paths})
+        again = len(pairs) >= 2 * len(below)  # most names stand in several folders
+        persons = all(map(PERSON.fullmatch, here)), all(map(PERSON.fullmatch, below))
+        if persons == (True, False) and len(pairs) > len(below):
+            table.roles["group"] = name
+            continue
+        if all(map(DAY_NAME.fullmatch, below)):
+            table.roles["target"] = name
+            _days(table, names[level + 1], below, spec)
+            return
+        if not again:
+            table.roles["target"] = name
+            return
+        if not persons[1]:
+            question = (
+                f"{table.places.source}: the folders {some} hold folders of the same names ({below[0]!r}), so that "
+                "either may be the class"
+            )
+            raise BadInput(asked(question, {"target": name}, {"target": names[level + 1]}))
+        table.roles["target"] = name
+        if spec.group is None:
+            table.roles["group"] = names[level + 1]
+            table.notes.append(
+                f"folders such as {below[0]!r} stand in several classes and are taken for persons, each in one split "
+                f"({option('group', '')}: they are none)"
+            )
+        return
+
+
+def person_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
+    """Take folders of persons, of several files each, for groups, where labels stand elsewhere."""
+    for level in range(min(map(len, paths))) if spec.group is None and "group" not in table.roles else ():
+        cells = [path[level] for path in paths]
+        if all(map(PERSON.fullmatch, cells)) and 1 < len(set(cells)) < len(cells) and "folder" not in table.columns:
+            table.columns["folder"] = Column("folder", "text", arrow_texts(cells))
+            table.roles["group"] = "folder"
+
+
+def _days(table: Table, name: str, folders: Sequence[str], spec: LayoutSpec) -> None:
+    """Take folders that are named by days for groups."""
+    if spec.group is None and len(folders) > 1 and "group" not in table.roles:
+        table.roles["group"] = name
+    table.notes.append(
+        f"folders such as {folders[0]!r} are named as days are, which are no classes: each is in one split "
+        f"({option('target', name)} takes them for classes)"
+    )

@@ -1,0 +1,146 @@
+"""Folders with a file of arrays for each recording: .npy, .npz, .mat and .h5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.made_files import needs
+
+from headstart.data import LayoutSpec, read_sequences
+from headstart.data.axes import time_axis
+from headstart.errors import BadInput
+
+
+def _npz(path: Path, array: np.ndarray, **beside: Any) -> None:
+    np.savez(path, signal=array, **beside)
+
+
+def _mat(path: Path, array: np.ndarray, **beside: Any) -> None:
+    from scipy.io import savemat
+
+    savemat(path, {"signal": array, **beside})
+
+
+def _h5(path: Path, array: np.ndarray, **beside: Any) -> None:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file["signal"] = array
+        file.attrs.update(beside)
+
+
+WRITERS: dict[str, Callable[..., None]] = {"npy": np.save, "npz": _npz, "mat": _mat, "h5": _h5}
+
+
+def _folder(folder: Path, ending: str, arrays: Sequence[np.ndarray], **beside: Any) -> Path:
+    """A folder with a folder for each of two classes."""
+    for i, array in enumerate(arrays):
+        file = folder / ("up" if i % 2 else "down") / f"r{i:02d}.{ending}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        WRITERS[ending](file, array, **beside)
+    return folder
+
+
+def _matrices(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    return [np.random.default_rng(i).normal(size=shape) for i, shape in enumerate(shapes)]
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_of_matrices_of_recordings_the_axis_that_differs_is_time_and_a_file_alone_reads_alike(
+    ending: str, tmp_path: Path
+) -> None:
+    needs({"h5": "hdf5"}.get(ending, ending))
+    arrays = _matrices((3, 40), (3, 41), (3, 42), (3, 43))
+    path = _folder(tmp_path / "all", ending, arrays)
+    first = read_sequences(path)
+    assert sorted(map(str, first.labels or ())) == ["down", "down", "up", "up"]
+    assert sorted(first.lengths.tolist()) == [40, 41, 42, 43]
+    assert len(first.channels) == 3
+    fixed = first.layout.fixed()
+    row = (first.ids or ()).index(f"up/r01.{ending}")
+    np.testing.assert_array_equal(first.take(np.array([row])).values, arrays[1].T.astype(np.float32))
+    for source in (path, path / "up" / f"r01.{ending}"):
+        again = read_sequences(source, fixed)
+        assert again.channels == first.channels
+        wanted = first if source == path else first.take(np.array([row]))
+        np.testing.assert_array_equal(again.values, wanted.values)
+
+
+@pytest.mark.parametrize("ending", ["npz", "mat", "h5"])
+def test_single_values_beside_the_array_of_a_recording_are_its_label_its_subject_and_its_rate(
+    ending: str, tmp_path: Path
+) -> None:
+    needs({"h5": "hdf5"}.get(ending, ending))
+    for i, array in enumerate(_matrices(*[(50,)] * 6)):
+        WRITERS[ending](tmp_path / f"r{i}.{ending}", array, label="up" if i % 2 else "down", subject=i // 2, fs=250.0)
+    sequences = read_sequences(tmp_path)
+    assert sequences.labels == ("down", "up") * 3
+    assert sequences.groups == ("0", "0", "1", "1", "2", "2")
+    assert sequences.steps is not None
+    np.testing.assert_allclose(sequences.steps, 1 / 250)
+    assert not any("no label is known" in note for note in sequences.notes)
+
+
+def test_the_axis_of_time_is_asked_for_with_both_commands_where_sizes_do_not_tell_it(tmp_path: Path) -> None:
+    path = _folder(tmp_path, "npy", _matrices(*[(32, 64)] * 4))
+    with pytest.raises(BadInput, match="do not tell which axis is time") as error:
+        read_sequences(path)
+    assert [line.split()[-1] for line in str(error.value).splitlines()[1:]] == ["time_axis=first", "time_axis=second"]
+    for axis, length in (("first", 32), ("second", 64)):
+        assert set(read_sequences(path, LayoutSpec(time_axis=axis)).lengths.tolist()) == {length}
+
+
+def test_an_axis_that_differs_and_one_that_is_much_longer_are_asked_about_where_they_are_not_the_same() -> None:
+    assert time_axis([(3, 500), (2, 500)]) == ""
+    assert time_axis([(3, 500), (3, 510)]) == "second"
+    assert time_axis([(3, 500)]) == "second"
+    assert time_axis([(500, 3), (400, 4)]) == "first"
+    assert time_axis([(7, 5), (6, 5)]) == "first"
+
+
+def test_labels_of_such_files_stand_in_a_table_beside_them_or_in_their_names(tmp_path: Path) -> None:
+    beside, named = tmp_path / "beside", tmp_path / "named"
+    for folder in (beside, named):
+        folder.mkdir()
+    for i, array in enumerate(_matrices(*[(30 + i,) for i in range(6)])):
+        np.save(beside / f"r{i}.npy", array)
+        np.save(named / f"{'up' if i % 2 else 'down'}_{i}.npy", array)
+    rows = [f"r{i}.npy,{'up' if i % 2 else 'down'}" for i in range(6)]
+    (beside / "labels.csv").write_text("\n".join(["file,state", *rows]) + "\n")
+    for folder in (beside, named):
+        assert sorted(map(str, read_sequences(folder).labels or ())) == ["down"] * 3 + ["up"] * 3
+
+
+def test_a_folder_with_x_and_y_reads_as_their_npz_does(tmp_path: Path) -> None:
+    (values,) = _matrices((8, 20))
+    labels = np.array(["up", "down"] * 4)
+    for name, array in (("X_train", values), ("y_train", labels), ("X_test", values[:2]), ("y_test", labels[:2])):
+        np.save(tmp_path / f"{name}.npy", array)
+    first = read_sequences(tmp_path)
+    assert first.labels == ("up", "down") * 4
+    assert any("'X_test' (2, 20)" in note for note in first.notes)
+    assert len(read_sequences(tmp_path / "X_test.npy", first.layout.fixed())) == 2
+
+
+def test_a_file_of_many_sequences_each_is_refused_and_so_are_matrices_of_other_channels(tmp_path: Path) -> None:
+    for i in range(3):
+        np.savez(tmp_path / f"subject{i}.npz", X=_matrices((10, 64))[0], y=np.arange(10) % 2)
+    with pytest.raises(BadInput, match="'y' has a label for each row"):
+        read_sequences(tmp_path)
+    path = _folder(tmp_path / "cubes", "npy", _matrices(*[(4, 30, 3)] * 3))
+    with pytest.raises(BadInput, match="are no recording"):
+        read_sequences(path)
+    path = _folder(tmp_path / "widths", "npy", _matrices((3, 500), (2, 500)))
+    with pytest.raises(BadInput, match="channels"):
+        read_sequences(path, LayoutSpec(time_axis="second"))
+
+
+def test_one_damaged_file_among_many_is_named(tmp_path: Path) -> None:
+    path = _folder(tmp_path, "mat", _matrices(*[(50,)] * 4))
+    (path / "up" / "r03.mat").write_bytes((path / "up" / "r03.mat").read_bytes()[:200])
+    with pytest.raises(BadInput, match=r"r03\.mat"):
+        read_sequences(path)
