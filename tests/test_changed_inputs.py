@@ -51,13 +51,13 @@ def done(root: Path) -> tuple[headstart.Study, str, str]:
     root.mkdir()
     file = root.parent / "tiny.toml"
     file.write_text(tomli_w.dumps(STUDY))
-    assert said("run", str(file), "--workers", "0", store=root)[0] == 0
+    assert answer("run", str(file), "--workers", "0", store=root)[0] == 0
     study = headstart.Study(STUDY, store=root)
     names = {planned.name: identity for identity, planned in study.plan.stages.items()}
     return study, names["pretrain"], names["finetune"]
 
 
-def said(*words: str, store: Path) -> tuple[int, str]:
+def answer(*words: str, store: Path) -> tuple[int, str]:
     """Exit status of a command on a store, and all that it prints, on one line."""
     result = command(*words, "--store", str(store))
     return result.returncode, " ".join((result.stdout + result.stderr).split())
@@ -120,10 +120,10 @@ def test_a_child_whose_frozen_weights_were_trained_again_is_done_again(
 def test_a_packed_child_is_refused_where_its_parent_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, parent, child = done(tmp_path / "runs")
     file = study.store.root / "reports" / "tiny" / "study.toml"
-    assert said("store", "pack", str(file), "-o", str(tmp_path / "tiny.zip"), store=study.store.root)[0] == 0
+    assert answer("store", "pack", str(file), "-o", str(tmp_path / "tiny.zip"), store=study.store.root)[0] == 0
     shutil.rmtree(study.store.folder(child))
     other_weights(study, parent, monkeypatch)
-    _, text = said("store", "unpack", str(tmp_path / "tiny.zip"), store=study.store.root)
+    _, text = answer("store", "unpack", str(tmp_path / "tiny.zip"), store=study.store.root)
     assert "has been trained again and has other weights now" in text
     assert not study.store.folder(child).exists()
 
@@ -192,7 +192,7 @@ def test_a_result_in_another_stages_folder_is_refused(tmp_path: Path) -> None:
     assert f"is the result of stage {parent}" in text
     with pytest.raises(Damaged, match=f"is the result of stage {parent}"):
         study.store.result(child)
-    code, text = said("report", str(study.store.root / "reports" / "tiny" / "study.toml"), store=study.store.root)
+    code, text = answer("report", str(study.store.root / "reports" / "tiny" / "study.toml"), store=study.store.root)
     assert code == 2
     assert text.count("is the result of stage") == 2
 
@@ -204,7 +204,7 @@ def test_records_of_a_finished_stage_are_those_that_it_wrote(tmp_path: Path) -> 
     path.write_text("".join(json.dumps({**line, "val": {"accuracy": 0.95}}) + "\n" for line in lines))
     with pytest.raises(Damaged, match=r"records.jsonl: its digest does not fit"):
         study.store.records(child)
-    assert said("show", child, store=study.store.root)[0] == 2
+    assert answer("show", child, store=study.store.root)[0] == 2
 
 
 def test_an_output_never_replaces_what_is_read(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_an_output_never_replaces_what_is_read(tmp_path: Path) -> None:
         (("store", "pack", str(file), "-o", str(file)), "-o: .* is a file that is read"),
         (("export", child, "-o", str(best)), "-o: .* would be written into the folder of a stage"),
     ):
-        code, text = said(*words, store=study.store.root)
+        code, text = answer(*words, store=study.store.root)
         assert code == 2, words
         assert re.search(way, text), text
     assert file.read_bytes() == before
@@ -253,19 +253,19 @@ def test_an_output_replaces_what_headstart_wrote_and_nothing_else(tmp_path: Path
             "store unpack: '.*' is a folder; name a file that `headstart store pack` wr",
         ),
     ):
-        code, text = said(*words, store=study.store.root)
+        code, text = answer(*words, store=study.store.root)
         assert (code, bool(re.search(way, text))) == (2, True), text
     assert (notes.read_text(), table.read_text()) == ("# My notes\n", "x,label\n1,a\n")
     for option, name in (("-o", "page.md"), ("--tidy", "t.csv"), ("--tidy", "t.parquet"), ("--json", "r.json")):
         for _ in range(2):
-            code, text = said("report", file, option, str(tmp_path / name), store=study.store.root)
+            code, text = answer("report", file, option, str(tmp_path / name), store=study.store.root)
             assert code == 0, text
     weights.unlink()
     for words in (("export", child, "-o", str(weights)), ("store", "pack", file, "-o", str(tmp_path / "t.pack"))):
-        assert [said(*words, store=study.store.root)[0] for _ in range(2)] == [0, 0]
+        assert [answer(*words, store=study.store.root)[0] for _ in range(2)] == [0, 0]
     listing = str(tmp_path / "ls.json")
     for words in (("arm=nobody",), ("arm=nobody",), (), ()):
-        assert said("ls", *words, "--json", listing, store=study.store.root)[0] == 0
+        assert answer("ls", *words, "--json", listing, store=study.store.root)[0] == 0
 
 
 def test_stages_of_a_run_that_has_no_page_yet_are_not_cleaned_away(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_stages_of_a_run_that_has_no_page_yet_are_not_cleaned_away(tmp_path: Pat
             file.unlink()
     for path in study.store.folder(parent).rglob("*"):
         os.utime(path, (0, 0))
-    code, text = said("store", "gc", "--yes", store=study.store.root)
+    code, text = answer("store", "gc", "--yes", store=study.store.root)
     assert (code, "removed 0 folders" in text) == (0, True), text
     assert study.store.status(child) == study.store.status(parent) == "complete"
 

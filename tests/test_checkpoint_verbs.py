@@ -13,8 +13,8 @@ import torch
 from support.checkpoints import saved, started_study, weights
 
 from headstart.checkpoints import source
-from headstart.checkpoints.known import KNOWN, KNOWN_SERIES, REPOSITORIES
 from headstart.checkpoints.read import read_checkpoint
+from headstart.checkpoints.released import RELEASED, RELEASED_SERIES, REPOSITORIES
 from headstart.cli import main
 from headstart.errors import one_line
 
@@ -142,7 +142,7 @@ def test_a_known_checkpoint_that_is_absent_shows_its_sizes_and_where_to_put_it(c
     assert "`headstart prepare gpt2`" in text
     assert "licence" not in text
     listed = headstart(capsys, "ls", "checkpoints")
-    every = KNOWN.keys() | KNOWN_SERIES.keys()
+    every = RELEASED.keys() | RELEASED_SERIES.keys()
     assert all(name in listed for name in every)
     assert listed.count(" absent") == len(every)
     assert every == REPOSITORIES.keys()

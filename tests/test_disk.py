@@ -75,6 +75,7 @@ OTHERWISE = {
 """(file, call) -> why it need not go through the layer."""
 OURS = ("builder", "self", "self.folder", "claim.stage", "made")
 """Objects of the package that have a method `save`."""
+OPENED_TO_WRITE = r"""\(.*['"][rbt]*[wax+][bt+]*['"]"""
 
 
 def ways_around(text: str) -> Iterator[str]:
@@ -84,7 +85,6 @@ def ways_around(text: str) -> Iterator[str]:
             continue
         owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
-        written = ast.unparse(node)
         if owner == "disk":
             continue
         memory = (name == "copy" and owner != "shutil") or (name == "save" and not owner)  # of safetensors: bytes
@@ -96,7 +96,7 @@ def ways_around(text: str) -> Iterator[str]:
             yield f".{name}"
         elif owner and name == "replace" and len(node.args) == 1 and not node.keywords:
             yield ".replace"
-        elif name == "open" and owner != "os" and re.search(r"""\(.*['"][rbt]*[wax+][bt+]*['"]""", written):
+        elif name == "open" and owner != "os" and re.search(OPENED_TO_WRITE, ast.unparse(node)):
             yield "open"
 
 

@@ -140,7 +140,7 @@ def predictions(text: str) -> Predictions:
     return Predictions("id", [text, f"{text}2"], [text, "other"], shares)
 
 
-def said(text: str) -> str:
+def error_text(text: str) -> str:
     out = io.StringIO()
     with redirect_stderr(out):
         print_error(BadInput(f"data.csv:3: {text!r} is {text}; give another\nstudy.toml: {text}"))
@@ -155,7 +155,7 @@ def logged(text: str) -> str:
 
 Door = tuple[Callable[[str], str], Callable[[str], Any]]
 DOORS: dict[str, Door] = {
-    "an error": (said, text_alone),
+    "an error": (error_text, text_alone),
     "a log": (logged, text_alone),
     "a list in a terminal": (lambda x: printed(table([x, "b"], [[x, Text(x)]] * 3), hanging(x), x), text_alone),
     "a long list in a terminal": (lambda x: printed(table([x, "b"], [[x, x]] * 600)), text_alone),
@@ -193,5 +193,5 @@ def test_text_of_others_is_text_on_what_a_fit_writes(door: str) -> None:
 
 def test_a_million_letters_are_a_few_lines_in_a_terminal() -> None:
     name = "x" * 1_000_000
-    for text in (said(name), printed(table([name], [[name], [Text(name)]]), hanging(name))):
+    for text in (error_text(name), printed(table([name], [[name], [Text(name)]]), hanging(name))):
         assert len(text) < 20_000

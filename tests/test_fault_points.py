@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.points.trials import VERBS
+from support.points.trials import VERBS, WHOLE
 
 TESTS = Path(__file__).parent
 
@@ -26,40 +26,35 @@ def taken(*words: str) -> str:
 
 
 @pytest.mark.timeout(900)
-def test_some_points_of_each_command_at_a_fixed_stride() -> None:
-    assert not taken("--stride", "0")
+def test_some_points_of_each_command_evenly_spread() -> None:
+    assert not taken("--daily", "1")
 
 
 @pytest.mark.timeout(900)
 def test_power_that_goes_after_some_operations_loses_nothing_that_was_finished() -> None:
     """Of what was not flushed a disk keeps nothing, the names, the bytes, or a choice among both."""
-    assert not taken("--power", "--stride", "0")
+    assert not taken("run", "store unpack", "prepare", "--power", "--daily", "1")
 
 
-STRIDES = {
-    **{"run": 6, "run with a checkpoint": 14, "run --workers": 150, "run --track": 4, "run --track tensorboard": 4},
-    **{"fit": 14, "predict --explain": 3, "ls stages --json": 2},
-}
-"""Of commands with many operations, one point of so many; `make points` takes all (some 20 minutes on two cores)."""
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", VERBS)
-def test_points_of_a_command(name: str) -> None:
-    """Every one, but of commands with many operations."""
-    if absent := VERBS[name].lacking:
-        pytest.skip(f"needs the extra [track]: {', '.join(absent)} is not installed")
-    assert not taken(name, "--stride", str(STRIDES.get(name, 1)))
-
-
-CUTS = {"run": 4, "run with a checkpoint": 10, "fit": 20, "run --json --tidy": 4, "report": 4, "predict --explain": 3}
-"""Of commands with many operations, one of so many after which the power goes: each leaves five disks at most."""
+ALIKE: dict[str, list[str]] = {}
+"""Commands that begin with one folder, which is made once: a process each would make it again."""
+for name, verb in VERBS.items():
+    if not verb.lacking:
+        ALIKE.setdefault(verb.begin.__name__, []).append(name)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", [name for name in VERBS if not name.startswith(("run --workers", "run --track"))])
-def test_power_cuts_of_a_command(name: str) -> None:
-    """After every operation, but of commands with many; of several workers each writes what one process does."""
-    assert not taken(name, "--power", "--stride", str(CUTS.get(name, 1)))
+@pytest.mark.parametrize("folder", ALIKE)
+def test_more_points_of_the_commands_that_begin_with_a_folder(folder: str) -> None:
+    """Every point of them is tried by `make points`: docs/decisions/0038-points-of-a-sample.md."""
+    assert not taken(*ALIKE[folder], "--daily", str(WHOLE))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("folder", ALIKE)
+def test_more_power_cuts_of_the_commands_that_begin_with_a_folder(folder: str) -> None:
+    """Of several workers each writes what one process does, and trackers may lose what they were told."""
+    names = [name for name in ALIKE[folder] if not name.startswith(("run --workers", "run --track"))]
+    assert not taken(*names, "--power", "--daily", str(WHOLE))

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -65,17 +66,49 @@ def _part(path: Path) -> str:
     return "" if first == "__init__.py" else first.removesuffix(".py")
 
 
+@dataclass
+class SourceFile:
+    """What the tests ask of a file, which is parsed once."""
+
+    imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
+    """Late ones and those for types included."""
+    calls: set[str] = field(default_factory=set)
+    """Functions that it calls by their name alone."""
+    names: set[str] = field(default_factory=set)
+    """Of locals, parameters and functions."""
+    homes: set[str] = field(default_factory=set)
+    """Constants and types that it defines, but type variables, which each module that is generic has."""
+
+
 @cache
-def imports_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
-    """The imports of a file, late ones and those for types included."""
-    tree = ast.parse(path.read_text("utf-8"))
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+def source_file(path: Path) -> SourceFile:
+    tree, out = ast.parse(path.read_text("utf-8")), SourceFile()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            out.imports.append(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            out.calls.add(node.func.id)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            out.names.add(node.id)
+        elif isinstance(node, ast.arg):
+            out.names.add(node.arg)
+        elif isinstance(node, ast.FunctionDef) and (name := node.name.removeprefix("_")) != "place":  # a verb
+            out.names.add(name)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            out.homes.add(node.name)
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            inner = [n for target in targets for n in (target.elts if isinstance(target, ast.Tuple) else [target])]
+            variable = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "TypeVar"
+            out.homes |= {n.id for n in inner if isinstance(n, ast.Name) and not variable}
+    return out
 
 
 def _imported(path: Path) -> list[str]:
     """Parts that a file imports."""
     parts = []
-    for node in imports_of(path):
+    for node in source_file(path).imports:
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -135,12 +168,7 @@ def test_nothing_prints_or_warns_outside_the_command_line() -> None:
     for path in ROOT.rglob("*.py"):
         if _part(path) in ("cli", "verbs"):
             continue
-        calls = [
-            n.func.id
-            for n in ast.walk(ast.parse(path.read_text("utf-8")))
-            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
-        ]
-        assert "print" not in calls, path
+        assert "print" not in source_file(path).calls, path
 
 
 MODULES = {
@@ -152,7 +180,7 @@ MODULES = {
 def modules_imported(path: Path) -> set[str]:
     """Modules that a file names in an import."""
     names: set[str] = set()
-    for node in imports_of(path):
+    for node in source_file(path).imports:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         else:
@@ -185,19 +213,14 @@ def test_circles_are_found_whatever_leads_into_them() -> None:
 
 
 NO_NOUNS = {"found", "given", "said", "told", "one", "place", "kept", "known"}
-"""Names that a local or a parameter does not have: it is called after what it is."""
+"""Names that no local, parameter, function or file has: it is called after what it is."""
 
 
 @pytest.mark.parametrize("root", [ROOT, TESTS, TESTS.parent / "benchmarks"], ids=["package", "tests", "benchmarks"])
-def test_locals_and_parameters_are_nouns_of_the_field(root: Path) -> None:
-    wrong = []
-    for path in root.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            name = node.id if isinstance(node, ast.Name) and stored else node.arg if isinstance(node, ast.arg) else ""
-            if name in NO_NOUNS:
-                wrong.append(f"{path.name}: {name}")
-    assert not wrong
+def test_names_are_nouns_of_the_field(root: Path) -> None:
+    files = {path: source_file(path).names & NO_NOUNS for path in root.rglob("*.py")}
+    assert not {path.name: names for path, names in files.items() if names}
+    assert not [path for path in files if path.stem in NO_NOUNS]
 
 
 LONGEST_FILE = 500
@@ -239,20 +262,12 @@ def test_a_constant_that_says_most_says_most_of_what() -> None:
 
 
 def _homes() -> dict[str, list[str]]:
-    """Constants and types of all modules, by name: where each is defined. Names of one module's own, and type
-    variables, which each module that is generic has, are left out."""
+    """Constants and types of all modules, by name: where each is defined. Names of one module's own are left out."""
     homes: dict[str, list[str]] = {}
     for module, path in MODULES.items():
-        for node in ast.parse(path.read_text("utf-8")).body:
-            names = [node.name] if isinstance(node, ast.ClassDef) else []
-            if isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                inner = [n for target in targets for n in (target.elts if isinstance(target, ast.Tuple) else [target])]
-                variable = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "TypeVar"
-                names = [n.id for n in inner if isinstance(n, ast.Name) and not variable]
-            for name in names:
-                if name[0].isupper():
-                    homes.setdefault(name, []).append(module)
+        for name in source_file(path).homes:
+            if name[0].isupper():
+                homes.setdefault(name, []).append(module)
     return homes
 
 

@@ -60,8 +60,8 @@ class Account:
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """One entry of a start, read."""
+class _Rule:
+    """One rule of a start, read: `take(all-head)`."""
 
     text: str
     verb: Literal["take", "match", "draw", "mimetic"]
@@ -74,8 +74,8 @@ class _Entry:
         return f"start: {self.text}"
 
 
-def _read(text: str) -> _Entry:
-    """Read one entry. Raises: BadInput saying what a start looks like."""
+def _read(text: str) -> _Rule:
+    """Read one rule. Raises: BadInput saying what a start looks like."""
     match = _CALL.fullmatch(text)
     if match is None:
         raise BadInput(f"start: {text!r} cannot be read; write {_FORMS}")
@@ -88,15 +88,15 @@ def _read(text: str) -> _Entry:
                 f"start: {text}: draw needs a standard deviation, 0 or more, as in draw(kernel, 0.1) or "
                 "draw(position, 0)"
             )
-        return _Entry(text, "draw", part, std=float(more[0].removeprefix("std=")))
+        return _Rule(text, "draw", part, std=float(more[0].removeprefix("std=")))
     if verb == "mimetic" and not more:
-        return _Entry(text, "mimetic", part)
+        return _Rule(text, "mimetic", part)
     if verb not in ("take", "match", "mimetic"):
         raise BadInput(f"start: {text}: {nearest(verb, ('take', 'match', 'draw', 'mimetic'))}")
     rows = _ROWS.fullmatch(more[0]) if len(more) == 1 else None
     if verb == "mimetic" or (more and rows is None) or (verb == "match" and rows is not None and rows[2] == "symbols"):
         raise BadInput(f"start: {text}: {', '.join(more)!r} means nothing here; write {_FORMS}")
-    return _Entry(text, "take" if verb == "take" else "match", part, rows="" if rows is None else rows[2])
+    return _Rule(text, "take" if verb == "take" else "match", part, rows="" if rows is None else rows[2])
 
 
 def _not_negative(text: str) -> bool:
@@ -133,12 +133,12 @@ def apply_start(
     trained: Collection[str] | None = None,
     symbols: Sequence[str] = (),
 ) -> Account:
-    """Give a fresh model its starting weights, entry by entry: the last word on a tensor counts.
+    """Give a fresh model its starting weights, rule by rule: the last word on a tensor counts.
 
     `trained`: names of the parameters that will learn (default: all). The running statistics of a batch norm
     that does not learn stand still. Tensors are copied, never shared. match and draw act on parameters;
     running statistics can only be taken. symbols: what each token id of the task stands for, for rows="symbols".
-    Raises: BadInput naming the entry and the tensor where the parent lacks it or shapes differ.
+    Raises: BadInput naming the rule and the tensor where the parent lacks it or shapes differ.
     """
     of = leaves(model)
     own = model.state_dict(keep_vars=True)
@@ -146,40 +146,40 @@ def apply_start(
     sources: dict[str, WeightSource] = dict.fromkeys(of, "fresh")
     taken: dict[str, int] = {}
     for text in start:
-        entry = _read(text)
-        chosen = select(entry.part, of, entry.place)
-        if entry.verb == "take":
+        rule = _read(text)
+        chosen = select(rule.part, of, rule.place)
+        if rule.verb == "take":
             for name in chosen:
-                source = _parents(parent, name, entry)
-                if entry.rows == "symbols" and name == TOKEN_TENSOR:
-                    source = _by_symbol(own[name], source, parent or {}, symbols, entry)
-                taken[name] = _take(own[name], name, source, entry)
+                source = _parents(parent, name, rule)
+                if rule.rows == "symbols" and name == TOKEN_TENSOR:
+                    source = _by_symbol(own[name], source, parent or {}, symbols, rule)
+                taken[name] = _take(own[name], name, source, rule)
                 sources[name] = "taken"
             continue
-        if entry.verb == "mimetic":
-            sources |= dict.fromkeys(_mimic(model, chosen, seed, entry), "drawn")
+        if rule.verb == "mimetic":
+            sources |= dict.fromkeys(_mimic(model, chosen, seed, rule), "drawn")
             continue
         for name in (name for name in chosen if name in parameters):
-            if entry.verb == "match":
-                source = _parents(parent, name, entry)
-                if entry.rows == "prefix" and _differ_in_rows(own[name], source):
+            if rule.verb == "match":
+                source = _parents(parent, name, rule)
+                if rule.rows == "prefix" and _differ_in_rows(own[name], source):
                     source = source[: len(own[name])]
                 else:
-                    _agree(own[name], source, name, entry)
+                    _agree(own[name], source, name, rule)
                 mean, std = source.double().mean(), source.double().std(correction=0)
                 sources[name] = "matched"
             else:
-                mean, std = torch.zeros((), dtype=torch.float64), torch.tensor(entry.std, dtype=torch.float64)
+                mean, std = torch.zeros((), dtype=torch.float64), torch.tensor(rule.std, dtype=torch.float64)
                 sources[name] = "drawn"
             if own[name].is_meta:  # a plan: shapes alone
                 continue
             count = torch.arange(own[name].numel())
-            drawn = mean + std * normal(seed, f"start/{entry.verb}/{name}", count).to(mean)
+            drawn = mean + std * normal(seed, f"start/{rule.verb}/{name}", count).to(mean)
             own[name].copy_(drawn.view(own[name].shape))
     return _account(model, of, sources, parameters if trained is None else trained, taken)
 
 
-def _mimic(model: nn.Module, chosen: Collection[str], seed: int, entry: _Entry) -> list[str]:
+def _mimic(model: nn.Module, chosen: Collection[str], seed: int, rule: _Rule) -> list[str]:
     """Write pairs of layers whose product is like that of trained attention; returns the weights that were written.
 
     Of queries and keys each head has a product of its own, the best of its rank; of values and outputs all share one.
@@ -195,7 +195,7 @@ def _mimic(model: nn.Module, chosen: Collection[str], seed: int, entry: _Entry) 
             width = left.shape[1]
             if left.shape != (width, width) or right.shape != left.shape:
                 raise BadInput(
-                    f"{entry.place}: {names[0]!r} is {tuple(left.shape)} and {names[1]!r} {tuple(right.shape)}, and "
+                    f"{rule.place}: {names[0]!r} is {tuple(left.shape)} and {names[1]!r} {tuple(right.shape)}, and "
                     "both should be square and alike; leave model.mixer.head_width and key_heads out, or this entry"
                 )
             written += names
@@ -215,19 +215,19 @@ def _mimic(model: nn.Module, chosen: Collection[str], seed: int, entry: _Entry) 
                     right.copy_(v.T * root)
     if not written:
         raise BadInput(
-            f"{entry.place}: no query and key, nor value and output, of one attention layer are all in it; write "
+            f"{rule.place}: no query and key, nor value and output, of one attention layer are all in it; write "
             "mimetic(query_key), mimetic(value_output) or mimetic(query_key+value_output) of a model of attention"
         )
     return written
 
 
-def _parents(parent: WeightTensors | None, name: str, entry: _Entry) -> torch.Tensor:
+def _parents(parent: WeightTensors | None, name: str, rule: _Rule) -> torch.Tensor:
     if parent is None:
-        raise BadInput(f"{entry.place}: there is no parent; name one, or leave this entry out")
+        raise BadInput(f"{rule.place}: there is no parent; name one, or leave this entry out")
     if name not in parent:
         raise BadInput(
-            f"{entry.place}: the parent has no tensor {name!r}; give both stages the same model, "
-            f"or select less, as in {entry.verb}({entry.part}-{_part(name)})"
+            f"{rule.place}: the parent has no tensor {name!r}; give both stages the same model, "
+            f"or select less, as in {rule.verb}({rule.part}-{_part(name)})"
         )
     return parent[name]
 
@@ -238,12 +238,12 @@ def _part(name: str) -> str:
     return "mixer" if first in ("blocks", OWN_MODEL) else first
 
 
-def _take(own: torch.Tensor, name: str, source: torch.Tensor, entry: _Entry) -> int:
+def _take(own: torch.Tensor, name: str, source: torch.Tensor, rule: _Rule) -> int:
     """Copy the parent's tensor into ours; of a prefix, the rows that both have. Returns how many numbers that were."""
-    if entry.rows == "prefix" and _differ_in_rows(own, source):
+    if rule.rows == "prefix" and _differ_in_rows(own, source):
         rows = min(len(own), len(source))
         return own[:rows].copy_(source[:rows]).numel()
-    _agree(own, source, name, entry)
+    _agree(own, source, name, rule)
     return own.copy_(source).numel()
 
 
@@ -253,12 +253,12 @@ def symbol_tensor(symbols: Iterable[str]) -> torch.Tensor:
 
 
 def _by_symbol(
-    own: torch.Tensor, source: torch.Tensor, parent: WeightTensors, symbols: Sequence[str], entry: _Entry
+    own: torch.Tensor, source: torch.Tensor, parent: WeightTensors, symbols: Sequence[str], rule: _Rule
 ) -> torch.Tensor:
     """The parent's token vectors in the order of the task's own symbols."""
     if SYMBOL_TENSOR not in parent:
         raise BadInput(
-            f"{entry.place}: the parent does not say what its token vectors stand for, as a checkpoint with a "
+            f"{rule.place}: the parent does not say what its token vectors stand for, as a checkpoint with a "
             "vocab.txt does; put that beside its weights, or leave rows out where both have the same tokens"
         )
     vocabulary = bytes(parent[SYMBOL_TENSOR].tolist()).decode().split("\n")
@@ -268,14 +268,14 @@ def _by_symbol(
     if not set(symbols) & set(vocabulary):
         few = first_few(list(map(repr, symbols)), 6) or "which has none"
         raise BadInput(
-            f"{entry.place}: the parent has a vector for no symbol of this task ({few}); take less, as in "
-            f"take({entry.part}-encoder)"
+            f"{rule.place}: the parent has a vector for no symbol of this task ({few}); take less, as in "
+            f"take({rule.part}-encoder)"
         )
     lost = [symbol for symbol, row in zip(symbols, rows, strict=True) if row is None]
     if lost:
         raise BadInput(
-            f"{entry.place}: the parent has no vector for {lost[0]!r}, and none for unknown symbols ({UNKNOWN}); take "
-            f"less, as in take({entry.part}-encoder)"
+            f"{rule.place}: the parent has no vector for {lost[0]!r}, and none for unknown symbols ({UNKNOWN}); take "
+            f"less, as in take({rule.part}-encoder)"
         )
     return source[rows]
 
@@ -285,19 +285,19 @@ def _differ_in_rows(own: torch.Tensor, source: torch.Tensor) -> bool:
     return own.ndim > 0 and own.ndim == source.ndim and own.shape[1:] == source.shape[1:] and len(own) != len(source)
 
 
-def _agree(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) -> None:
+def _agree(own: torch.Tensor, source: torch.Tensor, name: str, rule: _Rule) -> None:
     if own.shape != source.shape:
         raise BadInput(
-            f"{entry.place}: tensor {name!r} is {tuple(own.shape)} here and {tuple(source.shape)} "
-            f"in the parent; {_way_out(own, source, name, entry)}"
+            f"{rule.place}: tensor {name!r} is {tuple(own.shape)} here and {tuple(source.shape)} "
+            f"in the parent; {_way_out(own, source, name, rule)}"
         )
 
 
-def _way_out(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) -> str:
+def _way_out(own: torch.Tensor, source: torch.Tensor, name: str, rule: _Rule) -> str:
     if _differ_in_rows(own, source):
-        form = f'{entry.verb}({entry.part}, rows="prefix")'
-        return f"write {form} to {entry.verb} the parent's first rows, or leave it out"
-    return f"give both stages the same sizes, or leave it out: {entry.verb}({entry.part}-{_part(name)})"
+        form = f'{rule.verb}({rule.part}, rows="prefix")'
+        return f"write {form} to {rule.verb} the parent's first rows, or leave it out"
+    return f"give both stages the same sizes, or leave it out: {rule.verb}({rule.part}-{_part(name)})"
 
 
 def _account(

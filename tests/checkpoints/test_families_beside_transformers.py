@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from headstart.checkpoints import FAMILIES
-from headstart.checkpoints.known import KNOWN
 from headstart.checkpoints.read import fields_of, read_checkpoint
+from headstart.checkpoints.released import RELEASED
 from headstart.models.heads import Output
 from headstart.models.model import SequenceModel, build_model
 from headstart.sequence import Batch, Signature
@@ -279,10 +279,10 @@ def test_the_rotary_positions_of_gpt_neox_are_those_of_the_library(settings: dic
     assert position == {"kind": "rotary", "share": rotary["partial_rotary_factor"], "theta": rotary["rope_theta"]}
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", RELEASED)
 def test_the_known_configs_are_those_of_the_library(name: str) -> None:
-    """Sizes are written out in `KNOWN`; what it leaves out is as the library has it."""
-    table = KNOWN[name]
+    """Sizes are written out in `RELEASED`; what it leaves out is as the library has it."""
+    table = RELEASED[name]
     config = library().AutoConfig.for_model(**table)
     assert config.model_type == table["model_type"]
     for key, value in table.items():

@@ -11,7 +11,7 @@ from support.checkpoints import saved
 
 from headstart.estimator import SequenceClassifier
 from headstart.fit.arms.backbone import Backbone
-from headstart.fit.arms.read import find_backbone
+from headstart.fit.arms.weights import find_backbone
 
 VIT: dict[str, Any] = {"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 VIT |= {"intermediate_size": 12}

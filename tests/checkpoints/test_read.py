@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from support.checkpoints import GPT2, saved, weights
 
 from headstart.checkpoints import FAMILIES
-from headstart.checkpoints.known import KNOWN
 from headstart.checkpoints.read import Checkpoint, fields_of, read_checkpoint
+from headstart.checkpoints.released import RELEASED
 from headstart.errors import BadInput
 from headstart.models.heads import Output
 from headstart.models.model import build_model
@@ -127,7 +127,7 @@ def test_the_licence_is_that_of_the_card(tmp_path: Path) -> None:
     assert read_checkpoint(folder).licence is None
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", RELEASED)
 def test_sizes_of_known_checkpoints_need_no_file(name: str) -> None:
     fields = fields_of(name)
     assert fields == fields_of(f"owner/{name}")

@@ -14,8 +14,8 @@ from support.series_models import BOLT, CONFIGS, MOMENT, SCALES, saved_series, s
 from torch import Tensor
 
 from headstart.checkpoints import SERIES
-from headstart.checkpoints.known import KNOWN_SERIES
 from headstart.checkpoints.read import fields_of, read_checkpoint
+from headstart.checkpoints.released import RELEASED_SERIES
 from headstart.checkpoints.series import SeriesFields
 from headstart.errors import BadInput
 
@@ -218,7 +218,7 @@ def test_features_are_those_of_the_released_arithmetic(kind: str, gaps: bool, tm
                     assert error < close * scale, (dtype, length, channel, error)
 
 
-@pytest.mark.parametrize("name", KNOWN_SERIES)
+@pytest.mark.parametrize("name", RELEASED_SERIES)
 def test_sizes_of_known_models_need_no_file(name: str) -> None:
     """The numbers of parameters that their authors state, or that their released code has, count the same layers."""
     fields = fields_of(f"owner/{name}")

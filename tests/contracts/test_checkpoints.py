@@ -10,8 +10,8 @@ import pytest
 
 from headstart.checkpoints import CHECKPOINT_READERS, FAMILIES, HEADSTART
 from headstart.checkpoints.family import Config, Family
-from headstart.checkpoints.known import KNOWN, KNOWN_SERIES
 from headstart.checkpoints.read import fields_of
+from headstart.checkpoints.released import RELEASED, RELEASED_SERIES
 from headstart.errors import BadInput
 
 
@@ -30,7 +30,7 @@ def test_each_pattern_of_a_dropped_tensor_has_a_reason_and_no_name_is_used_twice
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("name", [*KNOWN, *KNOWN_SERIES])
+@pytest.mark.parametrize("name", [*RELEASED, *RELEASED_SERIES])
 def test_a_checkpoint_that_is_known_has_its_family_and_sizes(name: str) -> None:
     fields = fields_of(name)
     assert fields.family in CHECKPOINT_READERS

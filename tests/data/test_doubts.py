@@ -26,7 +26,7 @@ def table(path: Path, labels: Sequence[object], values: np.ndarray = VALUES) -> 
     return write(path, "\n".join(rows))
 
 
-def said(path: Path, **settings: object) -> str:
+def card_text(path: Path, **settings: object) -> str:
     card = data_card(read(path, **settings))
     return "\n".join([*card.findings, *(text for _, text in card.head)])
 
@@ -34,25 +34,26 @@ def said(path: Path, **settings: object) -> str:
 @pytest.mark.parametrize("word", ["NA", "None", "null", "n/a", "?", "N/A", "missing", "unknown"])
 def test_a_class_that_is_a_word_for_missing_is_said(tmp_path: Path, word: str) -> None:
     path = table(tmp_path / "f.csv", [*(6 * [word]), *(9 * ["a", "b"])])
-    text = said(path)
+    text = card_text(path)
     assert f"the class '{word}' (6) may be the absence of a label; where that is so, give --na" in text
-    assert "absence of a label" not in said(path, na=(word,))
+    assert "absence of a label" not in card_text(path, na=(word,))
 
 
 def test_a_class_named_nan_is_said_to_be_lost(tmp_path: Path) -> None:
     path = table(tmp_path / "f.csv", [*(6 * ["nan"]), *(9 * ["a", "b"])])
-    assert "the label 'nan' of 6 rows is taken for a missing one; where it is a class, give it another name" in said(
-        path
+    assert (
+        "the label 'nan' of 6 rows is taken for a missing one; where it is a class, give it another name"
+        in card_text(path)
     )
-    assert "taken for" not in said(path, na=("nan",))
-    assert "taken for" not in said(table(tmp_path / "g.csv", ["nan", *np.arange(23) / 7]), target="label")
+    assert "taken for" not in card_text(path, na=("nan",))
+    assert "taken for" not in card_text(table(tmp_path / "g.csv", ["nan", *np.arange(23) / 7]), target="label")
 
 
 def test_classes_that_differ_in_case_are_said_and_marks_of_a_grade_are_not(tmp_path: Path) -> None:
-    text = said(table(tmp_path / "f.csv", 6 * ["Walk fast", "walk_fast", "rest", "rest"]))
+    text = card_text(table(tmp_path / "f.csv", 6 * ["Walk fast", "walk_fast", "rest", "rest"]))
     assert "the classes 'Walk fast' (6) and 'walk_fast' (6) differ in case or blanks alone" in text
     for labels in (["A", "A-", "A+"], ["-1", "1", "+2"]):
-        assert "differ in case" not in said(table(tmp_path / "g.csv", 8 * labels, VALUES), target_kind="class")
+        assert "differ in case" not in card_text(table(tmp_path / "g.csv", 8 * labels, VALUES), target_kind="class")
 
 
 @pytest.mark.parametrize("mark", [-9999.0, -999.0, -32768.0, 999.0, 65535.0, -999.25, 99999.9])
@@ -60,11 +61,11 @@ def test_sentinels_are_said_in_channels_and_in_the_target(tmp_path: Path, mark: 
     values, target = VALUES.copy(), RNG.uniform(0, 9, 24).round(2)
     values[3, 4] = values[5, 1] = target[2] = mark
     name = f"{mark:g}"
-    text = said(table(tmp_path / "f.csv", target.tolist(), values), target="label")
+    text = card_text(table(tmp_path / "f.csv", target.tolist(), values), target="label")
     assert f"channel 't' holds {name} in 2 of 24 sequences, 2 times ({tmp_path}/f.csv:5 column 't4'), far" in text
     assert f"the target is {name} in 1 row ({tmp_path}/f.csv:4 column 'label'), far" in text
     assert f"--na {name} reads it so" in text
-    assert "far from" not in said(table(tmp_path / "f.csv", target.tolist(), values), target="label", na=(name,))
+    assert "far from" not in card_text(table(tmp_path / "f.csv", target.tolist(), values), target="label", na=(name,))
 
 
 def test_numbers_within_the_range_of_the_others_are_no_sentinels() -> None:
@@ -76,8 +77,8 @@ def test_numbers_within_the_range_of_the_others_are_no_sentinels() -> None:
 
 def test_a_target_far_from_all_others_and_one_that_never_changes_are_said(tmp_path: Path) -> None:
     target = [*RNG.uniform(0, 9, 23).round(2).tolist(), 1234.5]
-    assert "the target 1234.5 lies far from all others" in said(table(tmp_path / "f.csv", target), target="label")
-    assert "every target is 5.5, so that" in said(table(tmp_path / "g.csv", 24 * [5.5]), target="label")
+    assert "the target 1234.5 lies far from all others" in card_text(table(tmp_path / "f.csv", target), target="label")
+    assert "every target is 5.5, so that" in card_text(table(tmp_path / "g.csv", 24 * [5.5]), target="label")
 
 
 @pytest.mark.parametrize(
@@ -121,8 +122,8 @@ def test_rows_that_are_alike_by_their_nature_do_not_overlap() -> None:
 def test_overlapping_rows_without_a_group_make_every_score_optimistic(tmp_path: Path) -> None:
     path = table(tmp_path / "f.csv", 12 * ["a", "b"], windows(10, 40, 24)[:, :, 0])
     words = "neighbouring rows have 75 % of their values in common"
-    assert words in said(path)
-    assert "every score is optimistic; name the recording with --group" in said(path)
+    assert words in card_text(path)
+    assert "every score is optimistic; name the recording with --group" in card_text(path)
     task = read_spec(OwnSpec, {"file": str(path)}).load(tmp_path)
     assert any(words in note for note in task.notes)
     grouped = read_sequences(windows(10), LayoutSpec(), groups=["x", "y"] * 10)

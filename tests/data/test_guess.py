@@ -31,7 +31,7 @@ def test_a_wide_table_is_read_in_the_order_of_its_numbers(tmp_path):
 
 def test_what_was_guessed_is_said_in_one_sentence(tmp_path):
     result = read(write(tmp_path / "f.csv", "\n".join(wide())))
-    assert result.layout.said.replace(f"{tmp_path}/", "") == (
+    assert result.layout.sentence.replace(f"{tmp_path}/", "") == (
         "f.csv: comma-separated with a header; a row per sequence, in the 6 columns 't0' to 't5'; target 'label', ids "
         "'id'; guessed; set with --layout, --target, --id."
     )
@@ -41,8 +41,8 @@ def test_what_is_set_is_not_called_a_guess(tmp_path):
     path = write(tmp_path / "f.csv", "\n".join(wide()))
     result = read(path, shape="wide", target="label", id="", values=("t*",))
     assert result.layout.guessed == ()
-    assert "guessed" not in result.layout.said
-    assert "not used: 'id'" in result.layout.said
+    assert "guessed" not in result.layout.sentence
+    assert "not used: 'id'" in result.layout.sentence
     assert result.ids is None
 
 

@@ -62,7 +62,7 @@ def test_marks_between_thousands_that_leave_no_doubt_are_read(tmp_path: Path, te
     rows = ["label;a;b;c", *(f"{label};{text};{text};913" for label in LABELS)]
     result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)), LayoutSpec(kind="numbers"))
     assert result.values[:3, 0].tolist() == np.float32([number, number, 913]).tolist()
-    assert "between thousands" in result.layout.said
+    assert "between thousands" in result.layout.sentence
 
 
 def test_a_comma_that_may_be_either_is_refused_until_it_is_set(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def test_tables_of_every_library_are_read_alike(name):
     assert result.lengths.tolist() == [3, 2, 1]
     assert result.observed is not None
     assert result.observed[:, 0].tolist() == [True, False, True, True, True, True]
-    assert result.layout.said.startswith("X: a table; a row per sequence, whole in column 'signal'; target 'label'")
+    assert result.layout.sentence.startswith("X: a table; a row per sequence, whole in column 'signal'; target 'label'")
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "arrow"])

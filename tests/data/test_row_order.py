@@ -402,7 +402,7 @@ def test_a_label_that_changes_within_a_sequence_is_asked_about_with_windows_and_
 
 def test_a_table_of_one_column_is_said_as_one() -> None:
     columns = {"id": np.arange(12), "share": numbers(12, 1)[:, 0], "label": list("ab" * 6)}
-    assert "in the column 'share';" in read(columns, values=("share",)).layout.said
+    assert "in the column 'share';" in read(columns, values=("share",)).layout.sentence
 
 
 @pytest.mark.parametrize("names", [("engine", "flight"), ("unit", "cycle"), ("a", "b")])

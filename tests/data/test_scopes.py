@@ -10,7 +10,7 @@ from data import test_plates as plates
 from support.made_tables import numbers, read, why, write
 
 from headstart.data import LayoutSpec
-from headstart.data.instruments import INSTRUMENTS, Head, told
+from headstart.data.instruments import INSTRUMENTS, Head, instrument_table
 from headstart.errors import Mistakes
 
 COUNT = 60
@@ -192,7 +192,8 @@ def test_each_form_of_the_table_tells_an_example_that_the_others_before_it_do_no
         tells = (
             path
             for path, form in INSTRUMENTS.items()
-            if told(Head(text.splitlines(keepends=True), LayoutSpec(), "f.csv", Mistakes()), {path: form}) is not None
+            if instrument_table(Head(text.splitlines(keepends=True), LayoutSpec(), "f.csv", Mistakes()), {path: form})
+            is not None
         )
         first.add(next(tells, ""))
     assert first - {""} == set(INSTRUMENTS)

@@ -216,8 +216,8 @@ def test_numbers_without_a_header_begin_with_their_label(tmp_path):
     result = read(path)
     assert result.labels == tuple(str(1 + i % 2) for i in range(12))
     assert np.array_equal(result.values[:, 0], np.float32(values).reshape(-1))
-    assert "without a header" in result.layout.said
-    assert "target '1'" in result.layout.said
+    assert "without a header" in result.layout.sentence
+    assert "target '1'" in result.layout.sentence
 
 
 def test_numbers_without_a_header_may_have_any_length(tmp_path):

@@ -207,7 +207,7 @@ def test_hours_and_minutes_beside_a_date_or_after_one_are_no_minutes_and_seconds
         assert (sequences.layout.unused, [note for note in sequences.notes if "unequal" in note]) == ((), [])
     assert (
         "in the order of 'Time' and 'Date'"
-        in read(write(tmp_path / "g.csv", two_columns(lambda i: f"2024-01-{i + 1:02}"))).layout.said
+        in read(write(tmp_path / "g.csv", two_columns(lambda i: f"2024-01-{i + 1:02}"))).layout.sentence
     )
 
 

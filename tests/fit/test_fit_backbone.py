@@ -21,7 +21,7 @@ from headstart.estimator import SequenceClassifier, SequenceRegressor
 from headstart.fit import budget
 from headstart.fit.arms import check_names
 from headstart.fit.arms.backbone import Backbone
-from headstart.fit.arms.read import find_backbone
+from headstart.fit.arms.weights import find_backbone
 from headstart.fit.basis import Amount, Basis
 from headstart.fit.defaults import LEAST_STEPS
 from headstart.request.settings import FitSettings

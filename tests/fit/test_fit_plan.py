@@ -19,9 +19,9 @@ from headstart.fit.arms.arm import Frame
 from headstart.fit.basis import Amount, Basis
 from headstart.fit.basis import looks as looks_of
 from headstart.fit.defaults import LEAST_STEPS, ModelShape, batch_size, model_table, shape_of
-from headstart.fit.kept import FitPlan
 from headstart.fit.perform import First
 from headstart.fit.plan import Planned
+from headstart.fit.plan_file import FitPlan
 from headstart.models import MODELS
 from headstart.request.settings import FitSettings
 from headstart.runner.events import StepTime

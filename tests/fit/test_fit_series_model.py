@@ -20,7 +20,7 @@ from headstart.errors import BadInput
 from headstart.estimator import SequenceRegressor
 from headstart.fit.arms import check_names, check_served
 from headstart.fit.arms.embedding import FrozenModel
-from headstart.fit.arms.read import find_backbone
+from headstart.fit.arms.weights import find_backbone
 from headstart.fit.basis import Basis
 from headstart.request.settings import FitSettings
 from headstart.sequence import Signature

@@ -12,7 +12,7 @@ import pytest
 import torch
 from support.made_models import made, rewritten, texts, tokens, walks
 
-from headstart.checkpoints.own import OwnFields
+from headstart.checkpoints.model_folder import OwnFields
 from headstart.checkpoints.read import read_checkpoint
 from headstart.cli import main
 from headstart.errors import BadInput

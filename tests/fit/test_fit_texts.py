@@ -17,7 +17,7 @@ from headstart.checkpoints.folder import read_header
 from headstart.cli import main
 from headstart.estimator import SequenceClassifier
 from headstart.fit.arms.embedding import FrozenModel
-from headstart.fit.arms.read import find_backbone
+from headstart.fit.arms.weights import find_backbone
 
 FAST = ["--time", "10h", "--seeds", "1", "--workers", "0", "finetune.budget.steps=2", "--no-pretrain"]
 FAST += ["finetune.optim.lr=1e-2"]

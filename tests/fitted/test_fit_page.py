@@ -382,13 +382,13 @@ def test_the_page_warns_before_sets_of_classes_are_used_where_too_few_of_a_class
     fit = outcome()
     errors = {"errors": (0.1,) * 30, "source": "validation", "class_errors": (0.1,) * 30}
 
-    def told(*counts: int) -> list[str]:
+    def lines_of(*counts: int) -> list[str]:
         held = {fit.served.config.serve: HeldOut(**errors, class_counts=counts)}
         served = replace(fit.served, config=fit.served.config.model_copy(update={"held_out": held}))
         return [text for text in caveats(replace(fit, served=served)) if "sets of classes" in text]
 
-    assert told(10, 10, 10) == []
-    (text,) = told(18, 9, 3)
+    assert lines_of(10, 10, 10) == []
+    (text,) = lines_of(18, 9, 3)
     assert text == (
         "Before sets of classes are used (predict with --confidence 0.9): too few sequences were held out of 'run' (3): "
         "0.9 takes 9 of each class, so that every set holds these; label more of them, or ask for less."

@@ -11,7 +11,7 @@ from support.own_code import EXAMPLE, MODEL, OBJECTIVE, OUTPUTS, REGISTERED, cle
 from headstart.models import MODELS
 from headstart.plugins import load_plugins, own_networks
 from headstart.spec import read
-from headstart.training.contract import MODEL_CHECKS, check_model
+from headstart.training.model_contract import MODEL_CHECKS, check_model
 
 
 @pytest.fixture(autouse=True)

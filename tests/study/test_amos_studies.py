@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.planning import SCALES, planned
 
-from headstart.checkpoints.known import known_config
+from headstart.checkpoints.released import released_config
 from headstart.models.heads import Output
 from headstart.models.mixers.parallel import ParallelSpec
 from headstart.models.mixers.s4 import S4Spec
@@ -240,7 +240,7 @@ def test_spade_has_a_frozen_s4_in_its_first_block_and_local_attention_above(scal
 
 def test_pythia_is_the_published_checkpoint_and_at_random_its_architecture(nowhere: Path) -> None:
     plan = planned("amos-2", "paper", nowhere)
-    sizes = known_config("EleutherAI/pythia-70m-deduped")
+    sizes = released_config("EleutherAI/pythia-70m-deduped")
     assert sizes is not None
     for cell in [*cells(plan, "pythia"), *cells(plan, "pythia_random")]:
         network = cell.chain[-1].spec.model

@@ -10,7 +10,7 @@ from headstart.study.paper.caveats import UNSEEN
 from headstart.study.paper.summary import summarise
 
 
-def said(**more: Any) -> list[str]:
+def remarks_on(**more: Any) -> list[str]:
     """What is said of own code where all stages of the arm from scratch have this in their results."""
     plan = make_plan()
     stored = shelf(plan)
@@ -24,10 +24,12 @@ PLUGIN: dict[str, Any] = {"provenance": {"plugins": [{"name": "mine"}]}, "budget
 
 
 def test_remarks_on_own_code_are_said_by_arm() -> None:
-    assert said(remarks=["mixer 'mine': padding moves it."], **PLUGIN) == ["scratch: mixer 'mine': padding moves it."]
-    assert said(remarks=[], **PLUGIN) == []
+    assert remarks_on(remarks=["mixer 'mine': padding moves it."], **PLUGIN) == [
+        "scratch: mixer 'mine': padding moves it."
+    ]
+    assert remarks_on(remarks=[], **PLUGIN) == []
 
 
 def test_own_code_that_nobody_looked_at_is_named() -> None:
-    assert said(**PLUGIN) == [f"scratch: {UNSEEN}"]
-    assert said() == []
+    assert remarks_on(**PLUGIN) == [f"scratch: {UNSEEN}"]
+    assert remarks_on() == []

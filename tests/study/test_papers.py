@@ -128,7 +128,7 @@ def _small(**more: Any) -> dict[str, Any]:
     return {"source": "A paper, table 1", "paper": "coser", "heads": {"image": "CIFAR10"}, "rows": [row], **more}
 
 
-def _one(text: str, unit: str = "percent", quantity: str = "test", kind: str = "measured") -> PaperCell:
+def _cell(text: str, unit: str = "percent", quantity: str = "test", kind: str = "measured") -> PaperCell:
     row = {"row": "A", "arm": "a", "quantity": quantity, "kind": kind, "cells": {"image": text}}
     paper = make_paper("made-up", _small(rows=[row], unit=unit)).cell("a", "image", quantity)  # type: ignore[arg-type]
     assert paper is not None
@@ -196,7 +196,7 @@ def test_the_torn_row_repeats_what_another_table_says() -> None:
     ],
 )
 def test_percent_become_shares_and_so_do_their_errors(text: str, value: float, sem: float | None) -> None:
-    cell = _one(text)
+    cell = _cell(text)
     assert cell.text == text
     assert cell.value == pytest.approx(value)
     assert cell.sem == (None if sem is None else pytest.approx(sem))
@@ -204,20 +204,20 @@ def test_percent_become_shares_and_so_do_their_errors(text: str, value: float, s
 
 @pytest.mark.parametrize(("text", "value"), [("48s", 48.0), ("19.1m", 1146.0), ("3.20min", 192.0)])
 def test_times_become_seconds(text: str, value: float) -> None:
-    assert _one(text, quantity="epoch_seconds").value == pytest.approx(value)
+    assert _cell(text, quantity="epoch_seconds").value == pytest.approx(value)
 
 
 def test_a_share_stays_and_the_gain_beside_it_is_not_the_value() -> None:
-    assert _one("0.59 (+0.19)", "share").value == 0.59
-    assert _one("0.48(+0.08)", "share").value == 0.48
-    assert _one("0.56 (+0.8)", "share").text == "0.56 (+0.8)"
+    assert _cell("0.59 (+0.19)", "share").value == 0.59
+    assert _cell("0.48(+0.08)", "share").value == 0.48
+    assert _cell("0.56 (+0.8)", "share").text == "0.56 (+0.8)"
 
 
 @pytest.mark.parametrize("quantity", STEP_QUANTITIES)
 def test_steps_are_never_divided(quantity: str) -> None:
-    assert _one("1.9×10^5", quantity=quantity).value == 190_000
-    assert _one("1.9x10^5", quantity=quantity).value == 190_000
-    assert _one("4.6×10^4", quantity=quantity).value == 46_000
+    assert _cell("1.9×10^5", quantity=quantity).value == 190_000
+    assert _cell("1.9x10^5", quantity=quantity).value == 190_000
+    assert _cell("4.6×10^4", quantity=quantity).value == 46_000
 
 
 @pytest.mark.parametrize(
@@ -230,29 +230,29 @@ def test_steps_are_never_divided(quantity: str) -> None:
     ],
 )
 def test_counts_and_speed_ups_are_never_divided(text: str, quantity: str, value: float) -> None:
-    assert _one(text, quantity=quantity).value == value
+    assert _cell(text, quantity=quantity).value == value
 
 
 def test_a_range_has_no_value() -> None:
-    cell = _one("500 – 2000×", quantity="epoch_speedup", kind="range")
+    cell = _cell("500 – 2000×", quantity="epoch_speedup", kind="range")
     assert (cell.kind, cell.value) == ("range", None)
 
 
 @pytest.mark.parametrize("text", ["×", "□", "-", "x"])
 def test_a_cell_without_a_number_has_no_value_and_needs_a_kind(text: str) -> None:
-    cell = _one(text, kind="infeasible")
+    cell = _cell(text, kind="infeasible")
     assert (cell.value, cell.sem, cell.text, cell.kind) == (None, None, text, "infeasible")
     with pytest.raises(BadInput, match=r"rows\[0\].cells.image: '.' is not a number; give its kind"):
-        _one(text)
+        _cell(text)
 
 
 @pytest.mark.parametrize("text", ["0.5 or so", "0,5", "0.5 0.6", "†", "5e-3"])
 def test_a_cell_is_a_number_as_a_whole_or_not_at_all(text: str) -> None:
-    assert _one(text, kind="diverged").value is None
+    assert _cell(text, kind="diverged").value is None
 
 
 def test_a_diverged_cell_keeps_its_last_number() -> None:
-    assert _one("12.5", kind="diverged").value == 0.125
+    assert _cell("12.5", kind="diverged").value == 0.125
 
 
 def test_a_column_may_have_a_unit_and_metric_of_its_own() -> None:

@@ -64,7 +64,7 @@ def kinds(results: Results) -> set[str]:
     return {caveat.kind for caveat in results.caveats}
 
 
-def said(results: Results, kind: str) -> str:
+def caveats_of(results: Results, kind: str) -> str:
     return " | ".join(str(c) for c in results.caveats if c.kind == kind)
 
 
@@ -178,7 +178,7 @@ def test_unfinished_runs_give_a_partial_row_and_unbegun_ones_an_absent_row() -> 
     assert (pretrained.status, pretrained.n, pretrained.val) == ("absent", 0, None)
     results = summarise(plan, some.find)
     assert results.partial
-    assert "9 of 15 runs not finished" in said(results, "partial")
+    assert "9 of 15 runs not finished" in caveats_of(results, "partial")
 
 
 def test_a_failed_run_leaves_its_row_partial_and_is_said() -> None:
@@ -186,7 +186,7 @@ def test_a_failed_run_leaves_its_row_partial_and_is_said() -> None:
     some = shelf(plan, lambda cell: usual(cell) if cell.seed else None)
     results = summarise(plan, some.find, state=lambda _: "failed")
     assert results.table[0].status == "partial"
-    assert "1 of 3 runs failed" in said(results, "failed")
+    assert "1 of 3 runs failed" in caveats_of(results, "failed")
     nothing = summarise(plan, lambda _: None, state=lambda _: "failed")
     assert nothing.table[0].status == "failed"
 
@@ -206,7 +206,7 @@ def test_a_diverged_setting_is_not_chosen_however_good_it_looked() -> None:
     results = summarise(plan, stored.find)
     assert results.table[0].chosen == {LR: 3e-3}
     assert results.table[0].status == "measured"
-    assert "1 run diverged at lr 0.01, which were not chosen" in said(results, "diverged")
+    assert "1 run diverged at lr 0.01, which were not chosen" in caveats_of(results, "diverged")
 
 
 def test_a_row_whose_every_setting_diverged_is_shown_as_diverged() -> None:
@@ -289,8 +289,8 @@ def test_a_diverged_run_keeps_its_last_finite_number() -> None:
     assert row.test is not None
     assert row.by_seed("last_test") == row.by_seed("test") != {}
     assert row.by_seed("last_val") == {0: 0.25, 1: 0.25}
-    assert "its numbers are those at the best weights before" in said(results, "diverged")
-    assert "The last finite validation accuracy was 0.250." in said(results, "diverged")
+    assert "its numbers are those at the best weights before" in caveats_of(results, "diverged")
+    assert "The last finite validation accuracy was 0.250." in caveats_of(results, "diverged")
     # Without its records a run falls back to its best weights.
     assert summarise(plan, stored.find).table[0].by_seed("last_val") == row.by_seed("val")
 
@@ -318,7 +318,7 @@ def test_stand_in_data_of_one_stage_mark_only_the_rows_that_rest_on_it() -> None
     scratch, pretrained = results.table
     assert (scratch.stand_in, pretrained.stand_in) == ("", "digits for a in stage pretrain of a")
     assert (results.apart(scratch), results.apart(pretrained)) == (False, True)
-    assert said(results, "stand-in").startswith(
+    assert caveats_of(results, "stand-in").startswith(
         "self_pretrained: stand-in data (digits for a in stage pretrain of a): no score of it"
     )
     text = to_markdown(make_table(results))
@@ -436,7 +436,9 @@ def test_a_sound_study_is_told_only_what_always_holds() -> None:
     results = summarise(plan, shelf(plan).find, facts=facts())
     assert kinds(results) == {"test set", "error", "benchmark"}
     # sqrt(0.488 * 0.512 / 500)
-    assert "500 examples: its own binomial standard error is 0.022 at the best arm's score" in said(results, "test set")
+    assert "500 examples: its own binomial standard error is 0.022 at the best arm's score" in caveats_of(
+        results, "test set"
+    )
 
 
 def test_a_test_set_that_is_all_right_has_an_error_rate_below_what_it_can_show() -> None:
@@ -444,21 +446,21 @@ def test_a_test_set_that_is_all_right_has_an_error_rate_below_what_it_can_show()
     results = summarise(plan, shelf(plan, lambda _: (1.0, 1.0)).find, facts=facts())
     # 0.994 to the power of 500 is 0.05.
     text = "The test set has 500 examples: the best arm has all of them right, so that its error rate is below 0.006 (95 %)"
-    assert said(results, "test set").startswith(text)
+    assert caveats_of(results, "test set").startswith(text)
 
 
 def test_the_error_of_a_test_set_counts_the_targets_of_positions() -> None:
     plan = make_plan(arms={"scratch": False, "other": False})
     changed = {key: replace(value, positions=50_000) for key, value in facts().items()}
     results = summarise(plan, shelf(plan).find, facts=changed)
-    text = said(results, "test set")
+    text = caveats_of(results, "test set")
     assert "50,000 targets of positions: its own binomial standard error is 0.002 at the best arm's score" in text
     # sqrt(0.488 * 0.512 / 500): positions of one example are no independent draws.
     assert "were they independent, and 0.022 were each of the 500 examples that they stand in but one draw" in text
     changed = {key: replace(value, chance={}, asked=3_280) for key, value in facts().items()}
-    assert "has 3,280 scored positions: its" in said(summarise(plan, shelf(plan).find, facts=changed), "test set")
+    assert "has 3,280 scored positions: its" in caveats_of(summarise(plan, shelf(plan).find, facts=changed), "test set")
     changed = {key: replace(value, chance={}, asked=0) for key, value in facts().items()}
-    assert not said(summarise(plan, shelf(plan).find, facts=changed), "test set"), "what it scores is not known"
+    assert not caveats_of(summarise(plan, shelf(plan).find, facts=changed), "test set"), "what it scores is not known"
 
 
 def test_what_a_model_says_that_its_scores_do_not_show_is_a_caveat_of_its_arms() -> None:
@@ -469,19 +471,19 @@ def test_what_a_model_says_that_its_scores_do_not_show_is_a_caveat_of_its_arms()
         for i, planned in plan.stages.items()
     }
     results = summarise(replace(plan, stages=stages), shelf(plan).find)
-    assert said(results, "start") == f"self_pretrained: {model.shows_not}"
+    assert caveats_of(results, "start") == f"self_pretrained: {model.shows_not}"
 
 
 def test_a_chosen_value_at_the_edge_of_its_sweep_is_said() -> None:
     plan = make_plan(arms={"scratch": False}, rates=(1e-3, 3e-3))
     results = summarise(plan, shelf(plan).find)
-    assert "the chosen lr 0.003 is the highest of its sweep (0.001, 0.003)" in said(results, "edge")
+    assert "the chosen lr 0.003 is the highest of its sweep (0.001, 0.003)" in caveats_of(results, "edge")
     two = make_plan(arms={"scratch": False, "other": False}, columns={"l": "digits", "m": "mnist"}, rates=(1e-3, 3e-3))
     fallen = {("scratch", "m"): (0.9, 0.5)}
     results = summarise(
         two, shelf(two, lambda c: fallen.get((c.arm, c.column), usual(c)) if c.settings[LR] < 2e-3 else usual(c)).find
     )
-    assert said(results, "edge") == (
+    assert caveats_of(results, "edge") == (
         "every arm on l; other on m: the chosen lr 0.003 is the highest of its sweep (0.001, 0.003); a wider sweep may do "
         "better. | m: scratch: the chosen lr 0.001 is the lowest of its sweep (0.001, 0.003); a wider sweep may do better."
     )
@@ -498,22 +500,22 @@ def test_what_holds_for_many_arms_names_all_or_all_but_one_in_short() -> None:
     names = ["scratch", "b", "c", "d", "e"]
     plan = make_plan(arms=dict.fromkeys(names, False), seeds=(0,))
     results = summarise(plan, shelf(plan).find)
-    assert said(results, "seeds") == "every arm has 1 seed: one seed has no standard error."
+    assert caveats_of(results, "seeds") == "every arm has 1 seed: one seed has no standard error."
     stored = shelf(plan)
     gone = [cell.chain[-1].identity for cell in plan.cells if cell.arm == "d"]
     for identity in gone:
         del stored.results[identity]
-    assert said(summarise(plan, stored.find), "seeds").startswith("every arm but d has 1 seed")
+    assert caveats_of(summarise(plan, stored.find), "seeds").startswith("every arm but d has 1 seed")
 
 
 def test_unequal_budgets_and_numbers_of_settings_are_said() -> None:
     plan = make_plan(rates_of={"scratch": (1e-3, 3e-3)})
     results = summarise(plan, shelf(plan).find)
-    assert said(results, "budget") == (
+    assert caveats_of(results, "budget") == (
         "self_pretrained read 1.50 times as many training examples as scratch, pretraining included; "
         "in the last stage alone as many."
     )
-    assert "scratch 2 and self_pretrained 3" in said(results, "configurations")
+    assert "scratch 2 and self_pretrained 3" in caveats_of(results, "configurations")
 
 
 def test_few_seeds_an_interval_with_zero_and_a_better_baseline_are_said() -> None:
@@ -521,12 +523,12 @@ def test_few_seeds_an_interval_with_zero_and_a_better_baseline_are_said() -> Non
     flat = shelf(plan, lambda c: (0.3, 0.3 + 0.01 * (c.seed if c.arm == "scratch" else 1 - c.seed)), 0.5)
     results = summarise(plan, flat.find, facts=facts())
     assert {"seeds", "interval", "baseline"} <= kinds(results)
-    assert "Whether scratch differs from self_pretrained (" in said(results, "interval")
-    assert said(results, "baseline") == (
+    assert "Whether scratch differs from self_pretrained (" in caveats_of(results, "interval")
+    assert caveats_of(results, "baseline") == (
         "scratch (0.305) and self_pretrained (0.305) are no better on test than a trivial baseline: "
         "logistic regression (0.500)."
     )
-    assert said(results, "seeds").startswith("scratch and self_pretrained have 2 seeds")
+    assert caveats_of(results, "seeds").startswith("scratch and self_pretrained have 2 seeds")
 
 
 def test_an_arm_within_two_errors_of_chance_is_shown_at_chance() -> None:
@@ -534,7 +536,7 @@ def test_an_arm_within_two_errors_of_chance_is_shown_at_chance() -> None:
     results = summarise(plan, shelf(plan, lambda _: (0.1, 0.11)).find, facts=facts())
     # Two binomial errors of 500 examples at 0.1 are 0.027.
     assert results.table[0].status == "at chance"
-    assert said(results, "at chance") == (
+    assert caveats_of(results, "at chance") == (
         "scratch (0.110 ± 0.000) is at chance: not above a test accuracy of 0.100 by two standard errors."
     )
     above = summarise(plan, shelf(plan, lambda _: (0.1, 0.13)).find, facts=facts())
@@ -546,7 +548,7 @@ def test_arms_at_chance_are_said_together() -> None:
     levels = {("scratch", "m"): 0.09}
     both = {**facts("digits"), **facts("mnist")}
     results = summarise(plan, shelf(plan, lambda c: (0.1, levels.get((c.arm, c.column), 0.1))).find, facts=both)
-    assert said(results, "at chance") == (
+    assert caveats_of(results, "at chance") == (
         "scratch (0.100 ± 0.000 and 0.090 ± 0.000) and self_pretrained (0.100 ± 0.000) are at chance: not above a "
         "test accuracy of 0.100 by two standard errors."
     )
@@ -560,7 +562,7 @@ def test_a_pretraining_that_learnt_nothing_is_said_of_the_arms_that_start_from_i
         if cell.column == "y" and len(cell.chain) > 1:
             parent = cell.chain[0].identity
             stored.results[parent] = result(parent, -0.18, -0.18, metric="r2")
-    text = said(summarise(plan, stored.find), "pretraining")
+    text = caveats_of(summarise(plan, stored.find), "pretraining")
     assert text.startswith("y: a and b: stage pretrain learnt next to nothing.")
     assert "(R² −0.180; the mean has 0)" in text
     for identity, document in stored.results.items():
@@ -573,10 +575,10 @@ def test_a_table_that_mixes_machines_or_threads_says_so() -> None:
     plan = make_plan()
     stored = shelf(plan)
     stored.results[plan.cells[5].chain[-1].identity]["provenance"]["threads"] = 2
-    assert "mixes thread counts: 1 and 2" in said(summarise(plan, stored.find), "mixed")
+    assert "mixes thread counts: 1 and 2" in caveats_of(summarise(plan, stored.find), "mixed")
     provenance = stored.results[plan.cells[5].chain[-1].identity]["provenance"]
     provenance |= {"threads": 1, "way": "2 ranks (gloo)"}
-    assert "mixes ways of training: 2 ranks (gloo) and alone. Results agree" in said(
+    assert "mixes ways of training: 2 ranks (gloo) and alone. Results agree" in caveats_of(
         summarise(plan, stored.find), "mixed"
     )
 
@@ -589,10 +591,10 @@ def test_a_table_of_stages_in_a_stack_and_alone_says_so() -> None:
     assert "mixed" not in kinds(summarise(plan, stored.find))
     first = plan.cells[5].chain[-1].identity
     stored.results[first]["provenance"]["way"] = "alone then stack"
-    assert "mixes ways of training: alone then stack and stack" in said(summarise(plan, stored.find), "mixed")
+    assert "mixes ways of training: alone then stack and stack" in caveats_of(summarise(plan, stored.find), "mixed")
     del stored.results[first]["provenance"]["way"]  # as it stands with a stage that trained alone
     stored.results[first]["budget"]["steps"] = 5
-    assert "mixes ways of training: alone and stack" in said(summarise(plan, stored.find), "mixed")
+    assert "mixes ways of training: alone and stack" in caveats_of(summarise(plan, stored.find), "mixed")
     stored.results[first]["budget"]["steps"] = 0  # fitted, in no way of these
     assert "mixed" not in kinds(summarise(plan, stored.find))
 
@@ -605,7 +607,7 @@ def test_a_table_of_several_machines_compares_them_and_says_that_seeds_do_not_co
         if cell.arm == "self_pretrained" and cell.seed > 1:
             stored.results[cell.chain[-1].identity]["provenance"]["machine"] = "server"
     results = summarise(plan, stored.find)
-    assert said(results, "machines") == (
+    assert caveats_of(results, "machines") == (
         "The table mixes machines: laptop and server. Seeds do not cover what another processor changes; test by "
         "machine: self_pretrained 0.505 ± 0.005 on laptop (2 seeds) and 0.485 ± 0.005 on server (2 seeds)."
     )
@@ -781,10 +783,10 @@ def test_unequal_flops_at_equal_examples_are_said() -> None:
     for cell in plan.cells:
         stored.results[cell.chain[-1].identity]["budget"]["flops"] = 1e9 * (1.6 if cell.arm == "other" else 1)
     expected = "FLOPs differ at as many training examples: 1.60 (other) times those of scratch."
-    assert said(summarise(plan, stored.find), "budget") == expected
+    assert caveats_of(summarise(plan, stored.find), "budget") == expected
     for cell in plan.cells:
         stored.results[cell.chain[-1].identity]["budget"]["flops"] = 1e9 * (1.05 if cell.arm == "other" else 1)
-    assert not said(summarise(plan, stored.find), "budget")
+    assert not caveats_of(summarise(plan, stored.find), "budget")
 
 
 def test_an_average_over_columns_says_where_its_arms_ran_on_different_machines() -> None:

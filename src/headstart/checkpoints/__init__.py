@@ -39,7 +39,7 @@ WHOLE: dict[str, Entry] = {
 HEADSTART = "headstart"
 """The name of what `headstart fit` and `save_pretrained` write, among the families."""
 CHECKPOINT_READERS: dict[str, Entry] = (
-    FAMILIES | SERIES | {HEADSTART: _family("own:OWN_FAMILY", "a network of headstart's own", "")}
+    FAMILIES | SERIES | {HEADSTART: _family("model_folder:OWN_FAMILY", "a network of headstart's own", "")}
 )
 """All families that are read: those of others, and model folders of headstart."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from headstart.checkpoints import CHECKPOINT_READERS, FAMILIES, HEADSTART, SERIES, series_kind
 from headstart.checkpoints.family import Config, Family
 from headstart.checkpoints.folder import CONFIG_FILE, MODEL_FOLDER, Folder
-from headstart.checkpoints.known import KNOWN, known_config
+from headstart.checkpoints.released import RELEASED, released_config
 from headstart.checkpoints.source import absent, find_folder
 from headstart.errors import BadInput, nearest
 from headstart.spec import merge
@@ -57,12 +57,12 @@ def config_of(source: str | os.PathLike[str]) -> tuple[Config, Path | None]:
 
     Raises: BadInput where it is neither known nor at hand, or its config cannot be read.
     """
-    config = known_config(os.fspath(source))
+    config = released_config(os.fspath(source))
     folder = find_folder(source, hub=config is None)
     if folder is not None:
         return Config(Folder(folder).config(), folder / CONFIG_FILE), folder
     if config is None:
-        raise BadInput(f"{absent(os.fspath(source))}; sizes of these are known without: {', '.join(KNOWN)}")
+        raise BadInput(f"{absent(os.fspath(source))}; sizes of these are known without: {', '.join(RELEASED)}")
     return Config(config, f"config of {source}"), None
 
 

@@ -20,7 +20,7 @@ from headstart.checkpoints.folder import (
     VOCABULARY_FILE,
     WEIGHTS_FILE,
 )
-from headstart.checkpoints.known import REPOSITORIES
+from headstart.checkpoints.released import REPOSITORIES
 from headstart.errors import BadInput, one_line
 
 FETCHED = (

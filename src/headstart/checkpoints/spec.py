@@ -12,8 +12,8 @@ from torch import Tensor
 from headstart.atomic import stamps
 from headstart.checkpoints.fields import Fields
 from headstart.checkpoints.folder import CARD_FILE, CONFIG_FILE, INDEX_FILE, VOCABULARY_FILE
-from headstart.checkpoints.known import known_config
 from headstart.checkpoints.read import Checkpoint, fields_of, read_checkpoint
+from headstart.checkpoints.released import released_config
 from headstart.checkpoints.source import absent, find_folder
 from headstart.checkpoints.tokeniser import SETTINGS_FILE, TOKENISER_FILE
 from headstart.data.prepared import remembered
@@ -61,7 +61,7 @@ class CheckpointSpec(ModelKind):
     @property
     def sized(self) -> bool:
         """Whether its folder is here, or its sizes are known by its name."""
-        return known_config(self.source) is not None or find_folder(self.source) is not None
+        return released_config(self.source) is not None or find_folder(self.source) is not None
 
     @property
     def fields(self) -> Fields:

@@ -66,7 +66,7 @@ def _head(s: Sequences, facts: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         spread += f" to {lengths['max']:,}, median {lengths['median']:,.0f}"
     labelled = "all" if facts["labelled"] == count else f"{facts['labelled']:,}" if facts["labelled"] else "none"
     pairs = [
-        ("layout", s.layout.said),
+        ("layout", s.layout.sentence),
         ("kind", f"{SOUNDS[s.kind]}{symbols}{channels}"),
         ("sequences", f"{count:,}, {labelled} of them labelled"),
         ("length", spread),

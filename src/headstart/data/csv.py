@@ -29,7 +29,7 @@ from headstart.data.exports import (
     unfilled,
     without_labels,
 )
-from headstart.data.instruments import Head, told
+from headstart.data.instruments import Head, instrument_table
 from headstart.data.layout import LayoutSpec, numbered, plain
 from headstart.data.numerals import (
     BRACKETS,
@@ -100,7 +100,7 @@ def read_lines(
 ) -> Table:
     """As `read_csv`, of the lines of whatever file. quickly: reads it at once, where it can."""
     head = Head(all_lines(), spec, str(path), mistakes)
-    around = told(head)
+    around = instrument_table(head)
     if isinstance(around, Table):
         return around
     lines: Iterator[str] = itertools.chain(head.lines, head.rest)

@@ -66,8 +66,8 @@ def labelled_by_table(
             if _is_named(name) and not name.endswith(".json"):  # which may be about anything
                 raise
             continue
-        column = max(table.columns.values(), key=lambda column: _known(column.words, keys), default=None)
-        if column is None or not _known(column.words, keys):
+        column = max(table.columns.values(), key=lambda column: _matches(column.words, keys), default=None)
+        if column is None or not _matches(column.words, keys):
             continue
         return name, _joined(path / name, table, column, files, keys, whole)
     return None
@@ -113,7 +113,7 @@ def _file_of(word: str | None, keys: dict[str, str]) -> str | None:
     return keys.get(cell) or keys.get(PurePosixPath(cell).name)
 
 
-def _known(words: Words, keys: dict[str, str]) -> int:
+def _matches(words: Words, keys: dict[str, str]) -> int:
     """How many cells name files."""
     return len({file for word in words if (file := _file_of(word, keys)) is not None})
 

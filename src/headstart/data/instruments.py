@@ -134,7 +134,7 @@ which it is looked for: with others the file is read as it stands.
 """
 
 
-def told(head: Head, forms: Mapping[str, tuple[str, FieldValues]] = INSTRUMENTS) -> Any:
+def instrument_table(head: Head, forms: Mapping[str, tuple[str, FieldValues]] = INSTRUMENTS) -> Any:
     """What an instrument wrote, as its table or as how its rows are written; None of other files."""
     for path, (words, settings) in forms.items():
         likely = not words or any(word in head.starts for word in words.split())

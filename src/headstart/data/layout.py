@@ -211,7 +211,7 @@ class Layout:
     """Which axis of matrices is time, in files of a folder."""
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """The layout in one sentence, with what was guessed."""
         parts = [part for part in (self.written, self._shape(), self._roles()) if part]
         if self.unused:

@@ -75,7 +75,7 @@ def cut_windows(s: Sequences, spec: LayoutSpec, seconds: np.ndarray | None) -> S
     )
     groups = names if s.groups is None else s.groups
     start = None if s.times is None else s.times[row] + (0 if s.steps is None else shift * s.steps[row])
-    notes = [*s.notes, _said(s, spec, length, step, len(row))]
+    notes = [*s.notes, _sentence(s, spec, length, step, len(row))]
     rest = int((s.lengths - (counts - 1) * step - length).sum())
     notes += [f"{many(rest, 'position')} at the ends of recordings, too few for a window, are left out"] * bool(rest)
     notes += _notes(spec, int(mixed.sum()), dropped, int(empty.sum()))
@@ -172,7 +172,7 @@ def _labels(s: Sequences, spec: LayoutSpec, begins: np.ndarray, lengths: np.ndar
     return out, mixed
 
 
-def _said(s: Sequences, spec: LayoutSpec, length: np.ndarray, step: np.ndarray, count: int) -> str:
+def _sentence(s: Sequences, spec: LayoutSpec, length: np.ndarray, step: np.ndarray, count: int) -> str:
     """What was cut, and how much neighbours share."""
     share = float(np.maximum(1 - step / length, 0).mean())
     several = len(np.unique(length)) > 1

@@ -23,8 +23,8 @@ from headstart.fit.again import reserved
 from headstart.fit.arms import arms, check_names
 from headstart.fit.budget import AFTER
 from headstart.fit.choose import Chosen, Listener, Piece, choose, unheard
-from headstart.fit.kept import FitPlan
 from headstart.fit.plan import Planned
+from headstart.fit.plan_file import FitPlan
 from headstart.fit.prepared import Fit, prepare
 from headstart.fit.serving import serve
 from headstart.fitted.outcome import Outcome

@@ -14,7 +14,7 @@ from headstart.fit.arms import arms, foreign_arms
 from headstart.fit.arms.arm import Frame, Networks, Offer
 from headstart.fit.basis import Amount, Basis
 from headstart.fit.budget import SAFE, Shares, cost_of, shared, stage_seconds, whole_amount
-from headstart.fit.kept import LITTLE, FitPlan
+from headstart.fit.plan_file import LITTLE, FitPlan
 from headstart.request.settings import FitSettings
 from headstart.spec import digest
 from headstart.tasks.own import FILE_FIELDS

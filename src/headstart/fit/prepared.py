@@ -19,11 +19,11 @@ from headstart.fit import plan as planning
 from headstart.fit.arms import check_served
 from headstart.fit.arms.embedding import FrozenModel
 from headstart.fit.arms.kernels import KERNEL_SECONDS
-from headstart.fit.arms.read import read_weights
+from headstart.fit.arms.weights import read_weights
 from headstart.fit.basis import Basis
 from headstart.fit.budget import LATE, LATE_SECONDS, REPORT, whole_amount
 from headstart.fit.defaults import FEW_ROWS, FOLDS, shape_of
-from headstart.fit.kept import FitPlan
+from headstart.fit.plan_file import FitPlan
 from headstart.fitted.wording import split_in_words
 from headstart.limits import check_memory, give_back, memory
 from headstart.request.settings import FitSettings

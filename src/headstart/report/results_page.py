@@ -98,10 +98,10 @@ def short_answer(content: Content) -> str:
     rest = len([part for verdict in content.verdicts for part in verdict.parts]) - len(checked[0].parts)
     stand = "stands" if rest == 1 else "stand"
     more = f" {words.many(rest, 'more outcome')} of claims {stand} below." if rest else ""
-    return f"{so_far}{_told(checked[0])}{more}"
+    return f"{so_far}{_verdict_text(checked[0])}{more}"
 
 
-def _told(verdict: Verdict) -> str:
+def _verdict_text(verdict: Verdict) -> str:
     """`Self-pretraining beats training from scratch: holds on image (+0.070 [0.055, 0.084], n 6, preliminary).`"""
     outcomes = []
     for outcome in OUTCOMES:

@@ -12,7 +12,7 @@ from headstart.checkpoints.encoder import EncoderFields
 from headstart.checkpoints.fields import Fields
 from headstart.checkpoints.folder import CONFIG_FILE, MODEL_FOLDER, WEIGHTS_FILE
 from headstart.checkpoints.like import config_of
-from headstart.checkpoints.own import NETWORK_PREFIX, OwnFields
+from headstart.checkpoints.model_folder import NETWORK_PREFIX, OwnFields
 from headstart.checkpoints.series import SeriesFields
 from headstart.checkpoints.source import absent, find_folder
 from headstart.checkpoints.spec import CheckpointSpec, ModelSource

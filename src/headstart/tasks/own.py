@@ -236,7 +236,7 @@ class OwnSpec(TaskSpec):
                 "pretrain alone"
             )
         # Without where it is: notes travel with a report.
-        text, _, _ = replace(layout, source="", guessed=()).said.removeprefix(": ").rpartition(".")
+        text, _, _ = replace(layout, source="", guessed=()).sentence.removeprefix(": ").rpartition(".")
         guessed = f"; guessed: {', '.join(layout.guessed)}" if layout.guessed else ""
         notes = [_placeless(note, layout) for note in (f"read as {text}{guessed}", *train.notes)]
         notes += [ROUNDED] * (layout.double and not self.standardise)

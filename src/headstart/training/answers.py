@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from headstart.checkpoints.folder import CONFIG_FILE, TENSOR_TYPES, Header
-from headstart.checkpoints.own import NETWORK_PREFIX
+from headstart.checkpoints.model_folder import NETWORK_PREFIX
 from headstart.errors import BadInput
 from headstart.models.encoders import there
 from headstart.models.exporting import exportable_network

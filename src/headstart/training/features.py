@@ -72,13 +72,13 @@ class FeatureBatches(Batches):
             self.done = last
             yield
 
-    def known(self) -> torch.Tensor:
+    def computed(self) -> torch.Tensor:
         """(S, D): the features of the first `done` units, position by position."""
         assert self._flat is not None
         return self._flat[: self._position(self.done)]
 
     def restore(self, values: torch.Tensor) -> None:
-        """Go on from what `known` gave."""
+        """Go on from what `computed` gave."""
         self._room(values)[: len(values)] = values
         rows = int(np.searchsorted(self._starts, len(values)))
         self.done = rows // 2 if self.examples.paired else rows
@@ -97,7 +97,7 @@ class FeatureBatches(Batches):
 
     def _with(self, batch: Batch, rows: torch.Tensor, length: int) -> Batch:
         """The batch of these rows, padded to `length`, with its features; those of padding are the last one's."""
-        values = self.known()
+        values = self.computed()
         if self.pool or self.equal:
             features = torch.unflatten(values, 0, (len(self._lengths), -1)).index_select(0, rows)
         else:

@@ -30,9 +30,9 @@ from headstart.training.arrays import Data, examples_of, labelled_examples
 from headstart.training.batches import Batches
 from headstart.training.evaluate import evaluate as evaluate_batches
 from headstart.training.features import FeatureBatches, feature_batches
-from headstart.training.kept import attributes_of, claimed_folder
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train_whole
 from headstart.training.optim import OptimField, OptimSpec, flat_parameters
+from headstart.training.run_folder import attributes_of, claimed_folder
 
 
 class _Recipe(Spec):

@@ -145,7 +145,7 @@ class Progress:
         tensors.update({} if self.flat.average is None else {"average": self.flat.average})
         tensors.update({f"buffer/{name}": value for name, value in self.statistics.items()})
         tensors.update({f"best/{name}": value for name, value in self.best.items()})
-        tensors.update({f"features/{name}": feed.known() for name, feed in self.features.items() if feed.done})
+        tensors.update({f"features/{name}": feed.computed() for name, feed in self.features.items() if feed.done})
         copies = {name: value.detach().clone().cpu() for name, value in tensors.items()}
         numbers = {saved: getattr(self, name) for saved, name in self._NUMBERS.items()}
         return copies, {**numbers, "sums": state_sums(tensors)}

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from headstart.checkpoints import CHECKPOINT_READERS, SERIES
 from headstart.checkpoints.folder import CONFIG_FILE, MODEL_FOLDER
-from headstart.checkpoints.known import KNOWN, KNOWN_SERIES, known_config
+from headstart.checkpoints.released import RELEASED, RELEASED_SERIES, released_config
 from headstart.checkpoints.source import absent, download, find_folder, repositories, revision_of
 from headstart.errors import BadInput
 from headstart.kinds import SORTS
@@ -32,7 +32,7 @@ _BLOCK = re.compile(r"((?<!\S)\S*?\.|\.encoders\.)\d+(?=\.)")
 
 def is_checkpoint(what: str) -> bool:
     """Whether a word names a checkpoint: one that is known, a folder with a config, or `owner/name` that is no file."""
-    if known_config(what) is not None:
+    if released_config(what) is not None:
         return True
     folder = find_folder(what, hub=False)
     if folder is not None:
@@ -53,7 +53,7 @@ def list_checkpoints() -> None:
     from headstart.checkpoints.read import fields_of
 
     rows = []
-    for name in (*KNOWN, *KNOWN_SERIES):
+    for name in (*RELEASED, *RELEASED_SERIES):
         fields, folder = fields_of(name), find_folder(name)
         spec = fields.spec
         numbers = sum(prod(shape) for shape in fields.shapes().values())
@@ -71,7 +71,7 @@ def show_family(name: str) -> None:
 
     out = console()
     out.print(Text(SORTS["checkpoint"].summary_of(name)))
-    names = [what for what in (*KNOWN, *KNOWN_SERIES) if fields_of(what).family == name]
+    names = [what for what in (*RELEASED, *RELEASED_SERIES) if fields_of(what).family == name]
     out.print(Text(f"known    {', '.join(names) or 'none by name'}"))
     out.print(Text("others are named by their folder, or as owner/name; `headstart show FOLDER` says what one holds"))
 
@@ -83,7 +83,7 @@ def show_checkpoint(what: str) -> None:
 
     spec = read(CheckpointSpec, {"source": what}, "checkpoint")
     folder = find_folder(what)
-    if folder is None and known_config(what) is None:
+    if folder is None and released_config(what) is None:
         raise BadInput(f"show: {absent(what)}")
     fields, out = spec.fields, console()
     line = CHECKPOINT_READERS[fields.family]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from headstart.checkpoints.known import KNOWN, KNOWN_SERIES
+from headstart.checkpoints.released import RELEASED, RELEASED_SERIES
 from headstart.checkpoints.source import weights_folder
 from headstart.errors import BadInput, nearest
 from headstart.limits import cores, in_words, memory
@@ -87,7 +87,7 @@ def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers:
     """`headstart prepare TASK`: build or read the data, with a bar."""
     if name not in TASKS:
         listed = "`headstart ls tasks` and `headstart ls checkpoints` list them"
-        raise BadInput(f"prepare: {nearest(name, [*TASKS, *KNOWN, *KNOWN_SERIES], listed)}")
+        raise BadInput(f"prepare: {nearest(name, [*TASKS, *RELEASED, *RELEASED_SERIES], listed)}")
     task = prepared_with_bar(task_spec(name, overrides), data_folder(data), workers)
     sizes = ", ".join(f"{split} {task.split(split).units:,}" for split in ("train", "val", "test"))
     console().print(f"{name} is ready: {sizes}; fingerprint {task.fingerprint[:16]}")
@@ -196,7 +196,7 @@ def _check_mixer(name: str, overrides: Sequence[str]) -> None:
 
 def _check_model(name: str, overrides: Sequence[str]) -> None:
     from headstart.models.own import OwnModelSpec
-    from headstart.training.contract import check_model
+    from headstart.training.model_contract import check_model
 
     cls, what = MODELS[name].load(), f"model {name!r}"
     if not issubclass(cls, OwnModelSpec):

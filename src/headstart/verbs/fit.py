@@ -21,7 +21,7 @@ from headstart.data.splits import ACROSS
 from headstart.documents import from_json
 from headstart.errors import BadInput, Damaged, one_line
 from headstart.fit.arms import check_names
-from headstart.fit.kept import PLAN
+from headstart.fit.plan_file import PLAN
 from headstart.limits import give_back
 from headstart.plugins import load_plugins, own_networks
 from headstart.request.settings import DEFAULT_TIME, FitSettings

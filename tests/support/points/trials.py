@@ -359,37 +359,38 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def take_points(names: Sequence[str], base: Path, stride: int | None = None, offset: int = 0) -> dict[str, Any]:
-    """Take every point of these commands, or each `stride`-th from the `offset`-th (None: as daily tests do); what was
-    found is printed as it comes."""
+WHOLE = 4
+"""`make test-all` takes so many times as many points and power cuts of a command as `make test`."""
+
+
+def take_points(names: Sequence[str], base: Path, stride: int = 1, offset: int = 0, daily: int = 0) -> dict[str, Any]:
+    """Take every point of these commands, each `stride`-th from the `offset`-th, or so many times as many as daily tests do,
+    evenly spread; what was found is printed as it comes."""
     out: dict[str, Any] = {}
     for name in names:
         if absent := VERBS[name].lacking:
             print(name, f"left out: {', '.join(absent)} is not installed", sep="\n  ", flush=True)
             continue
         reference = make_reference(VERBS[name], base / re.sub(r"\W+", "-", name))
-        step = VERBS[name].stride if stride is None else stride
-        trials = reference.trials[offset::step]
+        of_a_day = reference.trials[:: VERBS[name].stride]
+        number = min(len(reference.trials), daily * len(of_a_day))
+        spread = [reference.trials[index * len(reference.trials) // number] for index in range(number)]
+        trials = spread if daily else reference.trials[offset::stride]
         wrong = [line for point in trials for line in findings(reference, point)]
-        daily = reference.trials[:: VERBS[name].stride]
-        rows: list[Sequence[Any]] = [reference.counted, reference.points, reference.trials, trials, daily]
+        rows: list[Sequence[Any]] = [reference.counted, reference.points, reference.trials, trials, of_a_day]
         out[name] = dict(zip(("operations", "points", "trials", "tried", "daily"), map(len, rows), strict=True))
         print(name, out[name], *wrong, sep="\n  ", flush=True)
-        out[name] |= {"taken": [[step, offset]], "findings": wrong}
+        out[name] |= {"taken": [[stride, offset]], "findings": wrong}
     return out
 
 
-DAILY = ("run", "store unpack", "prepare")
-"""Commands of which the daily tests cut the power."""
-
-
-def cut_power(names: Sequence[str], base: Path, stride: int | None = None, offset: int = 0) -> dict[str, Any]:
+def cut_power(names: Sequence[str], base: Path, stride: int = 1, offset: int = 0, daily: int = 0) -> dict[str, Any]:
     """As `take_points`, of power that goes after each operation, or each `stride`-th and the last."""
     out: dict[str, Any] = {}
     for name in names:
         reference = make_reference(VERBS[name], base / re.sub(r"\W+", "-", name))
         states, blobs = power_states(reference)
-        step = len(states) // 2 if stride is None else stride
+        step = max(1, len(states) // (2 * daily)) if daily else stride
         numbers = sorted({*range(offset, len(states), step), len(states) - 1})
         distinct = [len({json.dumps(way, sort_keys=True) for way in state.values()}) for state in states]
         wrong = [line for number in numbers for line in power_findings(reference, states[number], blobs, number)]

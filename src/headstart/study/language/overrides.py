@@ -9,7 +9,7 @@ from headstart.documents import parse_override
 from headstart.errors import BadInput, nearest
 from headstart.models.kind import model_class
 from headstart.spec import merge, nested, set_path
-from headstart.study.language.scales import STAGE_KEYS, check_known, checked_table, full_names, kept, overlay, set_by
+from headstart.study.language.scales import STAGE_KEYS, check_known, checked_table, full_names, overlay, set_by, subset
 
 SHARED_KEYS = ("task", "model", "seed")
 """Settings that may be named without a stage: they mean the same in every stage of a chain."""
@@ -46,7 +46,7 @@ def with_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
         path, value = parse_override(word)
         first = path.split(".")[0]
         if path in ("arms", "columns"):
-            table[path] = kept(table[path], value, f"override: {path}")
+            table[path] = subset(table[path], value, f"override: {path}")
             table["stood_in"] = {name: kinds for name, kinds in table["stood_in"].items() if name in table["columns"]}
         elif first in ("report", "search"):
             set_path(table, path.split("."), value)

@@ -279,11 +279,11 @@ def keep(table: Mapping[str, Any], only: Any, location: str) -> dict[str, Any]:
         raise BadInput(f"{location}: {only!r} is not a table of 'columns' and 'arms'")
     for key, names in only.items():
         check_known(key, BUNDLES, f"{location}.{key}")
-        out[key] = kept(table.get(key, {}), names, f"{location}.{key}")
+        out[key] = subset(table.get(key, {}), names, f"{location}.{key}")
     return out
 
 
-def kept(bundles: Mapping[str, Any], names: Any, location: str) -> dict[str, Any]:
+def subset(bundles: Mapping[str, Any], names: Any, location: str) -> dict[str, Any]:
     """The bundles that are named, in the order of the names."""
     chosen = names_of(names)
     if not chosen:

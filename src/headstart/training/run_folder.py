@@ -35,7 +35,7 @@ DEEPEST_VALUE = 10
 
 
 @dataclass(frozen=True)
-class Kept:
+class RunContent:
     """What a folder holds of a training: where it may be written, the state to go on from, or the result."""
 
     stage: ClaimedStage | None = None
@@ -52,7 +52,7 @@ def claimed_folder(
     settings: Mapping[str, Any],
     sets: Mapping[str, Examples],
     val: Batches,
-) -> Iterator[Kept]:
+) -> Iterator[RunContent]:
     """The folder of this training, for one process alone; nothing is kept without a folder.
 
     val: what the network gives for its first batch at its starting weights shows whether the folder's run was of this
@@ -61,7 +61,7 @@ def claimed_folder(
     computes something else, or another process has it.
     """
     if folder is None:
-        yield Kept()
+        yield RunContent()
         return
     try:
         disk.make_folder(Path(folder))
@@ -101,7 +101,7 @@ def claimed_folder(
         result = claimed.finished()
         state = claimed.begin() if result is None else None
         weights = {} if result is None else store.weights(identity, "best")
-        yield Kept(claimed, store.records(identity), state, result, weights)
+        yield RunContent(claimed, store.records(identity), state, result, weights)
 
 
 _OF_TORCH = frozenset(vars(nn.Module()))

@@ -47,7 +47,7 @@ def _moment(width: int, blocks: int, heads: int, hidden: int) -> dict[str, Any]:
     return {"model_name": "MOMENT", "seq_len": 512, "patch_len": 8, "t5_config": own}
 
 
-KNOWN_SERIES: Mapping[str, Mapping[str, Any]] = {
+RELEASED_SERIES: Mapping[str, Mapping[str, Any]] = {
     "chronos-bolt-tiny": _bolt(256, 4, 4),
     "chronos-bolt-mini": _bolt(384, 4, 8),
     "chronos-bolt-small": _bolt(512, 6, 8),
@@ -59,7 +59,7 @@ KNOWN_SERIES: Mapping[str, Mapping[str, Any]] = {
     "MantisV2": {"transf_depth": 6, "num_patches": 32, "kernel_size": 41},
 }
 """The same of models of series."""
-KNOWN: Mapping[str, Mapping[str, Any]] = {
+RELEASED: Mapping[str, Mapping[str, Any]] = {
     "gpt2": _gpt2(768, 12, 12),
     "gpt2-medium": _gpt2(1024, 24, 16),
     "gpt2-large": _gpt2(1280, 36, 20),
@@ -100,7 +100,7 @@ REPOSITORIES: Mapping[str, str] = {
 """Name of a known checkpoint -> its repository on the hub."""
 
 
-def known_config(name: str) -> Mapping[str, Any] | None:
+def released_config(name: str) -> Mapping[str, Any] | None:
     """The config of a checkpoint whose sizes are known by its name, with or without its owner's; None for any other."""
     last = name.rpartition("/")[2]
-    return KNOWN.get(last) or KNOWN_SERIES.get(last)
+    return RELEASED.get(last) or RELEASED_SERIES.get(last)
