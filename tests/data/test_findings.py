@@ -44,10 +44,10 @@ def put(values: np.ndarray, cells: Callable[[np.ndarray], None]) -> np.ndarray:
 def padded(way: str) -> np.ndarray:
     values = noise()
     for i, row in enumerate(values):
-        if way == "front":
+        if way in ("front", "both"):
             row[: 4 + i % 7] = 0
-        else:
-            row[20 - i % 7 :] = {"zeros": 0, "-5": -5}.get(way, row[19 - i % 7])
+        if way != "front":
+            row[20 - i % 7 :] = {"zeros": 0, "both": 0, "-5": -5}.get(way, row[19 - i % 7])
     return values
 
 
@@ -135,6 +135,30 @@ CASES = [
         {"padding": "front"},
     ),
     Case(
+        "padding",
+        lambda p: table(p, padded("both")),
+        "40 of 40 sequences begin and end in 3 or more zeros ({}:2: 4)",
+        {"padding": "both"},
+    ),
+    Case(
+        "padding",
+        lambda p: table(p, np.concatenate([padded("zeros")[:4], noise()[4:]])),
+        "4 of 40 sequences end in 3 or more zeros ({}:2: 4)",
+        {"padding": "zeros"},
+    ),
+    Case(
+        "stuck",
+        lambda p: table(p, put(noise(40, 60), lambda x: x[3:5, 20:50].fill(0.5))),
+        "channel 'u' keeps one value for 20 positions or more in 2 of 40 sequences ({}:5 column 'u20': 0.5 for 30)",
+        {},
+    ),
+    Case(
+        "saturation",
+        lambda p: table(p, np.clip(np.sin(np.arange(24) / 3 + noise(40, 1)) * 6 + 9 + noise() / 50, 4, 99)),
+        "channel 'u' stands at its smallest value 4 in runs of 3 or more, ",
+        {"na": ("4",)},
+    ),
+    Case(
         "saturation",
         lambda p: table(p, np.clip(np.sin(np.arange(24) / 3 + noise(40, 1)) * 6 + noise() / 50, -9, 5)),
         "channel 'u' stands at its largest value 5 in runs of 3 or more, ",
@@ -165,6 +189,18 @@ CASES = [
         {"na": ("NA",)},
     ),
     Case(
+        "missing words",
+        lambda p: table(p, noise(), label=["a", "b", "(not recorded)", "a"] * 10),
+        "the class '(not recorded)' (10) may be the absence of a label",
+        {"na": ("(not recorded)",)},
+    ),
+    Case(
+        "alike names",
+        lambda p: table(p, noise(), label=["caf\u00e9", "tea", "cafe\u0301\u200b", "tea"] * 10),
+        "differ in marks that nobody sees, or in how letters are encoded",
+        {"label_case": "fold"},
+    ),
+    Case(
         "alike names",
         lambda p: table(p, noise(), label=["Walk fast", "rest", "walk_fast", "rest"] * 10),
         "the classes 'Walk fast' (10) and 'walk_fast' (10) differ in case or blanks alone",
@@ -175,6 +211,13 @@ CASES = [
         lambda p: table(p, noise(), label=[*TARGETS[:38], 4500.5, 8100.5]),
         "2 targets, such as 8100.5, lie far from all others ({}:41 column 'label'; the others are 1 to 8.59)",
         {"na": ("4500.5", "8100.5")},
+        NUMBERS,
+    ),
+    Case(
+        "odd targets",
+        lambda p: table(p, noise(), label=[*TARGETS[:38], 56.5, 3.5]),
+        "the target 56.5 lies far from all others ({}:40 column 'label'; the others are 1 to 8.59)",
+        {"na": ("56.5",)},
         NUMBERS,
     ),
     Case(
@@ -338,6 +381,8 @@ HONEST: dict[str, Callable[[], np.ndarray]] = {
     "pulses of one height": lambda: np.repeat(np.random.default_rng(0).integers(0, 2, (40, 12)), 5, axis=1) * 5.0,
     "steps of a coarse converter": lambda: (np.cumsum(noise(40, 90), axis=1) * 2).round(),
     "a window that fades out": lambda: noise() * np.hanning(24),
+    "levels that are set": lambda: np.repeat(noise(40, 4), 25, axis=1),
+    "levels that are set, and noise": lambda: np.concatenate([np.repeat(noise(20, 4), 25, 1), noise(20, 100)]),
 }
 
 
@@ -376,12 +421,21 @@ def test_a_repeated_end_within_the_reach_of_the_others_is_no_mark() -> None:
     assert not sentinels(np.concatenate([100 * values - 1, 4 * [-300.0]]))
 
 
+def test_targets_with_heavy_tails_are_not_called_odd(tmp_path: Path) -> None:
+    for draw in ("exponential", "lognormal", "standard_normal", "gumbel"):
+        rng = np.random.default_rng(1)
+        for _ in range(4):
+            targets = getattr(rng, draw)(size=40).round(4).tolist()
+            assert not findings("odd targets", read(table(tmp_path, noise(), label=targets), **NUMBERS)), draw
+
+
 def test_padding_is_cut_to_the_same_sequences_that_were_filled(tmp_path: Path) -> None:
     whole = [row[: 12 + i % 9] for i, row in enumerate(noise(40, 24) + 10)]
     filled = np.stack([np.pad(row, (0, 24 - len(row))) for row in whole])
     repeated = np.stack([np.pad(row, (0, 24 - len(row)), mode="edge") for row in whole])
     front = np.stack([np.pad(row, (24 - len(row), 0)) for row in whole])
-    for values, padding in ((filled, "zeros"), (repeated, "last"), (front, "front")):
+    both = np.pad(filled, ((0, 0), (5, 0)))
+    for values, padding in ((filled, "zeros"), (repeated, "last"), (front, "front"), (both, "both")):
         s = read_sequences(values, LayoutSpec(padding=padding))
         assert s.lengths.tolist() == [len(row) for row in whole]
         assert np.allclose(s.values[:, 0], np.concatenate(whole))

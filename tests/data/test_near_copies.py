@@ -60,6 +60,15 @@ def test_a_few_rows_that_lie_near_each_other_by_chance_are_no_copies() -> None:
         assert not named(sequences(values, list("ab") * 12)), seed
 
 
+def test_waves_of_any_rate_and_rows_that_share_a_value_far_outside_are_no_copies() -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        turns = np.arange(200) / rng.uniform(5, 10, (60, 1)) + rng.uniform(0, 6, (60, 1))
+        assert not named(sequences(3 * np.sin(turns) + rng.normal(0, 0.03, turns.shape), list("ab") * 30)), seed
+        values = rng.normal(size=(300, 100))
+        assert not named(sequences(np.where(rng.random(values.shape) < 0.003, 40, values), list("ab") * 150)), seed
+
+
 def test_classes_of_a_few_like_rows_are_no_copies() -> None:
     rng = np.random.default_rng(0)
     labels = [f"class {i % 60}" for i in range(240)]

@@ -21,6 +21,11 @@ NEARER, BEYOND_NEAR, OWN_SIZE = 2.5, 4.0, 0.75
 at most, as a share of what sets a row apart from the median of all."""
 FEWEST_DIMENSIONS = 3.0
 """Dimensions below which points lie near each other by chance."""
+COPY_GAP, IN_GAP = 2.0, 0.2
+"""Copies are nearer than other rows are to anything: so many times their distance is a gap, in which a few others lie
+at most, as a share of the copies."""
+CUT_ENDS = 0.005
+"""Share of the values of a channel at each end that is cut off: rows that share one value far outside are no copies."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ def near_copies(s: Sequences) -> Alike | None:
 
     Where points lie in D dimensions, the distance to the neighbour j + 1 is at least r times that to the neighbour j
     by chance in r^(-jD) of them; D is that of the farther neighbours (the estimate of Levina and Bickel 2004). Rows of
-    which half of a class are so near are how the class is. Exact copies count once.
+    which half of a class are so near are how the class is, and where nearest rows are at every distance, as on a curve
+    with gaps, the nearest of them are no copies. Exact copies count once.
     """
     rows, x = _sketches(s)
     first = s.copies()[rows] == rows
@@ -68,9 +74,16 @@ def near_copies(s: Sequences) -> Alike | None:
     odds[near[there][:, :count] ** 0.5 > OWN_SIZE * square[asked[there]][:, None] ** 0.5] = 0
     odds[2 * (which + 1) > _class_sizes(s)[rows[asked[there]]][:, None]] = 0
     best = odds.max(1)
-    row = int(best.argmax())
+    row, copies = int(best.argmax()), best > BEYOND_NEAR
     pair = rows[asked[there][row]], rows[nearest[there][row]]
-    return Alike(int(there.sum()), int((best > BEYOND_NEAR).sum()), (int(min(pair)), int(max(pair))))
+    count = int(copies.sum())
+    if count:
+        first, last = np.quantile(log[copies, 0], [0.5, 0.9])
+        between = (
+            ~copies & (log[:, 0] > first) & (log[:, 0] < last + np.log(COPY_GAP)) & (steps[:, 0] < np.log(COPY_GAP))
+        )
+        count = count if between.sum() <= IN_GAP * count else 0
+    return Alike(int(there.sum()), count, (int(min(pair)), int(max(pair))))
 
 
 def _class_sizes(s: Sequences) -> np.ndarray:
@@ -102,6 +115,7 @@ def _of_numbers(s: Sequences, rows: np.ndarray, length: int) -> np.ndarray:
     """Random sums of the first values of each row, standardised by channel."""
     index = s.offsets[:-1][rows][:, None] + np.arange(length)
     values = s.values[index].astype(np.float32)
+    values = np.clip(values, *np.quantile(values, [CUT_ENDS, 1 - CUT_ENDS], axis=(0, 1)))
     spread = values.std((0, 1))
     values = (values - np.median(values, 0)) / np.where(spread > 0, spread, 1)
     if s.observed is not None:

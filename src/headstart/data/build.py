@@ -22,7 +22,7 @@ from headstart.data.labels import (
 from headstart.data.layout import ROLES, SOUNDS, Layout, LayoutSpec
 from headstart.data.letters import both_strands, check_symbols, coded, letters_of, one_strand, text_kind
 from headstart.data.order import FEW_VALUES, Ordered, clock_name
-from headstart.data.padding import filled
+from headstart.data.padding import fillings
 from headstart.data.parts import Parts, in_time, label_changes, numbers_of_columns, unit_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
 from headstart.data.subjects import splits_of, subjects_of
@@ -354,10 +354,9 @@ def _without_padding(parts: Parts, padding: str, notes: list[str]) -> Parts:
     """Sequences without what filled them up."""
     if not padding or not len(parts.values):
         return parts
-    cut = filled(parts.values, parts.offsets, padding)
-    notes.append(f"padding was cut off {many(int((cut > 0).sum()), 'sequence')}")
-    starts, ends = parts.offsets[:-1], parts.offsets[1:]
-    return _cut(parts, starts + cut, ends) if padding == "front" else _cut(parts, starts, ends - cut)
+    first, last = fillings(parts.values, parts.offsets, padding)
+    notes.append(f"padding was cut off {many(int((first + last > 0).sum()), 'sequence')}")
+    return _cut(parts, parts.offsets[:-1] + first, parts.offsets[1:] - last)
 
 
 def in_sequences(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
@@ -49,8 +50,15 @@ def class_names(words: Words, cells: Cells, *, fold: bool = False) -> Words:
 
 
 def folded(name: str) -> str:
-    """The name of a class in small letters, with a blank between its words: what alike names have in common."""
-    return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", name).casefold()
+    """The name of a class in small letters, with a blank between its words, without marks that nobody sees and in one
+    encoding of its letters: what alike names have in common."""
+    seen = "".join(mark for mark in unicodedata.normalize("NFKC", name) if unicodedata.category(mark) != "Cf")
+    return spaced(seen).strip().casefold()
+
+
+def spaced(name: str) -> str:
+    """The name of a class with a blank between its words."""
+    return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", name)
 
 
 def lost_labels(words: Words, na: Collection[str]) -> list[str]:

@@ -107,11 +107,12 @@ class LayoutSpec(Spec):
     label_from: str | None = neutral(None)
     """Where the label stands in the names of the files of a folder: `{speaker}_{label}_{take}.wav`, where braces name
     parts."""
-    padding: Literal["", "zeros", "last", "front"] = neutral("")
-    """What fills sequences up to one length, and is cut off: `zeros` at the end, the `last` value over and over, or
-    zeros at the `front`; `""`: nothing does."""
+    padding: Literal["", "zeros", "last", "front", "both"] = neutral("")
+    """What fills sequences up to one length, and is cut off: `zeros` at the end, the `last` value over and over,
+    zeros at the `front`, or at `both` ends; `""`: nothing does."""
     label_case: Literal["", "fold"] = neutral("")
-    """`fold`: classes whose names differ in case, blanks, - and _ alone are one, written in small letters."""
+    """`fold`: classes whose names differ in case, blanks, - and _, in marks that nobody sees or in how their letters
+    are encoded are one, written in small letters."""
     strand: Literal["", "one", "both"] = neutral("")
     """`one`: of DNA and its reverse complement the one that comes first in the order of the letters is read, so that
     both strands are the same sequence; `both`: that one and behind it the other, so that what stands on either is

@@ -1,4 +1,4 @@
-"""What fills sequences of unequal length up to one: zeros, or the last value over and over."""
+"""What fills sequences of unequal length up to one: zeros at their ends, or the last value over and over."""
 
 from __future__ import annotations
 
@@ -18,3 +18,11 @@ def filled(values: np.ndarray, offsets: np.ndarray, padding: str) -> np.ndarray:
     last = np.maximum.reduceat(np.where(differs, position, -1), starts)
     stays = np.maximum(last, starts - 1) + (2 if padding == "last" else 1)
     return np.asarray(ends - np.clip(stays, starts + 1, ends))
+
+
+def fillings(values: np.ndarray, offsets: np.ndarray, padding: str) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) positions that are filling at the beginning of each sequence, and those at its end; `both` are zeros."""
+    none = np.zeros(len(offsets) - 1, dtype=np.int64)
+    first = filled(values, offsets, "front") if padding in ("front", "both") else none
+    last = none if padding == "front" else filled(values, offsets, "zeros" if padding == "both" else padding)
+    return first, np.minimum(last, np.diff(offsets) - 1 - first)

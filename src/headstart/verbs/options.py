@@ -252,7 +252,8 @@ class LayoutOptions:
         ),
     ] = None
     padding: Annotated[
-        str | None, typer.Option("--padding", metavar="WHAT", help="Cut off: zeros, last (value repeated) or front.")
+        str | None,
+        typer.Option("--padding", metavar="WHAT", help="Cut off: zeros, last (value repeated), front or both."),
     ] = None
     label_case: Annotated[
         str | None, typer.Option("--label-case", metavar="WHAT", help="fold: classes whatever their case and blanks.")

@@ -27,6 +27,7 @@ FINDINGS: dict[str, Callable[[Sequences, dict[str, Any]], Iterator[Finding]]] = 
     "dropouts": channels.dropouts,
     "saturation": channels.saturation,
     "dead rows": channels.dead_rows,
+    "stuck": channels.stuck,
     "neighbours": rows.neighbours,
     "near copies": rows.near_copies,
     "both strands": rows.both_strands,

@@ -17,9 +17,12 @@ from headstart.ways import option
 
 TAIL = 3
 """Equal values at the end of a sequence that may be filling."""
-SAME_INSIDE = {"zeros": 0.05, "front": 0.05, "last": 0.2}
+SAME_INSIDE = {"zeros": 0.05, "front": 0.05, "both": 0.05, "last": 0.2}
 """Share of neighbours inside of sequences that are as equal as in the filling; from it on such runs are how the data
 are: the silence of a recording, the margin of an image."""
+FEW_FILLED, FILLED_SHARE, RARELY = 3, 0.05, 0.02
+"""Sequences that are filled up where most are not: so many and this share at least, and which share of neighbours
+inside of sequences may be equal then."""
 CLIPPED, CLIPPED_RUN, LEAST_LEVELS = 0.01, 3, 30
 """Share of a channel's values that are clipped, equal ones in a row of each, and levels of a channel that can be."""
 NEAR_END, BESIDE_END = 0.02, 3
@@ -27,6 +30,8 @@ NEAR_END, BESIDE_END = 0.02, 3
 STILL_POSITIONS, LIVELY = 8, 0.8
 """Positions of a sequence in which a dead channel does not change, and share of positions at which it
 changes elsewhere."""
+STUCK, MOST_STUCK = 20, 0.2
+"""Equal values in a row of a sensor that is stuck, and share of a channel that such runs are at most."""
 MOST_DROPPED, DROPPED_RUN, FAR_FROM_ZERO = 0.3, 2, 0.3
 """Share of zeros of a channel that loses contact, zeros in a row, and share of its median that its least values are."""
 LOOKED_VALUES = 10_000
@@ -36,7 +41,7 @@ MOST_NAMED = 6
 
 
 def padding(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
-    """Most sequences end in the same value over and over, or begin with zeros, as those do that were filled up."""
+    """Sequences end in the same value over and over, or begin with zeros, as those do that were filled up."""
     if s.kind != "numbers" or facts["lengths"]["max"] < TAIL:
         return
     values = s.values if s.observed is None else np.where(s.observed, s.values, np.float32(np.nan))
@@ -44,30 +49,37 @@ def padding(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
         return
     same = np.array((values[1:] == values[:-1]).all(1), dtype=bool)
     same[s.offsets[1:-1] - 1] = False
-    zero: np.ndarray = np.array((values == 0).all(1), dtype=bool)
-    front = filled(values, s.offsets, "front")
-    for way in ("last", "front"):
-        if way == "last":
-            tails = filled(values, s.offsets, "last") + 1
-            tails[tails >= s.lengths] = 0  # one that never changes is no tail
-            rows = tails >= TAIL
-            way = "zeros" if not values[(s.offsets[1:] - 1)[rows]].any() else "last"
-        else:
-            tails, rows = front, (front >= TAIL) & (front < s.lengths - 1)
-        if 2 * rows.sum() <= len(s) or (way == "zeros" and 2 * (front >= TAIL).sum() > len(s)):
-            continue
-        pairs = same if way == "last" else same & zero[1:]
-        inside = len(pairs) - int(np.maximum(tails - 1, 0).sum())
-        if int(pairs.sum()) - int(np.maximum(tails - 1, 0).sum()) > SAME_INSIDE[way] * inside:
+    zeros = same & np.array((values[1:] == 0).all(1), dtype=bool)
+    tails, heads = filled(values, s.offsets, "last") + 1, filled(values, s.offsets, "front")
+    for filling in (tails, heads):
+        filling[filling >= s.lengths - (filling is heads)] = 0  # one that never changes is no tail
+    ends = values[(s.offsets[1:] - 1)[tails >= TAIL]]
+    way = "last" if ends.any() else "zeros"
+    kinds = [(way, tails, same), ("front", heads, zeros)]
+    if way == "zeros" and 2 * ((tails >= TAIL) & (heads >= TAIL)).sum() > len(s):
+        kinds = [("both", np.minimum(tails, heads), zeros)]
+    for way, filling, pairs in kinds:
+        rows, counted_in = filling >= TAIL, (tails, heads) if way == "both" else (filling,)
+        of_filling = sum(int(np.maximum(part - 1, 0).sum()) for part in counted_in)
+        if not _is_filling(int(rows.sum()), len(s), of_filling, int(pairs.sum()), len(pairs), SAME_INSIDE[way]):
             continue
         row, what = int(rows.argmax()), "equal values" if way == "last" else "zeros"
-        verb = "begin with" if way == "front" else "end in"
+        verb = {"front": "begin with", "both": "begin and end in"}.get(way, "end in")
         yield Finding.located(
             f"{int(rows.sum()):,} of {len(s):,} sequences {verb} {TAIL} or more {what}",
-            f"{s.places.of(row)}: {tails[row]:,}",
-            f"; where they are padding, {_without_padding(values[(s.offsets[1:] - 1)[rows]], way)} cuts it off",
+            f"{s.places.of(row)}: {filling[row]:,}",
+            f"; where they are padding, {_without_padding(ends, way)} cuts it off",
         )
         return
+
+
+def _is_filling(rows: int, of: int, of_filling: int, equal: int, pairs: int, most_inside: float) -> bool:
+    """Whether so many of all rows are filled up: most of them, where neighbours inside of sequences are seldom equal;
+    some, where they hardly ever are. of_filling: pairs of equal neighbours in the filling; equal: all of them."""
+    inside = equal - of_filling
+    if 2 * rows > of:
+        return inside <= most_inside * (pairs - of_filling)
+    return rows >= max(FEW_FILLED, FILLED_SHARE * of) and inside <= min(RARELY * (pairs - of_filling), of_filling)
 
 
 def _without_padding(ends: np.ndarray, way: str) -> str:
@@ -77,12 +89,12 @@ def _without_padding(ends: np.ndarray, way: str) -> str:
 
 
 def _may_be_padded(values: np.ndarray, offsets: np.ndarray) -> bool:
-    """Whether half of the sequences end or begin alike, which is looked at first since most data do not."""
+    """Whether some sequences end or begin alike, which is looked at first since most data do not."""
     long = np.diff(offsets) >= TAIL
     starts, ends = offsets[:-1][long], offsets[1:][long]
     last = np.all([(values[ends - 1] == values[ends - 1 - step]).all(1) for step in range(1, TAIL)], axis=0)
     first = np.all([(values[starts + step] == 0).all(1) for step in range(TAIL)], axis=0)
-    return bool(2 * max(last.sum(), first.sum()) > len(long))
+    return bool(max(last.sum(), first.sum()) >= max(FEW_FILLED, FILLED_SHARE * len(long)))
 
 
 def missing_channels(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
@@ -163,8 +175,7 @@ def dropouts(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
             or 0.0 in sentinels(x[there])
         ):
             continue
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], zeros, [False]])))
-        begins, ends = edges[::2], edges[1::2]
+        begins, ends = _runs(zeros)
         inside = ~np.isin(begins, s.offsets) & ~np.isin(ends, s.offsets) & (ends - begins >= DROPPED_RUN)
         if not inside.any():
             continue
@@ -177,24 +188,33 @@ def dropouts(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
         )
 
 
+def _runs(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where runs of true values begin, and where each has ended."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]])))
+    return edges[::2], edges[1::2]
+
+
 def saturation(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     """Channels that stand at their largest or smallest value in runs, as a sensor does beyond its range.
 
-    The end is more frequent than the values beside it. A smallest value of 0 is none: it is the floor of powers,
-    counts and rectified signals; nor is the smallest where no value is above 0, which is the floor of decibels.
+    The end is more frequent than the values beside it. A smallest value of 0 is one only where the largest is, too:
+    else it is the floor of powers, counts and rectified signals; nor is the smallest one where no value is above 0,
+    which is the floor of decibels.
     """
     for f, channel in enumerate(facts["channels"]):
         low, high = channel["min"], channel["max"]
         if low is None or low == high or channel["constant within"]:
             continue
-        ends = [("largest", high)] + [("smallest", low)] * (low < 0 < high)
-        for what, value in ends:
-            length, location = _clipped(s, f, value, high - low)
-            if length:
+        clipped = 0
+        for what, value in (("largest", high), ("smallest", low)):
+            if what == "smallest" and (high <= 0 or (low == 0 and not clipped)):
+                break
+            clipped, location = _clipped(s, f, value, high - low)
+            if clipped:
                 text = number_name(float(f"{value:.7g}"))
                 yield Finding.located(
                     f"channel {short(s.channels[f])!r} stands at its {what} value {text} in runs of {CLIPPED_RUN} or "
-                    f"more, {share_words(length / len(s.values))} of its values",
+                    f"more, {share_words(clipped / len(s.values))} of its values",
                     location,
                     f", as a sensor does that is clipped; {option('na', text)} reads these as missing",
                 )
@@ -209,8 +229,8 @@ def _clipped(s: Sequences, f: int, value: float, reach: float) -> tuple[int, str
         return 0, ""
     joined = at[1:] & at[:-1]
     joined[s.offsets[1:-1] - 1] = False
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], joined, [False]])))
-    begins, lengths = edges[::2], edges[1::2] - edges[::2] + 1
+    begins, ends = _runs(joined)
+    lengths = ends - begins + 1
     runs = lengths >= CLIPPED_RUN
     inside = int(lengths[runs].sum())
     if inside < CLIPPED * len(x) or 2 * inside < count:
@@ -249,4 +269,38 @@ def dead_rows(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
             f"channel {short(channel['name'])!r} does not change in {int(dead.sum()):,} of {len(s):,} sequences",
             f"{s.places.of(row)}: {number_name(float(f'{x[starts[row]]:.7g}'))} throughout",
             ", as a dead sensor does; leave these rows out where it is one",
+        )
+
+
+def stuck(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Channels that keep one value for a while within some sequences, while neighbours are hardly ever equal else."""
+    if s.kind != "numbers" or facts["lengths"]["max"] <= STUCK:
+        return
+    for f, channel in enumerate(facts["channels"]):
+        if channel["min"] == channel["max"] or channel["constant within"]:
+            continue
+        x = s.values[:, f]
+        same = x[1:] == x[:-1]
+        same[s.offsets[1:-1] - 1] = False
+        same = same if s.observed is None else same & s.observed[1:, f] & s.observed[:-1, f]
+        begins, ends = _runs(same)
+        lengths = ends - begins + 1
+        begins, lengths = begins[lengths >= STUCK], lengths[lengths >= STUCK]
+        rows = np.searchsorted(s.offsets, begins, side="right") - 1
+        inside = (lengths < s.lengths[rows]) & (x[begins] != channel["min"]) & (x[begins] != channel["max"])
+        if inside.any():
+            tails = filled(s.values, s.offsets, "last")[rows] + 1
+            tails = (begins + lengths == s.offsets[rows + 1]) & (lengths <= tails)
+            inside &= ~tails | (tails.sum() < max(FEW_FILLED, FILLED_SHARE * len(s)))  # several are padding
+        equal = int(same.sum() - (lengths - 1).sum())
+        if not inside.any() or equal > RARELY * len(x) or lengths[inside].sum() > MOST_STUCK * len(x):
+            continue
+        if len(np.unique(x[:LOOKED_VALUES])) < LEAST_LEVELS:
+            continue
+        at, count = int(inside.argmax()), len(np.unique(rows[inside]))
+        yield Finding.located(
+            f"channel {short(channel['name'])!r} keeps one value for {STUCK} positions or more in {count:,} of "
+            f"{many(len(s), 'sequence')}",
+            f"{cell(s, int(begins[at]), f)}: {number_name(float(f'{x[begins[at]]:.7g}'))} for {lengths[at]:,}",
+            ", as a sensor does that is stuck; leave these values empty where it is",
         )

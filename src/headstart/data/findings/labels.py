@@ -9,7 +9,7 @@ import numpy as np
 
 from headstart.data.findings.finding import Finding, short, some
 from headstart.data.findings.marks import sentinels
-from headstart.data.labels import folded
+from headstart.data.labels import folded, spaced
 from headstart.data.sequences import Sequences, target_doubt
 from headstart.data.text import number_name
 from headstart.text import counted, first_few, many
@@ -20,14 +20,17 @@ SMALL_CLASS = 5
 # fmt: off
 MISSING = frozenset((
     "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "none", "null", "nil", "nul", "missing", "unknown", "undefined",
-    "unlabeled", "unlabelled", "?", "-", "--", ".", "...",
+    "unlabeled", "unlabelled", "?", "-", "--", ".", "...", "n.d.", "n/d", "tbd", "no label", "no data", "not available",
+    "not applicable", "not known", "not recorded", "not labelled", "not labeled", "not determined", "undetermined",
+    "unspecified", "unassigned",
 ))
 # fmt: on
-"""Words, in small letters, that people write where there is no label."""
+"""Words, in small letters, that people write where there is no label, with or without brackets."""
 MORE_ROWS = "give more rows of them, or merge them with other classes"
 """The way out where classes are small."""
-FAR_RANGES = 10
-"""Ranges of all other targets by which some lie apart."""
+FAR_RANGES, HEAVY_RANGES, HEAVY, HEAVY_LOG = 2, 10, 7, 0.5
+"""Ranges of all other targets by which some lie apart, and where these have heavy tails: a range of more than so many
+times that of their middle half, or of logarithms such that those of some lie apart by less than this share of it."""
 FEW_FAR, FAR_SHARE = 3, 0.01
 """Targets that may lie apart from the others: so many, or this share."""
 
@@ -67,7 +70,7 @@ def class_sizes(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
 def missing_words(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     """Classes whose names are words for a missing label."""
     counts = facts["target"].get("classes", {})
-    words = [name for name in counts if name.lower() in MISSING]
+    words = [name for name in counts if not MISSING.isdisjoint((name.lower(), folded(name.strip("()[]{}<>"))))]
     if words:
         rows = first_few([f"{short(name)!r} ({counts[name]:,})" for name in words])
         yield Finding.everywhere(
@@ -84,9 +87,10 @@ def alike_names(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
         alike.setdefault(folded(name), []).append(name)
     for names in [names for names in alike.values() if len(names) > 1][:5]:
         texts = " and ".join(f"{short(name)!r} ({counts[name]:,})" for name in names[:4])
+        seen = len({spaced(name).casefold() for name in names}) == 1
+        how = "in case or blanks alone" if seen else "in marks that nobody sees, or in how letters are encoded"
         yield Finding.everywhere(
-            f"the classes {texts} differ in case or blanks alone; where they are one, give "
-            f"{option('label_case', 'fold')}"
+            f"the classes {texts} differ {how}; where they are one, give {option('label_case', 'fold')}"
         )
 
 
@@ -132,10 +136,18 @@ def _far(x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         sign = 1 if y is x else -1
         for count in range(most, 0, -1):
             ends, rest = y[len(y) - count :], y[: len(y) - count]
-            reach = np.ptp(rest) if len(rest) > FAR_RANGES else 0
-            if reach > 0 and ends[0] - rest[-1] > FAR_RANGES * reach:
+            reach = np.ptp(rest) if len(rest) > HEAVY_RANGES else 0
+            if reach > 0 and ends[0] - rest[-1] > (HEAVY_RANGES if _heavy(rest, ends[0]) else FAR_RANGES) * reach:
                 yield np.unique(sign * ends)[::sign], sign * rest
                 break
+
+
+def _heavy(rest: np.ndarray, end: float) -> bool:
+    """Whether sorted numbers have so heavy a tail that the next may lie far beyond the last."""
+    if np.ptp(rest) > HEAVY * np.subtract(*np.quantile(rest, [0.75, 0.25])):
+        return True
+    logs = np.log(rest[rest > 0])
+    return bool(rest[0] >= 0 and np.log(end) - logs[-1] < HEAVY_LOG * np.ptp(logs))
 
 
 def _row(s: Sequences, numbers: np.ndarray, value: float) -> str:
