@@ -66,7 +66,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a tiny study was performed."""
     folder = tmp_path_factory.mktemp("cli")
     (folder / "tiny.toml").write_text(TINY)
-    done = headstart("run", "tiny.toml", "--workers", "2", "--json", "rows.json", cwd=folder, drawn=True)
+    done = headstart("run", "tiny.toml", "--workers", "0", "--json", "rows.json", cwd=folder, drawn=True)
     assert done.returncode == 0, done.stderr
     figures = [path for path in (folder / "runs" / "reports" / "tiny").rglob("*") if path.suffix in (".png", ".svg")]
     assert figures

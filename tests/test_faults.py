@@ -177,7 +177,7 @@ def test_two_processes_on_one_store_do_each_stage_once(tmp_path: Path, reference
     assert_equal_bits(tmp_path, reference)
 
 
-@pytest.mark.parametrize("more", ["", ", patience=1"])
+@pytest.mark.parametrize("more", ["", pytest.param(", patience=1", marks=pytest.mark.slow)])
 def test_a_state_of_any_step_goes_on_to_equal_bits(more: str) -> None:
     study = {**STUDY, "arms": {"scratch": {}}}
     overrides = [f"finetune.budget={{epochs=3, evaluate_every=1{more}}}", "finetune.optim.batch_size=100"]
@@ -262,6 +262,7 @@ QUICK = [
 """Overrides that leave two stages of four steps each."""
 
 
+@pytest.mark.slow
 def test_a_damaged_finished_stage_is_done_again_and_the_others_are_not(tmp_path: Path) -> None:
     root, reference = tmp_path / "runs", tmp_path / "reference"
     stages = make_plan(read_study(STUDY, QUICK), Path("data")).stages

@@ -194,6 +194,7 @@ def test_a_study_compares_networks_and_fitted_models_and_resumes_both(tmp_path: 
     assert fitted.predict(test).shape == (500, 10)
 
 
+@pytest.mark.slow
 def test_a_kind_that_comes_to_its_weights_in_a_way_of_its_own_goes_through_a_whole_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -432,6 +432,7 @@ model = { mixer = { kind = "scale" } }
 """
 
 
+@pytest.mark.slow
 def test_the_page_of_a_study_says_what_it_needs_and_does_it_again(folder: Path) -> None:
     (folder / "my_mixer.py").write_text(REGISTERED)
     (folder / "mine.toml").write_text(STUDY)

@@ -70,7 +70,7 @@ def test_stages_of_every_sort_agree_with_those_alone(case: str) -> None:
         assert [row["val"]["loss"] for row in mine] == pytest.approx([row["val"]["loss"] for row in other], 1e-9)
 
 
-@pytest.mark.parametrize(("case", "shared"), thinned(RECORDED, 3))
+@pytest.mark.parametrize(("case", "shared"), thinned(RECORDED, 5))
 def test_recorded_steps_of_a_stack_are_its_plain_ones(case: str, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Played by a stand-in for a CUDA graph: to the bit, with a set of each stage's own and with one for all.
 

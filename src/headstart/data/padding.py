@@ -26,3 +26,17 @@ def fillings(values: np.ndarray, offsets: np.ndarray, padding: str) -> tuple[np.
     first = filled(values, offsets, "front") if padding in ("front", "both") else none
     last = none if padding == "front" else filled(values, offsets, "zeros" if padding == "both" else padding)
     return first, np.minimum(last, np.diff(offsets) - 1 - first)
+
+
+def equal_tails(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(n,) how often the last value of each sequence stands again before its end; 0 of one that never changes."""
+    tails = filled(values, offsets, "last")
+    tails[tails >= np.diff(offsets) - 1] = 0
+    return tails
+
+
+def equal_neighbours(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(S - 1,) whether a position of values (S, F) and the next one, of the same sequence, are equal."""
+    same = np.array((values[1:] == values[:-1]).all(1), dtype=bool)
+    same[offsets[1:-1] - 1] = False
+    return same

@@ -9,7 +9,7 @@ import numpy as np
 
 from headstart.data.findings.finding import Finding, cell, share_words, short, some
 from headstart.data.findings.marks import sentinels
-from headstart.data.padding import filled
+from headstart.data.padding import equal_neighbours, equal_tails, filled
 from headstart.data.sequences import Sequences
 from headstart.data.text import number_name
 from headstart.text import counted, many
@@ -47,12 +47,10 @@ def padding(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     values = s.values if s.observed is None else np.where(s.observed, s.values, np.float32(np.nan))
     if not _may_be_padded(values, s.offsets):
         return
-    same = np.array((values[1:] == values[:-1]).all(1), dtype=bool)
-    same[s.offsets[1:-1] - 1] = False
+    same = equal_neighbours(values, s.offsets)
     zeros = same & np.array((values[1:] == 0).all(1), dtype=bool)
-    tails, heads = filled(values, s.offsets, "last") + 1, filled(values, s.offsets, "front")
-    for filling in (tails, heads):
-        filling[filling >= s.lengths - (filling is heads)] = 0  # one that never changes is no tail
+    tails, heads = equal_tails(values, s.offsets) + 1, filled(values, s.offsets, "front")
+    heads[heads >= s.lengths - 1] = 0  # one of zeros alone has no beginning of them
     ends = values[(s.offsets[1:] - 1)[tails >= TAIL]]
     way = "last" if ends.any() else "zeros"
     kinds = [(way, tails, same), ("front", heads, zeros)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headstart.data.findings.channels import SAME_INSIDE, without
-from headstart.data.padding import filled
+from headstart.data.padding import equal_neighbours, equal_tails
 from headstart.data.sequences import Sequences
 from headstart.ways import option
 
@@ -38,14 +38,10 @@ def traits(s: Sequences) -> Iterator[list[Trait]]:
     sort = [Trait("the length", s.lengths.astype(np.float64), cut)]
     if numbers:
         values = s.values if s.observed is None else np.where(s.observed, s.values, np.nan)
-        filling = filled(values, s.offsets, "last")
-        filling[filling >= s.lengths - 1] = 0  # one that never changes is no tail
-        same = (values[1:] == values[:-1]).all(1)
-        same[s.offsets[1:-1] - 1] = False
-        inside = int(same.sum() - filling.sum())
-        if inside <= SAME_INSIDE["last"] * (len(same) - int(filling.sum())):
+        tails, same = equal_tails(values, s.offsets), equal_neighbours(values, s.offsets)
+        if int(same.sum() - tails.sum()) <= SAME_INSIDE["last"] * (len(same) - int(tails.sum())):
             way = f"{option('padding', 'last')} cuts them off"
-            sort.append(Trait("the number of equal values at the end", filling.astype(np.float64), way))
+            sort.append(Trait("the number of equal values at the end", tails.astype(np.float64), way))
     yield sort
     if s.steps is not None:
         yield [Trait("the step of time", _rounded(s.steps), f"{option('rate')} brings all onto one clock")]
