@@ -81,7 +81,9 @@ def test_names_of_models_stand_in_the_files_of_their_arms_alone() -> None:
     options = {arm.option for arm in table.values()}  # a setting may have the name of its arm
     names = [name for name in homes if name not in options] + [TWIN]
     package = Path(headstart.__file__).parent
-    files = [path for room in ("request", "fit", "fitted", "serve", "estimator") for path in (package / room).rglob("*.py")]
+    files = [
+        path for room in ("request", "fit", "fitted", "serve", "estimator") for path in (package / room).rglob("*.py")
+    ]
     for path in [*files, package / "verbs" / "fit.py"]:
         if path.name == "__init__.py" and path.parent.name == "arms":
             continue  # the table
