@@ -88,7 +88,11 @@ def test_the_average_is_what_is_scored_and_best_and_the_plain_weights_are_saved_
     assert outcome.scores["best"]["step"] == run.progress.best_step
 
 
-@pytest.mark.parametrize("optim", [{"average": 0.7}, {"accumulate": 2}, {"schedule": "stable_decay"}], ids=str)
+@pytest.mark.parametrize(
+    "optim",
+    [{"average": 0.7}, {"accumulate": 2}, {"schedule": "stable_decay"}, {"rate_shares": {"encoder": 0.1}}],
+    ids=str,
+)
 def test_a_stage_goes_on_to_equal_bits(optim: dict[str, Any]) -> None:
     whole, state = ended(begun(**optim)), None
     for tick in begun(**optim).steps():
@@ -167,7 +171,31 @@ def test_norms_and_biases_do_not_decay_where_it_is_said() -> None:
         flat_parameters(model, list(flat.tensors), OptimSpec(weight_decay=0.1, decay="all-biass"))
 
 
+@pytest.mark.parametrize("kind", ["adamw", "sgd", "muon"])
+def test_parts_learn_at_their_share_of_the_rate(kind: str) -> None:
+    before = begun(kind=kind).progress.flat.tensors
+    start = {name: tensor.clone() for name, tensor in before.items()}
+    steps = []
+    for shares in ({}, {"encoder": 0.1, "backbone-norm": 0.5}):
+        run = begun(kind=kind, rate_shares=shares)
+        next(run.steps())
+        steps.append({name: tensor.detach() - start[name] for name, tensor in run.progress.flat.tensors.items()})
+    for name, part in leaves(begun().model).items():
+        share = {"encoder": 0.1, "norm": 1.0, "head": 1.0}.get(part, 0.5)
+        assert torch.allclose(steps[1][name], share * steps[0][name], rtol=1e-6, atol=1e-12), name
+
+
+def test_a_part_that_is_unknown_or_twice_among_shares_of_the_rate_is_refused_with_a_way_out() -> None:
+    with pytest.raises(BadInput, match=r"optim.rate_shares: no 'encodr'; did you mean 'encoder'"):
+        begun(rate_shares={"encodr": 0.1})
+    with pytest.raises(BadInput, match=r"optim.rate_shares: 'norm' and one before it both hold .*; subtract one"):
+        begun(rate_shares={"backbone": 0.1, "norm": 0.5})
+    begun(rate_shares={"backbone-norm": 0.1, "norm": 0.5})
+    with pytest.raises(BadInput, match=r"rate_shares.encoder: .* greater than 0"):
+        read(OptimSpec, {"rate_shares": {"encoder": 0.0}})
+
+
 def test_new_settings_leave_no_trace_in_an_identity_while_they_are_not_used() -> None:
     plain = OptimSpec().document()
-    assert not {"accumulate", "average", "cooldown_share"} & set(plain)
+    assert not {"accumulate", "average", "cooldown_share", "rate_shares"} & set(plain)
     assert digest(plain) == digest(OptimSpec(accumulate=1, cooldown_share=0.2).document())

@@ -40,6 +40,7 @@ NAMED_SETTINGS = (
     "optim.average",
     "optim.weight_decay",
     "optim.decay",
+    "optim.rate_shares",
     "optim.clip",
     "budget.epochs",
     "budget.steps",
@@ -212,8 +213,9 @@ def _stage(planned: PlannedStage, spec: Settings, reported: str, results: Result
     warm = f"{optim['warmup_steps']:,} steps of" if optim["warmup_steps"] else ""
     warm = words.percent(optim["warmup_share"]) if optim["warmup_share"] else warm
     rates, spared = _own_training(planned)
+    shares = [f"{words.plain(share)} of that for {part}" for part, share in optim.get("rate_shares", {}).items()]
     settings = [
-        " and ".join([rate, *(f"{own} for {tensors} whatever that is" for own, tensors in rates.items())]),
+        " and ".join([rate, *(f"{own} for {tensors} whatever that is" for own, tensors in rates.items()), *shares]),
         f"batch size {optim['batch_size']}",
         planned.spec.optim.describe_schedule() + (f" after {warm} warm-up" if warm else ""),
     ]

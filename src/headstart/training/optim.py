@@ -73,6 +73,8 @@ class OptimSpec(Spec):
     """Weight decay: decoupled for AdamW and Muon, part of the gradient for SGD."""
     decay: str = "all-kernel"
     """The parts that weight decay shrinks, in the algebra of parts; `bias` is all biases, as in `all-norm-bias`."""
+    rate_shares: dict[str, Annotated[float, Field(gt=0)]] = neutral({})
+    """Part = the share of the rate at which it learns: `{ encoder = 0.1, "mixer[0]" = 0.5 }`; no weight twice."""
     beta1: float = Field(default=0.9, ge=0, lt=1)
     """Decay of the running mean of gradients."""
     beta2: float = Field(default=0.999, ge=0, lt=1)
@@ -226,7 +228,7 @@ def _below(share: float) -> float:
 class Group:
     """A slice of the flat buffer: its own peak rate (None: the spec's), and whether it decays.
 
-    matrix: its rows and columns, where it is one tensor that Muon changes.
+    matrix: its rows and columns, where it is one tensor that Muon changes. share: of the rate.
     """
 
     first: int
@@ -234,6 +236,7 @@ class Group:
     rate: float | None
     decays: bool
     matrix: tuple[int, int] | None = None
+    share: float = 1.0
 
     def of(self, flat: torch.Tensor) -> torch.Tensor:
         """Its numbers."""
@@ -269,7 +272,7 @@ def step_numbers(spec: OptimSpec, groups: Sequence[Group], total: int, step: int
     first = step + 1.0 if own else math.sqrt(1 - spec.beta2 ** (step + 1))
     numbers = [first, math.inf if spec.clip is None else spec.clip]
     for group in groups:
-        rate = (spec.lr if group.rate is None else group.rate) * factor
+        rate = (spec.lr if group.rate is None else group.rate) * group.share * factor
         decay = spec.weight_decay if group.decays else 0.0
         if own:
             numbers += [1 - rate * decay, rate]
@@ -368,11 +371,12 @@ class FlatParameters:
         decayed: set[str],
         rates: Mapping[str, float],
         matrices: Collection[str] = (),
+        shares: Mapping[str, float] | None = None,
     ) -> None:
-        every: dict[str, torch.Tensor] = dict(model.named_parameters())
+        shares, every = shares or {}, dict[str, torch.Tensor](model.named_parameters())
         for tensor in every.values():
             tensor.requires_grad_(False)
-        ordered = sorted(names, key=lambda name: (rates.get(name, 0.0), name in decayed))
+        ordered = sorted(names, key=lambda n: (rates.get(n, 0.0), shares.get(n, 1.0), n in decayed))
         self.tensors = {name: every[name] for name in ordered}
         dtypes = {tensor.dtype for tensor in self.tensors.values()}
         if len(dtypes) > 1:
@@ -395,7 +399,7 @@ class FlatParameters:
                 tensor.data = self.weights[first:last].view(tensor.shape)
             tensor.requires_grad_(True)
             matrix = (tensor.shape[0], tensor.shape[1]) if name in matrices else None
-            self._extend_group(Group(first, last, rates.get(name), name in decayed, matrix))
+            self._extend_group(Group(first, last, rates.get(name), name in decayed, matrix, shares.get(name, 1.0)))
             first = last
 
     @torch.no_grad()
@@ -441,7 +445,7 @@ def flat_parameters(model: nn.Module, names: Sequence[str], spec: OptimSpec) -> 
     rates, undecayed = rates_and_undecayed(model)
     # What is written is read even where nothing decays; the default selects nothing of a model that is one kernel.
     read = spec.weight_decay or spec.decay != OptimSpec().decay
-    parts = leaves(model) if read or spec.kind == "muon" else {}
+    parts = leaves(model) if read or spec.kind == "muon" or spec.rate_shares else {}
     chosen = select(spec.decay, parts, "optim.decay", {"bias": biases(parts)}) if read else []
     decayed = set(chosen) - undecayed if spec.weight_decay else set[str]()
     matrices: set[str] = set()
@@ -454,9 +458,19 @@ def flat_parameters(model: nn.Module, names: Sequence[str], spec: OptimSpec) -> 
             f"optim.accumulate: {spec.accumulate} parts of a batch are not the whole one to a batch norm, which takes "
             "its mean over the part; set accumulate = 1, or another norm"
         )
-    flat = FlatParameters(model, names, decayed, rates, matrices)
+    flat = FlatParameters(model, names, decayed, rates, matrices, _shares(spec, parts))
     flat.average = None if spec.average is None else flat.weights.clone()
     return flat
+
+
+def _shares(spec: OptimSpec, parts: Mapping[str, str]) -> dict[str, float]:
+    shares: dict[str, float] = {}
+    for part, share in spec.rate_shares.items():
+        chosen = select(part, parts, "optim.rate_shares", {"bias": biases(parts)})
+        if both := shares.keys() & set(chosen):
+            raise BadInput(f"optim.rate_shares: {part!r} and one before it both hold {min(both)}; subtract one of them")
+        shares |= dict.fromkeys(chosen, share)
+    return shares
 
 
 def rates_and_undecayed(model: nn.Module) -> tuple[dict[str, float], set[str]]:

@@ -66,7 +66,7 @@ REFERENCE_TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
     "parts": (
         'trainable = "head+norm"',
         Spec,
-        "Names of groups of weights, in `start`, `trainable` and `optim.decay`.",
+        "Names of groups of weights, in `start`, `trainable`, `optim.decay` and `optim.rate_shares`.",
     ),
     "checkpoint": ("checkpoint = { ... }", CheckpointSpec, "What a stage reads instead of training."),
     "optim": ("optim = { ... }", OptimSpec, "How weights are changed: by AdamW, SGD or Muon."),
@@ -151,7 +151,7 @@ _WRITTEN = {
     ),
     "parts": (
         *(ReferenceKey(name, "part", "not given", text) for name, text in _PARTS.items()),
-        ReferenceKey("bias", "part", "not given", "All biases, in `optim.decay` alone, as in `all-norm-bias`."),
+        ReferenceKey("bias", "part", "not given", "All biases, in keys of `optim` alone, as in `all-norm-bias`."),
         ReferenceKey(
             "A+B, A-B", "part", "not given", "Both parts, or the first without the second, from left to right."
         ),
