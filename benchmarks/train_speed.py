@@ -236,13 +236,9 @@ def case_of(job: Mapping[str, Any]) -> tuple[Example, Network]:
     return example, example.network().to(job["device"])
 
 
-def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
-    """In its own process: facts after a warm step; then, each time, seconds of a step; the shares when asked.
-
-    A step is what a stage does: order, batch, objective, forward, backward, optimiser.
-    """
+def stage_of(example: Example, model: Network, device: str) -> tuple[TrainConfig, Progress]:
+    """What a stage trains with and where it stands at its beginning: of far more steps than are asked for."""
     keep_freed_memory()  # As the processes do that stages are trained in.
-    (example, model), device = case_of(job), job["device"]
     examples = made_up(example)
     # Epochs of many steps: what an epoch costs anew does not count, as with the Trainer.
     units = np.tile(np.arange(len(examples)), STEPS_OF_EPOCH)
@@ -257,9 +253,17 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
         feed,
         feed,
     )
-    flat = FlatParameters(model, [name for name, _ in model.named_parameters()], set(), {})
-    progress = Progress(model, flat)
-    ticks = train(config, progress)
+    return config, Progress(model, FlatParameters(model, [name for name, _ in model.named_parameters()], set(), {}))
+
+
+def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
+    """In its own process: facts after a warm step; then, each time, seconds of a step; the shares when asked.
+
+    A step is what a stage does: order, batch, objective, forward, backward, optimiser.
+    """
+    (example, model), device = case_of(job), job["device"]
+    config, progress = stage_of(example, model, device)
+    feed, ticks = config.train, train(config, progress)
     for _ in range(WARM + 2 if torch.device(device).type in RECORDERS else 1):
         next(ticks)
     wait_for(device)
