@@ -68,7 +68,8 @@ def fitted():
     return quick().fit(np.array(X), np.where(y, "fast", "slow"))
 
 
-# Of the checks that fit, three run every day: it is pickled, answers a part as the whole, and fits again alike.
+# Of the checks that fit, three run every day, of a regressor the last: it is pickled, answers a part as the whole, and
+# fits again alike.
 FITS_EVERY_DAY = ("check_estimators_pickle", "check_methods_subset_invariance", "check_fit_idempotent")
 WITHOUT_A_FIT = re.compile(
     "tags_renamed|valid_tag|sparse|in_init|repr|cloneable|unfitted|empty_data|complex|mixin|one_label|init_or_set|array_api|constructible"
@@ -81,7 +82,8 @@ def checks():
     for estimator, failing in ((SequenceClassifier(**QUICK), EXPECTED), (SequenceRegressor(**QUICK), {})):
         for _, check in estimator_checks.estimator_checks_generator(estimator):
             name = check.func.__name__
-            marks = [] if name in FITS_EVERY_DAY or WITHOUT_A_FIT.search(name) else [pytest.mark.slow]
+            daily = FITS_EVERY_DAY if isinstance(estimator, SequenceClassifier) else FITS_EVERY_DAY[-1:]
+            marks = [] if name in daily or WITHOUT_A_FIT.search(name) else [pytest.mark.slow]
             if name in failing:
                 marks.append(pytest.mark.xfail(reason=failing[name], strict=True))
             yield pytest.param(clone(estimator), check, marks=marks, id=f"{type(estimator).__name__}-{_named(check)}")
