@@ -42,3 +42,44 @@ def each_mark(examples: Examples) -> Iterator[bytes]:
                 total.update((part + 0 if part.dtype.kind == "f" else part).tobytes())  # -0.0 is 0.0
                 total.update(b"" if observed is None else np.packbits(observed[begin:end]).tobytes())
             yield total.digest()
+
+
+def first_copies(examples: Examples) -> np.ndarray:
+    """(n,) number of the first sequence with the same values and gaps as each: `groups(marks(examples))`, without
+    Python at each of a million.
+
+    Sums of mixed bits sort sequences out; where equal sums are not equal sequences, marks decide.
+    """
+    n = len(examples)
+    if n < 2 or examples.paired or not examples.lengths.all():
+        return groups(marks(examples))
+    sums = np.concatenate([_sums(examples, i, min(i + OFFSETS_AT_ONCE, n)) for i in range(0, n, OFFSETS_AT_ONCE)])
+    _, begins, number = np.unique(sums, return_index=True, return_inverse=True)
+    out = np.asarray(begins[number], dtype=np.int64)
+    again = np.flatnonzero(out != np.arange(n))
+    some = np.union1d(again, out[again])
+    if len(some):
+        equal = some[groups(marks(examples.take(some)))]
+        if not np.array_equal(equal, out[some]):
+            return groups(marks(examples))
+    return out
+
+
+def _sums(examples: Examples, first: int, last: int) -> np.ndarray:
+    """(last - first,) uint64 sums over each sequence of its bits, gaps and places, mixed."""
+    offsets = examples.offsets[first : last + 1]
+    values = examples.values[offsets[0] : offsets[-1]]
+    values = values.reshape(len(values), -1)
+    values = values + 0 if values.dtype.kind == "f" else values.astype(np.int64)  # -0.0 is 0.0
+    bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}").astype(np.uint64)
+    if examples.observed is not None:
+        bits = bits * 2 + examples.observed[offsets[0] : offsets[-1]].reshape(len(bits), -1)
+    position = np.arange(len(bits)) - np.repeat(offsets[:-1] - offsets[0], np.diff(offsets))
+    odd = (position.astype(np.uint64) * 2 + 1) * np.uint64(0x9E3779B97F4A7C15)
+    total = np.zeros(len(bits), dtype=np.uint64)
+    for channel, column in enumerate(bits.T):
+        mixed = (column ^ np.uint64(channel + 1)) * np.uint64(0xBF58476D1CE4E5B9) ^ odd
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= np.uint64(0x94D049BB133111EB)
+        total += mixed ^ (mixed >> np.uint64(32))
+    return np.asarray(np.add.reduceat(total, offsets[:-1] - offsets[0]) + np.diff(offsets).astype(np.uint64))

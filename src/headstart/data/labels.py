@@ -93,9 +93,10 @@ def target_kind(names: Sequence[str | None]) -> Literal["class", "number", "none
     there = [name for name in names if name is not None]
     if not there:
         return "none"
-    if not all(map(is_number, there)):
+    different = set(there)  # of a million rows few
+    if not all(map(is_number, different)):
         return "class"
-    values = {float(name) for name in there}
+    values = {float(name) for name in different}
     if not all(value.is_integer() for value in values):
         return "number"
     return (
@@ -132,9 +133,10 @@ def may_be_either(names: Sequence[str | None]) -> bool:
     repeat without counting up from 0 or 1.
     """
     there = [name for name in names if name is not None]
-    if not there or not all(map(is_number, there)) or not all(float(name).is_integer() for name in there):
+    different = set(there)
+    if not there or not all(map(is_number, different)) or not all(float(name).is_integer() for name in different):
         return False
-    values = {float(name) for name in there}
+    values = {float(name) for name in different}
     repeat = 2 * len(values) <= len(there)
     if target_kind(there) == "class":
         return len(values) > 2 and not (repeat and _counts(values, (-1, 0, 1)))

@@ -38,9 +38,9 @@ WHOLE_FILE, FIRST_BYTES, TIMED_BYTES, PART_BYTES = 1 << 23, 1 << 18, 1 << 21, 1 
 that are looked through at once."""
 WHOLE_FOLDER, FIRST_FILES, TIMED_FILES, SIZED = 250, 20, 100, 1_000
 """The same of a folder, in recordings; and those whose size stands for all."""
-PART_OF_TIME, CELL_SECONDS, VALUE_SECONDS = 0.4, 2e-7, 2.5e-7
+PART_OF_TIME, CELL_SECONDS, VALUE_SECONDS, ROW_SECONDS = 0.4, 2e-7, 2.5e-7, 1.2e-5
 """Of the time, so much is for reading and preparing; processor seconds of a cell of a wide table that is read, and of a
-value that is prepared (2-core AMD EPYC)."""
+value and a row that are prepared (2-core AMD EPYC)."""
 MEMORY_TIMES = 8.0
 """Bytes in memory for each of a text file while it becomes numbers, as measured."""
 WIDE_ROW, HEAD_ROWS, LEAST_PART = 5_000, 16, 100
@@ -145,7 +145,8 @@ def _share(source: _Source, folder: Path, layout: LayoutSpec, seconds: float | N
         each, fixed = (CELL_SECONDS + VALUE_SECONDS) * dense, 2 * timed.seconds
     else:
         more = (timed.seconds - first.seconds) / max(timed.size - first.size, 1)
-        each, fixed = max(more, timed.seconds / timed.size / 3) + VALUE_SECONDS * dense, 0.0
+        rows = timed.busy * timed.rows / timed.size
+        each, fixed = max(more, timed.seconds / timed.size / 3) + VALUE_SECONDS * dense + ROW_SECONDS * rows, 0.0
     most.append((PART_OF_TIME * seconds - fixed) / (each * size))
     return max(min(most), LEAST_PART * timed.size / (timed.rows * size)), first.skipped
 

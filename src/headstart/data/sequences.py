@@ -14,7 +14,7 @@ import numpy as np
 
 from headstart.data.alphabets import input_width
 from headstart.data.axes import other_way
-from headstart.data.copies import groups, marks
+from headstart.data.copies import first_copies
 from headstart.data.labels import by_id, keyed, may_be_either
 from headstart.data.layout import SOUNDS, Layout, SequenceKind
 from headstart.data.letters import coded, spoken
@@ -251,7 +251,7 @@ class Sequences:
 
     @cached_property
     def _copies(self) -> np.ndarray:
-        return groups(marks(Examples(self.values, self.offsets, None, np.arange(len(self)), self.observed)))
+        return first_copies(Examples(self.values, self.offsets, None, np.arange(len(self)), self.observed))
 
 
 def features_of(s: Sequences) -> dict[str, np.ndarray]:
@@ -403,7 +403,7 @@ def _spread(channel: np.ndarray) -> float:
 
 def _firsts(values: np.ndarray, offsets: np.ndarray, observed: np.ndarray | None) -> int:
     """How many different sequences there are."""
-    return len(set(marks(Examples(values, offsets, None, np.arange(len(offsets) - 1), observed))))
+    return len(np.unique(first_copies(Examples(values, offsets, None, np.arange(len(offsets) - 1), observed))))
 
 
 def shared_with_neighbours(s: Sequences) -> float:

@@ -111,6 +111,9 @@ def drawn(
 
 def joined(*kinds: np.ndarray) -> np.ndarray:
     """(n,) the first row that each row belongs with, where rows of one number in any of `kinds` (n,) do."""
+    if len(kinds) == 1:
+        _, begins, number = np.unique(kinds[0], return_index=True, return_inverse=True)
+        return np.asarray(begins[number], dtype=np.int64)
     first = list(range(len(kinds[0])))
 
     def root(row: int) -> int:
@@ -331,7 +334,7 @@ def about_copies(
             f"are kept in one split{apart}"
         )
     names: dict[int, set[str]] = {}
-    for row, label in zip(copies.tolist(), labels, strict=bool(labels)):
+    for row, label in zip(copies.tolist(), labels, strict=bool(labels)) if again.any() else ():
         if label is not None:
             names.setdefault(row, set()).add(label)
     odd = sum(len(several) > 1 for several in names.values())
