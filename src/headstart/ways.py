@@ -16,6 +16,7 @@ SETTINGS = ("channels_first", "ends", "header", "per_position", "symbols", "time
 
 _typed: ContextVar[tuple[str, ...] | None] = ContextVar("typed", default=None)
 _python: ContextVar[bool] = ContextVar("python", default=False)
+_labels: ContextVar[str] = ContextVar("labels", default="labels")
 
 
 @contextmanager
@@ -29,13 +30,19 @@ def typed(words: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
-def in_python(yes: bool = True) -> Iterator[None]:
-    """Within it messages name arguments of Python."""
-    token = _python.set(yes or _python.get())
+def in_python(yes: bool = True, labels: str = "") -> Iterator[None]:
+    """Within it messages name arguments of Python; labels: the one that holds these."""
+    token, name = _python.set(yes or _python.get()), _labels.set(labels or _labels.get())
     try:
         yield
     finally:
         _python.reset(token)
+        _labels.reset(name)
+
+
+def labels_argument() -> str:
+    """The argument that holds labels: `labels`, of an estimator `y`."""
+    return _labels.get()
 
 
 def argument(name: str) -> str:

@@ -113,6 +113,6 @@ def test_labels_of_a_dict_of_frames_follow_its_keys() -> None:
 def test_labels_of_a_frame_of_rows_whose_index_stands_in_another_order_are_refused() -> None:
     table = pd.DataFrame(ARRAY[:, 0], index=LABELS.index)
     assert list(read_sequences(table, labels=LABELS).labels) == list(LABELS)
-    assert "labels: its index is that of the table in another order" in why(table, labels=LABELS[::-1])
+    assert "labels: its index is that of X in another order" in why(table, labels=LABELS[::-1])
     assert list(read_sequences(table, labels=LABELS[::-1].to_list()).labels) == list(LABELS[::-1])
     assert list(read_sequences(table, labels=LABELS.reset_index(drop=True)).labels) == list(LABELS)

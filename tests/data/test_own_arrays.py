@@ -270,7 +270,8 @@ def test_a_frame_of_pandas_with_mixed_or_doubled_columns_is_refused():
     assert why(pd.DataFrame([[1, 2]], columns=["a", "a"])) == (
         "X: column 'a' is there twice (columns 1 and 2); rename one"
     )
-    assert why(pd.DataFrame({"a": [1, "x", [2]]})).startswith("X: cannot be read as a table (")
+    assert why(pd.DataFrame({"a": [1, "x", [2]]})).startswith("X: column 'a' holds 1 text among 3 values, such as 'x'")
+    assert why(pd.DataFrame({"a": [1, [2]]})).startswith("X: cannot be read as a table (")
     assert why(pd.DataFrame({"t0": [], "t1": []})) == "X: has no row; give one with rows"
 
 

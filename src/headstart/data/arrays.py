@@ -20,7 +20,7 @@ from headstart.data.rows import array_of, column_of, list_column
 from headstart.data.table import Column, Table, arrow_lists
 from headstart.errors import BadInput, Mistakes, Places, nearest, one_line
 from headstart.sequence import IGNORE, one_hot
-from headstart.text import first_few
+from headstart.text import first_few, many
 from headstart.ways import option
 
 MOST_ARRAYS = 10_000
@@ -294,6 +294,12 @@ def list_table(items: Sequence[Any], source: str, spec: LayoutSpec) -> Table:
     if all(isinstance(item, (str, bytes)) for item in items):
         column = column_of("values", items, places)
         return Table({"values": column}, len(items), places, "a list of texts", shape="text")
+    if any(texts := [isinstance(item, (str, bytes)) for item in items]):
+        row = texts.index(False)
+        raise BadInput(
+            f"{places.of(row)}: is {_kind(items[row])}, and {sum(texts):,} of {many(len(texts), 'row')} are texts; "
+            "give a text for each, or leave the others out"
+        )
     arrays = []
     for i, item in enumerate(items):
         arrays.append(_sequence(item, places.of(i), spec))

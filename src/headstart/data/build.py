@@ -40,7 +40,7 @@ from headstart.data.times import times_of
 from headstart.data.windows import check_window, cut_windows
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, is_number, many
-from headstart.ways import option
+from headstart.ways import labels_argument, option
 
 
 def build(
@@ -55,7 +55,7 @@ def build(
         words = table.columns[layout.id].words
         labels, groups = (
             by_id(values, words, layout.id, what) if long or keyed(values, words, layout.by_format) else values
-            for values, what in ((labels, "labels"), (groups, "groups"))
+            for values, what in ((labels, labels_argument()), (groups, "groups"))
         )
     if long and layout.id is not None:
         _check_unused(table, layout, labels is not None)
@@ -82,7 +82,7 @@ def build(
     if not texts:
         parts = _without_padding(parts, layout.spec.padding, notes)
         parts = _cut_ends(parts, layout, table, notes, mistakes)
-    words = parts.labels or words_of(labels, columns.get("target"), parts.rows, "labels")
+    words = parts.labels or words_of(labels, columns.get("target"), parts.rows, labels_argument())
     names = class_names(words, cells, fold=layout.spec.label_case == "fold")
     kind = layout.spec.target_kind if layout.spec.target_kind != "auto" else target_kind(names)
     if layout.spec.target_kind == "auto" and not layout.spec.per_position:

@@ -467,6 +467,17 @@ def _nothing(view: View, shape: str) -> BadInput:
             f"{view.source}: the cells of {files} are names of files, which no table brings along; name the folder "
             "that holds these files, with this table in it, in place of the table"
         )
+    texts = [
+        column.name
+        for column in view.table.columns.values()
+        if column.type == "text" and all(is_number(word) for word in column.coded[1] if word)
+    ]
+    if len(texts) > 1:
+        named = [pattern for pattern, names in numbered(texts).items() if len(names) == len(texts)] or texts[:5]
+        return BadInput(
+            f"{view.source}: no column looks like a sequence ({shape}), and {len(texts):,} hold numbers that are "
+            f"written as texts; {option('values', *named)} reads them"
+        )
     lone = len(view.table.columns) == 1 and view.table.header is not None
     way = f"where cells are separated by another mark, give {option('delimiter')}; else name" if lone else "name"
     return BadInput(

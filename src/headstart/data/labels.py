@@ -13,7 +13,7 @@ from headstart.data.rows import array_of, column_of
 from headstart.data.table import Cells, Column, Words, arrow_numbers, texts_of
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, first_few, is_number, many
-from headstart.ways import asked, option
+from headstart.ways import asked, labels_argument, option
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+\.\d*[eE][+-]\d{2,}$")
 """Whole numbers as programs write them: 1.0, 1., 1.000e+00. 1E2 is a name."""
@@ -167,7 +167,7 @@ def words_of(values: Any, column: Column | None, rows: np.ndarray, what: str) ->
             raise BadInput(f"{what}: has shape {values.shape}; give one for each sequence")
         values = values.tolist()
     if isinstance(values, Mapping):
-        raise BadInput(f"{what}: are a dict, and sequences without ids cannot be found by its keys; give a list")
+        raise BadInput(f"{what}: is a dict, and sequences without ids cannot be found by its keys; give a list")
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
         kind = type(values).__name__
         raise BadInput(f"{what}: is of type {kind}; give a list or an array with one for each sequence")
@@ -193,7 +193,7 @@ def keyed(values: Any, ids: Sequence[str | None], named: bool) -> bool:
     return not {str(key) for key in index}.isdisjoint(word or "" for word in ids)
 
 
-def check_order(source: Any, values: Any, what: str) -> None:
+def check_order(source: Any, values: Any, what: str, name: str) -> None:
     """Raises: BadInput where a series of pandas has the index of a frame of a row per sequence in another order: rows
     have their labels by place, so that most would have another row's."""
     first: Any = getattr(source, "index", None)
@@ -202,7 +202,7 @@ def check_order(source: Any, values: Any, what: str) -> None:
         return
     if len(first) == len(second) and not first.equals(second) and set(first) == set(second):
         raise BadInput(
-            f"{what}: its index is that of the table in another order; give {what}.loc[table.index], or "
+            f"{what}: its index is that of {name} in another order; give {what}.loc[{name}.index], or "
             f"{what}.to_list() where its order is that of the rows"
         )
 
@@ -222,7 +222,7 @@ def by_id(values: Any, ids: Sequence[str | None], column: str | None, what: str)
         keys, items = list(index), values.to_list()
     else:
         raise BadInput(
-            f"{what}: are a {type(values).__name__} in some order, and sequences of a table with a row per position "
+            f"{what}: is a {type(values).__name__} in some order, and sequences of a table with a row per position "
             f"have theirs by {column!r}: give a series of pandas whose index holds these ids, or a dict of them"
         )
     words = column_of(what, keys, Places(what)).words
@@ -250,9 +250,9 @@ def position_labels(
     A sequence that has not as many labels as positions is a mistake. Raises: BadInput where there are no lists.
     """
     if values is not None:
-        source = places = Places("labels")
+        source = places = Places(labels_argument())
         arrays = [array_of(item) if isinstance(item, (list, tuple)) else np.asarray(item) for item in values]
-        column = column_of("labels", arrays, source)
+        column = column_of(source.source, arrays, source)
     elif column is None:
         return [None] * int(offsets[-1])
     if column.type != "list":

@@ -30,7 +30,7 @@ from headstart.data.table import (
 )
 from headstart.data.text import lines, number_name
 from headstart.errors import BadInput, Mistakes, Places, one_line
-from headstart.text import is_number
+from headstart.text import is_number, many
 
 LINE_FORMATS = ("jsonl", "parquet", "tsv")
 DEEPEST_OBJECT = 8
@@ -337,6 +337,14 @@ def frame(data: Any, source: str) -> Table | None:
         data, roles, notes = _of_pandas(data) if pandas else (data, {}, [])
         table = pyarrow.Table.from_pandas(data, preserve_index=False) if pandas else pyarrow.table(data)
     except (pyarrow.ArrowException, ValueError, TypeError) as error:
+        for name in data.columns if pandas else ():
+            cells = data[name].dropna().tolist()
+            words = [cell for cell in cells if isinstance(cell, str)]
+            if 0 < len(words) < len(cells):
+                raise BadInput(
+                    f"{source}: column {str(name)!r} holds {many(len(words), 'text')} among {len(cells):,} values, "
+                    f"such as {words[0][:40]!r}; correct them, or leave them empty (pandas.to_numeric)"
+                ) from None
         raise BadInput(
             f"{source}: cannot be read as a table ({one_line(error, 200)}); give each column one kind of values"
         ) from None

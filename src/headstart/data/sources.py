@@ -32,7 +32,7 @@ from headstart.data.table import Column, Table, arrow_texts
 from headstart.data.tidy import in_channels, names_tags
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.limits import check_memory
-from headstart.ways import in_python
+from headstart.ways import in_python, labels_argument
 
 _OTHERS = {
     "numbers": "a spreadsheet of Numbers",
@@ -121,8 +121,8 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
         mistakes.check()
         spec = with_recordings(table, spec)
         layout = replace(infer(table, spec, labels is not None), thousands=table.thousands)
-        for values, what in ((labels, "labels"), (groups, "groups")) if layout.shape != "long" else ():
-            check_order(source, values, what)
+        for values, what in ((labels, labels_argument()), (groups, "groups")) if layout.shape != "long" else ():
+            check_order(source, values, what, table.places.source)
         return build(table, layout, mistakes, labels, ids, groups)
 
 

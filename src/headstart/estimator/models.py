@@ -28,6 +28,7 @@ from headstart.estimator import inputs as reading
 from headstart.limits import allowed_memory
 from headstart.sequence import one_hot
 from headstart.spec import read
+from headstart.text import is_number
 from headstart.ways import in_python
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self, inputs: reading.InputData, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
     ) -> Outcome:
         """Read, fit and keep what other methods need; `served_` comes with the caller."""
-        with in_python(), allowed_memory(self.memory):
+        with in_python(labels="y"), allowed_memory(self.memory):
             return self._fitted(inputs, labels, target, X_unlabelled, groups)
 
     def _fitted(
@@ -360,7 +361,7 @@ class SequenceRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc
     def fit(self, X: Any, y: Any, X_unlabelled: Any = None, groups: Any = None) -> Self:
         """Train, compare and choose; as `SequenceClassifier.fit`."""
         inputs = self._inputs(X)
-        labels = reading.labels_like(y, _target(y).astype(np.float64).tolist())
+        labels = reading.labels_like(y, _numbers(y).tolist())
         self.outcome_ = self._fit(inputs, labels, "number", X_unlabelled, groups)
         self.served_ = self.outcome_.served
         return self
@@ -402,7 +403,11 @@ def _target(y: Any) -> np.ndarray:
     """(n,) y, finite."""
     if y is None:
         raise BadInput("y: this estimator requires y to be passed, but the target y is None")
+    if isinstance(y, str):
+        raise BadInput(f"y: is the text {y!r}; give the targets themselves, such as X[{y!r}] where that is a column")
     y = list(y.values()) if isinstance(y, Mapping) else y
+    if hasattr(y, "to_list") and not isinstance(getattr(y, "dtype", None), np.dtype):  # an extension type of pandas
+        y = y.to_list()
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
         if one_hot(np.asarray(y)):
@@ -411,7 +416,24 @@ def _target(y: Any) -> np.ndarray:
     if shape[:1] == (0,):
         raise BadInput("y: holds 0 sample(s), so that there is nothing to fit; give a target for each sequence of X")
     labels: np.ndarray = column_or_1d(y, warn=True)
-    if labels.dtype.kind == "O" and any(map(_is_missing, labels)):
+    if labels.dtype.kind in "Of" and any(map(_is_missing, labels.tolist())):
         raise BadInput("y: has rows without a label; give those in X_unlabelled, where self-pretraining learns of them")
+    if labels.dtype.kind == "O" and all(isinstance(label, (bool, np.bool_)) for label in labels):
+        labels = labels.astype(bool)
+    if labels.dtype.kind in "mM":
+        way = "(y - y.min()) / np.timedelta64(1, 's')" if labels.dtype.kind == "M" else "y / np.timedelta64(1, 's')"
+        raise BadInput(f"y: holds times; give numbers, such as seconds: {way}")
     assert_all_finite(labels, input_name="y")
     return labels
+
+
+def _numbers(y: Any) -> np.ndarray:
+    """(n,) y as float64. Raises: BadInput for one that is no number."""
+    targets = _target(y)
+    try:
+        return targets.astype(np.float64)
+    except (ValueError, TypeError):
+        word = next((str(target) for target in targets.tolist() if not is_number(str(target))), "")
+        raise BadInput(
+            f"y: {word!r} is not a number; correct it, or tell classes apart with SequenceClassifier"
+        ) from None

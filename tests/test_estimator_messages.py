@@ -1,0 +1,106 @@
+"""What the estimators make of tables and targets as people have them in a notebook, without a fit: types that stay, and
+messages that name X and y."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headstart import BadInput, SequenceClassifier, SequenceRegressor
+from headstart.data import Sequences
+
+ROWS = 12
+VALUES = np.random.default_rng(0).normal(size=(ROWS, 6)).round(3)
+IDS = [f"r{i:02}" for i in range(ROWS)]
+WIDE = pd.DataFrame(VALUES, index=IDS, columns=[f"t{i}" for i in range(6)])
+KINDS = pd.Series(["a", "b"] * 6, index=IDS)
+LONG = pd.DataFrame({"rec": np.repeat(IDS, 6), "t": list(range(6)) * ROWS, "x": VALUES.reshape(-1)})
+
+
+class Read(Exception):
+    """The sequences that a fit was asked for."""
+
+
+@pytest.fixture(autouse=True)
+def _no_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit(sequences: Sequences, *_: Any, **__: Any) -> None:
+        raise Read(sequences)
+
+    monkeypatch.setattr("headstart.fit.perform.fit_sequences", fit)
+
+
+def read(X: Any, y: Any, kind: type = SequenceClassifier, **settings: Any) -> Sequences:
+    with pytest.raises(Read) as caught:
+        kind(**settings).fit(X, y)
+    sequences: Sequences = caught.value.args[0]
+    return sequences
+
+
+BOOLEANS = [True, False] * 6
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        BOOLEANS,
+        np.array(BOOLEANS),
+        np.array(BOOLEANS, dtype=object),
+        pd.Series(BOOLEANS, index=IDS, dtype=object),
+        pd.Series(BOOLEANS, dtype="boolean"),
+        pd.Series(BOOLEANS, dtype="category"),
+        pd.Series(BOOLEANS, dtype="bool[pyarrow]"),
+        dict(zip(IDS, BOOLEANS, strict=True)),
+    ],
+    ids=["list", "array", "objects", "series of objects", "nullable", "category", "arrow", "dict"],
+)
+def test_booleans_stay_booleans_whatever_holds_them(y: Any) -> None:
+    X = {name: pd.DataFrame({"x": row}) for name, row in zip(IDS, VALUES, strict=True)} if isinstance(y, dict) else WIDE
+    assert set(read(X, y).labels) == {"True", "False"}
+
+
+def test_whole_numbers_of_types_that_know_missing_values_stay_whole() -> None:
+    assert set(read(WIDE, pd.Series([1, 2] * 6, dtype="Int64")).labels) == {"1", "2"}
+
+
+TEXTS = WIDE.astype(str)
+MIXED = WIDE.astype(object).mask(WIDE.max().max() - 1e-9 < WIDE, "bad")
+SECONDS = pd.Series(pd.to_timedelta(range(ROWS), unit="s"))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "kind", "text"),
+    [
+        (WIDE, KINDS[::-1], SequenceClassifier, "y: its index is that of X in another order; give y.loc[X.index]"),
+        (WIDE, KINDS[:5], SequenceClassifier, "y: has 5 entries for 12 sequences"),
+        (LONG, KINDS[:-1], SequenceClassifier, "y: has no entry for 1 of the 12 ids in 'rec', such as 'r11'"),
+        (LONG, KINDS.tolist(), SequenceClassifier, "y: is a list in some order, and sequences of a table"),
+        (WIDE, [np.nan, *range(11)], SequenceRegressor, "y: has rows without a label"),
+        (WIDE, pd.Series([pd.NA, True, False] * 4, dtype="boolean"), SequenceClassifier, "y: has rows without a label"),
+        (WIDE, "kind", SequenceClassifier, "y: is the text 'kind'; give the targets themselves, such as X['kind']"),
+        (WIDE, KINDS, SequenceRegressor, "y: 'a' is not a number; correct it, or tell classes apart with"),
+        (WIDE, pd.date_range("2020", periods=ROWS), SequenceRegressor, "y: holds times; give numbers"),
+        (WIDE, SECONDS, SequenceRegressor, "y: holds times; give numbers, such as seconds: y / np.timedelta64(1, 's')"),
+        (["some", None, "text"] * 4, KINDS.tolist(), SequenceClassifier, "X, row 2: is of type NoneType, and 8 of 12"),
+        (MIXED, KINDS, SequenceClassifier, "holds 1 text among 12 values, such as 'bad'; correct them"),
+        (TEXTS, KINDS, SequenceClassifier, "6 hold numbers that are written as texts; layout={'values': ['t*']}"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_message_names_the_argument_and_a_way_out(X: Any, y: Any, kind: type, text: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        kind().fit(X, y)
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "--" not in str(caught.value)
+
+
+def test_each_way_out_of_a_message_ends_well() -> None:
+    y = KINDS[::-1]
+    assert read(WIDE, y.loc[WIDE.index]).labels == read(WIDE, KINDS).labels
+    assert np.array_equal(read(TEXTS, KINDS, layout={"values": ["t*"]}).values, read(WIDE, KINDS).values)
+    assert read(WIDE, SECONDS / np.timedelta64(1, "s"), SequenceRegressor).labels[:3] == ("0", "1", "2")
+    coerced = MIXED.apply(pd.to_numeric, errors="coerce")
+    assert np.array_equal(read(coerced, KINDS).lengths > 0, np.ones(ROWS, dtype=bool))
