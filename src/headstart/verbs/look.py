@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -222,9 +223,8 @@ def print_one(
             show_task(what, overrides, data)
         finally:  # also where its data are absent
             _show_keys(what, overrides)
-        if what in built_in_studies():
-            _show_study(what)
-        return _show_lines(what)
+            _show_lines(what)
+        return _show_study(what) if what in built_in_studies() else None
     if what in MIXERS:
         return _show_mixer(what)
     if what.endswith(".toml"):
@@ -244,7 +244,7 @@ def print_one(
         return _show_lines(what)
     if os.path.exists(what):
         return show_file(what, layout, overrides)
-    if what in SORTS["reader"].entries or what in SORTS["arm"].entries:
+    if any(what in SORTS[noun].entries for noun in SHOWN_BY_LINE):
         return _show_lines(what)
     if what in SORTS["checkpoint"].entries:
         from headstart.verbs.checkpoints import show_family
@@ -358,11 +358,24 @@ def _show_mixer(name: str) -> None:
 
 
 def _show_lines(name: str) -> None:
-    """What a reader and an arm of this name say of themselves; nothing where there is none."""
-    if name in SORTS["reader"].entries:
-        _show_reader(name)
-    if name in SORTS["arm"].entries:
-        _show_arm(name)
+    """What kinds of this name say of themselves that have no keys of a study; nothing where there is none."""
+    for noun, show in SHOWN_BY_LINE.items():
+        if name in SORTS[noun].entries:
+            show(name)
+
+
+def _show_of_optim(noun: str, name: str) -> None:
+    """An optimiser or a schedule: what it says of itself, and how a study asks for it."""
+    import inspect
+
+    cls, out = SORTS[noun].entries[name].load(), console()
+    own = inspect.isclass(cls) and issubclass(cls, SORTS[noun].cls)
+    out.print(Text(f"{SORTS[noun].summary_of(name)}\n"))
+    if own or inspect.isfunction(cls):
+        out.print(Text(f"{inspect.getdoc(cls) or ''}\n"))
+    value = f'{{ kind = "{name}" }}' if own else f'"{name}"'
+    out.print(Text(f'optim = {{ kind = "{name}" }}' if noun == "optimizer" else f"optim = {{ schedule = {value} }}"))
+    out.print(Text("`headstart show optim` prints the keys beside it"))
 
 
 def _show_arm(name: str) -> None:
@@ -392,6 +405,13 @@ def _show_reader(name: str) -> None:
         if key in line.facts:
             out.print(Text(f"{words}: {line.facts[key]!r}"))
     out.print(Text(f'in a study: task = {{ kind = "own", source = "...", layout = {{ format = "{name}" }} }}'))
+
+
+SHOWN_BY_LINE = {
+    **{"reader": _show_reader, "arm": _show_arm},
+    **{noun: partial(_show_of_optim, noun) for noun in ("optimizer", "schedule")},
+}
+"""Sorts of kinds that have no keys of a study, and how one is shown."""
 
 
 def _show_keys(name: str, overrides: Sequence[str] = ()) -> None:
