@@ -6,9 +6,10 @@ import contextlib
 
 import pytest
 
+from headstart.cli import ls
 from headstart.errors import BadInput
 from headstart.kinds import SORTS
-from headstart.verbs.look import print_one
+from headstart.verbs.look import LIST_WORDS, print_one
 from headstart.verbs.options import LayoutOptions
 
 AT_ONCE = ("objective", "optimizer", "schedule", "reader", "arm")
@@ -25,3 +26,7 @@ def test_a_kind_that_is_listed_is_shown_with_its_summary(
     with contextlib.suppress(BadInput):  # a task of this name, whose data are absent
         print_one(name, (), None, None, LayoutOptions())
     assert " ".join(SORTS[noun].entries[name].summary.split()) in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_help_of_ls_names_every_list() -> None:
+    assert not [word for word in LIST_WORDS if word not in str(ls.__doc__)]
