@@ -12,27 +12,41 @@ from contextlib import redirect_stderr
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 from rich.text import Text
+from support.finished import fill, study, written
 from support.made_outcomes import outcome
 from support.made_up import facts, make_plan, shelf
 
 from headstart import cli
+from headstart.analysis.occlusion import Explained
 from headstart.errors import BadInput
 from headstart.fitted.card import model_card
 from headstart.fitted.outcome import Outcome
 from headstart.fitted.page import write_page
 from headstart.guard import FORMULA_STARTS
+from headstart.report.figures.arms import compared
+from headstart.report.figures.forest import ForestLine, forest
+from headstart.report.figures.style import svg
+from headstart.report.live import live_page
+from headstart.report.page import filled
 from headstart.report.tables.report_table import to_csv, to_latex, to_markdown, to_rich
 from headstart.report.tables.scores import make_table
 from headstart.serve.predictions import Predictions, to_json_lines
 from headstart.serve.predictions import to_csv as predictions_csv
+from headstart.store import Store
+from headstart.study.language.plan import make_plan as plan_of
+from headstart.study.language.spec import read_study
 from headstart.study.paper.summary import summarise
 from headstart.study.results.results import Results
 from headstart.text import json_lines
+from headstart.verbs.explain import _page as explaining_page
+from headstart.verbs.report_all import STUDIES_TEMPLATE, StudyLine
 from headstart.verbs.terminal import console, hanging, print_error, table
 
 PAYLOADS = {
@@ -72,9 +86,17 @@ class _Tags(HTMLParser):
 
 
 def tags(text: str) -> list[str]:
+    text_alone(text)
+    text.encode()
     parser = _Tags()
     parser.feed(text)
     return parser.tags
+
+
+def drawn_tags(text: str) -> set[str]:
+    """Of figures, whose letters are shapes: each kind of tag once."""
+    assert not re.search(r'href="(?!#)', text)
+    return {tag for tag in tags(text) if not tag.startswith(("path ", "use ", "g "))}
 
 
 def markdown_tags(text: str) -> list[str]:
@@ -140,6 +162,42 @@ def predictions(text: str) -> Predictions:
     return Predictions("id", [text, f"{text}2"], [text, "other"], shares)
 
 
+def all_studies(text: str) -> str:
+    line = StudyLine(text, text, text, text, text, "./x/page.html")
+    return filled(STUDIES_TEMPLATE, title=text, store=text, lines=[line] * 2)
+
+
+def explanation(text: str) -> str:
+    numbers = np.ones((2, 3))
+    return explaining_page(predictions(text), Explained(numbers, numbers, numbers), text, True, text)
+
+
+def figures(text: str) -> str:
+    each = [compared(results(text)), forest([ForestLine(text, text, 0.1, 0.0, 0.2, text)], text)]
+    return "".join(svg(figure).decode() for figure in each if figure is not None)
+
+
+def report(text: str, page: str) -> str:
+    """A file of the report of a study of this title, with an arm of this name."""
+    text = text.replace("\ud800", "").replace("\0", "")
+    arms = {"scratch": {}, "".join(filter(str.isprintable, text))[:90].strip(): {}}
+    with TemporaryDirectory() as folder:
+        return written(Path(folder), study(text, arms=arms), keep=4)[2].with_name(page).read_text()
+
+
+def running(text: str) -> str:
+    """The page of a study that runs, a stage of which has failed."""
+    text = text.replace("\ud800", "").replace("\0", "")
+    with TemporaryDirectory() as folder:
+        plan, store = plan_of(read_study(study(text)), Path(folder)), Store(Path(folder, "runs"))
+        fill(plan, store, keep=1)
+        failed = store.root / plan.cells[2].last.identity
+        failed.mkdir()
+        (failed / "stage.json").write_text(json.dumps({"name": text, "spec": {}, "identity": failed.name}))
+        (failed / "failure.txt").write_text(text)
+        return live_page(plan, store, "abc", ended=text)
+
+
 def error_text(text: str) -> str:
     out = io.StringIO()
     with redirect_stderr(out):
@@ -169,24 +227,33 @@ DOORS: dict[str, Door] = {
     "the card of a model": (lambda x: model_card(of_fit(x)).partition("\n---\n")[2], markdown_tags),
     "predictions as CSV": (lambda x: predictions_csv(predictions(x)), csv_shape),
     "predictions as JSON": (lambda x: to_json_lines(predictions(x)), lambda text: len(json_keys(text))),
+    "the page of an explanation": (explanation, tags),
+    "the page of all studies": (all_studies, tags),
+    "the figures of results": (figures, drawn_tags),
+    "the page of a study": (lambda x: report(x, "page.html"), tags),
+    "the page of a study in Markdown": (lambda x: report(x, "results.md"), markdown_tags),
+    "the page of a study that runs": (running, tags),
     "results as JSON": (lambda x: json_lines({"name": x, "rows": [{x: x}]}), text_alone),
 }
 """What writes text of others, and what a reader, a browser or a program makes of it, which no payload may change."""
 
 
-FITS = ("the page of a fit", "the card of a model")
-"""Take a fit, which is made up in some seconds: all payloads at once."""
+SLOW = (
+    *("the page of a fit", "the card of a model", "the figures of results", "the page of a study"),
+    *("the page of a study in Markdown", "the page of a study that runs"),
+)
+"""Take some seconds to make up or to draw: all payloads at once."""
 
 
-@pytest.mark.parametrize(("door", "payload"), [(door, name) for door in DOORS if door not in FITS for name in PAYLOADS])
+@pytest.mark.parametrize(("door", "payload"), [(door, name) for door in DOORS if door not in SLOW for name in PAYLOADS])
 def test_text_of_others_is_text_wherever_it_is_seen(door: str, payload: str) -> None:
     write, read = DOORS[door]
     assert read(write(PAYLOADS[payload])) == read(write(PLAIN))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("door", FITS)
-def test_text_of_others_is_text_on_what_a_fit_writes(door: str) -> None:
+@pytest.mark.parametrize("door", SLOW)
+def test_text_of_others_is_text_on_pages_that_take_long(door: str) -> None:
     write, read = DOORS[door]
     assert read(write(PAYLOADS["all"])) == read(write(PLAIN))
 

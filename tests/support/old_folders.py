@@ -1,20 +1,24 @@
 """What this version writes, kept for later ones: `python -m support.old_folders`, from the folder `tests`.
 
-Makes `tests/old/VERSION`: model folders with their predictions, a store and its packed form, and results.
+Adds to `tests/old/VERSION` what is not there yet: model folders with their predictions, stores, one packed, and results.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import headstart
 from headstart.cli import main
+from support.checkpoints import GPT2, saved, started_study
 
 OLD = Path(__file__).parents[1] / "old"
 STUDY = """
@@ -37,9 +41,38 @@ seed = [0]
 [report]
 baselines = false
 """
+SEARCH = """
+name = "search"
+[stages.finetune]
+objective = { kind = "classify" }
+budget = { steps = 1 }
+[columns.lists]
+task = { kind = "listops", train = 48, val = 8, test = 8, min_length = 5, max_length = 12 }
+model = { width = 8, blocks = 1, mixer = { kind = "attention", heads = 2 } }
+[arms.plain]
+[axes]
+seed = [0]
+[search]
+with = "optuna"
+trials = 2
+batch = 2
+over = { "finetune.optim.lr" = "loguniform 1e-4 3e-2" }
+[report]
+baselines = false
+"""
+READ = started_study("small", "small", "small", "backbone+position").replace('"started"', '"read"')
 NETWORK = ("model.width=8", "model.blocks=1", "finetune.budget.steps=2", "finetune.optim.lr=[0.001]")
-FIT = ("--time=1m", "--seeds=1", "--folds=1", "--no-pretrain", "--no-examples", "--workers=0", "--device=cpu")
-MODELS = ("network", "summary")
+FIT = ("--time=1m", "--folds=1", "--no-pretrain", "--no-examples", "--workers=0", "--device=cpu")
+MODELS = {
+    "network": ("train.csv", "label", "network", 1),
+    "summary": ("train.csv", "label", "summary", 1),
+    "kernels": ("waves.csv", "label", "kernels", 1),
+    "ensemble": ("waves.csv", "label", "ensemble", 2),
+    "regression": ("amounts.csv", "amount", "network", 1),
+}
+"""Of each model folder the table that it was fitted to, the target there, what it serves, and the number of seeds."""
+STORES = {"old": ("runs", "results.json"), "read": ("read", "read.json"), "search": ("search", "search.json")}
+"""Of each study NAME.toml its store and its results."""
 
 
 def command(*words: str) -> None:
@@ -51,27 +84,74 @@ def command(*words: str) -> None:
             raise
 
 
-def make(folder: Path) -> None:
-    """Write all of it into an empty folder."""
+def dna() -> str:
+    """A table of DNA, of which half of the rows hold a motif."""
     random, lines = Random(0), ["id,label,dna"]
     for row in range(40):
         letters = random.choices("ACGT", k=20)
         letters[5:11] = "TATAAT" if row % 2 else letters[5:11]
         lines.append(f"s{row},{'ab'[row % 2]},{''.join(letters)}")
+    return "\n".join(lines) + "\n"
+
+
+def waves(target: str) -> str:
+    """A table of waves: their rate tells the label, or their height the amount."""
+    random, lines = Random(1), [",".join(["id", target, *(f"t{i}" for i in range(24))])]
+    for row in range(40):
+        rate, height = (0.7 + 0.5 * (row % 2), 1.0) if target == "label" else (0.8, random.uniform(1, 4))
+        values = [f"{height * math.sin(i * rate + row) + random.gauss(0, 0.2):.2f}" for i in range(24)]
+        lines.append(",".join([f"s{row}", "ab"[row % 2] if target == "label" else f"{height:.3f}", *values]))
+    return "\n".join(lines) + "\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "train.csv": dna,
+    "waves.csv": lambda: waves("label"),
+    "amounts.csv": lambda: waves("amount"),
+}
+
+
+def few_kernels(kind: str, data: str, *_: object) -> dict[str, object]:
+    """Models without gradients as a fit has them, with few of the kernels, so that the folder is small."""
+    return {"kind": kind, **({"also": ["hydra"], "features": 84} if (kind, data) == ("kernels", "numbers") else {})}
+
+
+def make_model(name: str) -> None:
+    """A model folder and its predictions."""
+    table, target, served, seeds = MODELS[name]
+    Path(table).write_text(TABLES[table]())
+    words = ("fit", table, f"--target={target}", f"--serve={served}", f"--out={name}", "--store=fits")
+    with mock.patch("headstart.fit.arms.kernels.table_of", few_kernels):
+        command(*words, *FIT, f"--seeds={seeds}", *NETWORK)
+    command("predict", name, table, "-o", f"{name}.csv")
+    for file in ("report.html", "README.md", "plan.json", "study.toml"):  # large, or of this machine
+        Path(name, file).unlink(missing_ok=True)
+    shutil.rmtree("fits")
+
+
+def make_store(name: str) -> None:
+    """A store with all of a study, and its results; of one the packed form, too."""
+    store, results = STORES[name]
+    Path(f"{name}.toml").write_text({"old": STUDY, "read": READ, "search": SEARCH}[name])
+    if name == "read":
+        saved(Path("weights", "small"), GPT2 | {"n_positions": 64})
+    words = ("--workers=0", "--device=cpu", "--weights=weights", f"--store={store}", f"--json={results}")
+    command("run", f"{name}.toml", *words)
+    if name == "old":
+        command("store", "pack", "old.toml", f"--store={store}", "-o", "packed.zip")
+    for folder in ("reports", ".locks"):
+        shutil.rmtree(Path(store, folder), ignore_errors=True)
+
+
+def make(folder: Path) -> None:
+    """Write what the folder lacks."""
     with contextlib.chdir(folder):
-        Path("train.csv").write_text("\n".join(lines) + "\n")
         for name in MODELS:
-            words = ("fit", "train.csv", "--target=label", f"--serve={name}", f"--out={name}", "--store=fits")
-            command(*words, *FIT, *NETWORK)
-            command("predict", name, "train.csv", "-o", f"{name}.csv")
-            for file in ("report.html", "README.md", "plan.json", "study.toml"):  # large, or of this machine
-                Path(name, file).unlink(missing_ok=True)
-        shutil.rmtree("fits")
-        Path("old.toml").write_text(STUDY)
-        command("run", "old.toml", "--workers=0", "--device=cpu", "--store=runs", "--json=results.json")
-        command("store", "pack", "old.toml", "--store=runs", "-o", "packed.zip")
-        shutil.rmtree(Path("runs", "reports"))
-        shutil.rmtree(Path("runs", ".locks"), ignore_errors=True)
+            if not Path(name).exists():
+                make_model(name)
+        for name, (store, _) in STORES.items():
+            if not Path(store).exists():
+                make_store(name)
 
 
 if __name__ == "__main__":
@@ -79,7 +159,9 @@ if __name__ == "__main__":
     goal = OLD / headstart.__version__
     with tempfile.TemporaryDirectory() as base:
         made = Path(base, "old")
-        made.mkdir()
+        if goal.exists():
+            shutil.copytree(goal, made)
+        made.mkdir(exist_ok=True)
         make(made)
         shutil.rmtree(goal, ignore_errors=True)
         shutil.copytree(made, goal)

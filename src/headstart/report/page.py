@@ -25,7 +25,7 @@ from headstart.study.language.files import PLUGIN_SOURCES, publish_study
 from headstart.study.paper.snapshot import Snapshot
 from headstart.study.results.results import Results
 from headstart.study.results.rows import BUDGET_AMOUNTS, Point, Row
-from headstart.text import json_lines
+from headstart.text import escaped, json_lines
 
 if TYPE_CHECKING:
     from headstart.store import Store
@@ -179,12 +179,18 @@ def filled(template: Path, **context: Any) -> str:
         loader=FileSystemLoader([template.parent, PAGE_TEMPLATE.parent]),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     templates.filters.update(score=words.score, whole=_whole)
     style = Markup(PAGE_STYLE.read_text(encoding="utf-8"))  # noqa: S704 -- the package's own file
     return templates.get_template(template.name).render(style=style, **context)
+
+
+def _shown(value: Any) -> Any:
+    """A text (markup stays markup) in which no mark of direction turns what stands beside it around."""
+    return type(value)(escaped(value)) if isinstance(value, str) else value
 
 
 def _whole(text: str) -> Any:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from rich.text import Text
 
@@ -55,7 +56,7 @@ def _line(file: Path, data: str | None) -> StudyLine:
     runs = (run for row in results.table for point in row.points for run in point.runs)
     begun = max((run.started for run in runs if run.started), default="")
     done, planned = runs_done(results)
-    link = f"{name}/page.html" if file.with_name("page.html").is_file() else ""
+    link = f"./{quote(name)}/page.html" if file.with_name("page.html").is_file() else ""
     return StudyLine(name, results.heading, answer(results), f"{done} of {planned}", begun[:10], link)
 
 

@@ -434,9 +434,14 @@ class Results:
 
     def _repr_html_(self) -> str:
         """The table and the caveats for a notebook; everything foreign is escaped."""
-        head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in line) for line in self._lines()]
+        head, *body = ["".join(f"<td>{_markup(cell)}</td>" for cell in line) for line in self._lines()]
         head = head.replace("<td>", "<th scope='col'>").replace("</td>", "</th>")
         table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{line}</tr>' for line in body)}</tbody>"
-        notes = "".join(f"<li>{escape(str(caveat))}</li>" for caveat in self.caveats)
-        table = f"<table><caption>{escape(self.heading)}</caption>{table}</table>"
+        notes = "".join(f"<li>{_markup(str(caveat))}</li>" for caveat in self.caveats)
+        table = f"<table><caption>{_markup(self.heading)}</caption>{table}</table>"
         return table + (f"<ul>{notes}</ul>" if notes else "")
+
+
+def _markup(text: str) -> str:
+    """A text in HTML, with escapes for what would turn other text around."""
+    return escape(escaped(text))
