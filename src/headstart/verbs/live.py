@@ -52,6 +52,7 @@ class LivePage:
         self._page, self._nonce = page, secrets.token_urlsafe(16)
         self._making, self._asked = threading.Lock(), threading.Event()
         self._content, self._ended, self._next, self._seen = b"", "", 0.0, -math.inf
+        self._last: bytes | None = None  # the page that says how the run ended
         try:
             self._server = _Server((LOOPBACK, port), self, f"/{secrets.token_urlsafe(16)}/")
         except OSError as error:
@@ -68,7 +69,6 @@ class LivePage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None and time.monotonic() - self._seen < LAST_LOOK:
-            self._asked.clear()
             self._asked.wait(LAST_LOOK)  # an open page looks once more, and keeps how the run ended
         self._server.shutdown()
         self._server.server_close()
@@ -90,15 +90,17 @@ class LivePage:
                 if time.monotonic() >= self._next:
                     begun = time.thread_time()
                     self._content = self._page(self._nonce, self._ended).encode()
+                    self._last = self._content if self._ended else None
                     self._next = time.monotonic() + SPARED * (time.thread_time() - begun)
             finally:
                 self._making.release()
         self._seen = time.monotonic()
         return self._content
 
-    def answered(self) -> None:
-        """A page has been sent."""
-        self._asked.set()
+    def answered(self, content: bytes) -> None:
+        """This page has been sent; an answer that began before the end is not the last look."""
+        if content is self._last:
+            self._asked.set()
 
 
 class _Server(ThreadingHTTPServer):
@@ -131,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception as error:  # whatever it is, the run goes on
             return self._send(HTTPStatus.SERVICE_UNAVAILABLE, html.escape(f"It cannot be shown now: {error}").encode())
         self._send(HTTPStatus.OK, content)
-        return self.server.live.answered()
+        return self.server.live.answered(content)
 
     do_HEAD = do_GET  # noqa: N815 -- the library's name
 
