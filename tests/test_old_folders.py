@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.old_folders import MODELS, OLD, command
+from support.old_folders import MODELS, OLD, STORES, command
 
 import headstart
 from headstart.runner.events import Skipped
@@ -32,12 +32,12 @@ def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_this_version_is_among_those_that_are_kept() -> None:
     assert headstart.__version__ in VERSIONS
-    assert sum(path.stat().st_size for path in OLD.rglob("*")) < 300_000 * len(VERSIONS)
+    assert sum(path.stat().st_size for path in OLD.rglob("*")) < 600_000 * len(VERSIONS)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_folder_predicts_what_it_did(old: Path, name: str) -> None:
-    command("predict", name, "train.csv", "-o", "now.csv")
+    command("predict", name, MODELS[name][0], "-o", "now.csv")
     before, now = (list(csv.DictReader(Path(file).read_text().splitlines())) for file in (f"{name}.csv", "now.csv"))
     assert len(now) == len(before) == 40
     for row, reference in zip(now, before, strict=True):
@@ -48,18 +48,36 @@ def test_a_model_folder_predicts_what_it_did(old: Path, name: str) -> None:
                 assert row[key] == text
 
 
-def test_a_store_is_finished_and_sound_and_its_results_are_the_same(old: Path) -> None:
-    study = headstart.Study("old.toml", store=old / "runs")
+@pytest.mark.parametrize("name", ["old", *(pytest.param(name, marks=pytest.mark.slow) for name in ("read", "search"))])
+def test_a_store_is_finished_and_sound_and_its_results_are_the_same(
+    old: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "search":
+        pytest.importorskip("optuna", reason="a search needs the extra [search]")
+    monkeypatch.setenv("HEADSTART_WEIGHTS", str(old / "weights"))
+    folder, results = STORES[name]
+    study = headstart.Study(f"{name}.toml", store=old / folder)
     events = list(study.perform())
-    assert len(events) == 3
+    store = Store(old / folder)
+    assert len(events) == len(list(store.names()))
     assert all(isinstance(event, Skipped) for event in events)  # the identities are those of the study now, too
-    store = Store(old / "runs")
-    assert {name: store.problem(name) for name in store.names()} == dict.fromkeys(store.names())
-    command("ls", "--store=runs")
-    command("report", "old.toml", "--store=runs", "--out=now.md", "--json=now.json")
-    before, now = (json.loads(Path(file).read_text()) for file in ("results.json", "now.json"))
-    assert all(row["intervals"].pop("seeds_and_examples") is None for row in now["rows"])  # not known of the old one
+    assert {stage: store.problem(stage) for stage in store.names()} == dict.fromkeys(store.names())
+    command("ls", f"--store={folder}")
+    command("report", f"{name}.toml", f"--store={folder}", "--out=now.md", "--json=now.json")
+    before, now = (json.loads(Path(file).read_text()) for file in (results, "now.json"))
+    for row in (*before["rows"], *now["rows"]):
+        assert row["intervals"].pop("seeds_and_examples", None) is None  # not known of the first of them
     assert now["rows"] == before["rows"]
+
+
+def test_what_a_checkpoint_became_opens_without_the_checkpoint(old: Path) -> None:
+    """A stage that was read holds all of its weights, and one that started from it, too."""
+    shutil.rmtree("weights")
+    store = Store(old / "read")
+    names = {(store.stage(stage) or {})["name"]: stage for stage in store.names()}
+    assert set(names) == {"small", "finetune"}
+    assert headstart.load(names["finetune"], store="read") is not None
+    assert store.weights(names["small"], "last").keys()
 
 
 def test_a_packed_store_unpacks_to_equal_bits(old: Path) -> None:
@@ -76,16 +94,18 @@ def test_results_make_a_page(old: Path) -> None:
     assert "frozen" in (old / "page.md").read_text()
 
 
-@pytest.mark.parametrize("file", ["summary/config.json", "results.json", "runs"])
+REFUSED = [*(f"{name}/config.json" for name in MODELS), *(file for pair in STORES.values() for file in pair)]
+
+
+@pytest.mark.parametrize("file", REFUSED)
 def test_a_newer_one_is_refused_with_its_version(old: Path, file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    path = next(Path(file).glob("*/stage.json")) if file == "runs" else Path(file)
+    path = Path(file) if file.endswith(".json") else next(Path(file).glob("*/stage.json"))
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "format": 99}))
-    words = {
-        "summary/config.json": ("predict", "summary", "train.csv", "-o", "now.csv"),
-        "results.json": ("report", "--from", "results.json", "-o", "page.md"),
-        "runs": ("show", path.parent.name, "--store=runs"),
-    }[file]
+    words = ("predict", path.parent.name, MODELS.get(path.parent.name, ("",))[0], "-o", "now.csv")
+    if "/" not in file:
+        stage = path.name == "stage.json"
+        words = ("show", path.parent.name, f"--store={file}") if stage else ("report", "--from", file, "-o", "page.md")
     with pytest.raises(SystemExit) as end:
         command(*words)
     printed = capsys.readouterr()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -15,9 +16,21 @@ from typer.testing import CliRunner
 
 from headstart.cli import app
 from headstart.data import prepared as cache
-from headstart.data.prepared import SPLIT_ARRAYS, Builder, Writer, cache_entries, cache_folder, prepared, progress
+from headstart.data.prepared import (
+    PREPARED,
+    SPLIT_ARRAYS,
+    Builder,
+    Writer,
+    cache_entries,
+    cache_folder,
+    prepared,
+    progress,
+    reading,
+)
 from headstart.errors import BadInput
 from headstart.sequence import Examples
+from headstart.tasks.listops import ListOpsSpec
+from headstart.tasks.task import fingerprint, open_task
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 DOCUMENT = {"size": 3, "version": 1}
@@ -310,3 +323,42 @@ def test_a_copy_of_a_persons_own_data_is_theirs_alone(tmp_path: Path) -> None:
     (own,) = (tmp_path / "own-cache" / "prepared").glob("own-????????????????")
     assert own.stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in own.iterdir()} == {0o600}
+
+
+def resealed(folder: Path, array: str, values: np.ndarray) -> None:
+    """Other values for an array, with the digests that are right for them: whoever may write there can compute them."""
+    np.save(folder / f"{array}.npy", values)
+    seal = json.loads((folder / cache.SEAL).read_text())
+    files = {file.stem: file for file in folder.glob("*.npy")}
+    seal["sizes"] = {name: file.stat().st_size for name, file in files.items()}
+    seal["fingerprint"] = cache._fingerprint({name: np.load(file) for name, file in files.items()})
+    del seal["digest"]
+    (folder / cache.SEAL).write_text(json.dumps({**seal, "digest": cache._digest(seal)}))
+
+
+@pytest.mark.parametrize(
+    ("array", "change"),
+    [
+        ("offsets", lambda x: x[:0]),
+        ("offsets", lambda x: x.astype(np.float64)),
+        ("offsets", lambda x: x.astype("U8")),
+        ("tokens", lambda x: x[:-1]),
+        ("target", lambda x: x[:3]),
+        ("root", lambda x: x[:-1]),
+    ],
+)
+def test_wrong_values_behind_right_digests_are_refused_with_a_way_out_that_works(array: str, change: Any) -> None:
+    spec = ListOpsSpec(train=12, val=4, test=4, min_length=5, max_length=12)
+    before = fingerprint(open_task(spec, Path()))
+    (folder,) = (cache_folder() / PREPARED).glob("listops-*")
+    resealed(folder, array, change(np.load(folder / f"{array}.npy")))
+    with pytest.raises(BadInput, match=r"task .listops. cannot be made of it.*`headstart prepare --clear`") as refused:
+        open_task(spec, Path())
+    assert folder.name in str(refused.value)
+    cache.clear_cache()
+    assert fingerprint(open_task(spec, Path())) == before
+
+
+def test_a_mistake_of_a_task_is_not_laid_to_the_cache() -> None:
+    with pytest.raises(IndexError), reading("it"):
+        prepared("it", {"a": 1}, lambda builder: builder.save("x", np.zeros(1)) or {}).arrays["x"][7]  # type: ignore[func-returns-value]

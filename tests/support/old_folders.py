@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from unittest import mock
@@ -111,9 +112,10 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def few_kernels(kind: str, data: str, *_: object) -> dict[str, object]:
+def few_kernels(kind: str, data: str, *_: object, also: tuple[str, ...] = ()) -> dict[str, object]:
     """Models without gradients as a fit has them, with few of the kernels, so that the folder is small."""
-    return {"kind": kind, **({"also": ["hydra"], "features": 84} if (kind, data) == ("kernels", "numbers") else {})}
+    few: dict[str, object] = {"features": 84, **({"also": list(also)} if also else {})}
+    return {"kind": kind, **(few if (kind, data) == ("kernels", "numbers") else {})}
 
 
 def make_model(name: str) -> None:
@@ -121,7 +123,8 @@ def make_model(name: str) -> None:
     table, target, served, seeds = MODELS[name]
     Path(table).write_text(TABLES[table]())
     words = ("fit", table, f"--target={target}", f"--serve={served}", f"--out={name}", "--store=fits")
-    with mock.patch("headstart.fit.arms.kernels.table_of", few_kernels):
+    table_of = partial(few_kernels, also=("hydra",) if name == "kernels" else ())
+    with mock.patch("headstart.fit.arms.kernels.table_of", table_of):
         command(*words, *FIT, f"--seeds={seeds}", *NETWORK)
     command("predict", name, table, "-o", f"{name}.csv")
     for file in ("report.html", "README.md", "plan.json", "study.toml"):  # large, or of this machine

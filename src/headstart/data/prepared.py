@@ -9,8 +9,8 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from filelock import FileLock
 
 from headstart import disk
 from headstart.atomic import PRIVATE, PRIVATE_FOLDER, disk_full, publish, stamps, sync_folder, way_out
-from headstart.errors import BadInput, Damaged, DiskFull
+from headstart.errors import BadInput, Damaged, DiskFull, first_line
 from headstart.sequence import Examples
 from headstart.spec import digest
 from headstart.store.plain import check_inside, inside, read_plain
@@ -122,7 +122,7 @@ def cache_folder() -> Path:
     Raises: BadInput where the one that HEADSTART_CACHE names cannot be made.
     """
     named = os.environ.get("HEADSTART_CACHE")
-    folder = Path(named or platformdirs.user_cache_dir("headstart"))
+    folder = Path(named or _users_cache())
     made = os.path.isdir(folder)  # False where nobody may look, too
     if not made or not named:
         try:
@@ -147,6 +147,14 @@ def cache_folder() -> Path:
             folder,
         )
     return folder
+
+
+def _users_cache() -> str:
+    """The user's cache folder; a relative one where there is neither a home nor an account of this user's number."""
+    try:
+        return platformdirs.user_cache_dir("headstart")
+    except RuntimeError:
+        return "~/.cache/headstart"
 
 
 def _passing_folder(refused: Path, why: str) -> Path:
@@ -179,18 +187,48 @@ def prepared(name: str, document: Mapping[str, Any], build: Build, *, private: b
     check_inside(cache_folder(), f"{PREPARED}/{key}", f"{PREPARED}/.{key}.lock")
     try:
         result = _open(final, document)
-        if result is not None:
-            return result
-        disk.make_folder(final.parent)
-        lock = FileLock(final.with_name(f".{key}.lock"))
-        with disk.locking(Path(lock.lock_file), lock.acquire):
-            return _open(final, document) or _build(final, name, document, build, private)
+        if result is None:
+            disk.make_folder(final.parent)
+            lock = FileLock(final.with_name(f".{key}.lock"))
+            with disk.locking(Path(lock.lock_file), lock.acquire):
+                result = _open(final, document)
+                if result is None:
+                    return _build(final, name, document, build, private)
+        if (reused := _reused.get()) is not None:
+            reused.append(final)
+        return result
     except OSError as error:
         if disk_full(error):
             raise DiskFull(final) from None
         raise BadInput(
             f"{final}: cannot be prepared ({error.strerror or error}); {way_out(error, _OTHER_CACHE)}"
         ) from error
+
+
+_reused: ContextVar[list[Path] | None] = ContextVar("folders that were prepared before", default=None)
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Make `what` of prepared arrays. Their digests find damage; whoever may write into a cache can write those, too.
+
+    Raises: BadInput for arrays prepared before that whoever reads them stumbles over.
+    """
+    folders: list[Path] = []
+    before = _reused.set(folders)
+    try:
+        yield
+    except BadInput:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if not folders:
+            raise
+        raise BadInput(
+            f"{folders[-1]}: {what} cannot be made of it, though it is as its digests say "
+            f"({first_line(error, typed=True)}); `headstart prepare --clear` empties the cache; it is prepared again"
+        ) from error
+    finally:
+        _reused.reset(before)
 
 
 _OTHER_CACHE = (

@@ -122,7 +122,7 @@ def _import_ray(on: str) -> ModuleType:
 def _has_token() -> bool:
     """Whether this person has a token for clusters of their own, where Ray looks for it."""
     variables = [os.environ.get(f"RAY_AUTH_TOKEN{name}") for name in ("", "_PATH")]
-    return any(variables) or Path("~/.ray/auth_token").expanduser().is_file()
+    return any(variables) or os.path.isfile(os.path.expanduser("~/.ray/auth_token"))
 
 
 def _address(on: str) -> str:

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from headstart.atomic import stamps
 from headstart.data.prepared import progress as watcher
-from headstart.data.prepared import remembered
+from headstart.data.prepared import reading, remembered
 from headstart.data.splits import in_fold, stratified_order
 from headstart.errors import BadInput, OwnCall
 from headstart.sequence import IGNORE, Batch, Examples, Signature
@@ -264,11 +264,24 @@ def open_task(spec: TaskSpec, data: Path) -> Task:
     Raises: BadInput where a fraction or `labelled` leaves a class of the train split empty.
     """
     name = f"task.kind: load of {type(spec).__name__}"
-    with OwnCall(name):
-        task = spec.load(data)
-    if not isinstance(task, Task):
-        raise BadInput(f"{name} gives {type(task).__name__}; return a headstart.tasks.Task")
+    with reading(f"task {spec.kind!r}"):
+        with OwnCall(name):
+            task = spec.load(data)
+        if not isinstance(task, Task):
+            raise BadInput(f"{name} gives {type(task).__name__}; return a headstart.tasks.Task")
+        _check_sizes(task)
     return narrowed(spec, task)
+
+
+def _check_sizes(task: Task) -> None:
+    """Raises: ValueError where the arrays of a split are not of one number of examples."""
+    for name in SPLITS:
+        x = task.split(name)
+        targets = (len(x), len(x.values)) if x.per_position else (len(x),)
+        if (x.offsets[0], x.offsets[-1], len(x.index)) != (0, len(x.values), len(x)):
+            raise ValueError(f"the values or numbers of {name} are not those of {len(x)} examples")
+        if x.target is not None and len(x.target) not in targets:
+            raise ValueError(f"{len(x.target)} targets of {name} are not those of {len(x)} examples")
 
 
 def narrowed(spec: TaskSpec, task: Task) -> Task:
