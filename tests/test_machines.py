@@ -7,7 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ import headstart
 from headstart import limits
 from headstart.runner.local import FOR_MEMORY
 
-NOBODY = 65534
+NOBODY = 54321
+"""A number that no account has: there is no home to look up, either."""
 
 
 @pytest.fixture
@@ -151,27 +152,43 @@ def test_a_limit_of_the_shell_is_kept_or_said_in_words(
     assert code == 0, text
 
 
-USER = 54321
-CAPABLE = "-all,+dac_override,+dac_read_search,+fowner"
-"""May read what the interpreter's owner alone may, but start no more processes than the limit says."""
+def as_user(own: Path, capable: str, variables: Mapping[str, str], *command: str) -> tuple[int, str]:
+    """A command as a user to whom the folder belongs, who has no account, and these rights and variables alone."""
+    if os.geteuid() or not shutil.which("setpriv"):
+        pytest.skip("only root may become somebody else, by setpriv")
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    user += [f"--inh-caps=-all,{capable}", f"--ambient-caps=-all,{capable}"]
+    subprocess.run(["chown", "-R", str(NOBODY), str(own)], check=True)
+    for path in [own, *own.parents][:-1]:
+        path.chmod(path.stat().st_mode | 0o055)
+    always = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*user, *command], cwd=own, env=always | variables, capture_output=True, check=False)
+    return done.returncode, " ".join((done.stdout + done.stderr).decode("utf-8", "replace").split())
 
 
 @pytest.mark.slow
 def test_a_limit_of_processes_is_said_in_words(own: Path) -> None:
     """As another user: to root the limit does not apply."""
-    if os.geteuid() or not shutil.which("setpriv"):
-        pytest.skip("only root may become somebody else, by setpriv")
-    user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
-    user += [f"--inh-caps={CAPABLE}", f"--ambient-caps={CAPABLE}", "prlimit", "--nproc=1"]
-    command = [sys.executable, "-m", "headstart", *RUN[:3], "--workers=1", "--device=cpu", "seed=[1]"]
-    variables = {"OMP_NUM_THREADS": "1", "HOME": "/nonexistent", "HEADSTART_CACHE": str(own / "cache")}
-    subprocess.run(["chown", "-R", str(USER), str(own)], check=True)
-    for path in [own, *own.parents][:-1]:
-        path.chmod(path.stat().st_mode | 0o055)
-    done = subprocess.run([*user, *command], cwd=own, env=os.environ | variables, capture_output=True, check=False)
-    text = " ".join((done.stdout + done.stderr).decode("utf-8", "replace").split())
-    assert (done.returncode, "Traceback" in text) == (1, False), text
+    command = ["-m", "headstart", *RUN[:3], "--workers=1", "--device=cpu", "seed=[1]"]
+    variables = {"HOME": "/nonexistent", "HEADSTART_CACHE": str(own / "cache")}
+    rights = "+dac_override,+dac_read_search,+fowner"  # to read what the interpreter's owner alone may
+    code, text = as_user(own, rights, variables, "prlimit", "--nproc=1", sys.executable, *command)
+    assert (code, "Traceback" in text) == (1, False), text
     assert "headstart: no more processes or threads can be started here: raise the limit (`ulimit -u`)" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("home", ["unset", "read-only"])
+def test_a_person_without_a_home_that_can_be_written_trains_and_predicts(own: Path, home: str) -> None:
+    (own.parent / "home").mkdir(mode=0o555)
+    variables = {"HOME": str(own.parent / "home")} if home == "read-only" else {}
+    for words, part in (
+        ((*RUN[:2], "--store=new", *RUN[3:], "seed=[1]"), "cached until this ends"),
+        (("predict", "summary", "train.csv", "-o", "now.csv"), "40 predictions of summary in now.csv"),
+    ):
+        code, text = as_user(own, "+dac_read_search", variables, sys.executable, "-m", "headstart", *words)
+        assert (code, "Traceback" in text, part in text) == (0, False, True), text
+    assert not list((own.parent / "home").iterdir())
 
 
 HOGS = """

@@ -253,6 +253,18 @@ def test_the_cache_is_in_the_users_cache_folder_where_nothing_else_is_set(
     assert cache_folder().is_relative_to(tmp_path)
 
 
+def test_a_user_without_a_home_and_an_account_has_a_cache_until_the_process_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unknown(name: str) -> str:
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.delenv("HEADSTART_CACHE")
+    monkeypatch.setattr("platformdirs.user_cache_dir", unknown)
+    assert cache_folder().is_dir()
+    assert "cached until this ends, since ~/.cache/headstart cannot be written (no home folder)" in caplog.text
+
+
 def test_a_cache_folder_that_cannot_be_made_is_named_with_a_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,6 +354,8 @@ def resealed(folder: Path, array: str, values: np.ndarray) -> None:
         ("offsets", lambda x: x[:0]),
         ("offsets", lambda x: x.astype(np.float64)),
         ("offsets", lambda x: x.astype("U8")),
+        ("offsets", lambda x: x[:, None]),
+        ("offsets", lambda x: np.where(np.arange(len(x)) == 3, 10**9, x)),
         ("tokens", lambda x: x[:-1]),
         ("target", lambda x: x[:3]),
         ("root", lambda x: x[:-1]),

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,15 @@ def test_a_document_or_records_without_end_are_refused_by_their_size(store: Stor
         os.truncate(store.folder(ONE) / name, 2**40)
         with pytest.raises(Damaged, match=rf"{name}: has 1,099,511,627,776 bytes, more than "):
             read(ONE)
+
+
+@pytest.mark.parametrize("name", ["stage.json", "records.jsonl", "best.safetensors"])
+def test_a_file_without_end_is_damage_before_it_is_hashed(name: str, store: Store) -> None:
+    os.truncate(store.folder(ONE) / name, 2**40)
+    begun = time.process_time()
+    assert [line for line in damages(store.folder(ONE)) if "1,099,511,627,776 bytes" in line]
+    assert problem(store.folder(ONE)) is not None
+    assert time.process_time() - begun < 5
 
 
 VERBS: list[Any] = [["ls"], ["store", "verify"], ["show", ONE], ["store", "gc"]]

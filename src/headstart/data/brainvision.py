@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from headstart.data.annotations import Annotation
+from headstart.data.archives import reading
 from headstart.data.extras import whole
 from headstart.data.layout import LayoutSpec
 from headstart.data.recordings import (
@@ -59,12 +60,15 @@ def brainvision_recording(path: Path, spec: LayoutSpec) -> Recording:
     wanted = chosen_channels(path, names, [rate] * count, spec)
     file = _part(path, about.get("datafile", ""), (".eeg", ".dat"))
     dtype = np.dtype(SAMPLE_TYPES[form])
-    length = file.stat().st_size // (dtype.itemsize * count)
-    check_samples(path, length, count)
-    if file.stat().st_size != length * dtype.itemsize * count:
-        raise BadInput(f"{file}: holds {file.stat().st_size:,} bytes, which are no whole samples of {count} channels")
+    with reading(file):
+        size, length = file.stat().st_size, file.stat().st_size // (dtype.itemsize * count)
+        check_samples(path, length, count)
+        if size != length * dtype.itemsize * count:
+            raise BadInput(f"{file}: holds {size:,} bytes, which are no whole samples of {count} channels")
+        flat = np.fromfile(file, dtype, length * count)
+    if flat.nbytes != size:
+        raise BadInput(f"{file}: became shorter while it was read; give the file again")
     across = about.get("dataorientation", "MULTIPLEXED").upper() == "MULTIPLEXED"
-    flat = np.fromfile(file, dtype, length * count)
     samples = flat.reshape(length, count)[:, wanted] if across else flat.reshape(count, length)[wanted].T
     samples = (samples * scales[wanted]).astype(np.float32)
     return Recording(samples, rate, tuple(names[i] for i in wanted), (), _markers(path, about, rate))
@@ -75,7 +79,8 @@ def _sections(path: Path) -> _Sections:
 
     Raises: BadInput where the file does not begin as one of BrainVision.
     """
-    content = path.read_bytes()[: 2**24]
+    with reading(path), path.open("rb") as file:
+        content = file.read(2**24)
     text = content.decode("utf-8-sig", "replace") if _is_utf8(content) else content.decode("latin-1")
     if not _BEGIN.match(text):
         raise BadInput(f"{path}: is not a whole header of BrainVision; write it again")

@@ -20,7 +20,7 @@ from headstart.atomic import publish
 from headstart.documents import ANY_TABLE, as_json, canonical, from_json, misfits, sorted_json
 from headstart.errors import BadInput, Damaged, lacks_memory
 from headstart.store.forms import STAGE_FORM, result_form
-from headstart.store.plain import inside, opened, read_plain
+from headstart.store.plain import JSON_BYTES, MOST_RECORDS, inside, opened, read_plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -293,12 +293,27 @@ def _is_done(folder: Path) -> bool:
 def known_digest(path: Path) -> str:
     """`file_digest`; a file that several stages hold is hashed once a process, and again only if it looks changed."""
     stat = path.lstat()
+    if stat.st_size > JSON_BYTES and path.suffix != ".tmp":
+        _check_size(path)
     if stat.st_nlink == 1 or not S_ISREG(stat.st_mode):
         return file_digest(path)
     key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
     if key not in _digests:
         _digests[key] = file_digest(path)
     return _digests[key]
+
+
+def _check_size(path: Path) -> None:
+    """Raises: Damaged for a large file that none of ours can be: a stranger's may have no end, and to hash it takes
+    as long."""
+    with opened(path) as file:
+        length, data = os.fstat(file.fileno()).st_size, file.read(8)
+        if path.suffix == ".safetensors":
+            data += file.read(min(int.from_bytes(data, "little"), LARGEST_HEAD))
+            if not _fits(data, length):
+                raise Damaged(f"{path}: its head asks for other than its {length:,} bytes")
+        elif length > MOST_RECORDS:
+            raise Damaged(f"{path}: has {length:,} bytes, more than {MOST_RECORDS:,}")
 
 
 def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:

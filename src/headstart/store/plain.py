@@ -18,6 +18,8 @@ from headstart.errors import BadInput, Damaged
 
 JSON_BYTES = 2**26
 """Bytes of a JSON file that are read into memory."""
+MOST_RECORDS = 2**30
+"""Bytes of records that are read."""
 
 _KINDS = {
     stat.S_IFLNK: "a link, and links are not followed there",

@@ -40,7 +40,7 @@ from headstart.store.files import (
 )
 from headstart.store.forms import RECORD_FORM
 from headstart.store.locks import Lock, Locks
-from headstart.store.plain import check_inside, check_tree, inside, read_plain
+from headstart.store.plain import MOST_RECORDS, check_inside, check_tree, inside, read_plain
 from headstart.store.tensors import TENSOR_INDEX, read
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ Which = Literal["best", "last"]
 
 REPORTS, UNPACKED = "reports", ".unpacked"
 """Folders of a store beside its stages: of reports, and the one in which files are unpacked."""
-MOST_RECORDS = 2**30
-"""Bytes of records that are read."""
 
 
 def store_folder(option: str | os.PathLike[str] | None) -> Path:

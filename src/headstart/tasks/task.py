@@ -278,7 +278,8 @@ def _check_sizes(task: Task) -> None:
     for name in SPLITS:
         x = task.split(name)
         targets = (len(x), len(x.values)) if x.per_position else (len(x),)
-        if (x.offsets[0], x.offsets[-1], len(x.index)) != (0, len(x.values), len(x)):
+        rising = x.offsets.ndim == 1 and x.offsets.dtype.kind == "i" and not (np.diff(x.offsets) < 0).any()
+        if not rising or (x.offsets[0], x.offsets[-1], len(x.index)) != (0, len(x.values), len(x)):
             raise ValueError(f"the values or numbers of {name} are not those of {len(x)} examples")
         if x.target is not None and len(x.target) not in targets:
             raise ValueError(f"{len(x.target)} targets of {name} are not those of {len(x)} examples")

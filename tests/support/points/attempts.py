@@ -19,6 +19,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from support.points.trackers import stand_in
+
 KILLED = 137
 FAULTS: dict[str, int | None] = {
     "killed before": None,
@@ -203,6 +205,7 @@ def made_ready() -> None:
     ready = {"check_extra": None, "graph_of": b"graph", "answers_of": None, "compared": (0.0, ((1, 1),))}
     vars(onnx).update({name: lambda *_, value=value: value for name, value in ready.items()})
     TRACKERS["notes"] = Notes
+    stand_in()
     for tracker in TRACKERS.values():
         _watched(tracker)
     whole = typer.main.get_command(cli.app)

@@ -330,12 +330,14 @@ def begin_empty(folder: Path) -> None:
     (folder / "cache").mkdir()
 
 
+TRACKED = ("notes", "wandb", "mlflow")
+"""Trackers of one run: lines of text, and two whose libraries have stand-ins here."""
 VERBS: dict[str, Verb] = {
     "run": Verb(RUN, begin_study, 160),
     "run --json --tidy": Verb((*RUN, "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 160),
     "run with a checkpoint": Verb(RUN, begin_checkpoint, 280),
     "run --workers": Verb(("run", "points.toml", "--workers=2", "--device=cpu", "seed=[0, 1]"), begin_study, 400),
-    "run --track": Verb((*RUN, "--track=notes"), begin_study, 20, TRACKER),
+    "run --track": Verb((*RUN, *(f"--track={name}" for name in TRACKED)), begin_study, 60, TRACKER),
     "run --track tensorboard": Verb((*RUN, "--track=tensorboard"), begin_study, 20, TRACKER, ("tensorboard",)),
     "report": Verb(("report", "points.toml", "--out=page", "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 160),
     "report -o page.md": Verb(("report", "points.toml", "--out=page.md"), begin_finished, 60),
