@@ -50,7 +50,7 @@ def test_a_data_file_that_changes_while_it_is_read_is_read_or_refused_in_words(f
     changing.start()
     begun, messages = time.monotonic(), list[str]()
     try:
-        while time.monotonic() < begun + 0.3:
+        while time.monotonic() < begun + 0.3 or not messages:
             try:
                 data_card(read_sequences(path))
             except BadInput as error:
@@ -58,7 +58,6 @@ def test_a_data_file_that_changes_while_it_is_read_is_read_or_refused_in_words(f
     finally:
         stop.set()
         changing.join()
-    assert messages
     assert all("data" in message for message in messages)
 
 

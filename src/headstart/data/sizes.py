@@ -142,11 +142,12 @@ def check_sparse(path: Path, columns: int, rows: int, cells: int) -> None:
 
 def check_arrow(path: Path) -> None:
     """Raises: BadInput where the packed buffers of a file of Arrow's own format say that they unpack to more than it
-    may. What is not of the format is left to its reader."""
+    may. What is not of the format is left to its reader. The file is not mapped: one that is cut meanwhile would end
+    the process."""
     import pyarrow as pa
 
     size, most = 0, most_bytes(path)
-    with suppress(pa.ArrowException, struct.error, IndexError), pa.memory_map(str(path)) as file:
+    with suppress(pa.ArrowException, struct.error, IndexError), pa.OSFile(str(path)) as file:
         file.seek(8 if file.read(6) == b"ARROW1" else 0)  # a file is a stream behind its mark
         reader = pa.ipc.MessageReader.open_stream(file)
         while True:
