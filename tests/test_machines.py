@@ -179,11 +179,13 @@ def test_a_limit_of_processes_is_said_in_words(own: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("home", ["unset", "read-only"])
-def test_a_person_without_a_home_that_can_be_written_trains_and_predicts(own: Path, home: str) -> None:
+def test_a_person_without_a_home_that_can_be_written_trains_prepares_and_predicts(own: Path, home: str) -> None:
     (own.parent / "home").mkdir(mode=0o555)
     variables = {"HOME": str(own.parent / "home")} if home == "read-only" else {}
+    prepare = ("prepare", "listops", "task.train=40", "task.val=10", "task.test=10", "--workers=0")
+    train = (*RUN[:2], "--store=new", *RUN[3:], "seed=[1]")
     for words, part in (
-        ((*RUN[:2], "--store=new", *RUN[3:], "seed=[1]"), "cached until this ends"),
+        (train if home == "unset" else prepare, "cached until this ends"),
         (("predict", "summary", "train.csv", "-o", "now.csv"), "40 predictions of summary in now.csv"),
     ):
         code, text = as_user(own, "+dac_read_search", variables, sys.executable, "-m", "headstart", *words)
