@@ -166,13 +166,15 @@ def apply_start(
                     source = source[: len(own[name])]
                 else:
                     _agree(own[name], source, name, rule)
-                mean, std = source.double().mean(), source.double().std(correction=0)
                 sources[name] = "matched"
             else:
-                mean, std = torch.zeros((), dtype=torch.float64), torch.tensor(rule.std, dtype=torch.float64)
                 sources[name] = "drawn"
-            if own[name].is_meta:  # a plan: shapes alone
+            if own[name].is_meta:  # a plan: shapes alone, of which torch takes no mean without its compiler
                 continue
+            if rule.verb == "match":
+                mean, std = source.double().mean(), source.double().std(correction=0)
+            else:
+                mean, std = torch.zeros((), dtype=torch.float64), torch.tensor(rule.std, dtype=torch.float64)
             count = torch.arange(own[name].numel())
             drawn = mean + std * normal(seed, f"start/{rule.verb}/{name}", count).to(mean)
             own[name].copy_(drawn.view(own[name].shape))

@@ -139,6 +139,11 @@ class Examples:
         """(n,) positions of each example."""
         return np.diff(self.offsets)
 
+    @cached_property
+    def length_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """(k,) the distinct lengths in ascending order, and how many examples have each."""
+        return np.unique(self.lengths, return_counts=True)
+
     @property
     def units(self) -> int:
         """How many things are trained on: examples, or pairs of them."""

@@ -12,6 +12,7 @@ from headstart.errors import BadInput
 from headstart.spec import merge
 from headstart.stage.trained import TrainedRun
 from headstart.store import Store
+from headstart.study.language import budgets
 from headstart.study.language.estimate import survey
 from headstart.study.language.plan import Cell, Plan, make_plan
 from headstart.study.language.spec import read_study
@@ -194,3 +195,13 @@ def test_stages_that_share_an_outline_cost_to_the_digit_what_each_costs_by_itsel
     monkeypatch.setattr(TrainedRun, "planned", lambda *_: None)
     monkeypatch.setattr("headstart.models.model.again", deepcopy)
     assert survey(plan) == together
+
+
+def test_the_files_of_an_absent_task_are_looked_for_once(monkeypatch, tmp_path):
+    looked: list[str] = []
+    monkeypatch.setattr(budgets, "absence", lambda spec, _: looked.append(spec.kind) or f"{spec.kind} is not there")
+    study = {**deepcopy(STUDY), "columns": {"image": {"task": {"kind": "image"}, "model": {"width": 8, "blocks": 1}}}}
+    del study["arms"]["long"]
+    plan = make_plan(read_study(study), tmp_path, absent="open")
+    assert [planned.open for planned in plan.stages.values()] == [True] * 10
+    assert looked == ["image"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from torch import nn
@@ -43,7 +43,7 @@ class Fields:
         """What its family is called."""
         return CHECKPOINT_READERS[self.family].summary
 
-    @property
+    @cached_property
     def spec(self) -> ModelSpec:
         """The model that holds all of the checkpoint."""
         position = {**self.model["position"], **({} if self.length is None else {"length": self.length})}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from typing import Any, TypeVar
 
@@ -22,6 +22,11 @@ def without_numbers() -> Iterator[None]:
     """
     with torch.device("meta"), _Shapes():  # type: ignore[no-untyped-call]
         yield
+
+
+def shapes_alone(device: torch.device) -> AbstractContextManager[None]:
+    """`without_numbers` for the device `meta`; for any other nothing changes."""
+    return without_numbers() if device.type == "meta" else nullcontext()
 
 
 M = TypeVar("M", bound=nn.Module)

@@ -19,6 +19,7 @@ from headstart.initial import Account, apply_start, trainable
 from headstart.models.counting import Learning, frozen_layers, training_flops
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
+from headstart.models.outline import shapes_alone
 from headstart.objectives.causal import per_byte
 from headstart.spec import digest
 from headstart.stage.spec import Size, StageOutcome, StageRun, TrainStage, finite, peak_memory
@@ -60,7 +61,8 @@ class TrainedRun(StageRun):
     ) -> None:
         super().__init__(spec, task, parent, device, resume)
         self.device = torch.device(device)
-        self.model = _fresh_model(spec, task)
+        with shapes_alone(self.device):
+            self.model = _fresh_model(spec, task)
         if spec.objective.needs_causal and not spec.model.causal:
             way = "set model.causal = true"
             if "causal" not in type(spec.model).model_fields:
@@ -96,12 +98,15 @@ class TrainedRun(StageRun):
                 f"of task {spec.task.kind!r}; give at most {size}"
             )
         first = self.feeds["train"].gathered(np.arange(1)).to(self.device, dtype)  # a plan holds no set for one batch
-        check_repeats(self.model, spec.objective, task.signature, first, spec.seed)
+        with shapes_alone(self.device):
+            check_repeats(self.model, spec.objective, task.signature, first, spec.seed)
         self.setting = self._setting()
         if self.setting.fresh is not None and self.device.type == "cuda":
             epochs = math.ceil(self.setting.total / self.setting.per_epoch)
             self.setting = replace(self.setting, fresh=Ahead(self.setting.fresh, epochs))
-        self.progress = Progress(self.model, flat_parameters(self.model, names, spec.optim), features=self._features())
+        with shapes_alone(self.device):
+            flat = flat_parameters(self.model, names, spec.optim)
+        self.progress = Progress(self.model, flat, features=self._features())
         if self.progress.features:
             self.feeds |= self.progress.features
             self.setting = replace(self.setting, train=self.feeds["train"], val=self.feeds["val"])
@@ -252,7 +257,7 @@ class TrainedRun(StageRun):
         That of a training step is its share, with the whole of the forward pass.
         """
         if of not in self._unit_flops:
-            lengths, counts = np.unique(self.task.train.lengths, return_counts=True)
+            lengths, counts = self.task.train.length_counts
             self._unit_flops[of] = float(np.dot(self._flops_at(lengths, of), counts) / max(self.task.train.units, 1))
         return self._unit_flops[of]
 

@@ -173,11 +173,21 @@ class Batches:
 
     def __init__(self, examples: Examples, units: np.ndarray, device: torch.device, dtype: torch.dtype) -> None:
         self.examples, self.units, self.device, self.dtype = examples, units, device, dtype
-        self.lengths = examples.unit_lengths[units]
-        self.tokens = examples.lengths.reshape(-1, 2).sum(1)[units] if examples.paired else self.lengths
-        lengths = examples.lengths
-        self.longest = int(lengths.max()) if len(lengths) else 0
-        self.equal = len(lengths) > 0 and bool((lengths == self.longest).all())
+        distinct = examples.length_counts[0]
+        self.longest = int(distinct[-1]) if len(distinct) else 0
+        self.equal = len(distinct) == 1
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """As the class says; a plan never asks."""
+        lengths: np.ndarray = self.examples.unit_lengths[self.units]
+        return lengths
+
+    @cached_property
+    def tokens(self) -> np.ndarray:
+        """As the class says."""
+        x = self.examples
+        return x.lengths.reshape(-1, 2).sum(1)[self.units] if x.paired else self.lengths
 
     @cached_property
     def fits(self) -> bool:

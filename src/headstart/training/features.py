@@ -23,6 +23,7 @@ import torch
 
 from headstart.models.heads import pooled
 from headstart.models.model import Network, SequenceModel
+from headstart.models.outline import shapes_alone
 from headstart.objectives import ObjectiveSpec
 from headstart.seeds import Draw
 from headstart.sequence import Batch, Signature
@@ -174,7 +175,8 @@ def _draws(model: SequenceModel, level: int, signature: Signature, feed: Batches
     valid = torch.ones(shape[:2], dtype=torch.bool, device=feed.device)
     index = torch.zeros(1, dtype=torch.int64, device=feed.device)
     try:
-        model.lower(Batch(inputs, valid, index, full=True), level, _NoDraw(0, 0, index))
+        with shapes_alone(feed.device):
+            model.lower(Batch(inputs, valid, index, full=True), level, _NoDraw(0, 0, index))
     except _Asked:
         return True
     except (NotImplementedError, RuntimeError):

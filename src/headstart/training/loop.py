@@ -228,7 +228,8 @@ class TrainConfig:
     @cached_property
     def total(self) -> int:
         """Steps of the whole budget."""
-        return self.budget.total_steps(self.per_epoch, int(self.train.tokens.sum()))
+        tokens = 0 if self.budget.tokens is None else int(self.train.tokens.sum())
+        return self.budget.total_steps(self.per_epoch, tokens)
 
     def ended(self, progress: Progress) -> bool:
         """Whether training is over: the budget or patience is used up, or the loss is not finite."""

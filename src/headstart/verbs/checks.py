@@ -23,7 +23,7 @@ from headstart.plugins import Plugin, load_class, load_plugins, own_kinds
 from headstart.plugins.kinds import PluginEntry
 from headstart.runner.machine import SLOW_BFLOAT16, choose_device, has_bfloat16, slow_precision
 from headstart.spec import Spec, read, set_path
-from headstart.study.language.budgets import Lack, lacking
+from headstart.study.language.budgets import Absences, Lack
 from headstart.study.language.plan import Plan
 from headstart.tasks import TASKS, Task, TaskSpec, data_folder
 from headstart.text import many
@@ -260,7 +260,8 @@ def _check_study(what: str, overrides: Sequence[str], data: str | None, reading:
     flops = sum(cost.flops for cost in costs)
     at = f" at scale {study.spec.scale}" if study.spec.scale else ""
     lost = [p for p in plan.stages.values() if p.open]
-    absent = {p.identity: lacking(p.spec, study.data) for p in lost}
+    absences = Absences(study.data)
+    absent = {p.identity: absences.of(p.spec) for p in lost}
     apart = [identity for identity, lack in absent.items() if lack.data]
     console().print(
         f"{plan.study.name}{at} is sound: {many(len(plan.cells), 'run')} of "

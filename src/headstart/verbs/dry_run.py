@@ -12,7 +12,7 @@ from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device
 from headstart.stage import StageSpec, TrainStage
 from headstart.store import DONE
-from headstart.study.language.budgets import lacking
+from headstart.study.language.budgets import Absences
 from headstart.study.language.costs import Speed, speed_here
 from headstart.study.language.estimate import Cost, measure, survey
 from headstart.study.language.time_left import TimeLeft
@@ -39,7 +39,8 @@ def dry_run_study(study: Study, runtime: Runtime, *, measured: bool = False) -> 
     slots, plan = max(runtime.workers, 1), study.plan
     stages = plan.every_stage
     uses = Counter(planned.identity for cell in plan.every_cell for planned in cell.chain)
-    absent = {identity: lacking(p.spec, study.data) for identity, p in stages.items() if p.open}
+    absences = Absences(study.data)
+    absent = {identity: absences.of(p.spec) for identity, p in stages.items() if p.open}
     stored = stored_states(study.store, (identity for identity in stages if identity not in absent))
     states = {i: stored.get(i) or ("no data" if absent[i].data else "no weights") for i in stages}
     done = {identity for identity, state in states.items() if state in DONE}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import torch
 
 from headstart.errors import BadInput
 from headstart.models.outline import without_numbers
-from headstart.spec import digest
+from headstart.spec import Spec, digest
 from headstart.stage import ReadStage, Size, StageRun, StageSpec, TrainStage, begin, identity
 from headstart.tasks import Task
 from headstart.tasks.outline import outlined
@@ -38,6 +39,7 @@ class Outlines:
 
     def __init__(self, data: Path) -> None:
         self.data = data
+        self._absences = Absences(data)
         self._tasks: dict[str, Task | None] = {}
         self._sizes: dict[Hashable, Size | None] = {}
         self._parents: dict[Hashable, StageRun | None] = {}
@@ -95,14 +97,15 @@ class Outlines:
         """Of a stage; where its data are absent an open one, or else LacksData."""
         # The identity first: it remembers what it has looked up, and asking each stage's files takes long in large
         # folders.
-        try:
-            return identity(spec, self.data)
-        except BadInput as error:
-            if not any(lacking(spec, self.data)):
-                raise
-            if may_be_open:
-                return OPEN + digest(spec.document())[: 16 - len(OPEN)]
-            raise (error if spec.model.lacks else LacksData(str(error))) from None
+        if not (may_be_open and self._absences.knows(spec)):
+            try:
+                return identity(spec, self.data)
+            except BadInput as error:
+                if not any(self._absences.of(spec)):
+                    raise
+                if not may_be_open:
+                    raise (error if spec.model.lacks else LacksData(str(error))) from None
+        return OPEN + digest(spec.document())[: 16 - len(OPEN)]
 
     def _begun(self, spec: StageSpec) -> StageRun | None:
         """On torch's device that has shapes and no numbers; None without sizes."""
@@ -114,7 +117,7 @@ class Outlines:
         parent = None if above is None else above.weights()
         key = _network(spec)
         try:
-            with without_numbers():
+            with nullcontext() if isinstance(spec, TrainStage) else without_numbers():
                 run = begin(spec, task, parent, "meta", like=self._alike.get(key))
             self._alike.setdefault(key, run)
             return run
@@ -140,16 +143,35 @@ class Outlines:
         return self._tasks[key]
 
 
-def lacking(spec: StageSpec | None, data: Path) -> Lack:
-    """What a stage and its parents read that is not here."""
-    tasks, models = dict[str, None](), dict[str, None]()
-    while spec is not None:
-        if spec.task is not None and (text := absence(spec.task, data)):
-            tasks[text] = None
-        if spec.model.lacks:
-            models[spec.model.lacks] = None
-        spec = spec.parent
-    return Lack(tuple(tasks), tuple(models))
+class Absences:
+    """What stages read that is not in a data folder; the files of each task are looked for once."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self._texts: dict[Hashable, str] = {}
+
+    def of(self, spec: StageSpec | None) -> Lack:
+        """What a stage and its parents lack."""
+        tasks, models = dict[str, None](), dict[str, None]()
+        while spec is not None:
+            if spec.task is not None:
+                key = hashable(spec.task)
+                if key not in self._texts:
+                    self._texts[key] = absence(spec.task, self.data)
+                if self._texts[key]:
+                    tasks[self._texts[key]] = None
+            if spec.model.lacks:
+                models[spec.model.lacks] = None
+            spec = spec.parent
+        return Lack(tuple(tasks), tuple(models))
+
+    def knows(self, spec: StageSpec | None) -> bool:
+        """Whether a task of the stage or its parents was looked for and is absent."""
+        while spec is not None:
+            if spec.task is not None and self._texts.get(hashable(spec.task)):
+                return True
+            spec = spec.parent
+        return False
 
 
 def likeness(spec: StageSpec) -> Hashable:
@@ -172,9 +194,13 @@ def _plain(spec: StageSpec, without: Mapping[str, Any] = MappingProxyType({})) -
     if isinstance(spec, TrainStage):
         task = spec.task.model_copy(update={"fold": 0}) if spec.budget.steps is not None else spec.task
         alike |= {"parent": None, "optim": spec.optim.model_copy(update={"lr": 1.0}), "task": task}
-    plain = spec.model_copy(update={**alike, **without})
+    return hashable(spec.model_copy(update={**alike, **without}))
+
+
+def hashable(spec: Spec) -> Hashable:
+    """Equal for equal specs: the spec, or, where a field of a plugin's kind is a table, the digest of its document."""
     try:
-        hash(plain)
-    except TypeError:  # a field of a plugin's kind is a table
-        return digest(plain.document())
-    return plain
+        hash(spec)
+    except TypeError:
+        return digest(spec.document())
+    return spec
