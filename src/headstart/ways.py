@@ -79,6 +79,12 @@ def asked(question: str, *ways: Mapping[str, str | Sequence[str]]) -> str:
     return "\n".join([f"{question}; give one of these:", *(f"  {begun}{settings(way)}" for way in ways)])
 
 
+def typed_again(source: object, other: object) -> str:
+    """The command that was typed, of another source."""
+    words = [str(other) if word == str(source) else word for word in _typed.get() or ("fit", str(source))]
+    return f"headstart {shlex.join(words)}"
+
+
 def _quoted(value: str) -> str:
     """As a shell takes it; a mark alone stands in quotes, so that it is seen."""
     return shlex.quote(value) if value.strip(".,:-") else f"'{value}'"

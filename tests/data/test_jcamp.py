@@ -77,6 +77,13 @@ def test_compressed_ordinates_are_read(tmp_path: Path, form: str) -> None:
     np.testing.assert_allclose(s.values[:, 0], np.float32(y) / 1000, rtol=1e-6)
 
 
+def test_a_repeat_of_the_ordinate_that_a_line_begins_with_again_is_the_same_value(tmp_path: Path) -> None:
+    head = ["##TITLE=made", "##JCAMP-DX=4.24", "##FIRSTX=1", "##LASTX=6", "##NPOINTS=6", "##XYDATA=(X++(Y..Y))"]
+    lines = [*head, "1A0J2", "2B2U", "5B2J1", "##END="]  # 10, 22; 22 again, three times in all; 22, 33
+    s = read(write(tmp_path / "f.jdx", "\n".join(lines) + "\n"))
+    assert s.values[:, -1].tolist() == [10, 22, 22, 22, 22, 33]
+
+
 def test_a_file_of_text_that_is_a_spectrum_is_no_table_and_no_text(tmp_path: Path) -> None:
     assert why(write(tmp_path / "f.txt", spectrum(0))) == "f.txt: is JCAMP-DX; give it the ending .jdx"
     (tmp_path / "folder").mkdir()

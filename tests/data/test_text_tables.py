@@ -303,8 +303,9 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path, monkeypatch):
         ("f.numbers", "is a spreadsheet of Numbers, which is not read; save it as CSV"),
         ("f.pkl", "is pickled, which is not read; save it as CSV"),
         ("f.rds", "is a file of R, which is not read; write it as text: write.csv(x, 'x.csv')"),
-        ("f.zip", "is a zip archive, which is not read; unpack it and name what is inside: unzip f.zip -d f"),
-        ("f.tar.gz", "is an archive, which is not read; unpack it and name what is inside: tar -xf f.tar.gz"),
+        ("f.zip", "is no whole archive (File is not a zip file); get it again"),
+        ("f.tar.gz", "is no whole archive"),
+        ("f.7z", "is an archive of 7-Zip, which is not read; 7z x"),
     ],
 )
 def test_formats_that_are_not_read_are_named_with_what_to_do(tmp_path, name, way):

@@ -243,3 +243,17 @@ def test_the_help_of_fit_and_of_the_estimators_has_no_word_of_studies() -> None:
     command = typer.main.get_command(app).commands["fit"]  # type: ignore[attr-defined]
     texts = [str(option.help) for option in command.params if option.param_type_name == "option"]
     assert not UNUSUAL.findall(" ".join([str(command.help), *texts, str(SequenceClassifier.__doc__)]))
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_recordings_that_are_timed_by_dates_are_drawn_in_seconds(long: bool, tmp_path: Path) -> None:
+    rows = [f"2024-03-01 10:{k // 60:02d}:{k % 60:02d},{(k * 7) % 11}" for k in range(0, 120, 2)]
+    for i in range(4):
+        (tmp_path / "ab"[i % 2]).mkdir(exist_ok=True)
+        (tmp_path / "ab"[i % 2] / f"{i}.csv").write_text("\n".join(["timestamp,x", *rows]) + "\n")
+    path = tmp_path
+    if long:
+        path = tmp_path / "long.csv"
+        lines = [f"{i},{row},{'ab'[i % 2]}" for i in range(4) for row in rows]
+        path.write_text("\n".join(["id,timestamp,x,label", *lines]) + "\n")
+    assert _clock(read_sequences(path)) == (2.0, "s")

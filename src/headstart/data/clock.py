@@ -28,6 +28,7 @@ RECORDING = "recording"
 RATE_BEFORE, STEP_BEFORE = "the rate of the recordings as they were made", "the step of time as it was recorded"
 """What still shows in recordings that were brought to one rate: which frequencies there are."""
 MOST_ON_CLOCK = 2**27
+NO_TIMES = np.zeros(0)
 NEAR, EVEN, OTHER_RATE = 0.05, 0.9, 1.5
 """Share by which equal steps differ, share of the steps of a recording that are equal, and how much longer the steps of
 another rate are."""

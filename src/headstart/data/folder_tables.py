@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from headstart.data.clock import (
+    NO_TIMES,
     STEP_BEFORE,
-    UNIT_NAMES,
     ask_unit,
     check_one_rate,
     equal_steps,
@@ -25,10 +25,11 @@ from headstart.data.readers import format_by, reader_of
 from headstart.data.rows import list_column
 from headstart.data.table import Cells, Column, Table, arrow_lists, arrow_numbers, arrow_texts
 from headstart.data.tidy import in_channels, names_tags
+from headstart.data.two_clocks import ask_clock
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.store.plain import leads_out
 from headstart.text import first_few, is_number
-from headstart.ways import option, settings
+from headstart.ways import option
 
 JSON_TABLES = (".json", ".jsonl", ".ndjson")
 _TABLES = (".csv", ".tsv", ".tab", ".psv", ".dat", ".lvm", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
@@ -41,8 +42,6 @@ NEAR_STEPS = 0.05
 """Share by which the steps of time of two recordings of one rate may differ."""
 CURVE = "JCAMP-DX"
 """How a table is written that is one curve."""
-SECONDS_A_DAY = 86_400.0
-NO_TIMES = np.zeros(0)
 
 
 def is_recording_table(name: str) -> bool:
@@ -237,26 +236,11 @@ def _check_one_clock(table: Table, spec: LayoutSpec, time: str | None) -> None:
     if time is None or spec.time is not None or spec.optional or spec.values:
         return
     mark = "," if table.decimal == "," else "."
-    clocks = [Ordered(column, mark) for column in table.columns.values() if clock_rank(column.name) == 0]
-    first = next((clock for clock in clocks if clock.name == time), None)
-    if first is None or first.values is None:
-        return
-    for other in clocks:
-        if other is first or other.values is None or not other.never_falls:
-            continue
-        spans = [float(np.ptp(values)) for values in (first.values, other.values)]
-        if counter_name(other.name) or not all(0 < span < np.inf for span in spans):
-            continue
-        units = [a / b for a in (*UNIT_NAMES.values(), SECONDS_A_DAY) for b in (*UNIT_NAMES.values(), SECONDS_A_DAY)]
-        if any(abs(spans[1] / spans[0] / unit - 1) < NEAR_STEPS for unit in units):
-            continue
-        steps = [step_words(span / max(table.rows - 1, 1)) for span in spans]
-        channel = next((name for name in table.columns if name not in {c.name for c in clocks}), "x")
-        raise BadInput(
-            f"{table.places.source}: has two clocks, {time!r} in steps of {steps[0]} and {other.name!r} in steps of "
-            f"{steps[1]}, so that a row has no single time; name the channels of one clock with "
-            f"{settings({'values': channel, 'time': time})}, or write a file for each sensor"
-        )
+    columns = list(table.columns.values())
+    clocks = [Ordered(column, mark) for column in columns if clock_rank(column.name) == 0]
+    question = ask_clock(table.places.source, columns, clocks, time, np.arange(table.rows), {})
+    if question is not None:
+        raise question
 
 
 def _channels(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:

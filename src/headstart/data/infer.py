@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from headstart.data.clock import NO_TIMES, seconds_in
 from headstart.data.labels import check_one_group, check_one_target
 from headstart.data.layout import (
     PLAIN_TARGET,
@@ -27,6 +28,7 @@ from headstart.data.order import ROWS_EACH, Evidence, Ordered, axis_name, clock_
 from headstart.data.table import Column, Table, arrow_texts, unread
 from headstart.data.text import looks_like_list
 from headstart.data.times import beside, dated
+from headstart.data.two_clocks import check_one_clock
 from headstart.data.view import View, names_position
 from headstart.errors import BadInput
 from headstart.text import is_number
@@ -77,6 +79,7 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         rate=table.rate,
         clock=table.clock,
         time_axis=table.time_axis,
+        seconds=table.unit if time is None else seconds_in(table.columns[time], NO_TIMES, spec),
         target=view.roles["target"],
         id=view.roles["id"],
         time=view.roles["time"],
@@ -301,6 +304,7 @@ def _name_roles(view: View, shape: TableShape) -> None:
         names = [name for name in view.named("group") if 1 < view.count(name) < rows]
         view.take("group", [name for name in names if shape != "long" or view.one_each(name)])
     if shape == "long" and not view.spec.values:
+        check_one_clock(view)
         _put_aside(view, view.free(), Ordered(view.table.columns[str(view.roles["id"])]))
         if "target" not in view.roles:
             _ask_life(view)

@@ -125,6 +125,7 @@ INSTRUMENTS: dict[str, tuple[str, FieldValues]] = {
     "scopes:data_below": ("xinc", _RECORDING),
     "scopes:markers": ("marker_names", _RECORDING),
     "scopes:frames": ("frame", _RECORDING),
+    "fixed_width:fixed": ("", {**_RECORDING, "header": (None, True, False), "delimiter": (None,)}),
 }
 # fmt: on
 """What tells a form, `tell(head) -> Table | Export | None`, in the order in which they are tried.

@@ -83,7 +83,8 @@ def read_jcamp(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
 
 def _unpacked(path: Path, lines: list[str]) -> np.ndarray:
     """(L,) ordinates of compressed lines. A line that ends in a difference is followed by one that begins with its last
-    ordinate again. Raises: BadInput where these differ, or for letters that are none of these forms."""
+    ordinate again, and what repeats that is as many points. Raises: BadInput where these differ, or for letters that
+    are none of these forms."""
     out: list[float] = []
     difference = 0.0
     kind = ""
@@ -101,6 +102,7 @@ def _unpacked(path: Path, lines: list[str]) -> np.ndarray:
             assert match is not None, "else there is no number"
             at = match.end()
             if what == "ordinate" and check and first:
+                kind = what  # so that a repeat of it is the same value again
                 if number != out[-1]:
                     raise BadInput(
                         f"{path}: its ordinates do not continue from line to line ({number:g} after {out[-1]:g}); the "

@@ -210,6 +210,8 @@ class Layout:
     """Columns that name the split of a row and are not used, with what they hold."""
     time_axis: Literal["", "first", "second"] = ""
     """Which axis of matrices is time, in files of a folder."""
+    seconds: float | None = None
+    """Seconds of a unit of the times, where dates or the name of their column say it."""
 
     @property
     def sentence(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from headstart.data.folder_tables import is_one_recording, one_recording, record
 from headstart.data.infer import infer
 from headstart.data.labels import check_order
 from headstart.data.layout import Decision, LayoutSpec
+from headstart.data.packed_folders import packed
 from headstart.data.readers import block_reader_of, format_by, reader_of
 from headstart.data.rows import frame, table_of
 from headstart.data.sequences import Sequences
@@ -37,16 +37,10 @@ from headstart.ways import in_python, labels_argument
 _OTHERS = {
     "numbers": "a spreadsheet of Numbers",
     "pkl pickle pt joblib": "pickled",
-    "zip": "a zip archive",
-    "tar tgz": "an archive",
     "rds rda rdata": "a file of R",
 }
 """What is not read, and is told from damage, by endings."""
-_WAYS = {
-    "zip": "unpack it and name what is inside: unzip {name} -d {stem}",
-    "tar tgz": "unpack it and name what is inside: tar -xf {name}",
-    "rds rda rdata": "write it as text: write.csv(x, 'x.csv')",
-}
+_WAYS = {"rds rda rdata": "write it as text: write.csv(x, 'x.csv')"}
 START_BYTES = 4096
 """Bytes at the beginning by which a format is told."""
 PACKED = (".gz", ".xz", ".bz2")
@@ -176,10 +170,11 @@ def _refuse_others(path: Path, ending: str) -> None:
     """Raises: BadInput for an ending of what is not read."""
     if ending in ("eeg", "vmrk") and (head := path.with_suffix(".vhdr")).is_file():
         raise BadInput(f"{path}: is a part of a recording of BrainVision; give its header, {head}")
+    if (refusal := packed(path, ending)) is not None:
+        raise refusal
     for endings, what in _OTHERS.items():
         if ending in endings.split():
             way = _WAYS.get(endings, "save it as CSV, JSON lines (.jsonl), Parquet or .npz")
-            way = way.format(name=shlex.quote(str(path)), stem=shlex.quote(str(path.with_suffix(""))))
             raise BadInput(f"{path}: is {what}, which is not read; {way}")
 
 

@@ -259,8 +259,9 @@ def _clock(source: Sequences) -> tuple[float, str]:
         return 1 / layout.rate, "s"
     if source.steps is not None and np.isfinite(source.steps).any():
         step, column = float(np.nanmedian(source.steps)), layout.time or layout.clock
+        unit = _unit_of(column) if column else "s"
         if step > 0:
-            return step, _unit_of(column) if column else "s"
+            return (step * layout.seconds, "s") if unit.startswith("'") and layout.seconds else (step, unit)
     return 1.0, ""
 
 

@@ -1,0 +1,125 @@
+"""Tables of fixed widths whose columns touch: cells begin and end at the same place in each line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from headstart.data.exports import Surroundings
+from headstart.data.instruments import Head
+from headstart.errors import BadInput
+from headstart.text import is_number
+from headstart.ways import option
+
+FEWEST_BELOW, FEWEST_COLUMNS = 5, 3
+"""Rows and columns from which on a table is looked for."""
+ROWS_ALIKE = 0.9
+"""Share of the lines that are rows of numbers, and of cells that are whole ones."""
+_TOUCHING = re.compile(r"\d(?<![eE])[-+]\d*\.\d|\.\d+\.\d")
+"""Within one word: a number behind another one. Days (1.2.2024) have two points, too, and are no such numbers."""
+_DAY = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}")
+_RULER = re.compile(r"\s*[-=+|]*[-=]{2,}(?:[ +|]+[-=]{2,})+[-=+|]*\s*")
+_DASHES = re.compile(r"[-=]{2,}")
+_WORD = re.compile(r"\S+")
+
+
+@dataclass
+class FixedWidth(Surroundings):
+    """How lines are cut: each cell ends in front of one of `ends`, the last one at the end of its line."""
+
+    ends: Sequence[int] = ()
+
+    def rows(self, lines: Iterable[str], _: str) -> Iterator[str]:
+        """As many lines, their cells with a tab between."""
+        for number, line in enumerate(lines):
+            whole = number >= self.begin and line.strip()
+            yield "\t".join(_cells(line, self.ends)) + "\n" if whole else "\n"
+
+
+def fixed(head: Head) -> FixedWidth | None:
+    """Lines of numbers some of which touch, cut where the numbers of all lines end, or as a ruler of dashes says.
+
+    Raises: BadInput where the widths cannot be told.
+    """
+    lines = [(number, line.rstrip("\r\n")) for number, line in enumerate(head.lines) if line.strip()]
+    ruler = next((k for k, (_, line) in enumerate(lines[:20]) if _RULER.fullmatch(line)), None)
+    last = [line for _, line in lines[len(lines) // 2 :]]
+    if len(lines) < 2 * FEWEST_BELOW or any(mark in line for line in last for mark in '\t;|,"'):
+        return None
+    touching = next((word for line in last for word in line.split() if _touches(word)), "")
+    uneven = ruler is not None and len({len(line.split()) for _, line in lines[ruler + 1 :]}) > 1
+    if not touching and not uneven:
+        return None
+    numbers = [line for line in last if _of_numbers(line)]
+    if len(numbers) < ROWS_ALIKE * len(last):
+        return None
+    first = next((k for k, (_, line) in enumerate(lines) if (ruler is None or k > ruler) and _of_numbers(line)), 0)
+    body = [line for _, line in lines[first:] if _of_numbers(line)]
+    ends = _ends(body) if ruler is None else [m.end() for m in _DASHES.finditer(lines[ruler][1])]
+    what = f"that touch ({touching!r})" if touching else "with empty cells"
+    if len(ends) < FEWEST_COLUMNS or not _whole([_cells(line, ends) for line in body]):
+        raise BadInput(
+            f"{head.source}: has columns of fixed widths {what}, and nothing tells where each ends; "
+            f"put blanks or another mark between them ({option('delimiter', ',')}), or a line of dashes above the "
+            "rows (---- ------), one group as wide as each column"
+        )
+    width = len(_cells(body[0], ends))
+    above = [line for _, line in lines[:first] if not _RULER.fullmatch(line)]
+    names = [_cells(above[-1], ends), above[-1].split()] if above else []
+    names = [] if head.spec.header is False else names
+    named = next((row for row in names if len(row) == width and all(row) and len(set(row)) == width), [])
+    how = "as the line of dashes says" if ruler is not None else "where the numbers of all rows end"
+    return FixedWidth(
+        lines[first][0],
+        mark="\t",
+        names=named,
+        header=bool(named),
+        notes=[f"columns of fixed widths {what} are cut {how}"],
+        ends=ends,
+    )
+
+
+def _touches(word: str) -> bool:
+    plain = is_number(word) or _DAY.fullmatch(word) or (set(word) <= set("0123456789.") and word.count(".") > 2)
+    return _TOUCHING.search(word) is not None and not plain
+
+
+def _of_numbers(line: str) -> bool:
+    """Whether most letters of a line are those of numbers."""
+    marks = re.sub(r"\s", "", line)
+    return 3 * len(re.sub(r"[^\d.+-]", "", marks)) >= 2 * len(marks) > 0
+
+
+def _ends(lines: Sequence[str]) -> list[int]:
+    """Where cells end: where the words of many lines do, and behind decimals whose points stand below each other."""
+    words = Counter(match.end() for line in lines for match in _WORD.finditer(line) if is_number(match[0]))
+    ends = {end for end, count in words.items() if count > 1}
+    points = Counter(match.start() for line in lines for match in re.finditer(r"\.(?=\d)", line))
+    for at, count in points.items():
+        if count >= ROWS_ALIKE * len(lines):
+            decimals = min(len(match[0]) for line in lines if (match := re.match(r"\d+", line[at + 1 :])))
+            ends.add(at + 1 + decimals)
+    return sorted(ends)
+
+
+def _cells(line: str, ends: Sequence[int]) -> list[str]:
+    """The cells of a line: what stands behind the last end is one of its own, where there is any."""
+    line = line.rstrip("\r\n")
+    cells = [line[begin:end].strip() for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+    rest = line[ends[-1] :].strip()
+    return [*cells, rest] if rest else cells
+
+
+def _whole(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows have as many cells, and nearly all cells of a column are numbers, or words without a blank."""
+    if len({len(row) for row in rows}) > 1:
+        return False
+    for column in zip(*rows, strict=True):
+        there = [cell for cell in column if cell]
+        numbers = sum(map(is_number, there))
+        words = sum(" " not in cell and not _touches(cell) for cell in there)
+        if numbers < len(there) * (ROWS_ALIKE if 2 * numbers > len(there) else 0) or words < len(there):
+            return False
+    return True

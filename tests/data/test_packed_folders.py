@@ -1,0 +1,49 @@
+"""Archives: what is inside is named, and the command that the message gives unpacks and reads it."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from headstart.data import read_sequences
+from headstart.errors import BadInput
+from headstart.ways import typed
+
+CURVE = "t,x\n" + "".join(f"{k},{k * k}\n" for k in range(12))
+
+
+def _packed(path: Path, files: dict[str, str]) -> Path:
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, text in files.items():
+                archive.writestr(name, text)
+        return path
+    with tarfile.open(path, "w:gz") as tar:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+@pytest.mark.parametrize("ending", ["zip", "tar.gz", "tgz"])
+def test_the_files_of_an_archive_are_named_and_the_command_unpacks_them(ending: str, tmp_path: Path) -> None:
+    files = {f"set/{label}/{i}.csv": CURVE for label in "ab" for i in range(2)}
+    path = _packed(tmp_path / f"my set.{ending}", {**files, "set/.DS_Store": "x"})
+    with typed(["show", str(path)]), pytest.raises(BadInput, match=r"of 4 files \('set/a/0.csv'") as error:
+        read_sequences(path)
+    unpack, then = str(error.value).partition("unpack it: ")[2].split(" && headstart show ")
+    subprocess.run(["sh", "-c", unpack], check=True)
+    assert read_sequences(then.strip("'")).labels == ("a", "a", "b", "b")
+
+
+def test_of_an_archive_of_one_file_that_is_given_and_names_that_lead_out_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"headstart fit \S*/data/one.csv$"):
+        read_sequences(_packed(tmp_path / "data.zip", {"one.csv": CURVE}))
+    with pytest.raises(BadInput, match="whose names lead out of it"):
+        read_sequences(_packed(tmp_path / "out.tar.gz", {"../one.csv": CURVE, "b.csv": CURVE}))

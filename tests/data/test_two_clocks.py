@@ -1,0 +1,63 @@
+"""Two clocks in one long table."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headstart.data import LayoutSpec, read_sequences
+from headstart.errors import BadInput
+
+
+def _table(path: Path, header: str, other: list[str]) -> Path:
+    """Four sequences of 30 rows, whose third column is this one."""
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{i},{k * 0.02:.2f},{rng.normal():.3f},{other[k]},{rng.normal():.3f},{'ab'[i % 2]}"
+        for i in range(4)
+        for k in range(30)
+    ]
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def test_two_clocks_of_one_long_table_are_asked_about_and_either_answer_reads_the_channels_behind_it(
+    tmp_path: Path,
+) -> None:
+    path = _table(
+        tmp_path / "f.csv", "id,acc_time,acc_x,gyro_time,gyro_x,label", [f"{k * 0.05:.2f}" for k in range(30)]
+    )
+    with pytest.raises(BadInput, match=r"two clocks, 'acc_time' in steps of 0\.02 and 'gyro_time' in steps of 0\.05"):
+        read_sequences(path)
+    try:
+        read_sequences(path)
+    except BadInput as error:
+        ways = [shlex.split(line) for line in str(error).splitlines()[1:]]
+    for words, channel in zip(ways, ("acc_x", "gyro_x"), strict=True):
+        options = dict(zip(words[3::2], words[4::2], strict=True))
+        layout = LayoutSpec(
+            shape="long", id=options["--id"], time=options["--time-column"], values=(options["--values"],)
+        )
+        assert read_sequences(path, layout).channels == (channel,)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("time_ms", [f"{k * 20}" for k in range(30)]),
+        ("frame", [f"{k}" for k in range(30)]),
+        ("hour", [f"{k // 10}" for k in range(30)]),
+        ("delay", [f"{(k * 7) % 5}" for k in range(30)]),
+        ("time_2", [f"{k * 0.02 + 5:.2f}" for k in range(30)]),
+    ],
+)
+def test_one_clock_in_two_units_a_count_and_what_stands_still_are_no_second_clock(
+    name: str, cells: list[str], tmp_path: Path
+) -> None:
+    path = _table(tmp_path / "f.csv", f"id,time,x,{name},y,label", cells)
+    sequences = read_sequences(path)
+    assert sequences.layout.time == "time"
+    assert sequences.labels == ("a", "b", "a", "b")
