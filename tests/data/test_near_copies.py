@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from headstart.data import LayoutSpec, Sequences, data_card, flatters, read_sequences
-from headstart.data.alike import near_copies
-from headstart.data.findings.rows import COPIED_SHARE
+from headstart.data.alike import COPIED_SHARE, about_files, near_copies
 
 ROWS = 200
 WAY = "far nearer to a few others than to the rest"
@@ -122,3 +121,18 @@ def test_texts_of_one_form_are_no_copies() -> None:
         for _ in range(ROWS)
     ]
     assert not named(read_sequences(texts, LayoutSpec(target_kind="class"), labels=labels_of(rng, ROWS)))
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_near_copies_of_train_in_a_test_file_are_named_and_other_rows_are_not(name: str) -> None:
+    rng = np.random.default_rng(1)
+    base = BASES[name](rng)
+    labels, rows = labels_of(rng, ROWS + 40), {"test": np.arange(ROWS, ROWS + 40)}
+    copies = base[:40] + rng.normal(size=(40, base.shape[1])) * base.std() / 30
+    (note,) = about_files(sequences(np.concatenate([base, copies]), labels), rows)
+    assert note.startswith("40 of 40 test sequences looked at also stand in train but for some noise")
+    assert flatters(note)
+    assert not about_files(sequences(np.concatenate([base, BASES[name](rng)[:40]]), labels), rows)
+    # Copies within one file are the other finding's.
+    inside = np.concatenate([base[:160], base[:40] + rng.normal(size=(40, base.shape[1])) / 30, BASES[name](rng)[:40]])
+    assert not about_files(sequences(inside, labels), rows)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from headstart.data.sequences import Sequences
+from headstart.data.splits import ACROSS
+from headstart.text import many
 
 FEWEST_SKETCHED, FEWEST_IN_ROW = 60, 8
 """Rows, and values of each, from which on it is looked for."""
@@ -21,6 +24,8 @@ NEARER, BEYOND_NEAR, OWN_SIZE = 2.5, 4.0, 0.75
 at most, as a share of what sets a row apart from the median of all."""
 FEWEST_DIMENSIONS = 3.0
 """Dimensions below which points lie near each other by chance."""
+COPIED_SHARE = 0.08
+"""Share of rows with near copies from which on it is said."""
 COPY_GAP, IN_GAP = 2.0, 0.2
 """Copies are nearer than other rows are to anything: so many times their distance is a gap, in which a few others lie
 at most, as a share of the copies."""
@@ -37,8 +42,9 @@ class Alike:
     pair: tuple[int, int]
 
 
-def near_copies(s: Sequences) -> Alike | None:
-    """Rows that have near copies in other groups; None where rows are too few, or too short.
+def near_copies(s: Sequences, of: np.ndarray | None = None) -> Alike | None:
+    """Rows, of these where some are named, that have near copies in other groups; None where rows are too few, or too
+    short.
 
     Where points lie in D dimensions, the distance to the neighbour j + 1 is at least r times that to the neighbour j
     by chance in r^(-jD) of them; D is that of the farther neighbours (the estimate of Levina and Bickel 2004). Rows of
@@ -50,7 +56,8 @@ def near_copies(s: Sequences) -> Alike | None:
     rows, x = rows[first], x[first]
     if len(rows) < FEWEST_SKETCHED:
         return None
-    asked = np.sort(np.random.default_rng(1).permutation(len(rows))[:ASKED])
+    asked = np.arange(len(rows)) if of is None else np.flatnonzero(np.isin(rows, of))
+    asked = np.sort(np.random.default_rng(1).permutation(asked)[:ASKED])
     square = (x**2).sum(1)
     apart = np.maximum(square[asked][:, None] + square - 2 * x[asked] @ x.T, 0)
     apart[np.arange(len(asked)), asked] = np.inf
@@ -84,6 +91,23 @@ def near_copies(s: Sequences) -> Alike | None:
         )
         count = count if between.sum() <= IN_GAP * count else 0
     return Alike(int(there.sum()), count, (int(min(pair)), int(max(pair))))
+
+
+def about_files(whole: Sequences, files: Mapping[str, np.ndarray]) -> list[str]:
+    """What is said of sequences of a val or test file (their rows, by its name) that have near copies in other files;
+    exact ones are counted elsewhere."""
+    notes = []
+    for name, rows in files.items():
+        sides = np.full(len(whole), "other")
+        sides[rows] = name
+        alike = near_copies(replace(whole, groups=tuple(sides.tolist())), rows)
+        if alike is not None and alike.near >= COPIED_SHARE * alike.asked:
+            notes.append(
+                f"{alike.near:,} of {many(alike.asked, f'{name} sequence')} looked at {ACROSS} train but for some "
+                "noise: they are far nearer to a few there than to the rest, as copies with noise are, or several "
+                "recordings of one thing, so that every score is optimistic; leave them out of one file"
+            )
+    return notes
 
 
 def _class_sizes(s: Sequences) -> np.ndarray:

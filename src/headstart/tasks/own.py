@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from headstart.atomic import stamps
 from headstart.data import LayoutSpec, Sequences, read_sequences
+from headstart.data.alike import about_files
 from headstart.data.archives import files_of
 from headstart.data.layout import Layout, SequenceKind, by_role
 from headstart.data.letters import spoken
@@ -333,6 +334,7 @@ class OwnSpec(TaskSpec):
                 {name: len(files[name]) - len(rows[name]) for name in files},
             ),
             *about_copies(() if whole.per_position else whole.labels, copies, rows, tuple(files)),
+            *about_files(whole, files),
             *about_groups(groups, rows, self.by_group, tuple(files)),
             *about_neighbours(shared_with_neighbours(train)),
         ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.alike import COPIED_SHARE
 from headstart.data.alike import near_copies as about_alike
 from headstart.data.findings.finding import Finding, places, short
 from headstart.data.letters import other_strand
@@ -20,8 +21,6 @@ from headstart.ways import option
 
 FAR_TIMES = 10
 """Times the median length from which on a sequence is far longer than the rest."""
-COPIED_SHARE = 0.08
-"""Share of rows with near copies from which on it is said."""
 STRANDS = 10_000
 """Sequences whose other strand is looked for."""
 
