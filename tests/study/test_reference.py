@@ -1,6 +1,7 @@
 """The reference of keys says what the code reads: names, types, defaults, and what each key does."""
 
 import re
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -138,3 +139,27 @@ def test_the_schema_of_a_study_leads_nowhere_that_is_not_there_and_knows_what_is
     assert len(defined["model"]["oneOf"]) == len(MODELS)
     assert "like" in defined["ModelSpec"]["properties"]
     assert "required" not in defined["ModelSpec"], "a table without a kind is a network"
+
+
+def test_the_schema_knows_optimisers_and_schedules_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headstart.study.language.schema import study_schema
+    from headstart.training.optim import OwnOptimSpec
+    from headstart.training.optimizers import OPTIMIZERS
+    from headstart.training.schedules import SCHEDULES, ScheduleSpec
+
+    class LionSpec(OwnOptimSpec):
+        kind: Literal["lion"] = "lion"
+        inner: float = 0.9
+
+    class StairsSpec(ScheduleSpec):
+        kind: Literal["stairs"] = "stairs"
+        every: int = 1000
+
+    monkeypatch.setitem(OPTIMIZERS, "lion", SimpleNamespace(load=lambda: LionSpec, summary="made up"))
+    monkeypatch.setitem(SCHEDULES, "stairs", SimpleNamespace(load=lambda: StairsSpec, summary="made up"))
+    defined = study_schema()["$defs"]
+    assert {"$ref": "#/$defs/LionSpec"} in defined["stage"]["properties"]["optim"]["anyOf"]
+    assert defined["LionSpec"]["properties"]["kind"]["const"] == "lion"
+    assert {"inner", "lr", "schedule"} <= set(defined["LionSpec"]["properties"])
+    assert defined["ScheduleSpec"] == {"oneOf": [{"$ref": "#/$defs/StairsSpec"}]}
+    assert "every" in defined["StairsSpec"]["properties"]

@@ -42,11 +42,11 @@ class OwnModelSpec(ModelKind):
     """
 
     pool: PoolKind = "mean"
-    """How positions become one vector under a head. uncounted: which work a `flops` of one's own states and a count
-    misses, in words."""
+    """How positions become one vector under a head."""
     head: ClassVar[bool] = True
     splits: ClassVar[bool] = False
     uncounted: ClassVar[str] = ""
+    """Which work a `flops` of one's own states and a count misses, in words."""
     causal: ClassVar[bool] = False
     parts: ClassVar[Mapping[str, str]] = {}
 

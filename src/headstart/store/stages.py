@@ -130,7 +130,8 @@ class Store:
         """What the JSON of one stage says."""
         folder = self.folder(identity)
         try:
-            result, stage = self.result(identity), self.stage(identity)
+            there = os.path.lexists(folder)  # most stages of a plan are not, and their files need no looking for
+            result, stage = (self.result(identity), self.stage(identity)) if there else (None, None)
         except Damaged as damage:
             return StageEntry(identity, "failed", None, None, f"{damage}; run its study again: it is done anew")
         if result is not None:

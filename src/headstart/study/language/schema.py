@@ -11,6 +11,9 @@ from headstart.spec import Entry
 from headstart.study.language.scales import SCALES, SHARED_STAGE_KEYS, STAGE_KEYS
 from headstart.study.language.spec import StudySpec
 from headstart.tasks import TASKS
+from headstart.training.optim import OptimSpec
+from headstart.training.optimizers import OPTIMIZERS
+from headstart.training.schedules import BUILT_IN, SCHEDULES
 
 
 def study_schema() -> dict[str, Any]:
@@ -25,6 +28,12 @@ def study_schema() -> dict[str, Any]:
         table = _optional(stage.model_json_schema(ref_template="#/$defs/{model}"), definitions)
         own |= definitions.pop(stage.__name__, table)["properties"]
     own |= {noun: {"$ref": f"#/$defs/{noun}"} for noun in ("task", "objective", "model")}
+    optimizers = [_kind(name, kind, definitions) for name, kind in OPTIMIZERS.items() if kind.load() is not OptimSpec]
+    if optimizers:
+        own["optim"] = {"anyOf": [own["optim"], *optimizers]}
+    schedules = [_kind(name, kind, definitions) for name, kind in SCHEDULES.items() if name not in BUILT_IN]
+    if schedules:
+        definitions["ScheduleSpec"] = {"oneOf": schedules}
     own["parent"] = {"type": "string", "description": "Name of the stage whose weights are taken."}
     definitions["ModelSpec"].pop("required", None)  # a table without a kind is a network
     definitions["ModelSpec"]["properties"]["mixer"] = {
