@@ -52,6 +52,11 @@ def test_labels_that_are_shuffled_are_predicted_at_chance_by_every_model_and_the
     error = (0.25 / (COUNT * 0.2)) ** 0.5
     assert all(abs(score - 0.5) < 3 * error for score in scores.values())
     assert "no better on test than a trivial baseline: majority (0.500)" in page
+    (curve,) = re.findall(
+        r"With 30, 60 and 120 labelled train sequences \w+ has a test accuracy of (.*) \(\d draws\)", page
+    )
+    assert all(abs(float(score) - 0.5) < 3 * error for score in re.findall(r"0\.\d+", curve)), "flat, at chance"
+    assert "that 100 more labels like these would help is not shown" in page
 
 
 @pytest.mark.slow

@@ -140,23 +140,51 @@ def test_a_memory_in_which_nothing_could_be_done_is_refused_before_anything_begi
 
 BUSY = """
 import sys, time
+from pathlib import Path
+from headstart import limits
 time.monotonic = lambda: SLOW * time.process_time()
+for function in (limits.cores, limits.follow_quota, limits.memory):
+    function.__defaults__ = (Path("container"),)
+assert limits.cores() == 1, "the quota of the group counts"
 from headstart.cli import main
 main(sys.argv[1:])
 """
-"""Each second of the processor takes so many by the clock, as where a container has a tenth of a core."""
+"""Each second of the processor takes so many by the clock, as where a container has a tenth of a core, which the files of
+its control group say."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", ["1s", "20s"])
 def test_a_tenth_of_a_processor_leaves_a_model_that_serves(tmp_path: Path, seconds: str) -> None:
     folder = rows(tmp_path / "one", count=60)
+    group, own = folder / "container" / "sys/fs/cgroup", folder / "container" / "proc/self"
+    for made in (group, own):
+        made.mkdir(parents=True)
+    (group / "cpu.max").write_text("10000 100000\n")
+    (own / "cgroup").write_text("0::/\n")
+    (own / "mountinfo").write_text("31 23 0:29 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n")
     going = started(folder, "--time", seconds, code=BUSY.replace("SLOW", "10"))
     out, error = going.communicate(timeout=240)
     assert going.returncode == 0, error
     assert "Traceback" not in error
     assert "(predicts)" in out
     assert "a first usable model after" in out
+    assert "networks at a time" not in out
+
+
+@pytest.mark.slow
+def test_where_all_probabilities_out_of_fold_are_equal_the_majority_serves_with_a_sentence(tmp_path: Path) -> None:
+    """Each text is the same but for a letter that no other has: nothing of a text is in another class's alone."""
+    letters = [chr(code) for code in (*range(65, 91), *range(97, 123))]
+    lines = [f"0101010{letter},{('neg', 'pos')[i % 2]}" for i, letter in enumerate(letters)]
+    (tmp_path / "rows.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+    going = started(tmp_path, "--kind", "text", "--time", "15s")
+    out, error = going.communicate(timeout=240)
+    printed = " ".join(out.split())
+    assert going.returncode == 0, error
+    assert "Traceback" not in error
+    assert "The model majority (shares of the classes, or the mean) is taken" in printed
+    assert "no model tells the sequences apart: on validation none is better than one answer for all" in printed
 
 
 def test_a_second_for_many_rows_leaves_a_model_of_a_part_of_them(tmp_path: Path) -> None:
@@ -167,8 +195,11 @@ def test_a_second_for_many_rows_leaves_a_model_of_a_part_of_them(tmp_path: Path)
     going = started(tmp_path / "one", "--time", "1s")
     out, error = going.communicate(timeout=240)
     assert going.returncode == 0, error
-    assert "of 60,000 rows of the file are read" in " ".join(out.split())
+    printed = " ".join(out.split())
+    assert "of 60,000 rows of the file are read" in printed
     assert "(predicts)" in out
+    warned = printed.index("--time 1.0 s: libraries, a first model and the page alone take about 5 s of one processor")
+    assert warned < printed.index("a first usable model after"), "before anything begins"
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,22 @@ def test_a_table_of_frozen_features_counts_where_memory_is_planned(
     assert "reviews.csv: fitting 25 labelled sequences takes about 6.4e+05 GB of memory" in error
 
 
+def test_each_worker_is_reckoned_to_hold_the_encoder_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reckoned = list[float]()
+
+    def workers(device: str, stages: int | None = None, each: float = 0.0) -> int:
+        reckoned.append(each)
+        return 0
+
+    monkeypatch.setattr("headstart.verbs.fit.default_workers", workers)
+    assert headstart("fit", "reviews.csv", "--target", "label", "--backbone", "bert", "--dry-run") == 0
+    assert headstart("fit", "reviews.csv", "--target", "label", "--dry-run") == 0
+    numbers = sum(
+        math.prod(shape) for _, shape in read_header(folder / "weights" / "bert" / "model.safetensors").values()
+    )
+    assert reckoned == [pytest.approx(12 * numbers, rel=0.1), 0.0]
+
+
 def test_fewer_pieces_are_read_where_time_is_short_and_the_plan_says_so(folder: Path) -> None:
     from headstart.sequence import Examples, Signature
 

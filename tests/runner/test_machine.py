@@ -66,6 +66,8 @@ def test_there_are_no_more_workers_than_memory_has_room_for(monkeypatch: pytest.
     monkeypatch.setattr(machine, "cores", lambda: 16)
     monkeypatch.setattr(machine, "memory", lambda: FreeMemory(10**9))
     assert (default_workers("cpu"), default_workers("cpu", 30)) == (2, 2)
+    assert default_workers("cpu", each=10**8) == 2
+    assert default_workers("cpu", each=2 * 10**8) == 0, "two would need 1.2 GB"
     monkeypatch.setattr(machine, "memory", lambda: FreeMemory(10**8))
     assert default_workers("cpu") == 0
 

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import pickle
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -408,3 +409,11 @@ def test_a_config_that_names_models_that_are_not_there_is_not_saved(tmp_path: Pa
     served = made(walks(), ("majority",))
     with pytest.raises(BadInput, match="its config names network, majority, there are network"):
         save_model(dataclasses.replace(served, classics={}), tmp_path)
+
+
+def test_a_model_that_memory_has_no_room_for_is_refused_before_its_numbers_are_read(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_module, "LOADED_BYTES", 1e15)
+    monkeypatch.setattr(Folder, "arrays", lambda _: pytest.fail("the numbers are read"))
+    assert re.search(r"loading its model takes about .* GB of memory, and .* are free; allow it more, or", why(saved))

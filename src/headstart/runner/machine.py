@@ -101,12 +101,13 @@ def use_device(device: str) -> None:
         torch.cuda.set_device(device)
 
 
-def default_workers(device: str, stages: int | None = None) -> int:
+def default_workers(device: str, stages: int | None = None, each: float = 0.0) -> int:
     """One process per GPU, or per core of a CPU, and no more than stages or than memory has room for; 0 where it is
-    one: this process.
+    one: this process. each: bytes that each of them takes beside its libraries, for a checkpoint that it reads.
     """
     room = memory()
-    slots = min(len(gpus(device)) or cores(), sys.maxsize if room is None else max(1, room.size // WORKER))
+    most = sys.maxsize if room is None else max(1, int(room.size // (WORKER + each)))
+    slots = min(len(gpus(device)) or cores(), most)
     slots = slots if stages is None else min(slots, stages)
     return slots if slots > 1 else 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from headstart.baselines import from_arrays, shapes
 from headstart.core import Folder, kinds_allowed, plugins_of
 from headstart.documents import canonical
 from headstart.errors import BadInput, Damaged, nearest
+from headstart.limits import check_memory
 from headstart.serve.config import ENSEMBLE, NETWORK, ModelConfig
 from headstart.serve.model import Served
 from headstart.spec import read
@@ -36,6 +38,9 @@ NEWEST = 1
 """Format of a config."""
 FOREIGN = ("model_type", "architectures", "transformers_version", "auto_map", "library_name")
 """Keys of configs that other libraries write."""
+LOADED_BYTES = 8.0
+"""Of memory for each number of a model, at the peak: as it is read, and in the model, float32."""
+LESS = "allow it more, or fit a model that takes less (without a backbone)"
 SAVED = "the folder that `headstart fit` or save_pretrained wrote"
 
 
@@ -87,6 +92,8 @@ def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others
         if served is not document:
             header = {name: tensor for name, tensor in header.items() if name.partition(".")[0] not in idle}
         check_header(header, config, weights)
+        size = sum(math.prod(shape) for _, shape in header.values())
+        check_memory(f"{path}: loading its model", LOADED_BYTES * size, LESS)
         arrays, meta = files.arrays()
     except Damaged as error:
         raise BadInput(f"{error}; save or download the model again") from None

@@ -63,6 +63,11 @@ class WeightsElsewhere:
         return isinstance(self.fields, OwnFields)
 
 
+def bytes_of(fields: Fields) -> float:
+    """Of memory that a process takes which reads a checkpoint of these fields."""
+    return READ_BYTES * sum(math.prod(shape) for shape in fields.shapes().values())
+
+
 def find_checkpoint(source: str, option: str, *, whole: bool = False) -> WeightsElsewhere:
     """The checkpoint of this name, or in this folder. option: of messages. whole: with the tokeniser of an encoder of
     texts, and its vectors.
@@ -76,8 +81,8 @@ def find_checkpoint(source: str, option: str, *, whole: bool = False) -> Weights
     kind = ModelSource if whole else CheckpointSpec
     spec = read(kind, {"source": str(folder.absolute()) if own else source}, option)
     checkpoint, name = spec.opened(), folder.absolute().name if own else source
-    numbers = sum(math.prod(shape) for shape in checkpoint.fields.shapes().values())
-    check_memory(f"{option}: reading {name!r}", READ_BYTES * numbers, "allow it more, or name a smaller checkpoint")
+    wanted = bytes_of(checkpoint.fields)
+    check_memory(f"{option}: reading {name!r}", wanted, "allow it more, or name a smaller checkpoint")
     spec = spec.settled()
     content, licence, fields = spec.content or "", checkpoint.licence or "", checkpoint.fields
     if not isinstance(fields, SeriesFields) and "chronos_config" in config_of(folder)[0].table:

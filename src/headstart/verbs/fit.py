@@ -49,6 +49,13 @@ CONFIG = "config.json"
 EARLY_FROM, EARLY, MORE_UNTIL = 30.0, 0.15, 0.3
 """Seconds from which on a first model is made of a smaller part of what is too large; the share of them for which that
 part is as large as it may be; and the share that may be gone when more is read."""
+LEAST_TIME = 5.0
+"""Seconds of the processor that libraries, a first model and the page take: more than a shorter limit."""
+SHORT_TEXT = (
+    f"libraries, a first model and the page alone take about {LEAST_TIME:.0f} s of one processor; so little "
+    "time allows only a model of few rows, which ends after it"
+)
+"""What is said of less, before anything is read."""
 SHOWN_NOTES = 6
 """Notes that are printed; the page has all."""
 _FIELD = re.compile(r"\btask\.(val_share|test_share|val|test|unlabelled|folds|split_seed|split)\b")
@@ -90,6 +97,8 @@ def fit_file(
         _usable_folder(folder)
     screen.print(f"store {root}")
     writable_folder("--store", root)
+    if wanted.time is not None and wanted.time < LEAST_TIME and not dry_run:
+        screen.print(Text(f"--time {words.duration(wanted.time)}: {SHORT_TEXT}"))
     # The file is read and accepted before torch is loaded: a mistake in it is reported within a second.
     pulse = Pulse(wanted.time, begun)
     early = not dry_run and (wanted.time or 0) >= EARLY_FROM
@@ -104,10 +113,12 @@ def fit_file(
     from headstart.fit.prepared import prepare
     from headstart.fit.serving import serve
     from headstart.serve.folder import save_model
+    from headstart.stage.elsewhere import bytes_of
 
     with _in_options(), pulse.at("splitting and preparing the sequences"):
         fit = prepare(source, wanted, root, folder, device, time.monotonic() - begun)
-    slots = default_workers(device) if work.workers is None else work.workers
+    read = sum(bytes_of(weights.fields) for weights in fit.basis.read)  # each worker reads them
+    slots = default_workers(device, each=read) if work.workers is None else work.workers
     if dry_run:
         print_card(fit.card)
         screen.print()
