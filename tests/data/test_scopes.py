@@ -188,8 +188,10 @@ def test_channels_of_a_brain_are_read_and_counters_and_clocks_are_none(tmp_path:
 def test_each_form_of_the_table_tells_an_example_that_the_others_before_it_do_not(tmp_path: Path) -> None:
     examples = [*(lines for _, lines in FORMS.values()), *MOVEMENTS.values(), *BRAINS.values(), LOGGED]
     touching = [f"{i:4d}" + "".join(f"{1000 * v - 2000:8.2f}" for v in row) for i, row in enumerate(PLACES)]
+    parts = ["[Header]", "Version\t5.97", "[Curve]", "Time\tIntensity", *(f"{i}\t{v}" for i, v in enumerate(VALUES[0]))]
+    printed = ["id | x", "---+---", *(f"{i} | {v}" for i, v in enumerate(VALUES[0]))]
     first = set()
-    for text in ["\n".join(lines) for lines in [*examples, touching]] + [*plates.FORMS.values()]:
+    for text in ["\n".join(lines) for lines in [*examples, touching, parts, printed]] + [*plates.FORMS.values()]:
         tells = (
             path
             for path, form in INSTRUMENTS.items()

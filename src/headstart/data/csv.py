@@ -174,6 +174,7 @@ def recognised(
     width = len(rows[0])
     body = [row[:width] for row in rows[form.header :] if row != form.first]
     body = [row for row in body if len(row) == width or not is_comment(row, "", width)]
+    body = body[:-1] if len(body) > 1 and len(body[-1]) != width and is_footer(body[-1], width) else body
     body = body[: max(FEW_LINES, SAMPLE_CELLS // max(width, 1))]
     form.name_columns(rows[0], len({len(row) for row in body}) == 1, spec)
     return sample, form, body

@@ -72,6 +72,7 @@ def _narrow(content: bytes, encoding: str) -> float:
     beyond = [letter for letter in text if not letter.isascii()]
     often = sum(letter.lower() in NARROW[encoding] for letter in beyond)
     odd = sum(b.isupper() and a.islower() for a, b in pairwise(text))
+    odd += sum(a.isalpha() and b.isalpha() and a.isascii() != b.isascii() for a, b in pairwise(text))  # in one word
     return _joined(text) * max(often - 2 * odd, 0) / len(beyond) if beyond else 0.0
 
 

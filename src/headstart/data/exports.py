@@ -43,12 +43,14 @@ _BELOW_ZERO = re.compile(r"^\([^()]*\d[.,]\d+\s*\)$")
 """A number below 0 in the brackets of an account."""
 # fmt: off
 _BASES = (r"(?:[pnuµμmcdhkMGT]?(?:s|V|A|W|Hz|N|Pa|g|G|T|K|m|l|L|J|S|F|C|Ω|ohm|Ohm|mol|M|lx|lm|cd|cal|bar|bps|rad|sec|"
-    r"px|Nm|deg|gal|eV|bit|pH)|°[CF]?|º[CF]?|[Dd]eg ?[CF]|[Vv]olts|[Aa]mps|dB[A-Za-z]*|ms|min|hr?|"
+    r"px|Nm|deg|gal|eV|bits?|pH)|°[CF]?|º[CF]?|[Dd]eg ?[CF]|[Vv]olts|[Aa]mps|dB[A-Za-z]*|ms|min|hr?|"
     r"hrs|day|days|d|yr|sec|secs|seconds?|minutes?|hours?|"
     r"%|‰|ppm|ppb|psi|mmHg|cmH2O|bpm|rpm|counts?|cts|a\.?u\.?|arb\.?|pixels?|samples?|units?|in|ft|mph|kmh|lb|atm|dps|"
     r"microvolts?|millivolts?|volts?|degrees?|percent|hertz|meters?|metres?|celsius|none|n/?a|1)")
 _POWER = r"(?:\^\(?-?[0-9]\)?|[²³⁻¹]+|(?<=[ms])-?[123])?"
 _UNIT = re.compile(rf"^{_BASES}{_POWER}(?:\s?[/·*. ]\s?\(?{_BASES}\)?{_POWER})*$")
+_AGAINST = re.compile(r"\s+vs\.?\s.*$")
+"""What a potential is measured against: V vs. Ref."""
 _TYPES = frozenset(("float", "float32", "float64", "double", "int", "int32", "int64", "integer", "string", "str",
     "text", "number", "numeric", "real", "varchar", "char", "bool", "boolean", "datetime", "continuous", "discrete",
     "c", "d", "class", "meta", "ignore", "i", "s", "ts", "rn", "smp", "avg", "tot"))
@@ -74,7 +76,8 @@ def is_unit(cell: str) -> bool:
     plain = cell.strip().strip("'\"").strip()
     if _BELOW_ZERO.match(plain):
         return False
-    if not plain or set(plain) <= set("-.") or (plain[0] in "([{<" and plain[-1] in ")]}>" and len(plain) < 24):
+    plain = _AGAINST.sub("", plain)
+    if not plain or set(plain) <= set("-.#") or (plain[0] in "([{<" and plain[-1] in ")]}>" and len(plain) < 24):
         return True
     return _UNIT.fullmatch(plain) is not None
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from headstart.data.archives import reading
 from headstart.data.folder_tables import is_recording_table, read_table
 from headstart.data.layout import LayoutSpec, by_role, plain
-from headstart.data.order import FEW_VALUES
+from headstart.data.order import FEW_VALUES, WORDS
 from headstart.data.table import Column, Table, Words, arrow_texts
 from headstart.errors import BadInput, Mistakes
 from headstart.text import counted, first_few, in_order
@@ -20,6 +20,10 @@ from headstart.ways import asked, option
 
 LABEL_TABLES = ("labels", "label", "metadata", "meta", "annotations", "annotation", "index", "manifest", "targets")
 """Names, without their endings, of tables of labels beside files."""
+RECORDED = frozenset(
+    ("fs", "rate", "length", "duration", "samples", "size", "path", "split", "fold", "channels", "frequency")
+)
+"""Words of what a table says of files that is no label."""
 WHOLE_LIST = ".whole.txt"
 """The file of a folder that is a part of another one with the names of all files of that."""
 _BRACES = re.compile(r"\{(\w+)\}")
@@ -40,6 +44,9 @@ def labels_tables(names: Sequence[str]) -> list[str]:
     tables = [name for name in names if is_recording_table(name)]
     named = [name for name in tables if _is_named(name)]
     top = [name for name in tables if "/" not in name and name not in named]
+    if len(top) > 1:  # train_labels.csv beside sample_submission.csv
+        own = {name: set(map(str.lower, WORDS.findall(name.partition(".")[0]))) for name in top}
+        top = [name for name in top if own[name] & {*LABEL_TABLES, "train", "training"}]
     return sorted(named, key=lambda name: name.count("/")) + (top if len(top) == 1 < len(names) else [])
 
 
@@ -151,8 +158,18 @@ def holds_labels(columns: Mapping[str, Column], spec: LayoutSpec) -> bool:
     """Whether a table of labels has a column that is one: the one that was set, by its name, or of few texts."""
     if spec.target or by_role("target", columns):
         return not spec.target or spec.target in columns
+    if only_label(columns):
+        return True
     rest = [column for name, column in columns.items() if not by_role("group", [name])]
     return any(column.type == "text" and _is_label([word or "" for word in column.words]) for column in rest)
+
+
+def only_label(columns: Mapping[str, Column]) -> str:
+    """The one column of a table of labels beside the names of files, where it is neither a group nor a fact of how
+    these were recorded; "" where there are more."""
+    name = next(iter(columns)) if len(columns) == 1 else ""
+    words = {word.lower() for word in WORDS.findall(name)}
+    return "" if words & RECORDED or any(by_role(role, [name]) for role in ("group", "id", "time")) else name
 
 
 def labelled_by_name(table: Table, files: Sequence[str], spec: LayoutSpec) -> bool:

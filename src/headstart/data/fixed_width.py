@@ -38,6 +38,25 @@ class FixedWidth(Surroundings):
             yield "\t".join(_cells(line, self.ends)) + "\n" if whole else "\n"
 
 
+class Ruled(Surroundings):
+    """Cells between bars, with lines of dashes around the names, as programs of data bases print tables."""
+
+    def rows(self, lines: Iterable[str], _: str) -> Iterator[str]:
+        """As many lines, without bars around them."""
+        for line in lines:
+            yield "\n" if _RULER.fullmatch(line.strip()) else line.strip().strip("|") + "\n"
+
+
+def ruled(head: Head) -> Ruled | None:
+    """A table whose names have a line of dashes and crosses below them."""
+    lines = [line.strip() for line in head.lines]
+    at = next((k for k, line in enumerate(lines[:20]) if k and "|" in lines[k - 1] and _RULER.fullmatch(line)), 0)
+    names = [cell.strip() for cell in lines[at - 1].strip("|").split("|")]
+    if not at or "+" not in lines[at] or len(_DASHES.findall(lines[at])) != len(names) or not all(names):
+        return None
+    return Ruled(at + 1, mark="|", names=names, header=True, notes=["lines of dashes around the names are passed over"])
+
+
 def fixed(head: Head) -> FixedWidth | None:
     """Lines of numbers some of which touch, cut where the numbers of all lines end, or as a ruler of dashes says.
 

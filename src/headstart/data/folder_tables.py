@@ -255,7 +255,10 @@ def _channels(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:
             out += matched
         return out
     mark = "," if table.decimal == "," else "."
-    columns = [Ordered(column, mark) for column in table.columns.values() if column.type in ("number", "empty")]
+    unnamed = (column for column in table.columns.values() if column.type == "empty" and column.name[:7] == "column ")
+    empty = {column.name for column in unnamed} if table.header else set()  # a mark at the begin or end of each line
+    numbers = [c for c in table.columns.values() if c.type in ("number", "empty") and c.name not in empty]
+    columns = [Ordered(column, mark) for column in numbers]
     counters = {
         c.name
         for c in columns

@@ -26,6 +26,7 @@ from headstart.data.file_labels import (
     labelled_by_name,
     labelled_by_table,
     labels_tables,
+    only_label,
 )
 from headstart.data.folder_tables import JSON_TABLES, folder_of_tables, is_recording_table
 from headstart.data.layout import LayoutSpec, by_role
@@ -245,6 +246,8 @@ def _label(
         bare = sum(not any(column.words[row] for column in columns.values()) for row in range(table.rows))
         lacking = f"; {counted(bare, 'file has', 'files have')} no row there" if bare else ""
         labels = holds_labels(columns, spec)
+        if spec.target is None and (label := only_label(columns)):
+            table.roles["target"] = label
         table.notes.append(f"{'labels are' if labels else 'what is known of the files is'} in {name!r}{lacking}")
         (person_folders if labels else class_folders)(table, paths, spec)
         return name

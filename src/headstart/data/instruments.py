@@ -125,6 +125,8 @@ INSTRUMENTS: dict[str, tuple[str, FieldValues]] = {
     "scopes:data_below": ("xinc", _RECORDING),
     "scopes:markers": ("marker_names", _RECORDING),
     "scopes:frames": ("frame", _RECORDING),
+    "scopes:sections": ("[", _RECORDING),
+    "fixed_width:ruled": ("-+-", _RECORDING),
     "fixed_width:fixed": ("", {**_RECORDING, "header": (None, True, False), "delimiter": (None,)}),
 }
 # fmt: on

@@ -211,7 +211,8 @@ def _entries(lines: Iterable[tuple[str, str]], mistakes: Mistakes) -> Iterator[t
 
 
 def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
-    """A FASTA file: the first word of a header is the id, the others are columns `word 2`, `word 3` and so on."""
+    """A FASTA file: the first word of a header is the id, the others are columns `word 2`, `word 3` and so on;
+    words are between blanks, or, where there is none, between bars."""
     numbered = ((f"{path}:{n}", line) for n, line in enumerate(text_lines(path, spec.encoding, mistakes), 1))
     entries = list(_entries(numbered, mistakes))
     mistakes.check()
@@ -225,8 +226,15 @@ def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     return Table(columns, len(entries), places, "FASTA", shape="text")
 
 
+DATABASES = ("sp|", "tr|", "gi|", "ref|", "gb|", "emb|", "dbj|", "pdb|", "lcl|", "gnl|", "pir|")
+"""How names of databases begin, whose bars are part of an id."""
+
+
 def header_words(headers: list[str]) -> dict[str, Column]:
     cut = [header.split() for header in headers]
+    bars = {header.count("|") for header in headers}
+    if all(len(row) == 1 for row in cut) and len(bars) == 1 and bars != {0} and not headers[0].startswith(DATABASES):
+        cut = [header.split("|") for header in headers]
     most = min(max(map(len, cut)), HEADER_WORDS)
     names = ["id", *(f"word {i}" for i in range(2, most + 1))] if most else []
     return {

@@ -57,9 +57,10 @@ def _behind(view: View, free: list[Column], text: Column) -> str:
 
 
 def word_of_fasta(view: View) -> list[str]:
-    """The second word of the headers, where every header has it and it repeats as names of classes do."""
-    column = view.table.columns.get("word 2")
-    return [column.name] if column is not None and all(column.words) and view.few(column) else []
+    """The second word of the headers, or the first of several, where every header has it and it repeats as names of
+    classes do."""
+    columns = [view.table.columns.get(name) for name in ("word 2", "id" if "word 2" in view.table.columns else "")]
+    return [c.name for c in columns if c is not None and all(c.words) and view.few(c)][:1]
 
 
 def at_an_end(view: View, free: list[Column]) -> list[str]:

@@ -28,11 +28,12 @@ NEAR_SHARE = 0.25
 # fmt: off
 CLOCKS = frozenset(("time", "times", "timestamp", "timestamps", "datetime", "date", "elapsed", "clock", "epoch", "t",
     "sec", "secs", "second", "seconds", "ms", "msec", "millis", "us", "ns", "minute", "minutes", "hour", "hours", "day",
-    "days", "cycle", "cycles", "tick", "ticks", "frame", "frames", "step", "timestep"))
+    "days", "zeit", "uhrzeit", "zeitpunkt", "datum", "temps", "heure", "tiempo", "fecha", "hora", "cycle", "cycles",
+    "tick", "ticks", "frame", "frames", "step", "timestep"))
 COUNTS = frozenset(("cycle", "cycles", "tick", "ticks", "frame", "frames", "step", "timestep"))
 COUNTERS = frozenset(("id", "ids", "no", "nr", "num", "number", "idx", "index", "counter", "segment", "trial", "bout",
     "track", "instance", "rep", "repetition", "recording", "record", "session", "run", "window", "episode", "unit",
-    "case", "sample", "subject", "patient", "participant", "user", "person", "series"))
+    "case", "sample", "pt", "subject", "patient", "participant", "user", "person", "series"))
 AXES = frozenset(("wavelength", "wavelengths", "lambda", "wavenumber", "wavenumbers", "nm", "frequency", "freq", "hz",
     "khz", "mz", "angle", "theta", "energy", "ev", "depth", "distance", "position", "shift", "potential", "voltage"))
 # fmt: on

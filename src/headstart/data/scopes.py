@@ -5,19 +5,62 @@ Each function tells one form of `INSTRUMENTS` by the beginning of a file, and gi
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from headstart.data.exports import is_unit, start_and_rate
 from headstart.data.instruments import FEWEST_LINES, TIMES_NAME, Export, Head, begins_table, number
+from headstart.errors import BadInput
 from headstart.text import counted, first_few, is_number, to_float
 from headstart.ways import option
 
+_SECTION = re.compile(r"\s*\[[^\[\]]+\][\s,;]*")
+"""A line above a part of an export: [Peak Table(Detector A)]."""
 _UNITS = frozenset(("value", "volt", "ampere", "amp", "watt", "ampl", "amplitude"))
 _AXES = frozenset(("x", "x-axis", "xaxis"))
 _START = re.compile(r"t0\s*=\s*([-+.\deE]+)\s*s?$")
 _STEP = re.compile(r"tinc\s*=\s*([-+.\deE]+)\s*s?$", re.IGNORECASE)
+
+
+class Section(Export):
+    """A part of an export, which ends where the next one begins."""
+
+    def rows(self, lines: Iterable[str], source: str) -> Iterator[str]:
+        """As many lines as stand above the next part."""
+        ends = itertools.takewhile(
+            lambda pair: pair[0] <= self.begin or not _SECTION.fullmatch(pair[1]), enumerate(lines)
+        )
+        yield from super().rows((line for _, line in ends), source)
+
+
+def sections(head: Head) -> Section | None:
+    """Parts with names in brackets above them, one of which holds the curve: rows of numbers below their names.
+
+    Raises: BadInput where several parts hold one.
+    """
+    at = [k for k, line in enumerate(head.lines) if _SECTION.fullmatch(line)]
+    curves: list[tuple[int, int, str]] = []
+    for begin, end in itertools.pairwise([*at, len(head.lines)]):
+        rows = head.rows[begin + 1 : end]
+        while rows and not any(rows[-1]):
+            rows = rows[:-1]
+        count = next(
+            (k for k, row in enumerate(reversed(rows)) if len(row) < 2 or not all(map(number, row))), len(rows)
+        )
+        if count >= FEWEST_LINES:
+            curves.append((begin + 1 + len(rows) - count, len(rows[-1]), head.lines[begin].strip(" \t\r\n,;")))
+    if len(at) < 2 or not curves:
+        return None
+    if len(curves) > 1:
+        some = first_few([repr(name) for _, _, name in curves], 3)
+        raise BadInput(f"{head.source}: holds several curves ({some}); save each as a file of its own")
+    first, width, name = curves[0]
+    above = head.rows[first - 1]
+    names = above if len(above) == width and all(above) and not any(map(number, above)) else []
+    note = f"of the parts of the export {name!r} is read"
+    return Section(first, mark=head.mark, names=names, header=bool(names), notes=[note], columns=range(width))
 
 
 def logger(head: Head) -> Export | None:

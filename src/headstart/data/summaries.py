@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from headstart.data.exports import is_footer
 from headstart.data.layout import plain
 from headstart.data.table import Table, texts_of
 from headstart.text import counted, first_few
@@ -16,11 +19,14 @@ SUMMARIES = frozenset(("mean", "means", "average", "avg", "std", "sd", "stdev", 
 """First words, without case and marks, of rows that sum up those above them."""
 MOST_SUMMARIES, SUMMED_ROWS = 12, 3
 """Such rows at the end, and rows above them, at least."""
+REMARK_COLUMNS = 3
+"""Columns above which a row with a first cell alone may be a remark."""
 
 
 def without_summaries(table: Table) -> None:
     """Leave out rows at the end that sum up those above: the first cell says so in a word that stands in no other row,
     where ids are numbers or all differ, or a cell is empty that has a value in the row above them."""
+    _without_remarks(table)
     last = {name: texts_of(column.data[-MOST_SUMMARIES - 1 :]) for name, column in table.columns.items()}
     rows = list(zip(*last.values(), strict=True))
     heads = [next((i for i, cell in enumerate(row) if cell and cell.strip()), None) for row in rows]
@@ -46,4 +52,29 @@ def without_summaries(table: Table) -> None:
     table.notes.append(
         f"{counted(count, 'row that sums up those above was', 'rows that sum up those above were')} passed over "
         f"({some})"
+    )
+
+
+def _without_remarks(table: Table) -> None:
+    """Leave out rows at the end of a table of several columns that hold a remark in the first cell alone."""
+    columns, width = list(table.columns.values()), len(table.columns)
+    rows = list(zip(*(texts_of(column.data[-MOST_SUMMARIES - 1 :]) for column in columns), strict=True))
+    count = 0
+    while count < len(rows) - 1 and _is_remark([cell or "" for cell in rows[-1 - count]], width):
+        count += 1
+    if not count or table.rows - count < SUMMED_ROWS:
+        return
+    some = first_few([repr((row[0] or "")[:40]) for row in rows[-count:]], 3)
+    for column in columns:
+        column.data = column.data[: table.rows - count]
+    table.rows -= count
+    table.places = table.places.take(np.arange(table.rows))
+    table.notes.append(
+        f"{counted(count, 'remark below the table was', 'remarks below the table were')} passed over ({some})"
+    )
+
+
+def _is_remark(row: Sequence[str], width: int) -> bool:
+    return (
+        width > REMARK_COLUMNS and bool(row[0].strip()) and not any(map(str.strip, row[1:])) and is_footer(row, width)
     )

@@ -311,8 +311,9 @@ def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
     if likely and not _in_quotes(lines, likely, quote):
         return likely
     words = [blank_cells(line, quote) for line in lines if line.strip()]
-    alike = bool(likely) or len(set(map(len, words[1:]))) == 1  # rows that hold days and words beside their numbers
-    if words and max(map(len, words)) > 2 and _numbers(words, " ") >= (0.5 if alike else SAME_SHARE):
+    digits = sum(any(map(str.isdigit, cell)) for row in words for cell in row)  # of days and times of day, too
+    alike = len(set(map(len, words[1:]))) == 1 and 2 * digits >= sum(map(len, words))
+    if words and max(map(len, words)) > 2 and _numbers(words, " ") >= (0.5 if likely else 0.2 if alike else SAME_SHARE):
         return " "
     if likely:
         return likely
