@@ -16,15 +16,7 @@ from support.thinned import thinned
 from headstart.runner.events import StepTime
 from headstart.spec import digest, read
 from headstart.stage import StageSpec
-from headstart.study.language.costs import (
-    CORE_FLOPS,
-    SMALL_HOURS,
-    Speed,
-    data_set,
-    speed_here,
-    speed_of,
-    study_costs,
-)
+from headstart.study.language.costs import Speed, data_set, speed_here, speed_of, study_costs
 from headstart.study.language.estimate import survey
 from headstart.study.language.files import built_in_studies, study_path, table_of
 from headstart.study.language.plan import Plan, make_plan
@@ -34,6 +26,10 @@ from headstart.tasks import TASKS
 from headstart.tasks.task import available
 
 STUDIES = list(built_in_studies())
+CORE_FLOPS = 45e9
+"""FLOPs a second of one core by which scales are sized: what matrix products of their models reach on a core with
+AVX-512. At scale `small` no study takes more than SMALL_HOURS core-hours by it."""
+SMALL_HOURS = 15.0
 SCALED = [(name, scale) for name in STUDIES if has_scales(name) for scale in SCALES]
 UNSCALED = [(name, None) for name in STUDIES if not has_scales(name)]
 FEW_STAGES = 40

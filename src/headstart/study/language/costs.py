@@ -20,10 +20,6 @@ COSTS = "costs.json"
 WORK_AMOUNTS = ("stages", "steps", "examples", "flops", "scoring")
 REACHED = 1 / 3
 """Share of a matrix product's rate that training reaches about (0.26 to 0.83 measured, docs/benchmarks/train.md)."""
-CORE_FLOPS = 45e9
-"""FLOPs a second of one core by which scales are sized: what matrix products of their models reach on a core with
-AVX-512. At scale `small` no study takes more than SMALL_HOURS core-hours by it."""
-SMALL_HOURS = 15.0
 FEW_STAGES = 3
 """Finished stages that the speed of this machine is read from, at least."""
 
