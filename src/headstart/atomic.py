@@ -20,6 +20,8 @@ from headstart.errors import BadInput, DiskFull
 
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 """Modes of copies of a person's own data, whatever the mode of the file that they are of."""
+UNFINISHED = r"\.([^/]+)\.[0-9a-f]{16}\.tmp$"
+"""The name of a file that is being written, with the one that it gets when it is whole."""
 _WAYS = {
     errno.EIO: "check the disk, or name another folder, and give the same command again",
     errno.EMFILE: "raise the limit of open files (`ulimit -n`), and give the same command again",
@@ -54,7 +56,7 @@ def way_out(error: OSError, otherwise: str) -> str:
 
 def refused(error: OSError) -> str:
     """What the system refused, in words: the file by the name that it has in the end, why, and a way out."""
-    name = re.sub(r"\.([^/]+)\.[0-9a-f]{16}\.tmp$", r"\1", str(error.filename))  # it is written beside its place first
+    name = re.sub(UNFINISHED, r"\1", str(error.filename))  # it is written beside its place first
     return f"{name}: {error.strerror}; {way_out(error, 'give access there, or name another folder')}"
 
 
@@ -132,6 +134,11 @@ def _begun(path: Path, mode: int) -> tuple[Path, int]:
         if not taken:
             return temporary, file
         os.close(file)  # another writer took it for left over before it was locked, and removes it
+
+
+def holds_files(folder: Path) -> bool:
+    """Whether a folder holds something besides what a process that was killed left unfinished of a new file."""
+    return folder.is_dir() and not all(re.fullmatch(UNFINISHED, path.name) for path in folder.iterdir())
 
 
 def _remove_unfinished(path: Path, own: Path) -> None:

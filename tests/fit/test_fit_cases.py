@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from headstart.cli import main
+from headstart.errors import BadInput
 from headstart.fit import prepared
+from headstart.verbs.fit import _usable_folder
 
 QUICK = [
     "--seeds",
@@ -287,6 +289,18 @@ def test_a_folder_of_another_program_is_not_written_over(name: str, tmp_path, ca
     assert fit(tmp_path, "train.csv", "--target", "label", "-o", "theirs") == 2
     assert "'theirs' holds other things" in capsys.readouterr().err
     assert (tmp_path / "theirs" / "README.md").read_text() == "mine"
+
+
+def test_a_fit_that_was_killed_while_its_folder_had_nothing_whole_goes_on(tmp_path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    _usable_folder(folder)
+    unfinished = folder / ".plan.json.0123456789abcdef.tmp"
+    unfinished.write_text("{")
+    _usable_folder(folder)
+    (folder / "notes.tmp").write_text("mine")
+    with pytest.raises(BadInput, match="holds other things"):
+        _usable_folder(folder)
 
 
 def test_a_diverged_network_costs_itself_alone(tmp_path, capsys) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from headstart.atomic import holds_files
 from headstart.errors import BadInput, nearest
 from headstart.store import Store
 from headstart.study.language.plan import Plan
@@ -33,7 +34,7 @@ class ReportViews:
         path = Path(folder)
         if path.exists() and not path.is_dir():
             raise BadInput(f"write: {os.fspath(folder)!r} is a file; name a folder for the report")
-        if path.is_dir() and any(path.iterdir()) and not (path / "results.md").is_file():
+        if holds_files(path) and not (path / "results.md").is_file():
             raise BadInput(f"write: {os.fspath(folder)!r} holds other files; name an empty folder, or one of a report")
         return write_report(self.plan, results, self.store, path, origin=self.origin)
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart import disk, words
-from headstart.atomic import publish
+from headstart.atomic import holds_files, publish
 from headstart.data import LayoutSpec
 from headstart.data.splits import ACROSS
 from headstart.documents import from_json
@@ -282,7 +282,7 @@ def _usable_folder(folder: Path) -> None:
     """The model's folder, refused before anything is trained where it is something else or cannot be written."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"-o: {str(folder)!r} is a file; name a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not _is_ours(folder):
+    if holds_files(folder) and not _is_ours(folder):
         raise BadInput(f"-o: {str(folder)!r} holds other things; name a new folder, or an empty one")
     absent = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     writable_folder("-o", folder)
