@@ -47,3 +47,11 @@ def test_empty_sequences_are_copies_of_each_other() -> None:
 def test_rows_of_one_number_are_joined_to_the_first_of_them() -> None:
     kind = np.array([5, 2, 5, 7, 2])
     assert joined(kind).tolist() == [0, 1, 0, 3, 1] == joined(kind, kind).tolist()
+
+
+def test_sequences_that_differ_between_the_places_that_are_looked_at_first_are_no_copies() -> None:
+    values = np.tile(np.random.default_rng(0).normal(size=(1, 40)), (6, 1))
+    values[[2, 5], 7] = 9, 9  # between two of the eight places
+    values[3] += np.arange(40)
+    examples = Examples(values.reshape(-1, 1), np.arange(0, 241, 40), None, np.arange(6))
+    assert first_copies(examples).tolist() == [0, 0, 2, 3, 0, 2] == groups(marks(examples)).tolist()
