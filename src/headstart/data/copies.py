@@ -86,7 +86,7 @@ def _keys(examples: Examples, first: int, last: int) -> np.ndarray:
     observed = None if examples.observed is None else examples.observed[at]
     ends = np.arange(count + 1, dtype=np.int64) * KEY_PLACES
     places = Examples(examples.values[at], ends, None, np.arange(count), observed)
-    return _sums(places, 0, count) ^ (lengths.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return np.asarray(_sums(places, 0, count) ^ (lengths.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)))
 
 
 def _sums(examples: Examples, first: int, last: int) -> np.ndarray:
