@@ -107,7 +107,9 @@ def test_a_study_of_language_reports_what_counts_alone_give(text: Path) -> None:
     results = headstart.run(study, store=text / "runs", data=text)
     scores = {row.arm: row.val.mean for row in results.baselines if row.val is not None}
     assert len(scores) == 3
-    unigram, bigram, copy = (next(v for k, v in scores.items() if word in k) for word in ("each", "behind", "more"))
+    unigram, bigram, copy = (
+        next(v for k, v in scores.items() if k.startswith(word)) for word in ("unigram", "bigram", "copy")
+    )
     assert bigram < copy
     assert bigram < unigram
     assert {row.metric for row in results.baselines} == {"bits_per_token"}

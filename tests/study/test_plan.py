@@ -134,6 +134,9 @@ def test_an_axis_of_the_model_is_chosen_only_where_the_study_says_so() -> None:
         ({"columns": {"b": {"finetune": {"optim": {"lrr": 1}}}}}, "columns.b.finetune.optim.lrr: no 'lrr'"),
         ({"arms": {"scratch": {"model": {"width": "wide"}}}}, "arms.scratch.model.width: 'wide'"),
         ({"axes": {"model.width": ["wide"]}}, "axes.model.width: 'wide'"),
+        ({"report": {"claims": ["a > b"]}}, "report.claims: 'claims' is a key of the study, and in TOML"),
+        ({"axes": {"title": "T"}}, "axes.title: 'title' is a key of the study, and in TOML"),
+        ({"arms": {"scratch": {"extends": "digits"}}}, "arms.scratch.extends: 'extends' is a key of the study"),
         (
             {
                 "arms": {"scratch": {"variant": "v"}},

@@ -133,7 +133,7 @@ class UnigramSpec(TokensSpec):
     kind: Literal["unigram"] = "unigram"
 
     def describe(self) -> str:
-        return "the share of each token in train"
+        return "unigram, how often each token is"
 
 
 class BigramSpec(TokensSpec):
@@ -142,7 +142,7 @@ class BigramSpec(TokensSpec):
     kind: Literal["bigram"] = "bigram"
 
     def describe(self) -> str:
-        return "the share of each token behind the one before it in train"
+        return "bigram, what follows each token"
 
 
 class CopySpec(TokensSpec):
@@ -151,4 +151,4 @@ class CopySpec(TokensSpec):
     kind: Literal["copy"] = "copy"
 
     def describe(self) -> str:
-        return "the token before once more, with the share of train in which it is right"
+        return "copy, the token before"

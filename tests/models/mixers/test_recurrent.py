@@ -382,6 +382,21 @@ def test_the_gradient_in_half_precision_is_near_that_of_single_precision_where_a
 
 
 @pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_gradient_in_half_precision_is_near_that_of_single_precision(kind: str, causal: bool) -> None:
+    cls = MIXERS[kind].load()
+    torch.manual_seed(0)
+    module, x, weight = cls.model_validate(cls.example).build(16, 48, causal), *torch.randn(2, 3, 48, 16)
+    gradients = []
+    for half in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            y = module(x, None)
+        parts = torch.autograd.grad((y.float() * weight).sum(), list(module.parameters()))
+        gradients.append(torch.cat([part.flatten() for part in parts]))
+    assert float((gradients[1] - gradients[0]).norm() / gradients[0].norm()) < 0.06
+
+
+@pytest.mark.parametrize("kind", LAYERS)
 def test_a_padded_position_cannot_change_a_valid_one_of_a_long_row(kind: str) -> None:
     check_padding(build(kind, {}, 8, False), 1e-12, width=8)
 

@@ -23,6 +23,8 @@ STAGE_KEYS = (*SHARED_STAGE_KEYS, "checkpoint")
 VARIANTS = "variants"
 """Named settings of a column that an arm takes with `variant`: what an architecture is on this task."""
 BUNDLES = ("columns", "arms")
+TOP_KEYS = ("name", "title", "paper", "claims", "extends")
+"""Keys of a study itself that are no tables."""
 SCALE_KEYS = ("note", "only", *BUNDLES, "axes", "report", "stand_in", VARIANTS)
 """Keys of a scale besides those that go to every column."""
 
@@ -36,6 +38,7 @@ def check_known(name: Any, choices: Iterable[str], location: str) -> None:
 
 def check_written(table: Mapping[str, Any]) -> None:
     """Raises: BadInput naming the place of what is not a table, or of a name that is not there."""
+    _check_top_keys(table)
     _check_lists(table)
     checked_table(table.get("stood_in", {}), "stood_in")
     stages = checked_tables(table.get("stages", {}), "stages")
@@ -71,6 +74,20 @@ def _check_scale(table: Mapping[str, Any], stages: Iterable[str], scale: Mapping
         for bundle in names_of(bundles):
             checked = checked_table(bundle, f"{location}.stand_in.{name}")
             check_bundle(stages, f"{location}.stand_in.{name}", checked, of="columns")
+
+
+def _check_top_keys(table: Mapping[str, Any]) -> None:
+    """In TOML a key belongs to the table above it, so that one of the study itself is easily written into another."""
+    inner = [(key, table.get(key)) for key in ("report", "search", "axes")]
+    for noun in ("stages", *BUNDLES, "scales"):
+        inner += [(f"{noun}.{name}", part) for name, part in dict(checked_table(table.get(noun, {}), noun)).items()]
+    for location, part in inner:
+        for key in TOP_KEYS:
+            if isinstance(part, Mapping) and key in part and not isinstance(part[key], Mapping):
+                raise BadInput(
+                    f"{location}.{key}: {key!r} is a key of the study, and in TOML a key belongs to the table above; "
+                    f"move the line {key} = ... above the first [table]"
+                )
 
 
 def _check_lists(table: Mapping[str, Any], location: str = "") -> None:
