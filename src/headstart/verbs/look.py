@@ -8,7 +8,7 @@ import json as json_module
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
 from pathlib import Path
@@ -407,7 +407,7 @@ def _show_reader(name: str) -> None:
     out.print(Text(f'in a study: task = {{ kind = "own", source = "...", layout = {{ format = "{name}" }} }}'))
 
 
-SHOWN_BY_LINE = {
+SHOWN_BY_LINE: dict[str, Callable[[str], None]] = {
     **{"reader": _show_reader, "arm": _show_arm},
     **{noun: partial(_show_of_optim, noun) for noun in ("optimizer", "schedule")},
 }
