@@ -12,6 +12,7 @@ import pytest
 from headstart.errors import BadInput
 from headstart.estimator.inputs import reach_of
 from headstart.fitted.outcome import Answers, FitCandidate, TrainedModel, held_out
+from headstart.fitted.wording import _rare
 from headstart.serve.config import HeldOut
 from headstart.serve.predictions import in_sets
 
@@ -90,3 +91,10 @@ def test_python_warns_and_refuses_as_the_command_does() -> None:
     held.clear()
     with pytest.raises(BadInput, match="the model holds no errors of kernels on held-out sequences; fit it again"):
         reach_of(served, 0.9)
+
+
+def test_a_class_name_of_any_length_is_short_in_a_warning() -> None:
+    few = HeldOut(errors=(0.1,), source="test", class_errors=(0.1,), class_counts=(1, 0))
+    assert len(few.warning(0.9, ["a", "b" * 10**6])) < 300
+    (caveat,) = _rare(np.array([30, 9]), ("a", "b" * 10**6))
+    assert len(caveat) < 200

@@ -18,7 +18,7 @@ from headstart.report.tables.report_table import ReportTable, TableCell, TableLi
 from headstart.report.tables.scores import make_table
 from headstart.statistics import LEVEL, detectable, mean, t_quantile
 from headstart.tasks.own import OwnFacts
-from headstart.text import first_few, sentence
+from headstart.text import first_few, sentence, short
 from headstart.ways import again, argument
 
 NORMAL = 1.96
@@ -221,7 +221,7 @@ def plainly(text: str) -> str:
 
 
 def _rare(counts: np.ndarray, labels: tuple[str, ...]) -> Iterator[str]:
-    rare = [f"{labels[i]!r} ({counts[i]})" for i in np.flatnonzero(counts < FEW_OF_CLASS)]
+    rare = [f"{short(labels[i])!r} ({counts[i]})" for i in np.flatnonzero(counts < FEW_OF_CLASS)]
     if rare:
         yield f"Classes with fewer than {FEW_OF_CLASS} train sequences are hardly learnt: {first_few(rare)}."
     if len(counts) > 1 and counts.min() and counts.max() > 5 * counts.min():

@@ -15,7 +15,7 @@ from headstart.data import LayoutSpec, Preparation, Profile
 from headstart.errors import BadInput, nearest
 from headstart.sequence import Signature
 from headstart.spec import Spec, neutral
-from headstart.text import first_few
+from headstart.text import first_few, short
 
 NETWORK = "network"
 """Name of the neural network among the models of a folder; the others have their kinds in `models.MODELS`."""
@@ -100,7 +100,7 @@ class HeldOut(Spec):
         }
         if not few:
             return ""
-        names = first_few([f"{name!r} ({count:,})" for name, count in few.items()], 5)
+        names = first_few([f"{short(name)!r} ({count:,})" for name, count in few.items()], 5)
         least = math.ceil(confidence / (1 - confidence) - 1e-9)
         return (
             f"too few sequences were held out of {names}: {confidence:.3g} takes {least:,} of each class, so that "

@@ -47,7 +47,7 @@ def class_sizes(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     if len(counts) < 2:
         for name in counts:
             yield Finding(
-                f"every label is {name!r}; a classifier needs two classes or more; give rows of another class"
+                f"every label is {short(name)!r}; a classifier needs two classes or more; give rows of another class"
             )
         return
     alone = [name for name, count in counts.items() if count == 1]
