@@ -119,3 +119,32 @@ def test_letters_of_another_script_within_a_latin_word_are_not_offered() -> None
 def test_what_a_potential_is_measured_against_belongs_to_its_unit() -> None:
     assert is_unit("V vs. Ref.")
     assert not is_unit("runs vs. hits")
+
+
+def test_x_and_y_as_files_of_numbers_are_one_data_set(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "X_train.txt", VALUES, fmt="% .7e")
+    np.savetxt(tmp_path / "y_train.txt", np.arange(12) % 3, fmt="%d")
+    sequences = read_sequences(tmp_path)
+    np.testing.assert_allclose(sequences.values.reshape(12, 40), VALUES, rtol=1e-6)
+    assert sequences.labels == ("0", "1", "2") * 4
+
+
+def test_folders_of_persons_are_groups_where_names_of_files_hold_the_label(tmp_path: Path) -> None:
+    for person in range(4):
+        for task in ("rest", "walk"):
+            folder = tmp_path / f"sub-{person + 1:02d}" / "eeg"
+            folder.mkdir(parents=True, exist_ok=True)
+            rows = [f"{k / 100}\t{value}" for k, value in enumerate(VALUES[person])]
+            name = f"sub-{person + 1:02d}_task-{task}_eeg.tsv"
+            (folder / name).write_text("\n".join(["time\tF3", *rows]) + "\n")
+    sequences = read_sequences(tmp_path)
+    assert sequences.classes == ("rest", "walk")
+    assert sequences.groups is not None
+    assert len(set(sequences.groups)) == 4
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.gpx", "<?xml version='1.0'?><gpx/>"), ("a.mgf", "BEGIN IONS\n1 2\n")])
+def test_lines_of_xml_and_of_peaks_are_no_texts(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BadInput, match="which is not read; "):
+        read_sequences(tmp_path / name)

@@ -12,18 +12,20 @@ import numpy as np
 from headstart.data.apart import all_apart
 from headstart.data.arrays import ARRAY_NAMES, last_part, npy_array, npz_arrays, together
 from headstart.data.axes import time_axis
+from headstart.data.folder_tables import read_table
 from headstart.data.layout import LayoutSpec, by_role
 from headstart.data.named import Named
 from headstart.data.named_recordings import ALL, ID, arrays_table, signals_of
 from headstart.data.recordings import MOST_VALUES
 from headstart.data.table import Table
-from headstart.errors import BadInput, Places, nearest
+from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.store.plain import leads_out
 from headstart.text import first_few, many
 from headstart.ways import asked, option
 
 ARRAYS = (".npy", ".npz", ".mat", ".h5", ".hdf5")
 _Level = dict[tuple[str, ...], dict[str, np.ndarray]]
+_TEXTS = (".txt", ".csv", ".dat")
 _APART = {
     ".mat": ("headstart.data.matlab:of_any_version", "file of MATLAB"),
     ".h5": ("headstart.data.hdf5:sets_of", "file of HDF5"),
@@ -38,15 +40,31 @@ def is_array_file(name: str) -> bool:
 
 
 def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | None:
-    """The sequences of a folder with an array of them and one of labels (`X.npy`, `y.npy`), as those of an .npz file;
-    None of another folder."""
-    stems = {PurePosixPath(name).stem: name for name in names if name.lower().endswith(".npy") and "/" not in name}
+    """The sequences of a folder with an array of them and one of labels (`X.npy`, `y.npy`; `X_train.txt`,
+    `y_train.txt`), as those of an .npz file; None of another folder."""
+    own = [name for name in names if name.lower().endswith(".npy")] or [n for n in names if n.lower().endswith(_TEXTS)]
+    stems = {PurePosixPath(name).stem: name for name in own if "/" not in name}
     roles = {role: [stem for stem in stems if stem.lower() in ARRAY_NAMES[role]] for role in ("values", "target")}
-    if len(stems) != len(names) or not all(roles.values()):
+    if len(stems) != len(own) or not all(roles.values()):
         return None
-    for name in names:
+    for name in own:
         _check_link(path, path / name)
-    return together({stem: npy_array(path / name) for stem, name in stems.items()}, path, spec)
+    arrays = {
+        stem: npy_array(path / name) if name.lower().endswith(".npy") else _numbers(path / name)
+        for stem, name in stems.items()
+    }
+    numbers = {stem: array for stem, array in arrays.items() if array is not None}
+    return together(numbers, path, spec) if len(numbers) == len(arrays) else None
+
+
+def _numbers(file: Path) -> np.ndarray | None:
+    """(n, L) of the rows of a text file of numbers, (n,) of one column; None of other files."""
+    table = read_table(file, LayoutSpec(header=False), mistakes := Mistakes())
+    mistakes.check()
+    if any(column.type != "number" for column in table.columns.values()):
+        return None
+    array = np.stack([column.floats for column in table.columns.values()], 1)
+    return array[:, 0] if array.shape[1] == 1 else array
 
 
 def folder_of_arrays(path: Path, names: Sequence[str], spec: LayoutSpec) -> tuple[Table, list[str]]:

@@ -29,7 +29,7 @@ ARRAY_NAMES = {
     "values": ("x", "values", "data", "sequences", "x_train", "series", "inputs", "arr_0"),
     "target": ("y", "labels", "label", "target", "targets", "y_train", "classes", "arr_1"),
     "id": ("id", "ids"),
-    "group": ("group", "groups", "subject", "subjects", "patient", "patients"),
+    "group": ("group", "groups", "subject", "subjects", "patient", "patients", "subject_train"),
 }
 """Names that arrays of an .npz file have."""
 PICKLED_TEXT = (

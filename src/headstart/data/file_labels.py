@@ -158,8 +158,6 @@ def holds_labels(columns: Mapping[str, Column], spec: LayoutSpec) -> bool:
     """Whether a table of labels has a column that is one: the one that was set, by its name, or of few texts."""
     if spec.target or by_role("target", columns):
         return not spec.target or spec.target in columns
-    if only_label(columns):
-        return True
     rest = [column for name, column in columns.items() if not by_role("group", [name])]
     return any(column.type == "text" and _is_label([word or "" for word in column.words]) for column in rest)
 

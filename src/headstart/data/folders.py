@@ -29,7 +29,7 @@ from headstart.data.file_labels import (
     only_label,
 )
 from headstart.data.folder_tables import JSON_TABLES, folder_of_tables, is_recording_table
-from headstart.data.layout import LayoutSpec, by_role
+from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sample_form, sound_rate
@@ -75,14 +75,14 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         names = listed(path, visible)
         own = {str(PurePosixPath(name).parent) for name in names if PurePosixPath(name).name in OWN_FILES}
         names = [name for name in names if not own & set(map(str, PurePosixPath(name).parents))]
+        if (parts := parts_of_one(path, names, spec)) is not None:
+            return parts
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         tables = labels_tables(names)
         if not kinds:
             recordings = _recording_tables([name for name in names if name not in tables])
             every = _recording_tables(names)
             arrays = [name for name in names if is_array_file(name)]
-            if arrays and (table := parts_of_one(path, arrays, spec)) is not None:
-                return table
             if len(arrays) > max(1, len(recordings)):
                 kinds["arrays"] = len(arrays)
         if not kinds:
@@ -245,17 +245,25 @@ def _label(
         table.columns |= {column: cells for column, cells in columns.items() if column not in table.columns}
         bare = sum(not any(column.words[row] for column in columns.values()) for row in range(table.rows))
         lacking = f"; {counted(bare, 'file has', 'files have')} no row there" if bare else ""
-        labels = holds_labels(columns, spec)
-        if spec.target is None and (label := only_label(columns)):
-            table.roles["target"] = label
+        splits = all(part.lower() in SPLIT_WORDS for path in paths for part in path)
+        label = only_label(columns) if splits and spec.target is None else ""
+        table.roles |= {"target": label} if label else {}
+        labels = bool(label) or holds_labels(columns, spec)
         table.notes.append(f"{'labels are' if labels else 'what is known of the files is'} in {name!r}{lacking}")
         (person_folders if labels else class_folders)(table, paths, spec)
         return name
     else:
         class_folders(table, paths, spec)
-        if spec.target != ANNOTATION and (not any(paths) or table.roles.get("target") == ""):
+        folder = table.roles.get("target", "")
+        persons = folder in table.columns and all(PERSON.fullmatch(word or "") for word in table.columns[folder].words)
+        if spec.target != ANNOTATION and (not any(paths) or table.roles.get("target") == "" or persons):
             table.roles.pop("target", None)
-            if not _inside(table) and not labelled_by_name(table, there, spec) and any(paths):
+            labelled = bool(_inside(table)) or labelled_by_name(table, there, spec)
+            if persons and labelled and spec.group is None:  # sub-01/sub-01_task-rest.tsv
+                table.roles["group"] = folder
+            elif persons and not labelled:
+                table.roles["target"] = folder
+            elif not labelled and any(paths):
                 table.roles["target"] = ""
     return None
 

@@ -161,6 +161,13 @@ def format_of(path: Path) -> str:
         start = file.read(START_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:14].lower().startswith((b"<!doctype html", b"<html")):
         raise BadInput(f"{path}: is a page of the web (HTML), as a failed download leaves; give the file itself")
+    if start.startswith(b"<?xml") and ending not in ("xls", "ods"):
+        raise BadInput(f"{path}: is XML, which is not read; export it as CSV, a row for each position or each sequence")
+    if start.startswith((b"BEGIN IONS", b"##MGF")):
+        raise BadInput(
+            f"{path}: is a list of peaks (MGF), which is not read; write JSON lines, a spectrum a line: "
+            '{"title": "s1", "intensity": [0.1, 0.7], "label": "a"}'
+        )
     if start.startswith(b"version https://git-lfs"):
         raise BadInput(f"{path}: says where Git LFS keeps the file, and is not the file; `git lfs pull` fetches it")
     return format_by(ending, start, lambda end: _refuse_others(path, end))
