@@ -19,7 +19,11 @@ FEW = {"mat": 1, "hdf5": 1, "store": 6, "packed_store": 12, "model": 15}
 """How often the slow ones are tried here: the first two are read in a process of their own."""
 
 
-@pytest.mark.parametrize("name", PARSERS)
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "packed_store" else name for name in PARSERS]
+"""The slowest one, of several files within one, is tried by `make test-all`."""
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_damaged_file_is_read_or_refused_in_words(name, tmp_path):
     parser = PARSERS[name]
     samples = parser.seeds()

@@ -52,6 +52,7 @@ def reason(table: dict[str, Any]) -> str:
     return event.message
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_is_self_pretrained_and_started_by_parts() -> None:
     taken = {"parent": "pretrain", "start": ["take(encoder)"]}
     frozen = {"parent": "pretrain", "start": ["take(all-head)"], "trainable": "head"}
