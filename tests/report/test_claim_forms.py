@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from test_beside import NONE, level, run, status_of
 
 from headstart.errors import BadInput
 from headstart.report.answer import answer
-from headstart.report.claims import claims_heading, verdicts
+from headstart.report.claims import UNDATED, claims_heading, claims_note, verdicts
 from headstart.report.tables.report_table import to_markdown
 from headstart.report.tables.scores import make_table, quantities
-from headstart.study.language.papers import Claim, check_claim
+from headstart.study.language.papers import Claim, Written, check_claim, claim_key
 from headstart.study.language.plan import make_plan as study_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.summary import summarise
@@ -517,3 +518,22 @@ def test_a_margin_is_counted_beyond_the_other_arm() -> None:
     assert gaps[1] is not None
     assert gaps[1].mean == pytest.approx(gaps[0].mean - 0.01)
     assert "self_pretrained less scratch less 0.01" in str(beyond)
+
+
+def test_a_claim_that_was_changed_since_its_study_was_dated_is_exploratory() -> None:
+    claim = {**OVER, "columns": ["a", "b"]}
+    results, paper = run(made(claims=[claim]), score=level(0.2, 0.3))
+    table = tuple(
+        replace(row, runs=tuple(replace(r, started="2026-11-20T10:00:00+00:00") for r in row.runs))
+        for row in results.table
+    )
+    (known,) = (claim_key(v.claim.model_dump(mode="json", exclude_defaults=True)) for v in verdicts(results, paper))
+    before = Written("abc", datetime(2026, 11, 19, tzinfo=UTC))
+
+    def standings(written: dict[str, Written]) -> set[str]:
+        dated = replace(results, table=table, written=written)
+        return {part.standing for verdict in verdicts(dated, paper) for part in verdict.parts}
+
+    assert standings({known: before}) == standings({}) == {"preliminary"}
+    assert standings({"of another claim": before}) == {"exploratory"}
+    assert UNDATED in claims_note(verdicts(replace(results, table=table, written={"other": before}), paper))

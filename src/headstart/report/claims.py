@@ -44,6 +44,8 @@ STANDINGS = (
     "written after the first runs that answer it had begun."
 )
 """What is said of them once."""
+UNDATED = "A claim that is not among the dated ones of its study counts as written after them."
+"""What is said where one of them was changed, or added, since the dates were taken."""
 
 OWN_QUESTION = "Our question: "
 """What stands before a claim that is not the paper's, where others are."""
@@ -147,12 +149,13 @@ def claims_note(verdicts: Sequence[Verdict], noun: str = "seed") -> str:
     parts = [part for verdict in verdicts for part in verdict.parts]
     gaps = [p.difference for v in verdicts for p in v.parts if not v.claim.fixed]
     than = any(v.claim.fixed and p.difference and p.difference.examples for v in verdicts for p in v.parts)
+    undated = any(v.written is None and any(part.standing == "exploratory" for part in v.parts) for v in verdicts)
     drawn_anew = " An interval of a difference from a fixed number counts the draw of the test examples too."
     several = "; an outcome other than undecided stands Holm's correction for the number of verdicts on this page"
     return (
         f"Differences are {words.pairing(gaps, noun)}, each with its own {words.interval_kind(gaps, noun)}"
         f"{several if len(parts) > 1 else ''}.{drawn_anew if than else ''}"
-        f"{f' {STANDINGS}' if any(part.standing for part in parts) else ''}"
+        f"{f' {STANDINGS}' if any(part.standing for part in parts) else ''}{f' {UNDATED}' if undated else ''}"
     )
 
 
@@ -177,7 +180,8 @@ def _dated(results: Results, verdict: Verdict) -> Verdict:
     rows = {arm: [row for row in results.table if row.arm == arm] for arm in claim.arms}
     began = [min((run.started for row in of for run in row.runs if run.started), default="") for of in rows.values()]
     first = max(began, default="")
-    late = written is not None and bool(first) and written.time > _moment(first)
+    # A study whose claims have dates does not know one that was changed since: that is no claim from before the runs.
+    late = bool(first) and (bool(results.written) if written is None else written.time > _moment(first))
 
     def standing(part: Part) -> Standing:
         if part.outcome in ("withdrawn", "not measured") or part.difference is None:
