@@ -527,13 +527,13 @@ def test_a_claim_that_was_changed_since_its_study_was_dated_is_exploratory() -> 
         replace(row, runs=tuple(replace(r, started="2026-11-20T10:00:00+00:00") for r in row.runs))
         for row in results.table
     )
-    (known,) = (claim_key(v.claim.model_dump(mode="json", exclude_defaults=True)) for v in verdicts(results, paper))
+    (key,) = (claim_key(v.claim.model_dump(mode="json", exclude_defaults=True)) for v in verdicts(results, paper))
     before = Written("abc", datetime(2026, 11, 19, tzinfo=UTC))
 
     def standings(written: dict[str, Written]) -> set[str]:
         dated = replace(results, table=table, written=written)
         return {part.standing for verdict in verdicts(dated, paper) for part in verdict.parts}
 
-    assert standings({known: before}) == standings({}) == {"preliminary"}
+    assert standings({key: before}) == standings({}) == {"preliminary"}
     assert standings({"of another claim": before}) == {"exploratory"}
     assert UNDATED in claims_note(verdicts(replace(results, table=table, written={"other": before}), paper))
