@@ -93,7 +93,7 @@ def test_versions_machine_threads_and_the_date_come_from_the_stages(done: Done) 
         assert f"\n- {line}\n" in text
 
 
-def test_stages_of_several_days_and_machines_are_all_named(done: Done, tmp_path: Path) -> None:
+def test_stages_of_several_days_and_machines_are_all_named(done: Done) -> None:
     plan, results, page = done
     store = Store(page.parent.parent / "runs")
 
@@ -106,7 +106,7 @@ def test_stages_of_several_days_and_machines_are_all_named(done: Done, tmp_path:
                 output["provenance"] |= {"machine": "cluster", "started": "2026-02-03T10:00:00"}
             return output
 
-    text = results_page(read_content(plan, results, Moved(tmp_path)))
+    text = results_page(read_content(plan, results, Moved(store.root)))
     assert "- Begun: 2026-01-01 to 2026-02-03" in text
     assert "- Machine: cluster and laptop" in text
 
