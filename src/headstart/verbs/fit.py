@@ -108,12 +108,13 @@ def fit_file(
         source = read_source(path, soon, root)
     if options.time is None and choose_device(device) != "cpu":
         wanted = replace(wanted, time=None)
-    from headstart.fit import perform
-    from headstart.fit.choose import Piece, choose, compare
-    from headstart.fit.prepared import prepare
-    from headstart.fit.serving import serve
-    from headstart.serve.folder import save_model
-    from headstart.stage.elsewhere import bytes_of
+    with pulse.at("loading libraries"):
+        from headstart.fit import perform
+        from headstart.fit.choose import Piece, choose, compare
+        from headstart.fit.prepared import prepare
+        from headstart.fit.serving import serve
+        from headstart.serve.folder import save_model
+        from headstart.stage.elsewhere import bytes_of
 
     with _in_options(), pulse.at("splitting and preparing the sequences"):
         fit = prepare(source, wanted, root, folder, device, time.monotonic() - begun)
@@ -138,6 +139,7 @@ def fit_file(
                 heard.append(word)
             pulse.begins("")
             screen.print(Text(word))
+            pulse.begins("fitting models")
             if isinstance(word, Piece):
                 pulse.begins(word.removesuffix(" ..."), word.seconds)
 

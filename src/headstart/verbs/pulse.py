@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from headstart.text import escaped
 from headstart.words import duration
 
-EVERY = 1.5
-"""Seconds between two lines."""
+EVERY, SHORT, LOOK = 1.5, 0.5, 0.2
+"""Seconds between two lines, of whatever pieces; of a piece of which nothing is said; and between two looks."""
 
 
 class Pulse:
@@ -24,7 +24,7 @@ class Pulse:
 
     def __init__(self, limit: float | None, begun: float) -> None:
         self.limit, self.begun = limit, begun
-        self._piece, self._since, self._seconds = "", begun, 0.0
+        self._piece, self._since, self._seconds, self._spoken = "", begun, 0.0, begun
         self._lock = threading.Lock()
 
     @contextmanager
@@ -62,10 +62,12 @@ class Pulse:
         return f"{self._piece}: {', '.join(parts)}"
 
     def _beat(self, over: threading.Event) -> None:
-        while not over.wait(EVERY):
+        while not over.wait(LOOK):
             with self._lock:
-                if self._piece and not sys.stderr.closed:
-                    text = escaped(self.line(time.monotonic()))
+                now = time.monotonic()
+                due = now - self._spoken >= EVERY and now - self._since >= SHORT
+                if due and self._piece and not sys.stderr.closed:
+                    self._spoken, text = now, escaped(self.line(now))
                     wide = shutil.get_terminal_size().columns - 1
                     sys.stderr.write(f"\r\x1b[K{text[:wide]}" if sys.stderr.isatty() else f"{text}\n")
                     sys.stderr.flush()
