@@ -15,7 +15,7 @@ from support.fuzz.run import outcome, written
 from headstart.documents import from_toml
 from headstart.errors import BadInput
 
-FEW = {"mat": 1, "hdf5": 1, "store": 6, "packed_store": 12, "model": 15}
+FEW = {"mat": 1, "hdf5": 1, "store": 6, "cache": 8, "packed_store": 12, "model": 15}
 """How often the slow ones are tried here: the first two are read in a process of their own."""
 
 

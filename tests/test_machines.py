@@ -7,7 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -227,28 +227,54 @@ def fill(folder, stop):
 """
 
 
-@pytest.mark.slow
-def test_workers_that_a_container_has_no_room_for_are_named_by_the_kernels_count_and_end_one_at_a_time(
-    tmp_path: Path,
-) -> None:
-    """A control group of 300 MB, in which two workers of 150 MB and more each are at work."""
+@pytest.fixture
+def container() -> Iterator[Callable[[int], Callable[[], None]]]:
+    """What makes a control group of so many bytes, and what a process does to enter it."""
     group = next((path for path, _ in limits._groups(Path("/"), "memory")), Path("/nowhere")) / "headstart-test"
     try:
         group.mkdir()
     except OSError as error:
         pytest.skip(f"no control group can be made here: {error}")
-    try:
+
+    def made(size: int) -> Callable[[], None]:
         largest = [group / name for name in ("memory.limit_in_bytes", "memory.max") if (group / name).exists()]
         if not largest:
             pytest.skip("control groups here do not limit memory")
-        largest[0].write_text("330000000")
-        (tmp_path / "hog.py").write_text(HOG)
+        largest[0].write_text(str(size))
 
         def enter() -> None:
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
-        code, text = performed(tmp_path, ("-c", HOGS, str(tmp_path)), enter)
+        return enter
+
+    try:
+        yield made
     finally:
         group.rmdir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("fit", "waves.csv", "--target=label", "--time=5s", "--store=fits", "--out=new"), "model new"),
+        (("run", "old.toml", "--store=new", "seed=[1]"), "page new/reports/"),
+    ],
+)
+def test_a_container_of_512_megabytes_is_enough_with_as_many_workers_as_it_has_room_for(
+    own: Path, container: Callable[[int], Callable[[], None]], words: Sequence[str], part: str
+) -> None:
+    command = ("-m", "headstart", *words, "--device=cpu")
+    code, text = performed(own, command, container(512 * 2**20), HEADSTART_CACHE=str(own / "cache"))
+    assert (code, "Traceback" in text, "killed" in text, part in text) == (0, False, False, True), text
+
+
+@pytest.mark.slow
+def test_workers_that_a_container_has_no_room_for_are_named_by_the_kernels_count_and_end_one_at_a_time(
+    tmp_path: Path, container: Callable[[int], Callable[[], None]]
+) -> None:
+    """Two workers of 150 MB and more each are at work in 330 MB."""
+    (tmp_path / "hog.py").write_text(HOG)
+    code, text = performed(tmp_path, ("-c", HOGS, str(tmp_path)), container(330_000_000))
     assert code == 0, text
     assert text.strip() == str([FOR_MEMORY, "done", "done"]), text

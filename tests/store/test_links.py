@@ -206,6 +206,21 @@ def test_a_document_or_records_without_end_are_refused_by_their_size(store: Stor
             read(ONE)
 
 
+def test_a_file_that_another_process_deletes_while_it_is_looked_at_is_no_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (store.folder(ONE) / "state-1.safetensors").touch()
+    looked = os.lstat
+
+    def lstat(path: Any, **more: Any) -> os.stat_result:
+        if str(path).endswith("state-1.safetensors"):
+            os.unlink(path)
+        return looked(path, **more)
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    assert problem(store.folder(ONE)) is None
+
+
 @pytest.mark.parametrize("name", ["stage.json", "records.jsonl", "best.safetensors"])
 def test_a_file_without_end_is_damage_before_it_is_hashed(name: str, store: Store) -> None:
     os.truncate(store.folder(ONE) / name, 2**40)

@@ -319,6 +319,9 @@ def _check_size(path: Path) -> None:
 def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
     stamps = []
     for top, _, names in os.walk(folder):
-        stats = [(os.path.join(top, name), os.lstat(os.path.join(top, name))) for name in names]
-        stamps += [(name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats]
+        for name in names:
+            path = os.path.join(top, name)
+            with contextlib.suppress(FileNotFoundError):  # another process has deleted it meanwhile
+                stat = os.lstat(path)
+                stamps.append((path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return sorted(stamps)

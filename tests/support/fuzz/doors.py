@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import tempfile
 import wave
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +17,7 @@ import numpy as np
 
 from headstart.data.readers import READERS
 from headstart.errors import BadInput, Damaged
+from headstart.tasks import Task
 from headstart.text import escaped
 from support.fuzz.parser import Files, Parser, files_of
 
@@ -104,6 +107,41 @@ def _read_store(path: Path) -> object:
     if refused:
         raise BadInput(f"{path.name}: {max(refused, key=len)}")
     return None
+
+
+def _prepared_task() -> Task:
+    """A small task, made or opened in the cache that HEADSTART_CACHE names."""
+    from headstart.tasks.listops import ListOpsSpec
+    from headstart.tasks.task import open_task
+
+    return open_task(ListOpsSpec(train=12, val=4, test=4, min_length=5, max_length=12), Path())
+
+
+def _caches() -> list[Files]:
+    with tempfile.TemporaryDirectory() as folder, _cache(Path(folder)):
+        _prepared_task()
+        return [{name: data for name, data in files_of(Path(folder)).items() if not name.endswith(".lock")}]
+
+
+@contextlib.contextmanager
+def _cache(folder: Path) -> Iterator[None]:
+    before = os.environ.get("HEADSTART_CACHE")
+    os.environ["HEADSTART_CACHE"] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ["HEADSTART_CACHE"]
+        if before is not None:
+            os.environ["HEADSTART_CACHE"] = before
+
+
+def _read_cache(path: Path) -> object:
+    """Damage is made anew; what is wrong behind right digests is refused."""
+    from headstart.data.prepared import cache_entries
+
+    with _cache(path):
+        entries, task = cache_entries(), _prepared_task()
+    return entries, [split.inputs(0) for split in (task.train, task.val, task.test)]
 
 
 def _tokenisers() -> list[Files]:
@@ -204,6 +242,7 @@ DOORS: dict[str, Parser] = {
     "labels": Parser(_labels, read_data),
     "model": Parser(_models, _read_model),
     "store": Parser(_stores, _read_store),
+    "cache": Parser(_caches, _read_cache),
     "tokeniser": Parser(_tokenisers, _read_tokeniser),
     "skops": Parser(_models, _read_exported),
     "plugin": Parser(_plugins, _read_plugin),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+import numpy as np
+
+from headstart.data import prepared
 from headstart.documents import canonical
 from headstart.store import files
 
@@ -24,6 +28,10 @@ def sealed(content: Mapping[str, bytes]) -> dict[str, bytes]:
         if name.endswith(".safetensors"):
             config = _document(out.get(_beside(name, "config.json")))
             out[name] = _sealed_tensors(out[name], {} if config is None else {"config": _digest(config)})
+    for name in out:
+        if PurePosixPath(name).name == prepared.SEAL and (document := _document(out[name])) is not None:
+            with contextlib.suppress(*_WRONG):
+                out[name] = _sealed_arrays(document, name, out)
     for last in ("stage.json", "result.json", "manifest.json"):  # each holds digests of those before
         for name in out:
             if PurePosixPath(name).name == last and (document := _document(out[name])) is not None:
@@ -41,6 +49,18 @@ def _seal_document(document: dict[str, Any], name: str, out: Mapping[str, bytes]
             listed[inner] = {"size": len(out[member]), "digest": digest} if "manifest" in name else digest
     if document.pop("digest", None) is not None:
         document["digest"] = _digest(document)
+
+
+def _sealed_arrays(seal: dict[str, Any], name: str, out: Mapping[str, bytes]) -> bytes:
+    """The seal over prepared arrays."""
+    files = {
+        path.stem: out[path.as_posix()] for path in map(PurePosixPath, out) if path.parent == PurePosixPath(name).parent
+    }
+    arrays = {stem: data for stem, data in files.items() if stem != PurePosixPath(name).stem}
+    seal["sizes"] = {stem: len(data) for stem, data in arrays.items()}
+    seal["fingerprint"] = prepared._fingerprint({stem: np.load(io.BytesIO(data)) for stem, data in arrays.items()})
+    seal.pop("digest", None)
+    return json.dumps({**seal, "digest": prepared._digest(seal)}).encode()
 
 
 def _sealed_tensors(content: bytes, more: Mapping[str, Any]) -> bytes:
