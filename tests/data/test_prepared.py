@@ -373,6 +373,19 @@ def test_wrong_values_behind_right_digests_are_refused_with_a_way_out_that_works
     assert fingerprint(open_task(spec, Path())) == before
 
 
+@pytest.mark.parametrize("size", [0, 128])
+def test_an_array_without_a_head_is_built_again(size: int, tmp_path: Path) -> None:
+    prepared("made-up", DOCUMENT, _build)
+    (folder,) = (cache_folder() / PREPARED).glob("made-up-*")
+    whole = (folder / "whole.npy").read_bytes()
+    (folder / "whole.npy").write_bytes(whole.replace(b"}", b"(")[:size])
+    seal = json.loads((folder / cache.SEAL).read_text())
+    seal["sizes"]["whole"] = size
+    del seal["digest"]
+    (folder / cache.SEAL).write_text(json.dumps({**seal, "digest": cache._digest(seal)}))
+    assert prepared("made-up", DOCUMENT, _build).arrays["whole"].shape == (2, 3)
+
+
 def test_a_mistake_of_a_task_is_not_laid_to_the_cache() -> None:
     with pytest.raises(IndexError), reading("it"):
         prepared("it", {"a": 1}, lambda builder: builder.save("x", np.zeros(1)) or {}).arrays["x"][7]  # type: ignore[func-returns-value]

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,8 @@ SPLIT_ARRAYS = ("values", "offsets", "target", "index", "observed")
 
 _UNREADABLE = (
     *(FileNotFoundError, NotADirectoryError, ValueError, LookupError, TypeError, AttributeError, RecursionError),
+    EOFError,
+    TokenError,  # of numpy, for the head of an array
     Damaged,
 )
 """What opening a folder that is absent or damaged can raise."""
