@@ -75,8 +75,8 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         names = listed(path, visible)
         own = {str(PurePosixPath(name).parent) for name in names if PurePosixPath(name).name in OWN_FILES}
         names = [name for name in names if not own & set(map(str, PurePosixPath(name).parents))]
-        if (parts := parts_of_one(path, names, spec)) is not None:
-            return parts
+        if (together := parts_of_one(path, names, spec)) is not None:
+            return together
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         tables = labels_tables(names)
         if not kinds:

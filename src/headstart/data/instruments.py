@@ -113,7 +113,7 @@ def number(cell: str) -> bool:
 _PLATE: FieldValues = {"shape": ("auto", "list", "columns"), "header": (None,), "units_row": (None,)}
 _RECORDING: FieldValues = {"header": (None, True), "skip": (None,), "units_row": (None,), "comment": (None,)}
 # fmt: off
-INSTRUMENTS: dict[str, tuple[str, FieldValues]] = {
+INSTRUMENTS: dict[str, tuple[str | None, FieldValues]] = {
     "plates:plate_table": ("time zeit temps tiempo tempo elapsed cycle zyklus zyklen ciclo kinetic t° o2 humidity "
         "feuchte plate well absorbance fluorescence luminescence od", _PLATE),
     "scopes:logger": ("", _RECORDING),
@@ -127,20 +127,21 @@ INSTRUMENTS: dict[str, tuple[str, FieldValues]] = {
     "scopes:frames": ("frame", _RECORDING),
     "scopes:sections": ("[", _RECORDING),
     "fixed_width:ruled": ("-+-", _RECORDING),
-    "fixed_width:fixed": ("", {**_RECORDING, "header": (None, True, False), "delimiter": (None,)}),
+    "fixed_width:fixed": (None, {**_RECORDING, "header": (None, True, False), "delimiter": (None,)}),
 }
 # fmt: on
 """What tells a form, `tell(head) -> Table | Export | None`, in the order in which they are tried.
 
-Of each the words, one of which (where any) is in the first lines of such a file, and the values of the layout with
-which it is looked for: with others the file is read as it stands.
+Of each the words, one of which (where any) is in the first lines of such a file, or None of lines without a mark, and
+the values of the layout with which it is looked for: with others the file is read as it stands.
 """
 
 
-def instrument_table(head: Head, forms: Mapping[str, tuple[str, FieldValues]] = INSTRUMENTS) -> Any:
+def instrument_table(head: Head, forms: Mapping[str, tuple[str | None, FieldValues]] = INSTRUMENTS) -> Any:
     """What an instrument wrote, as its table or as how its rows are written; None of other files."""
     for path, (words, settings) in forms.items():
-        likely = not words or any(word in head.starts for word in words.split())
+        plainly = words is None and not any(mark in line for line in head.lines[-1:] for mark in "\t;,|")
+        likely = plainly or words == "" or any(word in head.starts for word in (words or "").split())
         likely = likely and all(getattr(head.spec, name) in values for name, values in settings.items())
         written = Entry(f"headstart.data.{path}", "").load()(head) if likely else None
         if written is not None:

@@ -58,6 +58,8 @@ def without_summaries(table: Table) -> None:
 def _without_remarks(table: Table) -> None:
     """Leave out rows at the end of a table of several columns that hold a remark in the first cell alone."""
     columns, width = list(table.columns.values()), len(table.columns)
+    if width <= REMARK_COLUMNS or not table.rows or any(map(str.strip, filter(None, texts_of(columns[-1].data[-1:])))):
+        return
     rows = list(zip(*(texts_of(column.data[-MOST_SUMMARIES - 1 :]) for column in columns), strict=True))
     count = 0
     while count < len(rows) - 1 and _is_remark([cell or "" for cell in rows[-1 - count]], width):
