@@ -41,7 +41,11 @@ class BadInput(ValueError):
         super().__init__("\n".join(lines))
 
 
-class DiskFull(BadInput):
+class BadMachine(BadInput):
+    """A folder or the memory of this machine is at fault, and no setting, so that no setting is named before it."""
+
+
+class DiskFull(BadMachine):
     """There is no room on a disk, which is no mistake in what was given: exit code 1, in whatever verb."""
 
     exit_code = 1
@@ -53,7 +57,7 @@ class DiskFull(BadInput):
         )
 
 
-class MemoryChanged(BadInput):
+class MemoryChanged(BadMachine):
     """Numbers that nothing writes have changed in memory; `what` is the subject and its verb. Exit code 1."""
 
     exit_code = 1

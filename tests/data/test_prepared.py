@@ -389,3 +389,23 @@ def test_an_array_without_a_head_is_built_again(size: int, tmp_path: Path) -> No
 def test_a_mistake_of_a_task_is_not_laid_to_the_cache() -> None:
     with pytest.raises(IndexError), reading("it"):
         prepared("it", {"a": 1}, lambda builder: builder.save("x", np.zeros(1)) or {}).arrays["x"][7]  # type: ignore[func-returns-value]
+
+
+def test_a_cache_that_cannot_be_made_is_no_setting_of_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from headstart.study.language.estimate import plan_study
+
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "file"))
+    study = {"name": "own", "arms": {"a": {}}, "axes": {"seed": [0]}}
+    study["stages"] = {
+        "finetune": {
+            "task": {"kind": "listops"},
+            "objective": {"kind": "classify"},
+            "model": {"width": 16, "blocks": 1, "mixer": {"kind": "attention", "heads": 2}},
+            "optim": {"lr": 1e-3},
+            "budget": {"steps": 1},
+        }
+    }
+    with pytest.raises(BadInput) as caught:
+        plan_study(study, tmp_path, fits=True)
+    assert str(caught.value).startswith(f"{tmp_path / 'file'}: cannot be made")

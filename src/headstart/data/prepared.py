@@ -23,7 +23,7 @@ from filelock import FileLock
 
 from headstart import disk
 from headstart.atomic import PRIVATE, PRIVATE_FOLDER, disk_full, publish, stamps, sync_folder, way_out
-from headstart.errors import BadInput, Damaged, DiskFull, first_line
+from headstart.errors import BadInput, BadMachine, Damaged, DiskFull, first_line
 from headstart.sequence import Examples
 from headstart.spec import digest
 from headstart.store.plain import check_inside, inside, read_plain
@@ -122,7 +122,7 @@ def cache_folder() -> Path:
     """The folder of prepared arrays: HEADSTART_CACHE, else the user's cache folder; a log line says when it is made.
 
     Where the user has no folder that can be written, it is one of this process and its workers, gone in the end.
-    Raises: BadInput where the one that HEADSTART_CACHE names cannot be made.
+    Raises: BadMachine where the one that HEADSTART_CACHE names cannot be made.
     """
     named = os.environ.get("HEADSTART_CACHE")
     folder = Path(named or _users_cache())
@@ -140,7 +140,7 @@ def cache_folder() -> Path:
                 raise DiskFull(folder) from None
             if not named:
                 return _passing_folder(folder, error.strerror or str(error))
-            raise BadInput(
+            raise BadMachine(
                 f"{folder}: cannot be made ({error.strerror or error}); name another cache folder with HEADSTART_CACHE"
             ) from None
     if not made:
