@@ -1,6 +1,7 @@
 """Sets of classes and intervals: how sure the held-out sequences of a fit make its predictions."""
 
 import csv
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,7 +37,9 @@ def test_sets_and_intervals_of_a_real_fit_hold_the_truth_as_often_as_asked(numbe
     done = command("predict", "model", "new.csv", "-o", "out.csv", "--confidence", "0.8", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "look unlike" not in done.stderr, "they come from the same source"
-    assert "conformal, by 120 sequences held out (test): the truth is inside for about 0.8" in done.stderr
+    # Fitted again on train and validation it is "about", where there was no time for that "at least".
+    promise = r"conformal, by 120 sequences held out \(test\): the truth is inside for (about|at least) 0\.8"
+    assert re.search(promise, done.stderr)
     truth = [row["label"] for row in csv.DictReader((tmp_path / "new.csv").read_text().splitlines())]
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     if number:

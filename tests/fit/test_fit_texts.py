@@ -15,6 +15,7 @@ from support.words import saved_bert
 
 from headstart.checkpoints.folder import read_header
 from headstart.cli import main
+from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier
 from headstart.fit.arms.embedding import FrozenModel
 from headstart.fit.arms.weights import find_backbone
@@ -134,11 +135,11 @@ def test_each_worker_is_reckoned_to_hold_the_encoder_too(folder: Path, monkeypat
 
     def workers(device: str, stages: int | None = None, each: float = 0.0) -> int:
         reckoned.append(each)
-        return 0
+        raise BadInput("it is counted, and nothing more is asked")
 
     monkeypatch.setattr("headstart.verbs.fit.default_workers", workers)
-    assert headstart("fit", "reviews.csv", "--target", "label", "--backbone", "bert", "--dry-run") == 0
-    assert headstart("fit", "reviews.csv", "--target", "label", "--dry-run") == 0
+    assert headstart("fit", "reviews.csv", "--target", "label", "--backbone", "bert") == 2
+    assert headstart("fit", "reviews.csv", "--target", "label") == 2
     numbers = sum(
         math.prod(shape) for _, shape in read_header(folder / "weights" / "bert" / "model.safetensors").values()
     )
