@@ -184,7 +184,7 @@ def test_a_gap_that_shrinks_is_one_that_is_there() -> None:
     def part(lead: float, within: float = 0.0, **more: Any) -> Any:
         def score(cell: Cell) -> tuple[float, float]:
             up = {"other": lead, "other_pretrained": 0.1}.get(cell.arm, 0.0)
-            return usual(cell)[0], 0.4 + up + (within * (cell.seed % 3 - 1) if cell.arm == "other" else 0.0)
+            return usual(cell)[0], 0.4 + up + (max(within, 1e-4) * (cell.seed % 3 - 1) if cell.arm == "other" else 0.0)
 
         claim = {
             "says": "S",
@@ -311,6 +311,18 @@ def test_a_score_a_little_above_a_number_is_undecided_on_few_test_examples_and_h
     unknown = of(0)
     assert unknown.outcome == "holds"
     assert "another draw of the test examples" in unknown.why
+
+
+def test_a_lead_that_is_the_same_at_every_seed_is_undecided_on_few_test_examples_and_holds_on_many() -> None:
+    claim = {"says": "S", "higher": "self_pretrained", "lower": "scratch", "columns": ["a"]}
+    results, paper = run(made(claims=[claim]), score=lambda cell: (0.3, 0.45 if cell.arm == "self_pretrained" else 0.4))
+    outcomes = []
+    for examples in (20, 100_000):
+        facts = {key: replace(value, sizes={"test": examples}) for key, value in results.facts.items()}
+        every = verdicts(replace(results, facts=facts), paper)
+        outcomes.append(every[0].parts[0].outcome)
+        assert "the same at every seed is over the test examples" in claims_note(every)
+    assert outcomes == ["undecided", "holds"]
 
 
 def test_a_tie_at_a_ceiling_prints_no_interval_without_a_width() -> None:

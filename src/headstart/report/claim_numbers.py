@@ -64,7 +64,9 @@ def claimed_difference(
     left, draws = Open(above=1 in short, below=-1 in short), [_draws(row, claim) for row in rows]
     gap = _summed(claim, terms, drawn(numbers, rows), draws)
     remarks = list(_remarks(rows, claim))
-    if gap is not None and gap.sem is not None and claim.fixed and claim.quantity in OF_TEST:
+    # Seeds that all agree on a difference of two arms say nothing of chance: the test examples do.
+    level = gap is not None and gap.constant and gap.mean != 0 and len(terms) == 2 and claim.within is None
+    if gap is not None and gap.sem is not None and (claim.fixed or level) and claim.quantity in OF_TEST:
         error = _examples_error(results, rows, numbers)
         gap = gap if error is None else with_examples(gap, error)
         remarks += [UNCOUNTED] if error is None else []

@@ -148,13 +148,17 @@ def claims_note(verdicts: Sequence[Verdict], noun: str = "seed") -> str:
     """How the differences of the verdicts were taken, and what their outcomes stand. noun: what runs differ in."""
     parts = [part for verdict in verdicts for part in verdict.parts]
     gaps = [p.difference for v in verdicts for p in v.parts if not v.claim.fixed]
-    than = any(v.claim.fixed and p.difference and p.difference.examples for v in verdicts for p in v.parts)
+    than, level = (
+        any(v.claim.fixed is fixed and p.difference and p.difference.examples for v in verdicts for p in v.parts)
+        for fixed in (True, False)
+    )
     undated = any(v.written is None and any(part.standing == "exploratory" for part in v.parts) for v in verdicts)
     drawn_anew = " An interval of a difference from a fixed number counts the draw of the test examples too."
+    agreed = " An interval of a difference that is the same at every seed is over the test examples." if level else ""
     several = "; an outcome other than undecided stands Holm's correction for the number of verdicts on this page"
     return (
         f"Differences are {words.pairing(gaps, noun)}, each with its own {words.interval_kind(gaps, noun)}"
-        f"{several if len(parts) > 1 else ''}.{drawn_anew if than else ''}"
+        f"{several if len(parts) > 1 else ''}.{drawn_anew if than else ''}{agreed}"
         f"{f' {STANDINGS}' if any(part.standing for part in parts) else ''}{f' {UNDATED}' if undated else ''}"
     )
 
