@@ -25,9 +25,9 @@ def drawn(seed: int, kind: str, channels: int = 1) -> Examples:
 
 
 @pytest.mark.parametrize("kind", ["numbers", "gaps", "symbols"])
-@pytest.mark.parametrize("at_once", [7, 2**16])
+@pytest.mark.parametrize("at_once", [1, 7, 2**20])
 def test_copies_are_those_whose_bytes_are_equal(monkeypatch: pytest.MonkeyPatch, kind: str, at_once: int) -> None:
-    monkeypatch.setattr(copies, "OFFSETS_AT_ONCE", at_once)
+    monkeypatch.setattr(copies, "MIXED_AT_ONCE", at_once)
     for seed in range(3):
         examples = drawn(seed, kind, 1 if kind == "symbols" else 1 + seed)
         assert np.array_equal(first_copies(examples), groups(marks(examples)))

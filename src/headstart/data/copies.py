@@ -19,8 +19,8 @@ def groups(contents: Any) -> np.ndarray:
     return np.array([first.setdefault(mark, i) for i, mark in enumerate(marks)], dtype=np.int64)
 
 
-OFFSETS_AT_ONCE = 2**16
-"""Offsets that are Python numbers at a time."""
+OFFSETS_AT_ONCE, MIXED_AT_ONCE = 2**16, 2**20
+"""Offsets that are Python numbers at a time, and numbers whose bits are mixed at a time."""
 KEY_PLACES = 8
 """Places of a sequence that are looked at first."""
 
@@ -67,7 +67,11 @@ def first_copies(examples: Examples) -> np.ndarray:
 def _first_copies(examples: Examples) -> np.ndarray:
     """The same by sums over whole sequences."""
     n = len(examples)
-    sums = np.concatenate([_sums(examples, i, min(i + OFFSETS_AT_ONCE, n)) for i in range(0, n, OFFSETS_AT_ONCE)])
+    ends, most = [0], MIXED_AT_ONCE // max(1, examples.values[:1].size)
+    while ends[-1] < n:  # one sequence at least
+        end = int(np.searchsorted(examples.offsets, examples.offsets[ends[-1]] + most, side="right")) - 1
+        ends.append(min(max(end, ends[-1] + 1), n))
+    sums = np.concatenate([_sums(examples, first, last) for first, last in pairwise(ends)])
     _, begins, number = np.unique(sums, return_index=True, return_inverse=True)
     out = np.asarray(begins[number], dtype=np.int64)
     again = np.flatnonzero(out != np.arange(n))
