@@ -334,7 +334,7 @@ class OwnSpec(TaskSpec):
                 {name: len(files[name]) - len(rows[name]) for name in files},
             ),
             *about_copies(() if whole.per_position else whole.labels, copies, rows, tuple(files)),
-            *about_files(whole, files),
+            *(about_files(whole, files) if files else ()),
             *about_groups(groups, rows, self.by_group, tuple(files)),
             *about_neighbours(shared_with_neighbours(train)),
         ]
