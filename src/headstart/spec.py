@@ -120,6 +120,13 @@ def _texts_behind(cls: type[Spec]) -> dict[str, str]:
     return texts
 
 
+class Shares(dict[str, float]):
+    """Name = share, as part of a frozen spec: nobody changes it, so that it has a hash."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 """A seed: 64 bits, as `bits` counts."""
 
