@@ -112,6 +112,11 @@ def test_the_part_of_names_that_repeats_is_the_label_and_two_such_parts_are_aske
     assert question.endswith("as part 1 ('a', 'b') or part 2 ('day', 'night'); give one of these:")
     assert first.endswith("--label-from '{label}_{part2}_{part3}.csv'")
     assert read(both, label_from="{part1}_{label}_{part3}.csv").classes == ("day", "night")
+    digits = folder(tmp_path / "d", *(f"{i % 3}_{['mia', 'tom'][i // 3 % 2]}_{i // 6}.csv" for i in range(24)))
+    assert "as part 1 ('0', '1', '2') or part 2 ('mia', 'tom'); give one of these:" in why(digits)
+    assert read(digits, label_from="{label}_{part2}_{part3}.csv").classes == ("0", "1", "2")
+    padded = folder(tmp_path / "e", *(f"0{i % 3}_{['walk', 'run'][i // 3 % 2]}_{i // 6}.csv" for i in range(24)))
+    assert read(padded).classes == ("run", "walk")
     plainly = read(folder(tmp_path / "c", *(f"rec_{i}.csv" for i in range(6))))
     assert plainly.target == "none"
     assert any("no label is known: labels are names of folders, a table beside" in note for note in plainly.notes)

@@ -221,6 +221,8 @@ def _guessed(table: Table, files: Sequence[str]) -> bool:
     ]
     if not few:
         return False
+    if few[0] > 0 and _is_digit(parts[0]) and any(all(map(str.isdigit, cells)) for cells in parts[1:]):
+        few = [0, *few]  # 7_anna_3: a class, or one of few persons or sessions
     if not persons and few[0] > 0 and _is_numbered(parts[0]):  # anna1_yes_3: what comes first holds several takes
         persons = [0]
     patterns = []
@@ -250,6 +252,11 @@ def _is_numbered(cells: Sequence[str]) -> bool:
     kinds = len(set(cells))
     alike = len({re.sub(r"\d+$", "", cell) for cell in cells}) == 1 and cells[0][:1].isalpha()
     return alike and kinds > 2 and 2 * kinds <= len(cells)
+
+
+def _is_digit(cells: Sequence[str]) -> bool:
+    """Whether a part of names is a digit that repeats as classes do."""
+    return all(len(cell) == 1 and cell.isdigit() for cell in cells) and 1 < len(set(cells)) <= len(cells) // 2
 
 
 def _is_label(cells: Sequence[str]) -> bool:
