@@ -104,3 +104,13 @@ def test_each_way_out_of_a_message_ends_well() -> None:
     assert read(WIDE, SECONDS / np.timedelta64(1, "s"), SequenceRegressor).labels[:3] == ("0", "1", "2")
     coerced = MIXED.apply(pd.to_numeric, errors="coerce")
     assert np.array_equal(read(coerced, KINDS).lengths > 0, np.ones(ROWS, dtype=bool))
+
+
+def test_a_column_of_a_long_table_that_holds_the_labels_is_refused_before_the_fit() -> None:
+    y = pd.Series([0, 1] * 6, index=IDS)
+    held = LONG.assign(state=np.repeat(y.to_numpy(), 6))
+    with pytest.raises(BadInput, match=r"^X: column 'state' holds y, .* \(X\.drop\(columns='state'\)\)$"):
+        SequenceClassifier(layout={"id": "rec", "time": "t"}).fit(held, y)
+    assert read(held.drop(columns="state"), y, layout={"id": "rec", "time": "t"}).channels == ("x",)
+    other = LONG.assign(state=np.repeat(y.to_numpy()[::-1], 6))
+    assert read(other, y, layout={"id": "rec", "time": "t"}).channels == ("x", "state")

@@ -103,6 +103,23 @@ def warn_of_axes(sequences: Sequences) -> None:
         warnings.warn(f"{sequences.layout.source}: {note}", UserWarning, stacklevel=4)
 
 
+def refuse_labels_in(sequences: Sequences) -> None:
+    """Raise BadInput where a channel holds the labels: one value in each sequence, which is its label."""
+    rows = np.flatnonzero(sequences.labelled)
+    if sequences.kind != "numbers" or sequences.per_position or not sequences.lengths.all() or not len(rows):
+        return
+    try:
+        labels = np.array([sequences.labels[row] for row in rows], dtype=np.float64)
+    except ValueError:
+        return
+    for name, values in zip(sequences.channels, sequences.values.T, strict=True):
+        least, most = (reduce.reduceat(values, sequences.offsets[:-1])[rows] for reduce in (np.minimum, np.maximum))
+        if np.ptp(labels) > 0 and np.array_equal(least, most) and np.array_equal(least, labels.astype(least.dtype)):
+            raise BadInput(
+                f"X: column {name!r} holds y, the label of each sequence; leave it out (X.drop(columns={name!r}))"
+            )
+
+
 def warn_of_shift(sequences: Sequences, profile: Profile | None) -> None:
     """Warn where sequences look unlike those of the fit: by their values, lengths, gaps, or the step of their clock."""
     if profile is None:

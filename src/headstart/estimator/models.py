@@ -208,6 +208,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         layout = self._layout(target)
         sequences = reading.read_inputs(inputs, layout, labels, groups)
         reading.warn_of_axes(sequences)
+        reading.refuse_labels_in(sequences)
         if len(sequences) < 2:
             raise BadInput("X: holds 1 sample; give sequences to learn from and others to choose on")
         fixed = reading.served_layout(inputs, sequences)
