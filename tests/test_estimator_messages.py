@@ -114,3 +114,12 @@ def test_a_column_of_a_long_table_that_holds_the_labels_is_refused_before_the_fi
     assert read(held.drop(columns="state"), y, layout={"id": "rec", "time": "t"}).channels == ("x",)
     other = LONG.assign(state=np.repeat(y.to_numpy()[::-1], 6))
     assert read(other, y, layout={"id": "rec", "time": "t"}).channels == ("x", "state")
+
+
+def test_rows_of_recordings_that_do_not_stand_together_get_the_setting_that_reads_them() -> None:
+    mixed = LONG.drop(columns="t").sample(frac=1, random_state=0)
+    with pytest.raises(
+        BadInput, match=r"recording that 'rec' names, give layout=\{'shape': 'long', 'id': 'rec'\}; else"
+    ):
+        SequenceClassifier().fit(mixed, KINDS)
+    assert read(mixed, KINDS, layout={"shape": "long", "id": "rec"}).layout.shape == "long"

@@ -484,6 +484,12 @@ def _nothing(view: View, shape: str) -> BadInput:
         )
     lone = len(view.table.columns) == 1 and view.table.header is not None
     way = f"where cells are separated by another mark, give {option('delimiter')}; else name" if lone else "name"
+    repeats = (
+        c.name for c in view.table.columns.values() if c.type == "text" and 2 * len(c.coded[1]) <= view.table.rows
+    )
+    if not lone and (ids := next(repeats, "")) and any(c.type == "number" for c in view.table.columns.values()):
+        long = settings({"shape": "long", "id": ids})
+        way = f"where each row is a position of the recording that {ids!r} names, give {long}; else name"
     return BadInput(
         f"{view.source}: no column looks like a sequence ({shape}; columns: {view.names}); {way} "
         f"the columns with {option('values')}, and their {option('shape')} (wide, text, list, long or columns; "
