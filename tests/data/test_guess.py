@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.made_tables import numbers, read, why, wide, write
 
@@ -423,3 +424,8 @@ def test_lists_as_numpy_writes_them_are_numbers_and_never_text(tmp_path):
     assert np.allclose(result.values[:, 0], numbers(12, 4).reshape(-1))
     rows = [f'{"ab"[i % 2]},"[{a} {b} ... {a} {b}]"' for i, (a, b) in enumerate(numbers(12, 2))]
     assert "whoever wrote the file shortened the list" in why(write(tmp_path / "f.csv", "\n".join(["label,x", *rows])))
+
+
+def test_whole_numbers_that_differ_in_every_row_of_every_column_are_sequences_without_a_target() -> None:
+    frame = pd.DataFrame({f"t{i}": range(i, i + 9) for i in range(4)})
+    assert read_sequences(frame).target == "none"

@@ -1,11 +1,15 @@
 """Marks between thousands: refused where they may be decimal points, and what says that they are."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from support.made_tables import read, why, write
 
-from headstart.data import data_card
+from headstart import BadInput
+from headstart.data import LayoutSpec, data_card, read_sequences
 
 
 def table(cells: list[str], mark: str = ";", first: str = "") -> str:
@@ -110,3 +114,23 @@ def test_a_comma_in_quotes_is_between_thousands_where_points_stand_before_decima
     question = why(write(tmp_path / "g.csv", "\n".join(whole) + "\n"))
     assert "give --decimal ',' for the first, or --thousands ',' for the second" in question
     assert read(tmp_path / "g.csv", thousands=",").values[:6, 1].tolist() == [900 + 60 * t for t in range(6)]
+
+
+@pytest.mark.parametrize("write", [lambda frame, _: frame, lambda frame, path: frame.to_parquet(path) or path])
+def test_texts_with_decimal_commas_in_a_table_are_numbers_and_no_lists_of_two(tmp_path: Path, write: Any) -> None:
+    values = np.random.default_rng(0).normal(size=(12, 4)).round(2)
+    frame = pd.DataFrame(values, columns=["alpha", "beta", "gamma", "delta"]).map(lambda v: str(v).replace(".", ","))
+    frame.loc[3, "beta"] = "NA"
+    result = read_sequences(write(frame, tmp_path / "f.parquet"), LayoutSpec(target=""))
+    assert (result.layout.shape, result.lengths.tolist()) == ("wide", [4] * 12)
+    np.testing.assert_allclose(result.values[:4, 0], values[0], atol=1e-6)
+    assert any("numbers with commas before decimals in 'alpha', 'beta', 'gamma' and 1 more" in n for n in result.notes)
+
+
+def test_texts_in_a_table_whose_commas_may_stand_between_thousands_are_asked_about() -> None:
+    frame = pd.DataFrame({f"t{i}": [f"{k + 1},{i}00" for k in range(9)] for i in range(4)})
+    with pytest.raises(BadInput, match=r"'1,000' may be 1\.000 or 1000; give layout=\{'decimal': ','\}"):
+        read_sequences(frame)
+    assert read_sequences(frame, LayoutSpec(thousands=",")).values[0] == 1000
+    lists = pd.DataFrame({"x": [f"{k},2,{k}" for k in range(9)]})
+    assert read_sequences(lists).layout.shape == "list"

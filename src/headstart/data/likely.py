@@ -37,7 +37,7 @@ def likely_target(view: View, shape: TableShape) -> list[str]:
     if shape != "wide" or len(free) < 3 or view.spec.values:
         return []
     free = [column for column in free if not (column.whole and view.count(column.name) == view.table.rows)]
-    if view.table.header is False or all(column.name.isdecimal() for column in free):
+    if free and (view.table.header is False or all(column.name.isdecimal() for column in free)):
         return at_an_end(view, free)
     run = {name for _, names in view.longest(free) for name in names}
     beside = [column for column in free if column.type == "number" and column.name not in run] if run else []

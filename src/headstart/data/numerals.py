@@ -15,7 +15,7 @@ from headstart.data.layout import numbered
 from headstart.data.table import USUAL_GAPS, Cells, Column, Table, Type, numbers_of
 from headstart.data.text import COMMA, POINTED, THOUSANDS
 from headstart.errors import BadInput, Places
-from headstart.text import is_number
+from headstart.text import first_few, is_number
 from headstart.ways import option
 
 _BLANKS, _APOSTROPHES = " \u00a0\u2009\u202f", "'\u2019"
@@ -79,6 +79,36 @@ def _pointed_beside_commas(columns: Sequence[Sequence[str]]) -> bool:
     commas = [cell for cells in numbers for cell in cells if "," in cell]
     pointed = any(re.match(DECIMAL, cell) for cells in numbers for cell in cells)
     return bool(commas) and pointed and all(map(_MAYBE_THOUSANDS.match, commas))
+
+
+def texts_to_numbers(table: Table, decimal: str, thousands: str | None) -> None:
+    """Texts that are numbers with a comma, as 1,5 where `read_csv` knew of none, become numbers: in tables that say
+    nothing of marks. Lists have more than one comma. Raises: BadInput where 1,234 may be either."""
+    if table.decimal != "auto" or decimal == ".":
+        return
+    texts = [column for column in table.columns.values() if column.type == "text" and _has_commas(column)]
+    sample = [[column.name, *(word or "" for word in column.words[:200])] for column in texts]
+    rows = list(itertools.zip_longest(*sample, fillvalue=""))
+    mark, between = find_marks(rows, table.places.source, decimal, thousands) if texts else (".", "")
+    if mark != "," and not between:
+        return
+    table.decimal, table.thousands = mark, between
+    names = first_few([repr(column.name) for column in texts], 3)
+    commas = "before decimals" if mark == "," else "between thousands"
+    table.notes.append(f"texts are read as numbers with commas {commas} in {names}")
+    for column in texts:
+        if between:
+            ungroup(column, between, table)
+        column.type = "number"
+
+
+def _has_commas(column: Column) -> bool:
+    """Whether each text is a number, and some have a comma before decimals or between thousands."""
+    count = len(column.data) - column.data.null_count
+    usual = rf"(?i)^\s*(?:[+-]?{_DIGITS}|{'|'.join(map(re.escape, sorted(USUAL_GAPS)))})?\s*$"
+    single = r"^\s*[+-]?(?:\d*,\d+|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:,\d{3})+(?:\.\d+)?)(?:[eE][+-]?\d+)?\s*$"
+    commas = _matches(column, single)
+    return bool(commas.any()) and int((commas | (_matches(column, usual) & ~_matches(column, ","))).sum()) == count
 
 
 def _between(columns: Sequence[Sequence[str]], source: str, decimal: str) -> str:

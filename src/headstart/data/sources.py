@@ -23,6 +23,7 @@ from headstart.data.folder_tables import is_one_recording, one_recording, record
 from headstart.data.infer import infer
 from headstart.data.labels import check_order
 from headstart.data.layout import Decision, LayoutSpec
+from headstart.data.numerals import texts_to_numbers
 from headstart.data.packed_folders import packed
 from headstart.data.readers import block_reader_of, format_by, reader_of
 from headstart.data.rows import frame, table_of
@@ -110,7 +111,7 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
     in_file = isinstance(source, (str, os.PathLike))
     with in_python(not in_file):
         table = _file(Path(source), spec, mistakes) if in_file else _memory(source, spec, name)
-        table = by_cell_clock(table if in_file else _in_channels(table, spec), spec, mistakes)
+        table = by_cell_clock(table if in_file else _columns(table, spec), spec, mistakes)
         table, spec = turned(table, spec, mistakes)
         mistakes.check()
         spec = with_recordings(table, spec)
@@ -143,11 +144,13 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         table.columns["file"] = Column("file", "text", arrow_texts(names))
         return table
     table = reader_of(form)(path, spec, mistakes)
-    return one_recording(path, _in_channels(table, spec), spec, mistakes)
+    return one_recording(path, _columns(table, spec), spec, mistakes)
 
 
-def _in_channels(table: Table, spec: LayoutSpec) -> Table:
-    """The table with a column for each channel, where one of its columns names channels."""
+def _columns(table: Table, spec: LayoutSpec) -> Table:
+    """The table with numbers for texts with decimal commas, and a column for each channel where one names channels."""
+    if spec.shape != "list":
+        texts_to_numbers(table, spec.decimal, spec.thousands)
     return in_channels(table, spec) if names_tags([*table.columns]) else table
 
 
