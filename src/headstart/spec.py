@@ -120,7 +120,7 @@ def _texts_behind(cls: type[Spec]) -> dict[str, str]:
     return texts
 
 
-class Shares(dict[str, float]):
+class FrozenShares(dict[str, float]):
     """Name = share, as part of a frozen spec: nobody changes it, so that it has a hash."""
 
     def __hash__(self) -> int:  # type: ignore[override]

@@ -30,6 +30,7 @@ from headstart.data.file_labels import (
 )
 from headstart.data.folder_tables import JSON_TABLES, folder_of_tables, is_recording_table
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
+from headstart.data.letter_folders import folder_of_letters, is_letter_file
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sample_form, sound_rate
@@ -79,6 +80,9 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             return together
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         tables = labels_tables(names)
+        letters = sorted(filter(is_letter_file, names))
+        if not kinds and len(letters) > 1 and not _recording_tables([name for name in names if name not in tables]):
+            return folder_of_letters(path, letters, spec, mistakes)
         if not kinds:
             recordings = _recording_tables([name for name in names if name not in tables])
             every = _recording_tables(names)

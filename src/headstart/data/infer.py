@@ -277,7 +277,7 @@ def _labels(view: View) -> list[Ordered]:
 
 def _name_roles(view: View, shape: TableShape) -> None:
     """Guess the roles that are not settled; those that stay open are None."""
-    fasta, rows = view.table.written in ("FASTA", "FASTQ"), view.table.rows
+    fasta, rows = view.table.written in ("FASTA", "FASTQ", "a folder of FASTA"), view.table.rows
     if shape == "long":
         _name_long(view)
     if "target" not in view.roles:

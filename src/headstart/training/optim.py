@@ -19,7 +19,7 @@ from torch import nn
 from headstart.errors import BadInput
 from headstart.models.norms import BatchNorm
 from headstart.parameters import biases, leaves, select
-from headstart.spec import Shares, Spec, neutral, spec_of_kind
+from headstart.spec import FrozenShares, Spec, neutral, spec_of_kind
 from headstart.text import many, plain
 from headstart.training.optimizers import OPTIMIZERS
 from headstart.training.schedules import ENDLESS, SCHEDULES, RateCourse, ScheduleSpec, read_schedule
@@ -73,7 +73,7 @@ class OptimSpec(Spec):
     """Weight decay: decoupled for AdamW and Muon, part of the gradient for SGD."""
     decay: str = "all-kernel"
     """The parts that weight decay shrinks, in the algebra of parts; `bias` is all biases, as in `all-norm-bias`."""
-    rate_shares: Annotated[dict[str, Annotated[float, Field(gt=0)]], AfterValidator(Shares)] = neutral(
+    rate_shares: Annotated[dict[str, Annotated[float, Field(gt=0)]], AfterValidator(FrozenShares)] = neutral(
         {}, validate_default=True
     )
     """Part = the share of the rate at which it learns: `{ encoder = 0.1, "mixer[0]" = 0.5 }`; no weight twice."""

@@ -1,0 +1,90 @@
+"""A folder of files with many sequences of letters each (FASTA, FASTQ, GenBank): a file, or a folder, for a class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from headstart.data.class_folders import class_folders
+from headstart.data.file_labels import labelled_by_name
+from headstart.data.folder_tables import read_table
+from headstart.data.layout import SPLIT_WORDS, LayoutSpec
+from headstart.data.readers import READERS
+from headstart.data.table import Column, Table, arrow_texts
+from headstart.errors import BadInput, Mistakes, Places
+from headstart.store.plain import leads_out
+from headstart.text import first_few
+from headstart.ways import option
+
+_ENDINGS = tuple(
+    f".{word}" for form in ("fasta", "fastq", "genbank") for word in str(READERS[form].facts["endings"]).split()
+)
+
+
+def is_letter_file(name: str) -> bool:
+    """Whether a file holds sequences of letters, by its name."""
+    return name.lower().removesuffix(".gz").endswith(_ENDINGS)
+
+
+def folder_of_letters(path: Path, names: Sequence[str], spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """The sequences of all files, one file behind the other, with the file of each.
+
+    Labels are folders, parts of the names of the files, or else these names, where each has several sequences.
+    Raises: BadInput naming a file that cannot be read or leads out of the folder.
+    """
+    tables = []
+    for name in names:
+        file = path / name
+        if file.is_symlink() and leads_out(file, [path]):
+            raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
+        tables.append(read_table(file, spec, mistakes))
+        mistakes.check()
+    rows = [table.rows for table in tables]
+    columns = dict.fromkeys(name for table in tables for name in table.columns)
+    words = {
+        name: [w for t in tables for w in (t.columns[name].words if name in t.columns else [None] * t.rows)]
+        for name in columns
+    }
+    stems = [PurePosixPath(name).name.removesuffix(".gz").rpartition(".")[0] for name in names]
+    of_row = [number for number, count in enumerate(rows) for _ in range(count)]
+    ids = words.get("id", ["1"] * len(of_row))
+    if len(set(ids)) < len(ids):
+        words["id"] = [f"{names[k]}:{word}" for k, word in zip(of_row, ids, strict=True)]
+    places = Places(str(path), names=[table.places.of(row) for table in tables for row in range(table.rows)])
+    made = {name: Column(name, "text", arrow_texts(cells)) for name, cells in words.items()}
+    table = Table(
+        made,
+        len(of_row),
+        places,
+        "a folder of FASTA" if all(t.written == "FASTA" for t in tables) else "a folder of letters",
+        shape="text",
+    )
+    table.columns["file"] = Column("file", "text", arrow_texts([stems[k] for k in of_row]))
+    table.roles["id"] = "id"
+    table.notes += [note for other in tables for note in other.notes]
+    _label(table, [names[k] for k in of_row], stems, spec)
+    return table
+
+
+def _label(table: Table, names: Sequence[str], stems: Sequence[str], spec: LayoutSpec) -> None:
+    """Which of folders, parts of names and names of files labels the sequences."""
+    paths = [PurePosixPath(name).parts[:-1] for name in names]
+    if spec.label_from is not None:
+        labelled_by_name(table, names, spec)
+        return
+    class_folders(table, paths, spec)
+    if spec.target is not None or table.roles.get("target"):
+        return
+    table.roles.pop("target", None)
+    some = first_few(list(map(repr, stems)), 3)
+    if all(stem.lower() in SPLIT_WORDS for stem in stems):
+        table.notes.append(
+            f"files {some} are taken for splits and read together; to keep them apart, fit one and give the other "
+            "with --test"
+        )
+    elif 2 * len(stems) <= table.rows and len(set(stems)) == len(stems) and not labelled_by_name(table, names, spec):
+        table.roles["target"] = "file"
+        table.notes.append(
+            f"labels are the names of the files, {some} ({option('label_from', '{label}_{part}.fasta')} takes a part "
+            "of them)"
+        )

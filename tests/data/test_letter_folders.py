@@ -1,0 +1,65 @@
+"""Folders of FASTA files: a file or a folder for each class."""
+
+from pathlib import Path
+
+import numpy as np
+from support.made_tables import read, why
+
+from headstart.data import LayoutSpec, read_sequences
+
+
+def fasta(path: Path, count: int = 6, head: str = "s") -> None:
+    draw = np.random.default_rng(len(path.name))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    entries = (f">{head}{i}\n{''.join(draw.choice(list('ACDEFGHIKLMNPQRSTVWY'), 20))}\n" for i in range(count))
+    path.write_text("".join(entries), "utf-8")
+
+
+def test_files_of_sequences_are_classes_and_their_ids_are_told_apart(tmp_path: Path) -> None:
+    for name in ("pos", "neg"):
+        fasta(tmp_path / f"{name}.fasta")
+    result = read(tmp_path)
+    assert (result.classes, result.kind, len(result)) == (("neg", "pos"), "protein", 12)
+    assert result.ids is not None
+    assert result.ids[0] == "neg.fasta:s0"
+    assert result.places.of(1).endswith("neg.fasta:3")
+    assert any("labels are the names of the files, 'neg', 'pos'" in note for note in result.notes)
+    alone = read_sequences(tmp_path / "pos.fasta", result.layout.fixed())
+    assert (len(alone), alone.labels[0]) == (6, None)
+
+
+def test_folders_and_parts_of_names_come_before_names_of_files(tmp_path: Path) -> None:
+    for name in ("a/amp/one.fa", "a/amp/two.fa", "a/none/one.fa", "b/amp_2020.fa", "b/none_2020.fa"):
+        fasta(tmp_path / name, head=name[-6])
+    assert read(tmp_path / "a").classes == ("amp", "none")
+    assert read(tmp_path / "b").classes == ("amp", "none")
+    assert read(tmp_path / "b", label_from="{label}_{year}.fa").classes == ("amp", "none")
+
+
+def test_files_of_splits_or_of_one_sequence_are_no_classes(tmp_path: Path) -> None:
+    for name in ("train", "test"):
+        fasta(tmp_path / "splits" / f"{name}.fasta", head=name)
+    result = read(tmp_path / "splits")
+    assert (result.target, len(result)) == ("none", 12)
+    assert any("are taken for splits" in note for note in result.notes)
+    for name in "abc":
+        fasta(tmp_path / "single" / f"{name}.fasta", 1, name)
+    assert read(tmp_path / "single").target == "none"
+
+
+def test_a_link_that_leads_out_and_a_damaged_file_are_named(tmp_path: Path) -> None:
+    fasta(tmp_path / "out.fasta")
+    fasta(tmp_path / "in" / "pos.fasta")
+    (tmp_path / "in" / "neg.fasta").symlink_to(tmp_path / "out.fasta")
+    assert "neg.fasta: is a link that leads out of its folder" in why(tmp_path / "in")
+    (tmp_path / "in" / "neg.fasta").unlink()
+    (tmp_path / "in" / "neg.fasta").write_text("no header\nACGT\n", "utf-8")
+    assert "neg.fasta:1: comes before the first header" in why(tmp_path / "in")
+
+
+def test_a_folder_of_letters_is_read_by_the_layout_of_its_fit(tmp_path: Path) -> None:
+    for name in ("pos", "neg"):
+        fasta(tmp_path / f"{name}.fasta")
+    fixed = read(tmp_path).layout.fixed()
+    assert isinstance(fixed, LayoutSpec)
+    assert len(read_sequences(tmp_path, fixed)) == 12
