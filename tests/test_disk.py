@@ -43,6 +43,7 @@ OTHERWISE = {
     ("runner/connection.py", "os.fdopen"): "read",
     ("store/plain.py", "os.open"): "read, whatever the flags say else",
     ("data/arrays.py", "ZipFile"): "read",
+    ("data/packed_folders.py", "ZipFile"): "read",
     ("data/sheets.py", "ZipFile"): "read",
     ("data/arrays.py", "memmap"): "read",
     ("data/prepared.py", "memmap"): "read",

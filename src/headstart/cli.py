@@ -259,8 +259,8 @@ def ls(
     json: opt.JsonOption = None,
     plugin: opt.PluginOption = None,
 ) -> None:
-    """List stages, studies, tasks, mixers, models, objectives, optimizers, schedules, readers, checkpoints or arms of a
-    fit. Of stages all, or those with arm=scratch, task=list*."""
+    """List stages, studies, tasks, mixers and other kinds. Lists: studies, tasks, mixers, models, objectives,
+    optimizers, schedules, readers, checkpoints, arms (of a fit). Of stages all, or those with arm=scratch, task=list*."""
     from headstart.verbs.look import print_listing
 
     print_listing(words or ["stages"], folders.store, json, folders.data, plugin or ())
