@@ -260,7 +260,7 @@ def ls(
     plugin: opt.PluginOption = None,
 ) -> None:
     """List stages, studies, tasks, mixers and other kinds. Lists: studies, tasks, mixers, models, objectives,
-    optimizers, schedules, readers, checkpoints, arms (of a fit). Of stages all, or those with arm=scratch, task=list*."""
+    optimizers, schedules, readers, checkpoints, arms (of a fit). Of stages all, or those with arm=scratch."""
     from headstart.verbs.look import print_listing
 
     print_listing(words or ["stages"], folders.store, json, folders.data, plugin or ())

@@ -50,7 +50,7 @@ def slow(self, train, *words):
     model = fit(self, train, *words)
     if train.units > 300:
         print("a long piece", flush=True)
-        for _ in range(600):  # one long sleep begins as if nothing were, where a signal comes just before it
+        for _ in range(600):  # a signal just before one long sleep would not end it
             time.sleep(0.1)
     return model
 kernels.KernelsSpec.fit = slow
@@ -91,7 +91,7 @@ def slow(path, settings, store):
     times.append(settings.time)
     if len(times) > 1:
         print("reads more of", times, flush=True)
-        for _ in range(600):  # one long sleep begins as if nothing were, where a signal comes just before it
+        for _ in range(600):  # a signal just before one long sleep would not end it
             time.sleep(0.1)
     return read(path, settings, store)
 fit.read_source = slow
