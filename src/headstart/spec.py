@@ -120,13 +120,6 @@ def _texts_behind(cls: type[Spec]) -> dict[str, str]:
     return texts
 
 
-class FrozenShares(dict[str, float]):
-    """Name = share, as part of a frozen spec: nobody changes it, so that it has a hash."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(frozenset(self.items()))
-
-
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 """A seed: 64 bits, as `bits` counts."""
 

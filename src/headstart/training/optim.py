@@ -19,10 +19,10 @@ from torch import nn
 from headstart.errors import BadInput
 from headstart.models.norms import BatchNorm
 from headstart.parameters import biases, leaves, select
-from headstart.spec import FrozenShares, Spec, neutral, spec_of_kind
+from headstart.spec import Spec, neutral, spec_of_kind
 from headstart.text import many, plain
 from headstart.training.optimizers import OPTIMIZERS
-from headstart.training.schedules import ENDLESS, SCHEDULES, RateCourse, ScheduleSpec, read_schedule
+from headstart.training.schedules import ENDLESS, SCHEDULES, FrozenShares, RateCourse, ScheduleSpec, read_schedule
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Of x, x^3 and x^5: each of `ROUNDS` rounds brings singular values nearer to 1 (Jordan et al. 2024)."""

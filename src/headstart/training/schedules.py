@@ -10,6 +10,13 @@ from typing import Any
 from headstart.spec import Entry, Spec, spec_of_kind
 
 
+class FrozenShares(dict[str, float]):
+    """Part = share of the rate, in a frozen spec: nobody changes it, so that it has a hash."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+
 @dataclass(frozen=True)
 class RateCourse:
     """What a schedule follows.
