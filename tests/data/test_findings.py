@@ -55,6 +55,17 @@ def with_channel(second: np.ndarray | float) -> np.ndarray:
     return np.stack([noise(), np.broadcast_to(second, (40, 24))], axis=2)
 
 
+def holds() -> np.ndarray:
+    """Temperatures that rise, stay for a while and rise on."""
+    rng = np.random.default_rng(0)
+    return np.stack(
+        [
+            np.interp(np.arange(200), [0, 80 + i % 7, 110, 199], [20, *2 * [60 + rng.random()], 95 + rng.random()])
+            for i in range(40)
+        ]
+    ).round(2)
+
+
 def dead(values: np.ndarray) -> np.ndarray:
     values[6], values[9] = 2.5, 0
     return values
@@ -381,6 +392,8 @@ HONEST: dict[str, Callable[[], np.ndarray]] = {
     "pulses of one height": lambda: np.repeat(np.random.default_rng(0).integers(0, 2, (40, 12)), 5, axis=1) * 5.0,
     "steps of a coarse converter": lambda: (np.cumsum(noise(40, 90), axis=1) * 2).round(),
     "a window that fades out": lambda: noise() * np.hanning(24),
+    "a programme that holds": holds,
+    "counts of a few": lambda: np.random.default_rng(0).poisson(3, (40, 100)).astype(float),
     "levels that are set": lambda: np.repeat(noise(40, 4), 25, axis=1),
     "levels that are set, and noise": lambda: np.concatenate([np.repeat(noise(20, 4), 25, 1), noise(20, 100)]),
 }
@@ -440,3 +453,27 @@ def test_padding_is_cut_to_the_same_sequences_that_were_filled(tmp_path: Path) -
         assert s.lengths.tolist() == [len(row) for row in whole]
         assert np.allclose(s.values[:, 0], np.concatenate(whole))
         assert any("padding was cut off 40 sequences" in note for note in s.notes)
+
+
+@pytest.mark.parametrize("way", ["front", "both"])
+def test_zeros_that_fill_sequences_up_are_no_sensor_that_is_stuck(way: str) -> None:
+    values = noise(40, 200)
+    for i, row in enumerate(values):
+        row[: 10 + i % 20] = 0
+        row[len(row) - (22 + i % 9) * (way == "both") :] = 0
+    texts = data_card(read_sequences(values)).findings
+    assert any("3 or more zeros" in text for text in texts)
+    assert not any("keeps one value" in text for text in texts)
+
+
+def test_the_background_of_images_is_no_bottom_at_which_a_sensor_is_clipped() -> None:
+    y, x = np.mgrid[:14, :14]
+    images = [np.clip(255 * (3.5 - np.hypot(y - 6 - i % 3, x - 6 - i % 4)), 0, 255).round() for i in range(40)]
+    values = np.stack(images).reshape(40, -1) + 0.0
+    assert not [text for text in data_card(read_sequences(values)).findings if "smallest value 0" in text]
+
+
+@pytest.mark.parametrize("names", [("(+)", "(-)"), ("->", "<-"), ("+", "-"), ("10²", "102"), ("x²", "x2")])
+def test_signs_and_powers_are_classes_of_their_own(names: tuple[str, str]) -> None:
+    card = data_card(read_sequences(noise(), labels=list(names) * 20))
+    assert not card.findings

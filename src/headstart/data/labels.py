@@ -52,8 +52,14 @@ def class_names(words: Words, cells: Cells, *, fold: bool = False) -> Words:
 def folded(name: str) -> str:
     """The name of a class in small letters, with a blank between its words, without marks that nobody sees and in one
     encoding of its letters: what alike names have in common."""
-    seen = "".join(mark for mark in unicodedata.normalize("NFKC", name) if unicodedata.category(mark) != "Cf")
+    letters = "".join(mark if _is_raised(mark) else unicodedata.normalize("NFKC", mark) for mark in name)
+    seen = "".join(mark for mark in unicodedata.normalize("NFC", letters) if unicodedata.category(mark) != "Cf")
     return spaced(seen).strip().casefold()
+
+
+def _is_raised(mark: str) -> bool:
+    """Whether a mark is a power or an index, which make another name: 10² is not 102."""
+    return unicodedata.decomposition(mark).startswith(("<super>", "<sub>"))
 
 
 def spaced(name: str) -> str:

@@ -25,6 +25,8 @@ FEW_FILLED, FILLED_SHARE, RARELY = 3, 0.05, 0.02
 inside of sequences may be equal then."""
 CLIPPED, CLIPPED_RUN, LEAST_LEVELS = 0.01, 3, 30
 """Share of a channel's values that are clipped, equal ones in a row of each, and levels of a channel that can be."""
+FLOOR_TIMES = 3
+"""Times as many values at the bottom as at the top from which on a bottom of 0 is the floor."""
 NEAR_END, BESIDE_END = 0.02, 3
 """Share of a channel's range beside its end, and by how many times the end itself must be more frequent than that."""
 STILL_POSITIONS, LIVELY = 8, 0.8
@@ -171,6 +173,7 @@ def dropouts(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
             low < FAR_FROM_ZERO * middle
             or (rest < low / 2).sum() * BESIDE_END > zeros.sum()
             or 0.0 in sentinels(x[there])
+            or _counted(rest)
         ):
             continue
         begins, ends = _runs(zeros)
@@ -186,6 +189,12 @@ def dropouts(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
         )
 
 
+def _counted(rest: np.ndarray) -> bool:
+    """Whether 0 is as near to the other values of a channel as these are to each other, as it is among counts."""
+    levels = np.unique(rest[:LOOKED_VALUES])
+    return len(levels) > 1 and bool(levels[0] <= 2 * np.median(np.diff(levels)))
+
+
 def _runs(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where runs of true values begin, and where each has ended."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]])))
@@ -195,19 +204,23 @@ def _runs(there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def saturation(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     """Channels that stand at their largest or smallest value in runs, as a sensor does beyond its range.
 
-    The end is more frequent than the values beside it. A smallest value of 0 is one only where the largest is, too:
-    else it is the floor of powers, counts and rectified signals; nor is the smallest one where no value is above 0,
-    which is the floor of decibels.
+    The end is more frequent than the values beside it. A smallest value of 0 is one only where the largest is, too,
+    nearly as often: else it is the floor of powers, counts and rectified signals, or the background of images; nor is
+    the smallest one where no value is above 0, which is the floor of decibels.
     """
     for f, channel in enumerate(facts["channels"]):
         low, high = channel["min"], channel["max"]
         if low is None or low == high or channel["constant within"]:
             continue
-        clipped = 0
+        top = 0
         for what, value in (("largest", high), ("smallest", low)):
-            if what == "smallest" and (high <= 0 or (low == 0 and not clipped)):
+            if what == "smallest" and (high <= 0 or (low == 0 and not top)):
                 break
             clipped, location = _clipped(s, f, value, high - low)
+            if what == "largest":
+                top = clipped
+            elif low == 0 and clipped > FLOOR_TIMES * top:  # the background of an image
+                break
             if clipped:
                 text = number_name(float(f"{value:.7g}"))
                 yield Finding.located(
@@ -274,6 +287,7 @@ def stuck(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     """Channels that keep one value for a while within some sequences, while neighbours are hardly ever equal else."""
     if s.kind != "numbers" or facts["lengths"]["max"] <= STUCK:
         return
+    ends: tuple[np.ndarray, np.ndarray] | None = None
     for f, channel in enumerate(facts["channels"]):
         if channel["min"] == channel["max"] or channel["constant within"]:
             continue
@@ -281,21 +295,24 @@ def stuck(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
         same = x[1:] == x[:-1]
         same[s.offsets[1:-1] - 1] = False
         same = same if s.observed is None else same & s.observed[1:, f] & s.observed[:-1, f]
-        begins, ends = _runs(same)
-        lengths = ends - begins + 1
+        begins, behind = _runs(same)
+        lengths = behind - begins + 1
         begins, lengths = begins[lengths >= STUCK], lengths[lengths >= STUCK]
         rows = np.searchsorted(s.offsets, begins, side="right") - 1
         inside = (lengths < s.lengths[rows]) & (x[begins] != channel["min"]) & (x[begins] != channel["max"])
         if inside.any():
-            tails = filled(s.values, s.offsets, "last")[rows] + 1
-            tails = (begins + lengths == s.offsets[rows + 1]) & (lengths <= tails)
-            inside &= ~tails | (tails.sum() < max(FEW_FILLED, FILLED_SHARE * len(s)))  # several are padding
+            ends = ends or (filled(s.values, s.offsets, "last") + 1, filled(s.values, s.offsets, "front"))
+            filling = (begins + lengths == s.offsets[rows + 1]) & (lengths <= ends[0][rows])
+            filling |= (begins == s.offsets[rows]) & (lengths <= ends[1][rows])
+            inside &= ~filling | (filling.sum() < max(FEW_FILLED, FILLED_SHARE * len(s)))  # several are padding
         equal = int(same.sum() - (lengths - 1).sum())
         if not inside.any() or equal > RARELY * len(x) or lengths[inside].sum() > MOST_STUCK * len(x):
             continue
         if len(np.unique(x[:LOOKED_VALUES])) < LEAST_LEVELS:
             continue
         at, count = int(inside.argmax()), len(np.unique(rows[inside]))
+        if count > max(FEW_FILLED, len(s) // 2):  # most sequences: a hold of a programme, as the data are
+            continue
         yield Finding.located(
             f"channel {short(channel['name'])!r} keeps one value for {STUCK} positions or more in {count:,} of "
             f"{many(len(s), 'sequence')}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,8 @@ MISSING = frozenset((
 ))
 # fmt: on
 """Words, in small letters, that people write where there is no label, with or without brackets."""
+_BRACKETS = re.compile(r"[(\[{<](.*\w.*)[)\]}>]")
+"""A word in brackets; signs are none: (+) and (-) are classes."""
 MORE_ROWS = "give more rows of them, or merge them with other classes"
 """The way out where classes are small."""
 FAR_RANGES, HEAVY_RANGES, HEAVY, HEAVY_LOG = 2, 10, 7, 0.5
@@ -70,13 +73,19 @@ def class_sizes(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
 def missing_words(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     """Classes whose names are words for a missing label."""
     counts = facts["target"].get("classes", {})
-    words = [name for name in counts if not MISSING.isdisjoint((name.lower(), folded(name.strip("()[]{}<>"))))]
+    words = [name for name in counts if _is_missing(name) and name.replace("-", "+") not in {*counts} - {name}]
     if words:
         rows = first_few([f"{short(name)!r} ({counts[name]:,})" for name in words])
         yield Finding.everywhere(
             f"{'the class' if len(words) == 1 else 'the classes'} {rows} may be the absence of a label; where that is "
             f"so, give {option('na', *words[:5])}"
         )
+
+
+def _is_missing(name: str) -> bool:
+    """Whether a name is a word for a missing label, which may stand in brackets."""
+    inner = _BRACKETS.fullmatch(name)
+    return not MISSING.isdisjoint((name.lower(), folded(inner[1] if inner else name)))
 
 
 def alike_names(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
