@@ -66,3 +66,45 @@ def test_days_and_exponents_are_no_columns_that_touch(cell: str, tmp_path: Path)
     sequences = read_sequences(tmp_path / "f.txt", LayoutSpec(values=("x_0", "x_1", "x_2")))
     assert sequences.labels == tuple(LABELS)
     assert not any("touch" in note for note in sequences.notes)
+
+
+@pytest.mark.parametrize(
+    "word", [("0.0-0.5", "0.5-1.0"), ("1.1.1.-", "3.4.21.-"), ("v3.4.2", "v3.5.1"), ("10.5-11", "9.5-10.5")]
+)
+@pytest.mark.parametrize("header", [True, False])
+def test_ranges_and_numbers_of_versions_as_classes_are_no_columns_that_touch(
+    word: tuple[str, str], header: bool, tmp_path: Path
+) -> None:
+    rows = [f"{abs(row[0]):8.2f} {row[1]:8.2f} {row[2]:8.2f} {word[i % 2]:>9}" for i, row in enumerate(VALUES)]
+    (tmp_path / "f.txt").write_text("\n".join(["a_0 a_1 a_2 class"] * header + rows) + "\n")
+    sequences = read_sequences(tmp_path / "f.txt")
+    assert sequences.labels == word * 10
+    np.testing.assert_array_equal(sequences.values.reshape(20, 3)[:, 1], VALUES[:, 1].astype(np.float32))
+
+
+def test_a_count_of_rows_below_and_words_with_blanks_leave_a_table_with_a_line_of_dashes_as_it_is(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        f"{('New York', 'Rome')[i % 2]:8} {row[0]:8.2f} {row[1]:8.2f} {LABELS[i]:5}" for i, row in enumerate(VALUES)
+    ]
+    lines = ["city          x_0      x_1 label", "-------- -------- -------- -----", *rows, "", "(20 rows affected)"]
+    (tmp_path / "f.txt").write_text("\n".join(lines) + "\n")
+    sequences = read_sequences(tmp_path / "f.txt")
+    assert sequences.labels == tuple(LABELS)
+    np.testing.assert_array_equal(sequences.values.reshape(20, 2), VALUES[:, :2].astype(np.float32))
+
+
+def test_degrees_north_and_west_that_touch_are_two_columns(tmp_path: Path) -> None:
+    rows = [
+        f"{row[0]:9.2f}{30 + i * 7 % 20:9.3f}{-170.5 + i * 7 % 20:8.3f} {LABELS[i]:>5}" for i, row in enumerate(VALUES)
+    ]
+    (tmp_path / "f.txt").write_text("\n".join(rows) + "\n")
+    sequences = read_sequences(tmp_path / "f.txt")
+    np.testing.assert_allclose(sequences.values.reshape(20, 3)[:, 2], np.arange(20) * 7 % 20 - 170.5)
+
+
+def test_a_line_of_dashes_at_the_end_alone_is_no_ruler(tmp_path: Path) -> None:
+    rows = [f"{row[0]:8.2f}{row[1]:8.2f}{row[2]:8.2f} {LABELS[i]:>5}" for i, row in enumerate(VALUES[:12])]
+    (tmp_path / "f.txt").write_text("\n".join([*rows, "---- ---- ----"]) + "\n")
+    assert len(read_sequences(tmp_path / "f.txt")) == 12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import subprocess
 import tarfile
@@ -47,3 +48,11 @@ def test_of_an_archive_of_one_file_that_is_given_and_names_that_lead_out_are_ref
         read_sequences(_packed(tmp_path / "data.zip", {"one.csv": CURVE}))
     with pytest.raises(BadInput, match="whose names lead out of it"):
         read_sequences(_packed(tmp_path / "out.tar.gz", {"../one.csv": CURVE, "b.csv": CURVE}))
+
+
+def test_a_packed_file_of_other_bits_is_damaged_and_not_withheld(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(CURVE.encode()))
+    packed[-6] ^= 255
+    (tmp_path / "f.csv.gz").write_bytes(packed)
+    with pytest.raises(BadInput, match=r"is cut short or damaged .* give the file again"):
+        read_sequences(tmp_path / "f.csv.gz")

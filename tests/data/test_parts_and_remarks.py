@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headstart.data import read_sequences
+from headstart.data import LayoutSpec, read_sequences
 from headstart.data.encodings import likely_encodings
 from headstart.data.exports import is_unit
 from headstart.errors import BadInput
@@ -148,3 +148,34 @@ def test_lines_of_xml_and_of_peaks_are_no_texts(name: str, text: str, tmp_path: 
     (tmp_path / name).write_text(text)
     with pytest.raises(BadInput, match="which is not read; "):
         read_sequences(tmp_path / name)
+
+
+@pytest.mark.parametrize(("first", "more"), [("-0.35", 1), ("2024-05-01 10:40", 1), ("as usual: none", 0)])
+def test_a_last_row_whose_first_cell_is_like_those_above_is_no_remark(first: str, more: int, tmp_path: Path) -> None:
+    heads = [f"2024-05-01 10:{k:02d}" if first[4] == "-" else VALUES[0, k] for k in range(12)]
+    rows = [",".join(map(str, (head, *VALUES[:4, k]))) for k, head in enumerate(heads)]
+    (tmp_path / "f.csv").write_text(
+        "\n".join(["time,x_1,x_2,x_3,x_4" if first[4] == "-" else "x_0,x_1,x_2,x_3,x_4", *rows, f"{first},,,,"]) + "\n"
+    )
+    spec = LayoutSpec(shape="columns", ends="missing") if first[4] == "-" else LayoutSpec()
+    sequences = read_sequences(tmp_path / "f.csv", spec)
+    assert (sequences.lengths[0] if first[4] == "-" else len(sequences)) == 12 + more
+
+
+def test_a_second_curve_far_below_the_first_is_refused_as_one_near_it_is(tmp_path: Path) -> None:
+    long = np.tile(VALUES[0], 20)
+    path = tmp_path / "f.txt"
+    path.write_text("\n".join(["[Header]", "Version\t5", *_chromatogram(long, "A"), *_chromatogram(long, "B")]))
+    with pytest.raises(BadInput, match=r"'\[B\]' holds a curve, too; save each as a file of its own"):
+        read_sequences(path, LayoutSpec(window=100))
+
+
+def test_a_sample_submission_beside_folders_of_tables_is_no_recording(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    for i in range(6):
+        cells = "\n".join(f"{k / 10},{value}" for k, value in enumerate(VALUES[i]))
+        (tmp_path / "train" / f"r{i}.csv").write_text(f"t,x\n{cells}\n")
+    rows = "\n".join(f"r{i},{'ab'[i % 2]}" for i in range(6))
+    (tmp_path / "train.csv").write_text(f"id,label\n{rows}\n")
+    (tmp_path / "sample_submission.csv").write_text("id,label\nr8,a\nr9,a\n")
+    assert read_sequences(tmp_path).labels == ("a", "b") * 3

@@ -61,3 +61,12 @@ def test_one_clock_in_two_units_a_count_and_what_stands_still_are_no_second_cloc
     sequences = read_sequences(path)
     assert sequences.layout.time == "time"
     assert sequences.labels == ("a", "b", "a", "b")
+
+
+@pytest.mark.parametrize("name", ["operating_hours", "elapsed_time"])
+def test_what_was_counted_till_then_beside_the_time_is_no_second_clock(name: str, tmp_path: Path) -> None:
+    rows = [f"{i},{k * 0.02:.2f},{100 + k * 0.71:.2f},{k % 7},{'ab'[i % 2]}" for i in range(4) for k in range(30)]
+    path = tmp_path / "f.csv"
+    path.write_text("\n".join([f"id,time,{name},x,label", *rows]) + "\n")
+    sequences = read_sequences(path)
+    assert (sequences.layout.time, sequences.channels) == ("time", ("x",))

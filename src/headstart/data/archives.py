@@ -106,6 +106,8 @@ def reading(path: Path) -> Iterator[None]:
     except DAMAGED as error:
         raise BadInput(f"{path}: is cut short or damaged ({error}); give the file again") from None
     except OSError as error:
+        if error.errno is None:  # of gzip and bzip2, about content
+            raise BadInput(f"{path}: is cut short or damaged ({error}); give the file again") from None
         raise BadInput(
             f"{path}: cannot be read ({error.strerror or error}); give access to it, or name another file"
         ) from None

@@ -19,6 +19,11 @@ ROWS_ALIKE = 0.9
 """Share of the lines that are rows of numbers, and of cells that are whole ones."""
 _TOUCHING = re.compile(r"\d(?<![eE])[-+]\d*\.\d|\.\d+\.\d")
 """Within one word: a number behind another one. Days (1.2.2024) have two points, too, and are no such numbers."""
+_DIGITS = re.compile(r"[-+\d.eE]*\d")
+_RANGE = re.compile(r"(\d+\.?\d*)-(\d+\.?\d*)")
+"""From one number to a larger one: 0.5-1.0."""
+_COUNTED = re.compile(r"\s*\(\s*\d[\d.,]*\s[^\d()]*\)\s*")
+"""A line below the rows that says how many there are: (20 rows affected)."""
 _DAY = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}")
 _RULER = re.compile(r"\s*[-=+|]*[-=]{2,}(?:[ +|]+[-=]{2,})+[-=+|]*\s*")
 _DASHES = re.compile(r"[-=]{2,}")
@@ -34,7 +39,7 @@ class FixedWidth(Surroundings):
     def rows(self, lines: Iterable[str], _: str) -> Iterator[str]:
         """As many lines, their cells with a tab between."""
         for number, line in enumerate(lines):
-            whole = number >= self.begin and line.strip()
+            whole = number >= self.begin and _is_row(line)
             yield "\t".join(_cells(line, self.ends)) + "\n" if whole else "\n"
 
 
@@ -63,22 +68,30 @@ def fixed(head: Head) -> FixedWidth | None:
     Raises: BadInput where the widths cannot be told.
     """
     lines = [(number, line.rstrip("\r\n")) for number, line in enumerate(head.lines) if line.strip()]
-    ruler = next((k for k, (_, line) in enumerate(lines[:20]) if _RULER.fullmatch(line)), None)
+    ruler = next((k for k, (_, line) in enumerate(lines[: min(20, len(lines) // 2)]) if _RULER.fullmatch(line)), None)
     last = [line for _, line in lines[len(lines) // 2 :]]
     if len(lines) < 2 * FEWEST_BELOW or any(mark in line for line in last for mark in '\t;|,"'):
         return None
-    touching = next((word for line in last for word in line.split() if _touches(word)), "")
+    joined = [word for line in last for word in line.split() if _touches(word)]
+    ranges = 2 * len(set(joined)) <= len(joined) and all(map(_is_range, joined))  # names of classes repeat
+    touching = "" if ranges or not joined else joined[0]
     uneven = ruler is not None and len({len(line.split()) for _, line in lines[ruler + 1 :]}) > 1
     if not touching and not uneven:
         return None
-    numbers = [line for line in last if _of_numbers(line)]
-    if len(numbers) < ROWS_ALIKE * len(last):
+    last = [line for line in last if _is_row(line)]
+    if ruler is None and sum(map(_of_numbers, last)) < ROWS_ALIKE * len(last):
         return None
-    first = next((k for k, (_, line) in enumerate(lines) if (ruler is None or k > ruler) and _of_numbers(line)), 0)
-    body = [line for _, line in lines[first:] if _of_numbers(line)]
+    among = _is_row if ruler is not None else _of_numbers
+    first = next((k for k, (_, line) in enumerate(lines) if k > (-1 if ruler is None else ruler) and among(line)), 0)
+    body = [line for _, line in lines[first:] if among(line)]
+    if not body:
+        return None
+    if first and ruler is None and {len(line.split()) for _, line in lines[first - 1 :]} == {len(body[0].split())}:
+        return None  # as many words as names
     ends = _ends(body) if ruler is None else [m.end() for m in _DASHES.finditer(lines[ruler][1])]
     what = f"that touch ({touching!r})" if touching else "with empty cells"
-    if len(ends) < FEWEST_COLUMNS or not _whole([_cells(line, ends) for line in body]):
+    apart = ruler is not None and not any(line[end : end + 1].strip() for line in body for end in ends)
+    if len(ends) < FEWEST_COLUMNS or not (apart or _whole([_cells(line, ends) for line in body])):
         raise BadInput(
             f"{head.source}: has columns of fixed widths {what}, and nothing tells where each ends; "
             f"put blanks or another mark between them ({option('delimiter', ',')}), or a line of dashes above the "
@@ -100,14 +113,23 @@ def fixed(head: Head) -> FixedWidth | None:
     )
 
 
+def _is_row(line: str) -> bool:
+    return bool(line.strip()) and not _COUNTED.fullmatch(line) and not _RULER.fullmatch(line)
+
+
 def _touches(word: str) -> bool:
     plain = is_number(word) or _DAY.fullmatch(word) or (set(word) <= set("0123456789.") and word.count(".") > 2)
-    return _TOUCHING.search(word) is not None and not plain
+    return _TOUCHING.search(word) is not None and _DIGITS.fullmatch(word) is not None and not plain
+
+
+def _is_range(word: str) -> bool:
+    match = _RANGE.fullmatch(word)
+    return match is not None and float(match[1]) < float(match[2])
 
 
 def _of_numbers(line: str) -> bool:
     """Whether most letters of a line are those of numbers."""
-    marks = re.sub(r"\s", "", line)
+    marks = re.sub(r"\s", "", line) if _is_row(line) else ""
     return 3 * len(re.sub(r"[^\d.+-]", "", marks)) >= 2 * len(marks) > 0
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from headstart.data.exports import is_unit, start_and_rate
-from headstart.data.instruments import FEWEST_LINES, TIMES_NAME, Export, Head, begins_table, number
+from headstart.data.instruments import FEWEST_LINES, TIMES_NAME, Export, Head, begins_table, cells, number
 from headstart.errors import BadInput
 from headstart.text import counted, first_few, is_number, to_float
 from headstart.ways import option
@@ -28,11 +28,21 @@ class Section(Export):
     """A part of an export, which ends where the next one begins."""
 
     def rows(self, lines: Iterable[str], source: str) -> Iterator[str]:
-        """As many lines as stand above the next part."""
-        ends = itertools.takewhile(
-            lambda pair: pair[0] <= self.begin or not _SECTION.fullmatch(pair[1]), enumerate(lines)
-        )
-        yield from super().rows((line for _, line in ends), source)
+        """As many lines as stand above the next part. Raises: BadInput where another one holds a curve, too."""
+        yield from super().rows(self._own(lines, source), source)
+
+    def _own(self, lines: Iterable[str], source: str) -> Iterator[str]:
+        name, count = "", 0
+        for number_of_line, line in enumerate(lines):
+            if number_of_line > self.begin and _SECTION.fullmatch(line):
+                name, count = line.strip(" \t\r\n,;"), 0
+            if not name:
+                yield line
+                continue
+            row = cells(line, self.mark or ",")
+            count = count + 1 if len(row) > 1 and all(map(number, row)) else 0
+            if count == FEWEST_LINES:
+                raise BadInput(f"{source}: {name!r} holds a curve, too; save each as a file of its own")
 
 
 def sections(head: Head) -> Section | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from headstart.data.exports import is_footer
 from headstart.data.layout import plain
 from headstart.data.table import Table, texts_of
-from headstart.text import counted, first_few
+from headstart.text import counted, first_few, is_number
 
 # fmt: off
 SUMMARIES = frozenset(("mean", "means", "average", "avg", "std", "sd", "stdev", "stddev", "standarddeviation", "sem",
@@ -61,8 +62,10 @@ def _without_remarks(table: Table) -> None:
     if width <= REMARK_COLUMNS or not table.rows or any(map(str.strip, filter(None, texts_of(columns[-1].data[-1:])))):
         return
     rows = list(zip(*(texts_of(column.data[-MOST_SUMMARIES - 1 :]) for column in columns), strict=True))
+    cells = [[(cell or "").strip() for cell in row] for row in rows]
+    usual = {_shape(row[0]) for row in cells if any(row[1:])}
     count = 0
-    while count < len(rows) - 1 and _is_remark([cell or "" for cell in rows[-1 - count]], width):
+    while count < len(rows) - 1 and _is_remark(cells[-1 - count], width) and _shape(cells[-1 - count][0]) not in usual:
         count += 1
     if not count or table.rows - count < SUMMED_ROWS:
         return
@@ -77,6 +80,9 @@ def _without_remarks(table: Table) -> None:
 
 
 def _is_remark(row: Sequence[str], width: int) -> bool:
-    return (
-        width > REMARK_COLUMNS and bool(row[0].strip()) and not any(map(str.strip, row[1:])) and is_footer(row, width)
-    )
+    return bool(row[0]) and not any(row[1:]) and not is_number(row[0]) and is_footer(row, width)
+
+
+def _shape(cell: str) -> str:
+    """A cell with 0 for its digits: days, times and ids of one column are alike then."""
+    return re.sub(r"\d+", "0", cell)

@@ -42,7 +42,8 @@ def ask_clock(
     roles: Mapping[str, str],
 ) -> BadInput | None:
     """What asks which clock is the time, where another one than `time` goes on in another step in these rows of one
-    recording. Clocks whose spans are one and the other in another unit are the same. roles: what else is to be set.
+    recording, and each has channels of its own. Clocks whose spans are one and the other in another unit are the same.
+    roles: what else is to be set.
     """
     named = [clock for clock in clocks if clock_rank(clock.name) == 0 and clock.values is not None]
     first = next((clock for clock in named if clock.name == time), None)
@@ -53,7 +54,10 @@ def ask_clock(
         if second is None or any(abs(second / step * a / b - 1) < NEAR_SPANS for a in _UNITS for b in _UNITS):
             continue
         both = [clock.name for clock in named]
-        ways = [dict(roles) | {"values": _channels(columns, n, both), "time": n} for n in (time, other.name)]
+        channels = {name: _channels(columns, name, both) for name in (time, other.name)}
+        if not all(channels.values()):  # a time in two forms, or what was counted till then
+            continue
+        ways = [dict(roles) | {"values": own, "time": name} for name, own in channels.items()]
         return BadInput(
             asked(
                 f"{source}: has two clocks, {time!r} in steps of {step_words(step)} and {other.name!r} in steps of "
@@ -83,4 +87,4 @@ def _channels(columns: Sequence[Column], clock: str, clocks: Sequence[str]) -> l
     own = [name for name in behind[:end] if name in numbers]
     words = {word.lower() for word in WORDS.findall(clock)}
     alike = [name for name in numbers if name not in clocks and words & {word.lower() for word in WORDS.findall(name)}]
-    return own or alike or [name for name in numbers if name not in clocks][:1] or ["x"]
+    return own or alike
