@@ -78,6 +78,7 @@ SECONDS = pd.Series(pd.to_timedelta(range(ROWS), unit="s"))
         (LONG, KINDS[:-1], SequenceClassifier, "y: has no entry for 1 of the 12 ids in 'rec', such as 'r11'"),
         (LONG, KINDS.tolist(), SequenceClassifier, "y: is a list in some order, and sequences of a table"),
         (WIDE, [np.nan, *range(11)], SequenceRegressor, "y: has rows without a label"),
+        (WIDE, np.ma.masked_array([*range(12)], [1] + 11 * [0]), SequenceRegressor, "y: has rows without a label"),
         (WIDE, pd.Series([pd.NA, True, False] * 4, dtype="boolean"), SequenceClassifier, "y: has rows without a label"),
         (WIDE, "kind", SequenceClassifier, "y: is the text 'kind'; give the targets themselves, such as X['kind']"),
         (WIDE, KINDS, SequenceRegressor, "y: 'a' is not a number; correct it, or tell classes apart with"),

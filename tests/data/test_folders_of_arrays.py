@@ -144,3 +144,69 @@ def test_one_damaged_file_among_many_is_named(tmp_path: Path) -> None:
     (path / "up" / "r03.mat").write_bytes((path / "up" / "r03.mat").read_bytes()[:200])
     with pytest.raises(BadInput, match=r"r03\.mat"):
         read_sequences(path)
+
+
+def test_a_file_of_recordings_by_name_is_read_again_along_the_axis_that_was_told_by_all(tmp_path: Path) -> None:
+    needs("hdf5")
+    import h5py
+
+    def write(name: str, *shapes: tuple[int, ...]) -> Path:
+        with h5py.File(tmp_path / name, "w") as file:
+            for i, array in enumerate(_matrices(*shapes)):
+                file[f"rec{i}/x"] = array
+                file[f"rec{i}"].attrs["label"] = "ab"[i % 2]
+        return tmp_path / name
+
+    whole = write("all.h5", (3, 40), (3, 41), (3, 42), (3, 43))
+    fixed = read_sequences(whole).layout.fixed()
+    assert len(read_sequences(whole, fixed)) == 4
+    assert read_sequences(write("one.h5", (3, 20)), fixed).lengths.tolist() == [20]
+    wide = write("wide.h5", *[(12, 128)] * 4)
+    spec = LayoutSpec(time_axis="first")
+    for layout in (spec, read_sequences(wide, spec).layout.fixed()):
+        assert read_sequences(wide, layout).lengths.tolist() == [12] * 4
+    long = write("long.h5", *[(400, 3)] * 4)
+    assert read_sequences(long, LayoutSpec(channels_first=True)).lengths.tolist() == [3] * 4
+
+
+def test_an_axis_that_was_set_for_one_file_of_many_sequences_leaves_these_as_they_are(tmp_path: Path) -> None:
+    np.savez(tmp_path / "f.npz", X=_matrices((20, 30))[0], y=np.arange(20) % 2)
+    first = read_sequences(tmp_path / "f.npz", LayoutSpec(time_axis="first"))
+    assert len(read_sequences(tmp_path / "f.npz", first.layout.fixed())) == len(first) == 20
+
+
+@pytest.mark.parametrize("index", [False, True])
+@pytest.mark.parametrize("labels", [("0", "1"), ("up", "down")])
+def test_x_and_y_as_pandas_writes_them_are_one_data_set_beside_a_text_about_it(
+    labels: tuple[str, str], index: bool, tmp_path: Path
+) -> None:
+    (values,) = _matrices((8, 20))
+    rows = [[f"{i},"] * index + [",".join(map(str, row))] for i, row in enumerate(values.tolist())]
+    head = "," * index + ",".join(f"f{k}" for k in range(20))
+    (tmp_path / "X.csv").write_text("\n".join([head, *map("".join, rows)]) + "\n")
+    cells = [f"{i}," * index + labels[i % 2] for i in range(8)]
+    (tmp_path / "y.csv").write_text("\n".join(["," * index + "label", *cells]) + "\n")
+    (tmp_path / "README.txt").write_text("made by us, and\nothers\n")
+    sequences = read_sequences(tmp_path)
+    assert sequences.labels == labels * 4
+    np.testing.assert_array_equal(sequences.values.reshape(8, 20), values.astype(np.float32))
+
+
+def test_x_y_and_z_of_one_shape_are_the_axes_of_a_sensor(tmp_path: Path) -> None:
+    for name, array in zip("xyz", _matrices(*[(8, 20)] * 3), strict=True):
+        np.save(tmp_path / f"{name}.npy", array)
+    np.save(tmp_path / "labels.npy", np.arange(8) % 2)
+    sequences = read_sequences(tmp_path)
+    assert sequences.channels == ("x", "y", "z")
+    assert sequences.labels == ("0", "1") * 4
+
+
+def test_files_of_many_sequences_each_are_said_to_be_read_as_recordings_and_splits_are_refused(tmp_path: Path) -> None:
+    for folder, names in (("classes", ("cat", "dog")), ("splits", ("train", "test"))):
+        (tmp_path / folder).mkdir()
+        for name, array in zip(names, _matrices((40, 30), (47, 30)), strict=True):
+            np.save(tmp_path / folder / f"{name}.npy", array)
+    notes = read_sequences(tmp_path / "classes").notes
+    assert any("one recording a file; where a file holds all sequences of a class, put all" in note for note in notes)
+    with pytest.raises(BadInput, match=r"named as splits are .* give one of them, and another with --test"):
+        read_sequences(tmp_path / "splits")

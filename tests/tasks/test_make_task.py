@@ -1,7 +1,8 @@
 """A task of one's own out of arrays: `Examples.from_arrays` and `make_task`."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import headstart
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples
 from headstart.tasks.build import make_task
-from headstart.tasks.task import SPLITS, Task
+from headstart.tasks.task import SPLITS, Task, TaskSpec, open_task
 
 
 def waves(count: int = 60, length: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -181,3 +182,24 @@ def test_what_a_task_of_ones_own_needs_is_exported(tmp_path: Path) -> None:
     assert headstart.Task is Task
     assert headstart.make_task is make_task
     del tmp_path
+
+
+class UnevenSpec(TaskSpec):
+    """One example is 8 floats, `0.1 0.7 ...`."""
+
+    kind: Literal["uneven"] = "uneven"
+    generated: ClassVar[bool] = True
+    shows_not: ClassVar[str] = "nothing."
+    lost: str = ""
+
+    def load(self, data: Path) -> Task:
+        task = make_task(Examples.from_arrays(*waves()), labels=("a", "b", "c"))
+        less = {self.lost: getattr(task.train, self.lost)[:-1]} if self.lost else {}
+        return replace(task, train=replace(task.train, **less))
+
+
+@pytest.mark.parametrize("lost", ["target", "index"])
+def test_arrays_of_a_task_that_do_not_fit_are_refused_with_the_class_that_gave_them(lost: str, tmp_path: Path) -> None:
+    assert len(open_task(UnevenSpec(), tmp_path).train)
+    with pytest.raises(BadInput, match=r"load of UnevenSpec gives .* do not fit .*make_task fits them"):
+        open_task(UnevenSpec(lost=lost), tmp_path)

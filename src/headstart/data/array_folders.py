@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -13,7 +14,7 @@ from headstart.data.apart import all_apart
 from headstart.data.arrays import ARRAY_NAMES, last_part, npy_array, npz_arrays, together
 from headstart.data.axes import time_axis
 from headstart.data.folder_tables import read_table
-from headstart.data.layout import LayoutSpec, by_role
+from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.named import Named
 from headstart.data.named_recordings import ALL, ID, arrays_table, signals_of
 from headstart.data.recordings import MOST_VALUES
@@ -21,17 +22,22 @@ from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.store.plain import leads_out
 from headstart.text import first_few, many
-from headstart.ways import asked, option
+from headstart.ways import argument, asked, option
 
 ARRAYS = (".npy", ".npz", ".mat", ".h5", ".hdf5")
 _Level = dict[tuple[str, ...], dict[str, np.ndarray]]
 _TEXTS = (".txt", ".csv", ".dat")
+_ABOUT = frozenset(("readme", "read_me", "license", "licence", "citation", "about"))
+"""Names of texts about a data set."""
 _APART = {
     ".mat": ("headstart.data.matlab:of_any_version", "file of MATLAB"),
     ".h5": ("headstart.data.hdf5:sets_of", "file of HDF5"),
     ".hdf5": ("headstart.data.hdf5:sets_of", "file of HDF5"),
 }
 """What reads files in a process of its own, by endings."""
+
+
+_MANY = "; where a file holds all sequences of a class, put all into one: numpy.savez('all.npz', X=X, y=y)"
 
 
 def is_array_file(name: str) -> bool:
@@ -43,6 +49,7 @@ def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | 
     """The sequences of a folder with an array of them and one of labels (`X.npy`, `y.npy`; `X_train.txt`,
     `y_train.txt`), as those of an .npz file; None of another folder."""
     own = [name for name in names if name.lower().endswith(".npy")] or [n for n in names if n.lower().endswith(_TEXTS)]
+    own = [name for name in own if PurePosixPath(name).stem.lower() not in _ABOUT]
     stems = {PurePosixPath(name).stem: name for name in own if "/" not in name}
     roles = {role: [stem for stem in stems if stem.lower() in ARRAY_NAMES[role]] for role in ("values", "target")}
     if len(stems) != len(own) or not all(roles.values()):
@@ -50,20 +57,31 @@ def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | 
     for name in own:
         _check_link(path, path / name)
     arrays = {
-        stem: npy_array(path / name) if name.lower().endswith(".npy") else _numbers(path / name)
+        stem: npy_array(path / name) if name.lower().endswith(".npy") else _cells(path / name)
         for stem, name in stems.items()
     }
     numbers = {stem: array for stem, array in arrays.items() if array is not None}
-    return together(numbers, path, spec) if len(numbers) == len(arrays) else None
-
-
-def _numbers(file: Path) -> np.ndarray | None:
-    """(n, L) of the rows of a text file of numbers, (n,) of one column; None of other files."""
-    table = read_table(file, LayoutSpec(header=False), mistakes := Mistakes())
-    mistakes.check()
-    if any(column.type != "number" for column in table.columns.values()):
+    texts = [stem for stem in roles["values"] if stems[stem].lower().endswith(_TEXTS)]
+    if len(numbers) < len(arrays) or any(numbers[stem].dtype.kind == "U" for stem in texts):
         return None
-    array = np.stack([column.floats for column in table.columns.values()], 1)
+    return together(numbers, path, spec)
+
+
+def _cells(file: Path) -> np.ndarray | None:
+    """(n, L) of the rows of a text file of numbers, (n,) of one column of numbers or words; None of other files.
+
+    A first column of row numbers without a name, as pandas writes it, is no part of them.
+    """
+    table = read_table(file, LayoutSpec(), mistakes := Mistakes())
+    mistakes.check()
+    columns = list(table.columns.values())
+    if len(columns) > 1 and table.header and columns[0].name == "column 1" and columns[0].type == "number":
+        columns = columns[np.array_equal(columns[0].floats, np.arange(table.rows)) :]
+    if len(columns) == 1 and columns[0].type == "text":
+        return np.array([word or "" for word in columns[0].words])
+    if any(column.type != "number" for column in columns):
+        return None
+    array = np.stack([column.floats for column in columns], 1)
     return array[:, 0] if array.shape[1] == 1 else array
 
 
@@ -71,8 +89,13 @@ def folder_of_arrays(path: Path, names: Sequence[str], spec: LayoutSpec) -> tupl
     """A table of a row for each file, whose cells are its arrays (L,) or (L, F), and the names of the files.
 
     Raises: BadInput naming a file that cannot be read, leads out of the folder, or lacks an array of the others, and
-    where nothing tells which axis is time.
+    where nothing tells which axis is time, or files are the splits of a data set.
     """
+    if len(names) > 1 and all(PurePosixPath(name).stem.lower() in SPLIT_WORDS for name in names):
+        raise BadInput(
+            f"{path}: its files are named as splits are ({first_few([repr(name) for name in names], 3)}); give one of "
+            f"them, and another with {argument('test')}"
+        )
     whole, values = Named(path), 0
     level: _Level = {}
     for name, named in _read(path, names):
@@ -100,7 +123,8 @@ def folder_of_arrays(path: Path, names: Sequence[str], spec: LayoutSpec) -> tupl
         shape = next(own[name].shape for own in level.values() for name in signals if own[name].ndim == 2)
         table.notes.append(
             f"arrays such as {' x '.join(map(str, shape))} are read as "
-            f"{'positions by channels' if axis == 'first' else 'channels by positions'}"
+            f"{'positions by channels' if axis == 'first' else 'channels by positions'}, one recording a file"
+            f"{'' if any(re.search('[0-9]', name) for name in names) else _MANY}"
         )
     table.notes += whole.notes
     files = [str(word) for word in table.columns.pop(ID).words]

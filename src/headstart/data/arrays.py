@@ -164,14 +164,16 @@ def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes:
     for name in spec.values:
         if name not in arrays:
             raise BadInput(f"{path}: values: {nearest(name, arrays)}")
-    roles = {}
+    roles, axes = {}, _axes(arrays)
+    axes = [] if spec.values or not {*asked.values()}.isdisjoint(axes) else axes
     for role, name in asked.items():
-        name = name if name is not None else next((n for n in arrays if last_part(n) in ARRAY_NAMES[role]), "")
+        usual = (n for n in arrays if last_part(n) in ARRAY_NAMES[role] and n not in axes)
+        name = name if name is not None else next(usual, "")
         if name in arrays:
             roles[role] = name
     rest = [name for name in arrays if name not in roles.values()]
     tables = [name for name in rest if arrays[name].ndim > 1 or arrays[name].dtype.kind in "US"]
-    values = list(spec.values) or [name for name in tables if last_part(name) in ARRAY_NAMES["values"]][:1]
+    values = list(spec.values) or axes or [name for name in tables if last_part(name) in ARRAY_NAMES["values"]][:1]
     values = values or [name for name in tables if arrays[name].ndim > 1 or len(rest) == 1]
     if not values:
         unread = "".join(f"; {note}" for note in notes)
@@ -206,6 +208,13 @@ def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes:
         table.notes.append(f"arrays {_shapes(arrays, left)} are not used")
     table.notes += notes
     return table
+
+
+def _axes(arrays: Mapping[str, np.ndarray]) -> list[str]:
+    """The arrays x, y and z of one shape (n, L): the axes of a sensor, of which y is no label."""
+    names = sorted((name for name in arrays if last_part(name) in ("x", "y", "z")), key=last_part)
+    shapes = {arrays[name].shape for name in names}
+    return names if len(names) == 3 and len(shapes) == 1 and len(next(iter(shapes))) > 1 else []
 
 
 def last_part(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -76,10 +76,14 @@ def arrays_table(
     places = Places(source, names=[f"{source}: {name}" for name in ids])
     table = Table({ID: Column(ID, "text", arrow_texts(ids))}, len(ids), places, "recordings by name", shape="list")
     table.roles["id"] = ID
+    axes = set()
     for signal in signals:
-        name = signal or ALL
-        cells = _upright([level[path][signal] for path in paths], name, table, spec)
+        name, arrays = signal or ALL, [level[path][signal] for path in paths]
+        axis = _time_axis(arrays, name, table, spec)
+        axes |= {axis} if any(array.ndim == 2 for array in arrays) else set()
+        cells = [array.T if array.ndim == 2 and axis == "second" else array for array in arrays]
         table.columns[name] = list_column(name, cells, places)
+    table.time_axis = axes.pop() if len(axes) == 1 else ""
     facts = [_facts(path, level[path], named) for path in paths]
     for name in dict.fromkeys(name for own in facts for name in own if name not in table.columns):
         table.columns[name] = column_of(name, [own.get(name) for own in facts], places)
@@ -148,20 +152,22 @@ def _in_order(path: _Path) -> list[list[tuple[int, str]]]:
     return [[(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)] for name in path]
 
 
-def _upright(arrays: Sequence[np.ndarray], name: str, table: Table, spec: LayoutSpec) -> list[np.ndarray]:
-    """Arrays (L,) or (L, F): of matrices the axis that is time comes first, as it was set or as their sizes tell."""
+def _time_axis(
+    arrays: Sequence[np.ndarray], name: str, table: Table, spec: LayoutSpec
+) -> Literal["", "first", "second"]:
+    """Which axis of matrices is time, as it was set or as their sizes tell; "" where nothing does."""
     shapes = [array.shape for array in arrays if array.ndim == 2]
     if not shapes:
-        return list(arrays)
-    axis = spec.time_axis or time_axis(shapes)
-    if axis == "second" and not spec.time_axis:
+        return ""
+    wanted = spec.time_axis or ("second" if spec.channels_first else "")
+    axis = wanted or time_axis(shapes)
+    if axis == "second" and not wanted:
         alone = len({shape[0] for shape in shapes}) == 1 < len({shape[1] for shape in shapes})
         why = "as the second size alone differs between recordings" if alone else "as the second size is much larger"
         table.notes.append(f"{name!r} is channels by positions, {why} ({option('time_axis', 'first')}: it is not)")
-    elif not axis and not spec.channels_first:
+    elif not axis:
         table.notes += other_way(max(shape[0] for shape in shapes), min(shape[1] for shape in shapes))
-    turned = axis == "second" or (not axis and spec.channels_first)
-    return [array.T if array.ndim == 2 and turned else array for array in arrays]
+    return axis
 
 
 def _facts(path: _Path, arrays: Mapping[str, np.ndarray], named: Named) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         form = format_of(path) if spec.format == "auto" else spec.format
     if form == "folder":
         raise BadInput(f"layout.format: {path} is a file, no folder")
-    if spec.optional and spec.time_axis and is_array_file(path.name):  # one of a folder of such files
+    if spec.optional and spec.time_axis and spec.id == "file" and is_array_file(path.name):  # one of a folder of them
         table, names = folder_of_arrays(path.parent, [path.name], spec)
         table.columns["file"] = Column("file", "text", arrow_texts(names))
         return table

@@ -417,7 +417,7 @@ def _target(y: Any) -> np.ndarray:
     if shape[:1] == (0,):
         raise BadInput("y: holds 0 sample(s), so that there is nothing to fit; give a target for each sequence of X")
     labels: np.ndarray = column_or_1d(y, warn=True)
-    if labels.dtype.kind in "Of" and any(map(_is_missing, labels.tolist())):
+    if np.ma.is_masked(y) or (labels.dtype.kind in "Of" and any(map(_is_missing, labels.tolist()))):
         raise BadInput("y: has rows without a label; give those in X_unlabelled, where self-pretraining learns of them")
     if labels.dtype.kind == "O" and all(isinstance(label, (bool, np.bool_)) for label in labels):
         labels = labels.astype(bool)

@@ -264,25 +264,35 @@ def open_task(spec: TaskSpec, data: Path) -> Task:
     Raises: BadInput where a fraction or `labelled` leaves a class of the train split empty.
     """
     name = f"task.kind: load of {type(spec).__name__}"
-    with reading(f"task {spec.kind!r}"):
-        with OwnCall(name):
-            task = spec.load(data)
-        if not isinstance(task, Task):
-            raise BadInput(f"{name} gives {type(task).__name__}; return a headstart.tasks.Task")
-        _check_sizes(task)
+    try:
+        with reading(f"task {spec.kind!r}"):
+            with OwnCall(name):
+                task = spec.load(data)
+            if not isinstance(task, Task):
+                raise BadInput(f"{name} gives {type(task).__name__}; return a headstart.tasks.Task")
+            _check_sizes(task)
+    except _UnequalSizes as error:
+        raise BadInput(
+            f"{name} gives a task whose arrays do not fit ({error}); headstart.make_task fits them"
+        ) from None
     return narrowed(spec, task)
 
 
+class _UnequalSizes(ValueError):
+    """Arrays of a split are not of one number of examples."""
+
+
 def _check_sizes(task: Task) -> None:
-    """Raises: ValueError where the arrays of a split are not of one number of examples."""
+    """Raises: _UnequalSizes where the arrays of a split are not of one number of examples."""
     for name in SPLITS:
         x = task.split(name)
         targets = (len(x), len(x.values)) if x.per_position else (len(x),)
-        rising = x.offsets.ndim == 1 and x.offsets.dtype.kind == "i" and not (np.diff(x.offsets) < 0).any()
-        if not rising or (x.offsets[0], x.offsets[-1], len(x.index)) != (0, len(x.values), len(x)):
-            raise ValueError(f"the values or numbers of {name} are not those of {len(x)} examples")
+        offsets = np.asarray(x.offsets)
+        rising = offsets.ndim == 1 and offsets.dtype.kind in "iu" and not (offsets[1:] < offsets[:-1]).any()
+        if not rising or (offsets[0], offsets[-1], len(x.index)) != (0, len(x.values), len(x)):
+            raise _UnequalSizes(f"the values or numbers of {name} are not those of {len(x)} examples")
         if x.target is not None and len(x.target) not in targets:
-            raise ValueError(f"{len(x.target)} targets of {name} are not those of {len(x)} examples")
+            raise _UnequalSizes(f"{len(x.target)} targets of {name} are not those of {len(x)} examples")
 
 
 def narrowed(spec: TaskSpec, task: Task) -> Task:
