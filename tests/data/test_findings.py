@@ -457,19 +457,19 @@ def test_padding_is_cut_to_the_same_sequences_that_were_filled(tmp_path: Path) -
 
 @pytest.mark.parametrize("way", ["front", "both"])
 def test_zeros_that_fill_sequences_up_are_no_sensor_that_is_stuck(way: str) -> None:
-    values = noise(40, 200)
-    for i, row in enumerate(values):
-        row[: 10 + i % 20] = 0
-        row[len(row) - (22 + i % 9) * (way == "both") :] = 0
+    values = noise(40, 400)
+    for i, row in enumerate(values[:: 3 if way == "front" else 1]):
+        row[: 20 + i % 5] = 0
+        row[len(row) - (3 + i % 5) * (way == "both") :] = 0
     texts = data_card(read_sequences(values)).findings
     assert any("3 or more zeros" in text for text in texts)
     assert not any("keeps one value" in text for text in texts)
 
 
 def test_the_background_of_images_is_no_bottom_at_which_a_sensor_is_clipped() -> None:
-    y, x = np.mgrid[:14, :14]
-    images = [np.clip(255 * (3.5 - np.hypot(y - 6 - i % 3, x - 6 - i % 4)), 0, 255).round() for i in range(40)]
-    values = np.stack(images).reshape(40, -1) + 0.0
+    (y, x), rng = np.mgrid[:14, :14], np.random.default_rng(0)
+    disks = [(*rng.uniform(5, 9, 2), rng.uniform(2.5, 4.5)) for _ in range(80)]
+    values = np.stack([np.clip(255 * (r - np.hypot(y - b, x - a)), 0, 255).round().ravel() for a, b, r in disks])
     assert not [text for text in data_card(read_sequences(values)).findings if "smallest value 0" in text]
 
 
