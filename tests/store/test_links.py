@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ from headstart.errors import BadInput, Damaged
 from headstart.store import Store, publish_json, read_json, unseal
 from headstart.store import tensors as shared
 from headstart.store.cleaning import read_contents
-from headstart.store.files import damages, problem
+from headstart.store.files import damages, known_digest, problem
 from headstart.store.packing import pack
 from headstart.study.language.files import publish_study
 
@@ -227,6 +228,29 @@ def test_a_file_without_end_is_damage_before_it_is_hashed(name: str, store: Stor
     begun = time.process_time()
     assert [line for line in damages(store.folder(ONE)) if "1,099,511,627,776 bytes" in line]
     assert problem(store.folder(ONE)) is not None
+    assert time.process_time() - begun < 5
+
+
+def test_a_disk_that_does_not_say_what_is_there_is_no_stage_that_is_not_there(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lstat(path: Any, **_: Any) -> os.stat_result:
+        raise OSError(errno.EIO, "Input/output error", os.fspath(path))
+
+    assert store.status(TWO) == "absent"
+    monkeypatch.setattr(os, "lstat", lstat)
+    with pytest.raises(OSError, match="Input/output error"):
+        store.status(ONE)
+
+
+def test_an_unfinished_file_without_end_in_the_index_is_not_hashed(store: Store) -> None:
+    unfinished = store.root / shared.TENSOR_INDEX / f".{'0' * 64}.safetensors.{'0' * 16}.tmp"
+    unfinished.touch()
+    os.truncate(unfinished, 2**40)
+    begun = time.process_time()
+    assert shared.damaged_files(store.root) == []
+    with pytest.raises(Damaged, match="1,099,511,627,776 bytes"):
+        known_digest(unfinished)
     assert time.process_time() - begun < 5
 
 

@@ -293,7 +293,7 @@ def _is_done(folder: Path) -> bool:
 def known_digest(path: Path) -> str:
     """`file_digest`; a file that several stages hold is hashed once a process, and again only if it looks changed."""
     stat = path.lstat()
-    if stat.st_size > JSON_BYTES and path.suffix != ".tmp":
+    if stat.st_size > JSON_BYTES:
         _check_size(path)
     if stat.st_nlink == 1 or not S_ISREG(stat.st_mode):
         return file_digest(path)

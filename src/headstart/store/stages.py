@@ -53,6 +53,16 @@ REPORTS, UNPACKED = "reports", ".unpacked"
 """Folders of a store beside its stages: of reports, and the one in which files are unpacked."""
 
 
+def _there(folder: Path) -> bool:
+    """Whether a folder is there: most stages of a plan are not, and their files need no looking for. Raises: OSError
+    where the disk does not say."""
+    try:
+        os.lstat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def store_folder(option: str | os.PathLike[str] | None) -> Path:
     """`--store`, else HEADSTART_STORE, else ./runs. Raises: BadInput where a file is in the way."""
     folder = Path(option or os.environ.get("HEADSTART_STORE") or "runs")
@@ -130,8 +140,7 @@ class Store:
         """What the JSON of one stage says."""
         folder = self.folder(identity)
         try:
-            there = os.path.lexists(folder)  # most stages of a plan are not, and their files need no looking for
-            result, stage = (self.result(identity), self.stage(identity)) if there else (None, None)
+            result, stage = (self.result(identity), self.stage(identity)) if _there(folder) else (None, None)
         except Damaged as damage:
             return StageEntry(identity, "failed", None, None, f"{damage}; run its study again: it is done anew")
         if result is not None:

@@ -139,7 +139,7 @@ def damaged_files(root: Path) -> list[str]:
 def _sound(path: Path) -> bool:
     """Whether a file of the index is what its name says; one that another process deletes meanwhile is nobody's."""
     try:
-        return known_digest(path) == path.stem or path.name.endswith(".tmp")
+        return path.name.endswith(".tmp") or known_digest(path) == path.stem
     except FileNotFoundError:
         return True
     except Damaged:
