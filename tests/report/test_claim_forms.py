@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -323,6 +324,46 @@ def test_a_lead_that_is_the_same_at_every_seed_is_undecided_on_few_test_examples
         outcomes.append(every[0].parts[0].outcome)
         assert "the same at every seed is over the test examples" in claims_note(every)
     assert outcomes == ["undecided", "holds"]
+
+
+def test_a_gain_in_shares_that_is_the_same_at_every_seed_is_judged_in_shares() -> None:
+    claim = {"says": "S", "higher": "self_pretrained", "lower": "scratch", "columns": ["a"], "relative": True}
+    results, paper = run(made(claims=[claim]), score=lambda cell: (0.3, 0.15 if cell.arm == "self_pretrained" else 0.1))
+    ends = []
+    for examples in (200, 100_000):
+        facts = {key: replace(value, sizes={"test": examples}) for key, value in results.facts.items()}
+        (part,) = verdicts(replace(results, facts=facts), paper)[0].parts
+        assert part.difference is not None
+        ends.append((part.outcome, part.difference.sem))
+    assert [outcome for outcome, _ in ends] == ["undecided", "holds"]
+    few, many = math.sqrt(0.15 * 0.85 / 1e5), math.sqrt(0.1 * 0.9 / 1e5)
+    assert ends[1][1] == pytest.approx(math.hypot(few / 0.1, many * 0.15 / 0.1**2), rel=1e-3)
+
+
+def test_leads_that_are_the_same_at_every_seed_make_no_verdict_in_averages_and_other_scores() -> None:
+    claims = [{**OVER, "columns": ["average"]}, {**OVER, "columns": ["a"]}, {**OVER, "pairs": [["a", "b"]]}]
+
+    def score(cell: Cell) -> tuple[float, float]:
+        return 0.3, 0.4 + 0.1 * (cell.arm == "self_pretrained") * (2 if cell.column == "a" else 1)
+
+    results, paper = run(made(claims=claims), score=score)
+    facts = {key: replace(value, sizes={}) for key, value in results.facts.items()}
+    for verdict in verdicts(replace(results, facts=facts), paper):
+        assert [part.outcome for part in verdict.parts] == ["undecided"]
+        assert "it is the same at every seed, which does not show how much it varies by chance" in verdict.parts[0].why
+
+
+@pytest.mark.parametrize("columns", [{"a": "digits"}, {"a": "digits", "b": "mnist"}])
+def test_the_answer_names_no_better_arm_where_a_lead_is_the_same_at_every_seed(columns: dict[str, str]) -> None:
+    def text(wiggle: float) -> str:
+        lead = {seed: 0.05 + wiggle * seed for seed in range(9)}
+        score = lambda cell: (0.3, 0.4 + (lead[cell.seed] if cell.arm == "self_pretrained" else 0.0))  # noqa: E731
+        return answer(replace(run(score=score, columns=columns)[0], paper=None, claims=()))
+
+    assert ("beats" in text(1e-3)) or ("is better than" in text(1e-3))
+    assert "which does not show how much it varies by chance" in text(0.0)
+    assert "beats" not in text(0.0)
+    assert "95 % interval" not in text(0.0)
 
 
 def test_a_tie_at_a_ceiling_prints_no_interval_without_a_width() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from headstart import words
-from headstart.report.claims import TOO_SMALL, ClaimOutcome, verdicts
+from headstart.report.claims import SAYS_NOTHING, TOO_SMALL, ClaimOutcome, verdicts
 from headstart.statistics import LEVEL, Difference, corrected
 from headstart.study.results.results import Results
 from headstart.study.results.rows import OTHER_MACHINES, Row, on_other_machines, test_gap
@@ -147,14 +147,14 @@ def _pair(row: Row, base: Row, gap: Difference, leads: bool, standing: Mapping[s
     else:
         runs = words.seeds(gap, noun)
         interval = f" (95 % interval {words.interval(gap)}, {runs})"
-        interval = f" on each of {runs}" if gap.constant else interval
+        interval = f" on each of {runs}{f', {SAYS_NOTHING}' if gap.mean else ''}" if gap.constant else interval
     text = f"{scores}, a difference of {words.signed(gap.mean)}{interval}"
     text += f", {OTHER_MACHINES}" if on_other_machines([row, base]) else ""
     lost = gap.clear and standing.get(row.key, 0.0) >= 1 - LEVEL
     if lost:
         p = f"p = {standing[row.key]:.2g}"
         text += f"; clear alone, but not among {len(standing)} differences (Holm's correction, {p})"
-    elif gap.clear:
+    elif gap.clear and not gap.constant:
         return f"{row.arm} {'beats' if better else 'falls behind'} {base.arm}: {text}"
     tied = row.val is not None and base.val is not None and row.val.mean == base.val.mean
     lead = f"{base.arm} leads on validation, and "
@@ -188,23 +188,25 @@ def _columns(results: Results, scored: list[Row]) -> str:
     # The columns by what the interval of the difference says there.
     better: list[str] = []
     worse: list[str] = []
+    same: list[str] = []
     undecided: list[str] = []
     compared = {column: _gap(results, row, bases[column]) for column, row in ours.items() if column in bases}
     for column, gap in compared.items():
         if gap is not None:
             good = (gap.mean > 0) == ours[column].greater
-            (undecided if not gap.clear else better if good else worse).append(column)
+            (undecided if not gap.clear else same if gap.constant else better if good else worse).append(column)
     after = corrected(compared)
-    if not (better or worse or undecided):
+    if not (better or worse or same or undecided):
         return f"{arm} has the best validation score in {leads[arm]} of {words.many(total, 'column')}"
     above, below = ("above", "below") if next(iter(ours.values())).greater else ("below", "above")
     texts = (
         (f"is better than {against} (95 % interval {above} 0)", better),
         (f"is worse than {against} (95 % interval {below} 0)", worse),
+        (f"differs from {against} by the same amount at every {results.run_noun} ({SAYS_NOTHING})", same),
         (f"is undecided against {against} (the 95 % interval contains 0)", undecided),
     )
     parts = [
-        f"{text} {_share(names, total)}{_standing(names, after) if names is not undecided else ''}"
+        f"{text} {_share(names, total)}{_standing(names, after) if names is better or names is worse else ''}"
         for text, names in texts
         if names
     ]

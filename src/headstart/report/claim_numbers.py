@@ -64,27 +64,36 @@ def claimed_difference(
     left, draws = Open(above=1 in short, below=-1 in short), [_draws(row, claim) for row in rows]
     gap = _summed(claim, terms, drawn(numbers, rows), draws)
     remarks = list(_remarks(rows, claim))
-    # Seeds that all agree on a difference of two arms say nothing of chance: the test examples do.
-    level = gap is not None and gap.constant and gap.mean != 0 and len(terms) == 2 and claim.within is None
+    # Seeds that all agree say nothing of chance: the test examples do.
+    level = gap is not None and gap.constant and gap.mean != 0 and claim.within is None
     if gap is not None and gap.sem is not None and (claim.fixed or level) and claim.quantity in OF_TEST:
-        error = _examples_error(results, rows, numbers)
+        error = _examples_error(results, claim, rows, numbers)
         gap = gap if error is None else with_examples(gap, error)
         remarks += [UNCOUNTED] if error is None else []
     return gap, "; ".join(dict.fromkeys(remarks)), left
 
 
-def _examples_error(results: Results, rows: Sequence[Row], numbers: Sequence[Mapping[int, float]]) -> float | None:
-    """Standard error of a score from the draw of the test examples; None where score or size do not tell it.
+def _examples_error(
+    results: Results, claim: Claim, rows: Sequence[Row], numbers: Sequence[Mapping[int, float]]
+) -> float | None:
+    """Standard error of a score, or of the terms of a claim, from the draw of the test examples; None where scores or
+    sizes do not tell it.
 
     Positions of one example are not independent: there are as many draws as examples, whatever is scored in each.
     """
-    total = 0.0
-    for row, scores in zip(rows, numbers, strict=True):
-        facts = results.facts.get(row.task)
+    total, means = 0.0, [mean(list(scores.values())) for scores in numbers]
+    at = {(row.arm, row.column): score for row, score in zip(rows, means, strict=True)}
+    for row, score in zip(rows, means, strict=True):
+        facts, weight = results.facts.get(row.task), 1.0
         examples = facts.sizes.get("test", 0) if facts else 0
         if row.metric != "accuracy" or not examples:
             return None
-        total += examples_error(min(max(mean(list(scores.values())), 0.0), 1.0), examples) ** 2
+        if claim.relative:  # how much of `higher / lower` a change of this score changes
+            higher, lower = (at[str(side), row.column] for side in (claim.higher, claim.lower))
+            if not lower:
+                return None
+            weight = 1 / lower if row.arm == claim.higher else higher / lower**2
+        total += (weight * examples_error(min(max(score, 0.0), 1.0), examples)) ** 2
     return math.sqrt(total)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart import words
-from headstart.report.claim_numbers import Open, Unmeasured, claimed_difference, numbers_of
+from headstart.report.claim_numbers import OF_TEST, Open, Unmeasured, claimed_difference, numbers_of
 from headstart.statistics import LEVEL, Difference, corrected, paired_difference, smallest_p
 from headstart.study.language.papers import (
     AVERAGE,
@@ -35,6 +35,9 @@ margin, and clearly are not. `withdrawn`: an arm of the comparison could not do 
 
 TOO_SMALL = "the random start was too small for its width, so that frozen blocks hardly mix positions"
 """Why a verdict is withdrawn."""
+
+SAYS_NOTHING = "which does not show how much it varies by chance"
+"""Said of a difference that is the same at every seed, as that of copies of one run is."""
 
 Standing = Literal["", "preliminary", "exploratory"]
 HEADLINE_SEEDS = 8
@@ -325,6 +328,8 @@ def _by_interval(claim: Claim, label: str, gap: Difference | None, why: str) -> 
     if not gap.clear:
         same = "both are equal at every seed" if gap.constant else "the interval contains 0"
         return Part(label, "undecided", gap, _joined(same, why))
+    if gap.constant and claim.quantity in OF_TEST and not claim.fixed:
+        return Part(label, "undecided", gap, _joined(f"it is the same at every seed, {SAYS_NOTHING}", why))
     less: ClaimOutcome = "the other way round" if claim.than is None or claim.fixed else "does not hold"
     return Part(label, "holds" if gap.mean > 0 else less, gap, why)
 
