@@ -133,9 +133,14 @@ def test_rates_of_their_own_and_what_decays_are_told(tmp_path: Path) -> None:
             s4d={"model": {**still, "mixer": {"kind": "s4d", "state": 8}}, **decayed},
             mamba={"model": {**still, "mixer": {"kind": "mamba", "state": 4}}, **decayed},
             head={"finetune": {"optim": {"weight_decay": 0.1, "decay": "head"}}},
+            shared={
+                "model": {**still, "mixer": {"kind": "s4d", "state": 8}},
+                "finetune": {"optim": {"rate_shares": {"mixer": 0.1}}},
+            },
         ),
     )
     assert "and 0.001 for kernel of s4d whatever that is, batch size" in text
+    assert "and 0.001 for kernel of s4d whatever that is and 0.1 of these for mixer, batch size" in text
     assert "In s4d, stage finetune" in text
     assert "weight decay 0.1 on all weights but kernels (on norms and biases too)) for" in text
     assert "not on layers.0.skip of mamba and layers.1.skip of mamba)" in text

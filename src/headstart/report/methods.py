@@ -213,7 +213,8 @@ def _stage(planned: PlannedStage, spec: Settings, reported: str, results: Result
     warm = f"{optim['warmup_steps']:,} steps of" if optim["warmup_steps"] else ""
     warm = words.percent(optim["warmup_share"]) if optim["warmup_share"] else warm
     rates, spared = _own_training(planned)
-    shares = [f"{words.plain(share)} of that for {part}" for part, share in optim.get("rate_shares", {}).items()]
+    of = "these" if rates else "that"  # a part's own rate is shared too
+    shares = [f"{words.plain(share)} of {of} for {part}" for part, share in optim.get("rate_shares", {}).items()]
     settings = [
         " and ".join([rate, *(f"{own} for {tensors} whatever that is" for own, tensors in rates.items()), *shares]),
         f"batch size {optim['batch_size']}",
