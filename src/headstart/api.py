@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput, nearest, reworded
 from headstart.models.mixers import MIXERS
 from headstart.plugins import load_class, load_plugins
 from headstart.report.measures import measured
@@ -103,7 +103,7 @@ class Study:
             try:
                 self.searched = Searched(self.plan, absent)
             except BadInput as error:
-                raise BadInput(as_given(str(error), self.source or {}, self.overrides)) from None
+                raise reworded(error, as_given(str(error), self.source or {}, self.overrides)) from None
             self.grow()
         self.notes += filter(None, [self.spec.without])
         self._facts: Mapping[str, TaskFacts] | None = None
@@ -136,7 +136,7 @@ class Study:
         try:
             plan = make_plan(spec, self.data, absent=absent)
         except BadInput as error:
-            raise BadInput(as_given(str(error), source, words)) from None
+            raise reworded(error, as_given(str(error), source, words)) from None
         if twins & spec.arms.keys():
             reasons = idle_twins(plan, twins & spec.arms.keys())
             self.notes = [f"the arm {name!r} is left out: {reason}" for name, reason in reasons.items()]
@@ -168,7 +168,7 @@ class Study:
         try:
             return survey(self.plan)
         except BadInput as error:
-            raise BadInput(as_given(str(error), self.source or {}, self.overrides)) from None
+            raise reworded(error, as_given(str(error), self.source or {}, self.overrides)) from None
 
     def runtime(
         self,

@@ -45,6 +45,12 @@ class BadMachine(BadInput):
     """A folder or the memory of this machine is at fault, and no setting, so that no setting is named before it."""
 
 
+def reworded(error: BadInput, text: str) -> BadInput:
+    """What is raised in place of an error where its text can name a setting as it was given: a fault of the machine
+    stays what it is, exit code and all."""
+    return error if isinstance(error, BadMachine) else BadInput(text)
+
+
 class DiskFull(BadMachine):
     """There is no room on a disk, which is no mistake in what was given: exit code 1, in whatever verb."""
 

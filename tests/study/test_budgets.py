@@ -8,7 +8,7 @@ import pytest
 
 import headstart
 from headstart.api import Study
-from headstart.errors import BadInput
+from headstart.errors import BadInput, DiskFull
 from headstart.spec import merge
 from headstart.stage.trained import TrainedRun
 from headstart.store import Store
@@ -17,6 +17,7 @@ from headstart.study.language.estimate import survey
 from headstart.study.language.plan import Cell, Plan, make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.results.columns import side_by_side
+from headstart.verbs import fit as fit_verb
 
 NOWHERE = Path("no-data-needed")
 STUDY: dict[str, Any] = {
@@ -205,3 +206,24 @@ def test_the_files_of_an_absent_task_are_looked_for_once(monkeypatch, tmp_path):
     plan = make_plan(read_study(study), tmp_path, absent="open")
     assert [planned.open for planned in plan.stages.values()] == [True] * 10
     assert looked == ["image"]
+
+
+def test_stages_are_told_apart_by_their_own_hash_where_no_plugin_has_a_table(tmp_path: Path) -> None:
+    for planned in make_plan(read_study(STUDY), tmp_path, absent="open").stages.values():
+        assert budgets.hashable(planned.spec) is planned.spec, "digests of ten thousand stages take a second"
+
+
+def test_a_full_disk_stays_one_at_whatever_setting_it_is_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise DiskFull("/cache")
+
+    study = Study(STUDY, store=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(budgets.Outlines, "size", full)
+        with pytest.raises(DiskFull, match=r"^/cache: the disk is full"):
+            study.survey()
+    monkeypatch.setattr(budgets, "identity", full)
+    with pytest.raises(DiskFull, match=r"^/cache: the disk is full"):
+        Study(STUDY, store=tmp_path)
+    with pytest.raises(DiskFull), fit_verb._in_options():
+        full()

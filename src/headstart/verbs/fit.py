@@ -19,7 +19,7 @@ from headstart.atomic import holds_files, publish
 from headstart.data import LayoutSpec
 from headstart.data.splits import ACROSS
 from headstart.documents import from_json
-from headstart.errors import BadInput, Damaged, one_line
+from headstart.errors import BadInput, Damaged, one_line, reworded
 from headstart.fit.arms import check_names
 from headstart.fit.plan_file import PLAN
 from headstart.limits import give_back
@@ -225,7 +225,7 @@ def _in_options() -> Iterator[None]:
         yield
     except BadInput as error:
         text = _FIELD.sub(lambda match: f"--{match[1].replace('_', '-')}", str(error))
-        raise BadInput(text.replace("task.file", "the file").replace("by_group=false", "--no-group")) from None
+        raise reworded(error, text.replace("task.file", "the file").replace("by_group=false", "--no-group")) from None
 
 
 def _check_export(export: str, plugins: Sequence[str]) -> None:

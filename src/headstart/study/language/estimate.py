@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from headstart.errors import BadInput, BadMachine
+from headstart.errors import BadInput, reworded
 from headstart.plugins import plugins_of
 from headstart.runner.events import StepTime
 from headstart.runner.job import Runtime
@@ -71,10 +71,8 @@ def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
             if size is not None:
                 _refuse_what_exceeds_memory(planned.spec, size)
                 out.append(Cost(planned=planned, kind=kind, **vars(size)))
-        except BadMachine:
-            raise
         except BadInput as error:
-            raise BadInput(plan.as_written(planned, f"{planned.name}.{error}")) from None
+            raise reworded(error, plan.as_written(planned, f"{planned.name}.{error}")) from None
     return out
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from headstart.documents import sorted_json
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput, nearest, reworded
 from headstart.models.kind import DEFAULT, model_class, with_kind
 from headstart.plugins import Plugin, plugins_of
 from headstart.spec import digest, digest_of, nested
@@ -201,7 +201,7 @@ class Planner:
             raise BadInput(f"{error}{_way_out(self._study, column)}") from None
         except BadInput as error:
             lines = [_as_written(self._study, arm, column, line) for line in str(error).splitlines()]
-            raise BadInput("\n".join(lines)) from None
+            raise reworded(error, "\n".join(lines)) from None
         return _cell(arm, column, seed, axes, chain)
 
 
@@ -361,7 +361,7 @@ class _Chains:
                 try:
                     spec = self.outlines.in_steps(spec, equal)
                 except BadInput as error:
-                    raise BadInput(f"{name}.{error}") from None
+                    raise reworded(error, f"{name}.{error}") from None
             planned.append(PlannedStage(name, spec, self.outlines.identity(spec, may_be_open)))
             if spec.parent is None:
                 # A parent that trains nothing was dropped: it is not a stage of this chain.
@@ -394,7 +394,7 @@ class _Chains:
             chain, _ = self.of((*arms, other), column, axes, True)
         except BadInput as error:
             lines = [_as_written(study, other, column, line) for line in str(error).splitlines()]
-            raise BadInput("\n".join(lines)) from None
+            raise reworded(error, "\n".join(lines)) from None
         return [planned.spec for planned in chain]
 
     def _settings(self, name: str, column: str, arm: str, axes: Mapping[str, Any]) -> dict[str, Any]:
