@@ -208,11 +208,6 @@ def test_the_files_of_an_absent_task_are_looked_for_once(monkeypatch, tmp_path):
     assert looked == ["image"]
 
 
-def test_stages_are_told_apart_by_their_own_hash_where_no_plugin_has_a_table(tmp_path: Path) -> None:
-    for planned in make_plan(read_study(STUDY), tmp_path, absent="open").stages.values():
-        assert budgets.hashable(planned.spec) is planned.spec, "digests of ten thousand stages take a second"
-
-
 def test_a_full_disk_stays_one_at_whatever_setting_it_is_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> Any:
         raise DiskFull("/cache")

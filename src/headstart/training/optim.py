@@ -30,6 +30,7 @@ ROUNDS = 5
 MATCH = 0.2
 """Root mean square of a step of Muon at rate 1, near that of AdamW, so that one rate serves both (Liu et al. 2025)."""
 
+
 _NAMES = {"adamw": "AdamW", "sgd": "SGD", "muon": "Muon for matrices and AdamW for other weights,"}
 """Optimisers in words."""
 ScheduleField = Annotated[
@@ -120,10 +121,6 @@ class OptimSpec(Spec):
                 f"such as {near}, or batch_size = {self.accumulate * max(round(self.batch_size / self.accumulate), 1)}"
             )
         return self
-
-    def __hash__(self) -> int:
-        """Of some numbers, since the table of shares has none: equal specs have equal ones."""
-        return hash((self.kind, self.lr, self.batch_size, self.weight_decay))
 
     def describe(self) -> str:
         """`AdamW`, `SGD with momentum 0.9`, ..."""
@@ -395,7 +392,8 @@ class FlatParameters:
         self.moments = Moments(torch.zeros_like(self.weights), torch.zeros_like(self.weights))
         self.average: torch.Tensor | None = None
         """(P,) the running average of the weights, where there is one."""
-        self.groups, first = list[Group](), 0
+        self.groups: list[Group] = []
+        first = 0
         for name, tensor in self.tensors.items():
             last = first + tensor.numel()
             if not self.weights.is_meta:  # a plan has no numbers to lay out
