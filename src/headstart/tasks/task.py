@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from headstart.atomic import stamps
 from headstart.data.prepared import progress as watcher
 from headstart.data.prepared import reading, remembered
-from headstart.data.splits import in_fold, stratified_order
+from headstart.data.splits import UnequalSizes, check_sizes, in_fold, stratified_order
 from headstart.errors import BadInput, OwnCall
 from headstart.sequence import IGNORE, Batch, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
@@ -270,29 +270,13 @@ def open_task(spec: TaskSpec, data: Path) -> Task:
                 task = spec.load(data)
             if not isinstance(task, Task):
                 raise BadInput(f"{name} gives {type(task).__name__}; return a headstart.tasks.Task")
-            _check_sizes(task)
-    except _UnequalSizes as error:
+            for split in SPLITS:
+                check_sizes(split, task.split(split))
+    except UnequalSizes as error:
         raise BadInput(
             f"{name} gives a task whose arrays do not fit ({error}); headstart.make_task fits them"
         ) from None
     return narrowed(spec, task)
-
-
-class _UnequalSizes(ValueError):
-    """Arrays of a split are not of one number of examples."""
-
-
-def _check_sizes(task: Task) -> None:
-    """Raises: _UnequalSizes where the arrays of a split are not of one number of examples."""
-    for name in SPLITS:
-        x = task.split(name)
-        targets = (len(x), len(x.values)) if x.per_position else (len(x),)
-        offsets = np.asarray(x.offsets)
-        rising = offsets.ndim == 1 and offsets.dtype.kind in "iu" and not (offsets[1:] < offsets[:-1]).any()
-        if not rising or (offsets[0], offsets[-1], len(x.index)) != (0, len(x.values), len(x)):
-            raise _UnequalSizes(f"the values or numbers of {name} are not those of {len(x)} examples")
-        if x.target is not None and len(x.target) not in targets:
-            raise _UnequalSizes(f"{len(x.target)} targets of {name} are not those of {len(x)} examples")
 
 
 def narrowed(spec: TaskSpec, task: Task) -> Task:
