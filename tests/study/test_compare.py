@@ -9,10 +9,11 @@ from support import made_up
 
 from headstart.errors import BadInput
 from headstart.spec import merge
+from headstart.statistics import paired_difference
 from headstart.store import Store
 from headstart.study.language.plan import Plan, make_plan
 from headstart.study.language.spec import read_study
-from headstart.study.paper.compare import SnapshotSection, _data, compare_stages, compare_studies
+from headstart.study.paper.compare import Gain, SnapshotSection, _data, _pooled_cells, compare_stages, compare_studies
 from headstart.study.paper.summary import summarise
 
 STUDY: dict[str, Any] = {
@@ -102,3 +103,13 @@ def test_a_stage_that_is_not_in_the_store_is_refused(tmp_path: Path) -> None:
 def test_gains_on_own_data_are_pooled_by_the_file_and_not_all_together() -> None:
     assert _data(SimpleNamespace(kind="own", file="/data/dna/uci_splice.tsv")) == "own: dna/uci_splice"
     assert _data(SimpleNamespace(kind="mnist")) == "mnist"
+
+
+def test_a_gain_that_is_the_same_at_every_seed_is_not_counted_as_clear() -> None:
+    def gain(values: list[float]) -> Gain:
+        gap = paired_difference(dict(enumerate(values)), dict.fromkeys(range(3), 0.0))
+        assert gap is not None
+        return Gain("s", "arm", "a", "digits", "accuracy", 32, 10, 100, gap, frozenset(), {})
+
+    for values, clear in ([0.05, 0.05, 0.05], "0"), ([0.05, 0.051, 0.052], "1"):
+        assert _pooled_cells([gain(values)], {})[-2] == clear

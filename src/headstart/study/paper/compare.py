@@ -326,7 +326,7 @@ def pooled(every: Iterable[Gain]) -> SnapshotSection:
 
 def _pooled_cells(members: Sequence[Gain], standing: Mapping[frozenset[tuple[str, str]], float]) -> tuple[str, ...]:
     values = [gain.difference.mean for gain in members]
-    clear = [gain for gain in members if gain.difference.clear and gain.difference.mean > 0]
+    clear = [x for x in members if x.difference.clear and not x.difference.constant and x.difference.mean > 0]
     after = [gain for gain in clear if standing.get(gain.pairs, 1.0) < 1 - LEVEL]
     steps = sorted({gain.steps for gain in members})
     return (
