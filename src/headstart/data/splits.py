@@ -393,18 +393,3 @@ def flatters(note: str) -> bool:
     """Whether a note says that scores are too good: sequences stand on both sides of a split, or the label shows in
     what was not measured."""
     return ACROSS in note or TELLS in note
-
-
-class UnequalSizes(ValueError):
-    """Arrays of a split are not of one number of examples."""
-
-
-def check_sizes(name: str, x: Examples) -> None:
-    """Raises: UnequalSizes where the arrays of a split are not of one number of examples."""
-    targets = (len(x), len(x.values)) if x.per_position else (len(x),)
-    offsets = np.asarray(x.offsets)
-    rising = offsets.ndim == 1 and offsets.dtype.kind in "iu" and not (offsets[1:] < offsets[:-1]).any()
-    if not rising or (offsets[0], offsets[-1], len(x.index)) != (0, len(x.values), len(x)):
-        raise UnequalSizes(f"the values or numbers of {name} are not those of {len(x)} examples")
-    if x.target is not None and len(x.target) not in targets:
-        raise UnequalSizes(f"{len(x.target)} targets of {name} are not those of {len(x)} examples")

@@ -14,9 +14,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from headstart.atomic import stamps
+from headstart.data.prepared import UnequalSizes, check_sizes, reading, remembered
 from headstart.data.prepared import progress as watcher
-from headstart.data.prepared import reading, remembered
-from headstart.data.splits import UnequalSizes, check_sizes, in_fold, stratified_order
+from headstart.data.splits import in_fold, stratified_order
 from headstart.errors import BadInput, OwnCall
 from headstart.sequence import IGNORE, Batch, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
