@@ -80,7 +80,7 @@ def test_the_counts_of_reliability_fit_the_trials_and_seeds_that_they_are_of():
 @pytest.mark.slow
 def test_counts_of_damaged_files_add_up_and_go_on_with_other_seeds(tmp_path):
     file = tmp_path / "counts.json"
-    command = [sys.executable, "-m", "support.fuzz", "npy", "--minutes", "0.001", "--seed", "5", "--json", str(file)]
+    command = [sys.executable, "-m", "support.fuzz", "npy", "--minutes", "0.01", "--seed", "5", "--json", str(file)]
     rows = []
     for _ in range(2):
         subprocess.run(
