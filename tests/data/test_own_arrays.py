@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pyarrow.parquet
 import pytest
 from support.made_tables import numbers, read, why, write
 
+from headstart import BadInput
 from headstart.data import LayoutSpec, archives, read_sequences
 
 LABELS = ["a", "b"] * 6
@@ -304,3 +306,16 @@ def test_a_layout_of_a_file_serves_arrays_and_frames():
         assert np.array_equal(result.values[:, 0], np.float32(numbers()).reshape(-1))
         assert result.target == "none"
     assert LayoutSpec() == LayoutSpec(values=())
+
+
+@pytest.mark.parametrize(("shape", "text"), [((1,) * 70, "has 70 axes; give"), ((True, 4), "")])
+def test_odd_shapes_of_a_header_are_numbers_or_refused(shape: tuple[int, ...], text: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
+        file.write(np.ones(4).tobytes())
+    if text:
+        with pytest.raises(BadInput, match=text):
+            read_sequences(path)
+    else:
+        assert len(read_sequences(path)) == 1

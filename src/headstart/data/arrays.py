@@ -25,6 +25,8 @@ from headstart.ways import option
 
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""
+MOST_AXES = 32
+"""Axes that an array may have, as in numpy 1."""
 ARRAY_NAMES = {
     "values": ("x", "values", "data", "sequences", "x_train", "series", "inputs", "arr_0"),
     "target": ("y", "labels", "label", "target", "targets", "y_train", "classes", "arr_1"),
@@ -94,7 +96,10 @@ def _header(file: IO[bytes], size: int, source: str) -> tuple[tuple[int, ...], b
             f"{source}: is not an array of numpy ({one_line(error, 120)}); write it with numpy.save"
         ) from None
     check_dtype(dtype, source)
-    count = math.prod(map(int, shape))
+    shape = tuple(map(int, shape))  # a header may say True
+    if len(shape) > MOST_AXES:
+        raise BadInput(f"{source}: has {len(shape)} axes; give (n, L), (n, L, F), or one array (L,) of labels")
+    count = math.prod(shape)
     if count < 0 or count * dtype.itemsize > size:
         raise BadInput(
             f"{source}: is cut short: its header says {count * dtype.itemsize:,} bytes, it has {size:,}; write it again"
