@@ -62,11 +62,18 @@ def listed(root: Path, wanted: Wanted) -> list[str]:
 
 HEADERS = (".hea", ".vhdr")
 """Endings of headers whose samples stand in files beside them."""
+LEADS_OUT = "is a link that leads out of its folder; put the file itself there"
 
 
 def visible(name: str) -> bool:
     """Whether no part of a file's name within a folder begins with a point."""
     return not any(part.startswith(".") for part in name.split("/"))
+
+
+def check_link(root: Path, file: Path) -> None:
+    """Raises: BadInput where a file of a folder is a link to something outside of it."""
+    if file.is_symlink() and leads_out(file, [root]):
+        raise BadInput(f"{file}: {LEADS_OUT}")
 
 
 def files_of(path: Path) -> list[Path]:
@@ -176,7 +183,7 @@ def _of_folder(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple
         path = root / name
         try:
             if path.is_symlink() and leads_out(path, [root]):
-                mistakes.add(str(path), "is a link that leads out of its folder; put the file itself there")
+                mistakes.add(str(path), LEADS_OUT)
                 continue
             facts = os.stat(path)
             if not stat.S_ISREG(facts.st_mode):

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from headstart.data.apart import all_apart
+from headstart.data.archives import check_link
 from headstart.data.arrays import ARRAY_NAMES, last_part, npy_array, npz_arrays, together
 from headstart.data.axes import time_axis
 from headstart.data.folder_tables import read_table
@@ -20,7 +21,6 @@ from headstart.data.named_recordings import ALL, ID, arrays_table, signals_of
 from headstart.data.recordings import MOST_VALUES
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes, Places, nearest
-from headstart.store.plain import leads_out
 from headstart.text import first_few, many
 from headstart.ways import argument, asked, option
 
@@ -35,8 +35,6 @@ _APART = {
     ".hdf5": ("headstart.data.hdf5:sets_of", "file of HDF5"),
 }
 """What reads files in a process of its own, by endings."""
-
-
 _MANY = "; where a file holds all sequences of a class, put all into one: numpy.savez('all.npz', X=X, y=y)"
 
 
@@ -55,7 +53,7 @@ def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | 
     if len(stems) != len(own) or not all(roles.values()):
         return None
     for name in own:
-        _check_link(path, path / name)
+        check_link(path, path / name)
     arrays = {
         stem: npy_array(path / name) if name.lower().endswith(".npy") else _cells(path / name)
         for stem, name in stems.items()
@@ -180,7 +178,7 @@ def _axis(path: Path, level: _Level, signals: Sequence[str]) -> Literal["first",
 def _read(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Named]]:
     """The arrays of each file; matrices of one row or column are vectors."""
     for name in names:
-        _check_link(path, path / name)
+        check_link(path, path / name)
     kinds = {PurePosixPath(name).suffix.lower() for name in names}
     for kind in sorted(kinds):
         own = [name for name in names if PurePosixPath(name).suffix.lower() == kind]
@@ -193,8 +191,3 @@ def _read(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Named]]:
             for key, array in arrays.items():
                 named.add(key, array)
             yield name, named
-
-
-def _check_link(path: Path, file: Path) -> None:
-    if file.is_symlink() and leads_out(file, [path]):
-        raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")

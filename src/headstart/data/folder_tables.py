@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.archives import check_link
 from headstart.data.clock import (
     NO_TIMES,
     STEP_BEFORE,
@@ -27,7 +28,6 @@ from headstart.data.table import Cells, Column, Table, arrow_lists, arrow_number
 from headstart.data.tidy import in_channels, names_tags
 from headstart.data.two_clocks import ask_clock
 from headstart.errors import BadInput, Mistakes, Places, nearest
-from headstart.store.plain import leads_out
 from headstart.text import first_few, is_number
 from headstart.ways import option
 
@@ -86,8 +86,7 @@ def folder_of_tables(path: Path, names: Sequence[str], spec: LayoutSpec, mistake
     def tables() -> Iterator[Table]:
         for name in names:
             file = path / name
-            if file.is_symlink() and leads_out(file, [path]):
-                raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
+            check_link(path, file)
             table = read_table(file, spec, mistakes)
             mistakes.check()
             yield table

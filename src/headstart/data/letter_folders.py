@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from headstart.data.archives import check_link
 from headstart.data.class_folders import class_folders
 from headstart.data.file_labels import labelled_by_name
 from headstart.data.folder_tables import read_table
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec
 from headstart.data.readers import READERS
 from headstart.data.table import Column, Table, arrow_texts
-from headstart.errors import BadInput, Mistakes, Places
-from headstart.store.plain import leads_out
+from headstart.errors import Mistakes, Places
 from headstart.text import first_few
 from headstart.ways import option
 
@@ -35,8 +35,7 @@ def folder_of_letters(path: Path, names: Sequence[str], spec: LayoutSpec, mistak
     tables = []
     for name in names:
         file = path / name
-        if file.is_symlink() and leads_out(file, [path]):
-            raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
+        check_link(path, file)
         tables.append(read_table(file, spec, mistakes))
         mistakes.check()
     rows = [table.rows for table in tables]

@@ -20,7 +20,7 @@ import numpy as np
 
 from headstart import disk
 from headstart.atomic import PRIVATE, PRIVATE_FOLDER, Writable, publish, published, stamps
-from headstart.data.archives import files_of, listed, visible
+from headstart.data.archives import check_link, files_of, listed, visible
 from headstart.data.arrays import mapped
 from headstart.data.file_labels import WHOLE_LIST
 from headstart.data.folders import recordings_of
@@ -30,7 +30,6 @@ from headstart.documents import sorted_json
 from headstart.errors import BadInput
 from headstart.limits import memory
 from headstart.spec import digest
-from headstart.store.plain import leads_out
 
 PART_LINES, PARQUET = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"), ".parquet"
 WHOLE_FILE, FIRST_BYTES, TIMED_BYTES, PART_BYTES = 1 << 23, 1 << 18, 1 << 21, 1 << 24
@@ -340,8 +339,7 @@ class _Folder(_Source):
         made = {target}
         for each in [*(file for name in chosen for file in self.recordings[name]), *self.beside]:
             file, copy = self.path / each, target / each
-            if file.is_symlink() and leads_out(file, [self.path]):
-                raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
+            check_link(self.path, file)
             if copy.parent not in made:
                 disk.make_folder(copy.parent, PRIVATE_FOLDER)
                 made.add(copy.parent)

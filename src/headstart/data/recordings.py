@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from headstart.data.annotations import ANNOTATION, Annotation, add_annotations, partner
+from headstart.data.archives import check_link
 from headstart.data.clock import RATE_BEFORE, on_clock
 from headstart.data.layout import LayoutSpec, check_names, matching
 from headstart.data.readers import recorder_of
@@ -88,8 +89,7 @@ def folder_of_signals(path: Path, names: Sequence[str], spec: LayoutSpec) -> tup
     values = 0
     for name in names:
         file = path / name
-        if file.is_symlink() and leads_out(file, [path]):
-            raise BadInput(f"{file}: is a link that leads out of its folder; put the file itself there")
+        check_link(path, file)
         recording = recorder_of(file.suffix.lower().removeprefix("."))(file, spec)
         if not recording.channels:
             apart[name] = recording.annotations
