@@ -53,10 +53,10 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--models", default="digits,s4d,gated_delta_net")
     parser.add_argument("--seconds", type=float, default=15.0)
-    parser.add_argument("--one", choices=["plain", "compiled"])
+    parser.add_argument("--way", choices=["plain", "compiled"])
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(timed(options.models, options.one == "compiled", options.seconds)))
+    if options.way:
+        print(json.dumps(timed(options.models, options.way == "compiled", options.seconds)))
         return
     heads = [
         "model",
@@ -72,7 +72,7 @@ def main() -> None:
     for name in options.models.split(","):
         with tempfile.TemporaryDirectory() as folder:
             os.environ |= {"TORCHINDUCTOR_CACHE_DIR": folder, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-            words = ("--models", name, "--seconds", str(options.seconds), "--one")
+            words = ("--models", name, "--seconds", str(options.seconds), "--way")
             plain, cold, warm = (in_process(__file__, *words, how) for how in ("plain", "compiled", "compiled"))
         faster = min(cold[0], warm[0])
         pays = [f"{run[1] / (plain[0] - faster):,.0f}" if plain[0] > faster else "never" for run in (cold, warm)]

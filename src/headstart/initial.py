@@ -70,7 +70,7 @@ class _Rule:
     rows: str = ""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return f"start: {self.text}"
 
 
@@ -147,7 +147,7 @@ def apply_start(
     taken: dict[str, int] = {}
     for text in start:
         rule = _read(text)
-        chosen = select(rule.part, of, rule.place)
+        chosen = select(rule.part, of, rule.location)
         if rule.verb == "take":
             for name in chosen:
                 source = _parents(parent, name, rule)
@@ -197,7 +197,7 @@ def _mimic(model: nn.Module, chosen: Collection[str], seed: int, rule: _Rule) ->
             width = left.shape[1]
             if left.shape != (width, width) or right.shape != left.shape:
                 raise BadInput(
-                    f"{rule.place}: {names[0]!r} is {tuple(left.shape)} and {names[1]!r} {tuple(right.shape)}, and "
+                    f"{rule.location}: {names[0]!r} is {tuple(left.shape)} and {names[1]!r} {tuple(right.shape)}, and "
                     "both should be square and alike; leave model.mixer.head_width and key_heads out, or this entry"
                 )
             written += names
@@ -217,7 +217,7 @@ def _mimic(model: nn.Module, chosen: Collection[str], seed: int, rule: _Rule) ->
                     right.copy_(v.T * root)
     if not written:
         raise BadInput(
-            f"{rule.place}: no query and key, nor value and output, of one attention layer are all in it; write "
+            f"{rule.location}: no query and key, nor value and output, of one attention layer are all in it; write "
             "mimetic(query_key), mimetic(value_output) or mimetic(query_key+value_output) of a model of attention"
         )
     return written
@@ -225,10 +225,10 @@ def _mimic(model: nn.Module, chosen: Collection[str], seed: int, rule: _Rule) ->
 
 def _parents(parent: WeightTensors | None, name: str, rule: _Rule) -> torch.Tensor:
     if parent is None:
-        raise BadInput(f"{rule.place}: there is no parent; name one, or leave this entry out")
+        raise BadInput(f"{rule.location}: there is no parent; name one, or leave this entry out")
     if name not in parent:
         raise BadInput(
-            f"{rule.place}: the parent has no tensor {name!r}; give both stages the same model, "
+            f"{rule.location}: the parent has no tensor {name!r}; give both stages the same model, "
             f"or select less, as in {rule.verb}({rule.part}-{_part(name)})"
         )
     return parent[name]
@@ -260,7 +260,7 @@ def _by_symbol(
     """The parent's token vectors in the order of the task's own symbols."""
     if SYMBOL_TENSOR not in parent:
         raise BadInput(
-            f"{rule.place}: the parent does not say what its token vectors stand for, as a checkpoint with a "
+            f"{rule.location}: the parent does not say what its token vectors stand for, as a checkpoint with a "
             "vocab.txt does; put that beside its weights, or leave rows out where both have the same tokens"
         )
     vocabulary = bytes(parent[SYMBOL_TENSOR].tolist()).decode().split("\n")
@@ -270,14 +270,14 @@ def _by_symbol(
     if not set(symbols) & set(vocabulary):
         few = first_few(list(map(repr, symbols)), 6) or "which has none"
         raise BadInput(
-            f"{rule.place}: the parent has a vector for no symbol of this task ({few}); take less, as in "
+            f"{rule.location}: the parent has a vector for no symbol of this task ({few}); take less, as in "
             f"take({rule.part}-encoder)"
         )
     lost = [symbol for symbol, row in zip(symbols, rows, strict=True) if row is None]
     if lost:
         raise BadInput(
-            f"{rule.place}: the parent has no vector for {lost[0]!r}, and none for unknown symbols ({UNKNOWN}); take "
-            f"less, as in take({rule.part}-encoder)"
+            f"{rule.location}: the parent has no vector for {lost[0]!r}, and none for unknown symbols ({UNKNOWN}); "
+            f"take less, as in take({rule.part}-encoder)"
         )
     return source[rows]
 
@@ -290,7 +290,7 @@ def _differ_in_rows(own: torch.Tensor, source: torch.Tensor) -> bool:
 def _agree(own: torch.Tensor, source: torch.Tensor, name: str, rule: _Rule) -> None:
     if own.shape != source.shape:
         raise BadInput(
-            f"{rule.place}: tensor {name!r} is {tuple(own.shape)} here and {tuple(source.shape)} "
+            f"{rule.location}: tensor {name!r} is {tuple(own.shape)} here and {tuple(source.shape)} "
             f"in the parent; {_way_out(own, source, name, rule)}"
         )
 

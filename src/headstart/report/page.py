@@ -179,7 +179,7 @@ def filled(template: Path, **context: Any) -> str:
         loader=FileSystemLoader([template.parent, PAGE_TEMPLATE.parent]),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=_without_marks,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -188,7 +188,7 @@ def filled(template: Path, **context: Any) -> str:
     return templates.get_template(template.name).render(style=style, **context)
 
 
-def _shown(value: Any) -> Any:
+def _without_marks(value: Any) -> Any:
     """A text (markup stays markup) in which no mark of direction turns what stands beside it around."""
     return type(value)(escaped(value)) if isinstance(value, str) else value
 

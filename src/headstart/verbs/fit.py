@@ -52,8 +52,8 @@ part is as large as it may be; and the share that may be gone when more is read.
 LEAST_TIME = 5.0
 """Seconds of the processor that libraries, a first model and the page take: more than a shorter limit."""
 SHORT_TEXT = (
-    f"libraries, a first model and the page alone take about {LEAST_TIME:.0f} s of one processor; so little "
-    "time allows only a model of few rows, which ends after it"
+    f"libraries, a first model and the page alone take about {LEAST_TIME:.0f} s of one processor; the fit ends after "
+    "this limit, with a model of few rows"
 )
 """What is said of less, before anything is read."""
 SHOWN_NOTES = 6
