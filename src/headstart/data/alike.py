@@ -41,6 +41,11 @@ class Alike:
     near: int
     pair: tuple[int, int]
 
+    @property
+    def frequent(self) -> bool:
+        """Whether so many have one that it is said."""
+        return self.near >= COPIED_SHARE * self.asked
+
 
 def near_copies(s: Sequences, of: np.ndarray | None = None) -> Alike | None:
     """Rows, of these where some are named, that have near copies in other groups; None where rows are too few, or too
@@ -101,7 +106,7 @@ def about_files(whole: Sequences, files: Mapping[str, np.ndarray]) -> list[str]:
         sides = np.full(len(whole), "other")
         sides[rows] = name
         alike = near_copies(replace(whole, groups=tuple(sides.tolist())), rows)
-        if alike is not None and alike.near >= COPIED_SHARE * alike.asked:
+        if alike is not None and alike.frequent:
             notes.append(
                 f"{alike.near:,} of {many(alike.asked, f'{name} sequence')} looked at {ACROSS} train but for some "
                 "noise: they are far nearer to a few there than to the rest, as copies with noise are, or several "

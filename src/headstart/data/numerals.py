@@ -106,7 +106,7 @@ def _has_commas(column: Column) -> bool:
     """Whether each text is a number, and some have a comma before decimals or between thousands."""
     count = len(column.data) - column.data.null_count
     usual = rf"(?i)^\s*(?:[+-]?{_DIGITS}|{'|'.join(map(re.escape, sorted(USUAL_GAPS)))})?\s*$"
-    single = r"^\s*[+-]?(?:\d*,\d+|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:,\d{3})+(?:\.\d+)?)(?:[eE][+-]?\d+)?\s*$"
+    single = rf"^\s*(?:{COMMA.pattern[1:-1]}|{THOUSANDS.pattern[1:-1]}|[+-]?,\d+)\s*$"
     commas = _matches(column, single)
     return bool(commas.any()) and int((commas | (_matches(column, usual) & ~_matches(column, ","))).sum()) == count
 

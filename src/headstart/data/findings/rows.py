@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.alike import COPIED_SHARE
 from headstart.data.alike import near_copies as about_alike
 from headstart.data.findings.finding import Finding, places, short
 from headstart.data.letters import other_strand
@@ -114,7 +113,7 @@ def neighbours(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
 def near_copies(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
     """Rows that are far nearer to a few others than to the rest, as copies with noise are."""
     alike = about_alike(s) if s.target != "none" else None
-    if alike is not None and alike.near >= COPIED_SHARE * alike.asked and not about_pieces(s):
+    if alike is not None and alike.frequent and not about_pieces(s):
         yield Finding.located(
             f"{alike.near:,} of {many(alike.asked, 'row')} looked at are far nearer to a few others than to the rest",
             places(s, alike.pair),
