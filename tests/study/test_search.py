@@ -275,6 +275,55 @@ def test_what_a_whole_search_comes_to_is_known_before_it(tmp_path: Path) -> None
     assert search.trials == 16
 
 
+def test_pruned_trials_have_a_quarter_of_the_budget_and_the_best_quarter_of_them_chooses_at_the_whole(
+    tmp_path: Path,
+) -> None:
+    def whole_is_other(cell: Cell) -> tuple[float, float]:
+        val, test = score(cell)
+        return (val, test) if cell.last.spec.budget.epochs == 0.5 else (1 - val, 1 - test)
+
+    plan, done = whole(searched(tmp_path, prune=True, trials=9), whole_is_other)
+    for arm in ("scratch", "self_pretrained"):
+        own = [cell for cell in plan.trials if cell.arm == arm]
+        short, final = own[:9], own[9:]
+        assert {(c.last.spec.budget.epochs, c.last.spec.budget.scored) for c in short} == {(0.5, "val")}
+        assert {(c.last.spec.budget.epochs, c.last.spec.budget.scored) for c in final} == {(2.0, "all")}
+        assert {c.chain[0].spec.budget.epochs for c in own if len(c.chain) == 2} <= {3.0}, "pretraining is whole"
+        best = sorted(short, key=lambda cell: -score(cell)[0])[:3]
+        assert [dict(c.settings) for c in final] == [dict(c.settings) for c in best]
+        chosen = max(final, key=lambda cell: whole_is_other(cell)[0])
+        reported = [cell for cell in plan.cells if cell.arm == arm]
+        assert {repr(c.settings) for c in reported} == {repr(chosen.settings)} != {repr(best[0].settings)}
+        assert {c.last.spec.budget.epochs for c in reported} == {2.0}
+    results = select(plan, done.get)
+    assert [len(row.trials) for row in results.table] == [9, 9], "scores of the whole budget are not among those"
+    table = search_table(results, plan.study.search)
+    assert table is not None
+    assert "Trials had 1/4 of the last stage's budget; the best 3 of them were trained anew" in table.note
+
+
+def test_a_pruned_search_goes_on_where_it_was_and_what_it_comes_to_is_known(tmp_path: Path) -> None:
+    whole_plan, _ = whole(searched(tmp_path, prune=True))
+    for workers in (1, 3):
+        assert whole(searched(tmp_path, prune=True), most=workers)[0].trials == whole_plan.trials
+    search = searched(tmp_path, prune=True, over={LR: OVER[LR]})
+    plan, _ = whole(search)
+    assert sum(search.times().values()) == len(plan.stages) == 2 * 3 + 3 + 2 * (8 + 2) + 1
+    assert sum(search.times(short=0.25).values()) == 2 * 3 + 3 + 2 * (2 + 2) + 1
+    assert search.trials == len(plan.trials) == 20
+
+
+def test_trials_whose_part_of_the_budget_is_nothing_or_shorter_than_their_schedule_are_refused(tmp_path: Path) -> None:
+    table = study(prune=True)
+    for more, message in (
+        ({"budget": {"steps": 1}}, r"search.prune: of 1/4 of the budget finetune.budget: is no whole step.*4 steps"),
+        ({"budget": {"steps": 40}, "optim": {"warmup_steps": 20}}, r"search.prune: .*optim.warmup_steps: 20 is more"),
+    ):
+        table["stages"]["finetune"] |= more
+        with pytest.raises(BadInput, match=message):
+            Searched(make_plan(read_study(table), tmp_path))
+
+
 @pytest.mark.parametrize("text", SPACES.values())
 def test_a_space_holds_its_ends_and_nothing_beyond(text: str) -> None:
     space = space_of(text)
@@ -316,7 +365,6 @@ REFUSED = {
     "another tool": ({"with": "hyperopt"}, r"with.*optuna"),
     "a wrong key": ({"trails": 3}, r"search.trails: .*trials"),
     "no such sampler": ({"sampler": "grid"}, r"search.sampler"),
-    "pruning": ({"prune": True}, r"search.prune: .*another stage"),
     "a seed of the axis": ({"seed": 1}, r"search.seed: 1 is a seed of the axis.*such as 3"),
 }
 
@@ -341,6 +389,10 @@ def test_a_search_beside_other_axes_claims_at_a_setting_or_no_seeds_is_refused(t
     ):
         with pytest.raises(BadInput, match=message):
             read_study({**study(), **more})
+    claim = {"says": "more", "higher": "self_pretrained", "lower": "scratch"}
+    with pytest.raises(BadInput, match=r"search.prune: claims\[0\] asks which arm is better.*leave 'prune' out"):
+        read_study({**study(prune=True), "claims": [claim]})
+    assert read_study({**study(), "claims": [claim]}).claims
     with pytest.raises(BadInput, match=r"override: finetune.optim.lr: the search is over"):
         read_study(study(), ["finetune.optim.lr=0.1"])
     assert read_study(study(), ["search.trials=5"]).search.trials == 5  # type: ignore[union-attr]

@@ -318,8 +318,8 @@ def _choice(plan: Plan, results: Results) -> str:
         sampler = "at random" if search.sampler == "random" else "by a tree-structured Parzen estimator (Optuna)"
         return (
             f"{lead} searched {words.listed(swept)}: {search.trials} trials for each arm and column, drawn {sampler}, "
-            f"all with the seed {search.seed}. The setting with the best validation {metric} was chosen once and "
-            f"trained anew with fresh seeds, which alone are reported.{listed}"
+            f"all with the seed {search.seed}.{search.pruned} The setting with the best validation {metric} was "
+            f"chosen once and trained anew with fresh seeds, which alone are reported.{listed}"
         )
     return (
         f"{lead} swept {words.listed(swept)} and took, for each arm and column, the setting with the best "

@@ -15,6 +15,7 @@ from headstart.store import DONE
 from headstart.study.language.budgets import Absences
 from headstart.study.language.costs import Speed, speed_here
 from headstart.study.language.estimate import Cost, measure, survey
+from headstart.study.language.search import PRUNED
 from headstart.study.language.time_left import TimeLeft
 from headstart.study.results.listing import states as stored_states
 from headstart.study.results.searching import Searched
@@ -92,13 +93,14 @@ DRY_RUN_COLUMNS += ["parameters", "trained"]
 def _of_search(study: Study, searched: Searched, speed: Speed, slots: int) -> list[str]:
     """How many stages a search comes to in all, and what they cost at the settings as they are written."""
     costs = survey(searched.written)
-    times = searched.times()
-    flops = sum(cost.flops * times[cost.planned.identity] for cost in costs)
-    seconds = sum(sum(cost.seconds_at(speed)) * times[cost.planned.identity] for cost in costs) / slots
+    times = searched.times(short=1 / PRUNED)
+    stages = round(sum(searched.times().values()))
+    flops = sum(cost.flops * times.get(cost.planned.identity, 0) for cost in costs)
+    seconds = sum(sum(cost.seconds_at(speed)) * times.get(cost.planned.identity, 0) for cost in costs) / slots
     return [
         f"Search: {study.progress}, drawn {searched.search.batch} at a time for each arm and column; the stages above "
         "are those drawn by now.",
-        f"The whole search and its fresh seeds are {many(sum(times.values()), 'stage')} and {count(flops)}FLOP at the "
+        f"The whole search and its fresh seeds are {many(stages, 'stage')} and {count(flops)}FLOP at the "
         f"settings as written. {_time(flops, seconds, slots)}",
     ]
 

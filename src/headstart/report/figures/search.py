@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def search_caption(search: SearchSpec) -> str:
     """What the figure shows, in words."""
     steps = "" if search.sampler == "random" else "Steps: the best validation score so far. "
-    return f"{steps}Dashed: random search, on average. Crosses: trials that diverged. {random_sentence(search)}"
+    text = f"{steps}Dashed: random search, on average. Crosses: trials that diverged."
+    return f"{text}{search.pruned} {random_sentence(search)}"
 
 
 def search_figure(results: Results, column: str, search: SearchSpec, dark: bool = False) -> Figure | None:

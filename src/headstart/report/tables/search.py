@@ -45,7 +45,8 @@ def search_table(results: Results, search: SearchSpec | None) -> ReportTable | N
                 best = curve[mark - 1] if mark <= len(curve) else None
                 cells[f"best {mark}"] = TableCell(words.score(best), {f"best {mark}": best})
             lines.append(TableLine("arm", cells, row.status, row.key))
-    text = "Best validation score so far of trials, all with one seed, which is none of those reported. "
+    text = "Best validation score so far of trials, all with one seed, which is none of those reported."
+    text += f"{search.pruned} "
     text += random_sentence(search)
     return table_of(f"The search: validation {score_name(row.metric for row in rows)} over trials", heads, lines, text)
 

@@ -23,6 +23,8 @@ SPACES = {
 """Kinds of spaces, each with an example."""
 RANDOM_TRIALS = 10
 """Trials that the sampler `tpe` draws at random before it looks at a score."""
+PRUNED = 4
+"""With `prune`, trials are trained for one part in so many of their budget, and the best part of so many for all."""
 LARGEST_INTEGER = 2**53
 """Whole numbers up to which a space of them may reach: those that JSON keeps."""
 
@@ -44,7 +46,8 @@ class SearchSpec(Spec):
     seed: int = Field(default=1000, ge=0, lt=2**63)
     """Of every trial of every arm, and of the sampler; it is none of the axis, whose seeds are fresh."""
     prune: bool = False
-    """Refused where true: a trial is trained to its end."""
+    """Trials have a quarter of the last stage's budget, by which settings are drawn; the best quarter of them on
+    validation are trained anew with all of it, and of these one setting is chosen. No two budgets are compared."""
 
     @model_validator(mode="before")
     @classmethod
@@ -55,6 +58,21 @@ class SearchSpec(Spec):
         if table["with"] != "optuna":
             raise ValueError(f'with: {table["with"]!r}: a search is one with optuna; write with = "optuna"')
         return {key: value for key, value in table.items() if key != "with"}
+
+    @property
+    def finalists(self) -> int:
+        """Trials of an arm on a column that are trained with the whole budget after short ones."""
+        return -(-self.trials // PRUNED) if self.prune else 0
+
+    @property
+    def pruned(self) -> str:
+        """What pruning does, as a sentence with a space before it; empty without."""
+        if not self.prune:
+            return ""
+        return (
+            f" Trials had 1/{PRUNED} of the last stage's budget; the best {self.finalists} of them were trained anew "
+            "with all of it, and of these the setting was chosen."
+        )
 
     @property
     def spaces(self) -> dict[str, Space]:
@@ -110,14 +128,16 @@ def space_of(text: str, location: str = "space") -> Space:
 
 
 def check_search(
-    search: SearchSpec, stages: Collection[str], axes: Mapping[str, Sequence[Any]], fixed: Sequence[str]
+    search: SearchSpec, stages: Collection[str], axes: Mapping[str, Sequence[Any]], claims: Sequence[str]
 ) -> None:
-    """Raises: BadInput where a search does not fit the study. fixed: claims at a setting, where they are written."""
-    if search.prune:
+    """Raises: BadInput where a search does not fit the study. claims: where each is written, those at a setting with
+    `.at`."""
+    if search.prune and claims:
         raise BadInput(
-            "search.prune: a trial that is cut short is another stage, whose score is not one of the same budget; "
-            "leave 'prune' out, or give all trials a smaller budget"
+            f"search.prune: {claims[0].removesuffix('.at')} asks which arm is better, and pruning favours what learns "
+            "fast at first; leave 'prune' out, or the claims"
         )
+    fixed = [claim for claim in claims if claim.endswith(".at")]
     spaces = search.spaces
     for path in spaces:
         location = f"search.over.{path}"

@@ -244,8 +244,8 @@ def check_study(study: StudySpec) -> None:
             check_known(key, STAGE_KEYS, f"stages.{name}.{key}")
     _check_axes(study)
     if study.search is not None:
-        fixed = [f"claims[{i}].at" for i, claim in enumerate(study.claims) if claim.at]
-        check_search(study.search, study.stages, study.axes, fixed)
+        claims = [f"claims[{i}]{'.at' if claim.at else ''}" for i, claim in enumerate(study.claims)]
+        check_search(study.search, study.stages, study.axes, claims)
     if study.paper is not None:
         check_known(study.paper, built_in_papers(), "paper")
     for key, arm in (("against", study.report.against), ("match", study.report.match)):

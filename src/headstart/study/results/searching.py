@@ -6,18 +6,20 @@ search that was stopped goes on where it was, on any number of workers.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from headstart.errors import BadInput
-from headstart.study.language.budgets import OPEN
+from headstart.errors import BadInput, reworded
+from headstart.stage.spec import TrainStage
+from headstart.study.language.budgets import OPEN, Outlines
 from headstart.study.language.plan import Cell, Plan, Planner, matters
-from headstart.study.language.search import RANDOM_TRIALS, Space
+from headstart.study.language.search import PRUNED, RANDOM_TRIALS, Space
 from headstart.study.language.spec import StudySpec
 from headstart.study.results.collect import Find, monitored, read_run
+from headstart.study.results.rows import Run
 from headstart.study.results.selection import Candidate, choose
+from headstart.training.loop import BudgetSpec
 
 if TYPE_CHECKING:
     import optuna
@@ -36,18 +38,18 @@ class Searched:
         assert study.search is not None, "a study that searches"
         self._optuna = _import_optuna()
         self.written, self.search = written, study.search
-        self._planner = Planner(study, written.data, absent)
+        self._planner, self._outlines = Planner(study, written.data, absent), Outlines(written.data)
         self.seeds: list[int] = study.axes["seed"]
         self._runs: dict[str, Cell] = {}
         for cell in written.cells:
             if not cell.last.spec.task.validation:
                 raise BadInput(f"arms.{cell.arm}: task.validation = 0 leaves no score by which a search could choose")
+            self._trial(cell)
         spaces = self.search.spaces
         for number in range(max(len(space.values) for space in spaces.values())):
             for arm, column in self._pairs():
-                self._cell(
-                    arm, column, {p: s.values[number % len(s.values)] for p, s in spaces.items()}, self.search.seed
-                )
+                values = {path: space.values[number % len(space.values)] for path, space in spaces.items()}
+                self._trial(self._cell(arm, column, values, self.search.seed))
 
     def plan(self, find: Find) -> Plan:
         """All trials that are drawn by now, and the runs of the settings that were chosen.
@@ -63,19 +65,25 @@ class Searched:
 
     @property
     def trials(self) -> int:
-        """Of all arms on all columns."""
-        return self.search.trials * sum(1 for _ in self._pairs())
+        """Of all arms on all columns, those with the whole budget after short ones too."""
+        return (self.search.trials + self.search.finalists) * sum(1 for _ in self._pairs())
 
-    def times(self) -> Counter[str]:
+    def times(self, short: float = 1.0) -> dict[str, float]:
         """How often a stage of the plan as written would be done, by identity: once for each seed of the axis, and in
-        trials, of which the first seed stands for theirs. What no searched setting reaches is shared by trials."""
-        out, shared = Counter(identity for identity in self.written.stages), set[str]()
+        trials, of which the first seed stands for theirs. What no searched setting reaches is shared by trials.
+
+        short: what a trial counts that has a part of the budget.
+        """
+        search, shared = self.search, set[str]()
+        out = dict.fromkeys(self.written.stages, 1.0)
         for cell in self.written.cells:
             anew = False
             for planned in cell.chain if cell.seed == self.seeds[0] else ():
                 anew = anew or any(matters(path, (planned,)) for path in self.search.over)
-                if anew:
-                    out[planned.identity] += self.search.trials
+                if anew and search.prune and planned is cell.last and planned.trains:
+                    out[planned.identity] += short * search.trials + search.finalists
+                elif anew:
+                    out[planned.identity] += search.trials
                 elif planned.identity not in shared:
                     shared.add(planned.identity)
                     out[planned.identity] += 1
@@ -91,6 +99,25 @@ class Searched:
             self._runs[key] = self._planner.cell(arm, column, {**settings, "seed": seed})
         return self._runs[key]
 
+    def _trial(self, cell: Cell) -> Cell:
+        """A run as a trial: where trials are pruned, with a part of the last budget, scored on validation alone.
+
+        Raises: BadInput where that part holds no step, or less than its schedule.
+        """
+        spec = cell.last.spec
+        if not self.search.prune or not isinstance(spec, TrainStage) or spec.budget.empty:
+            return cell
+        budget = BudgetSpec(**{**spec.budget.model_dump(), "share": 1 / PRUNED, "scored": "val"})
+        try:
+            if budget.empty:
+                raise BadInput(f"{cell.last.name}.budget: is no whole step then; give {PRUNED} steps or more")
+            spec.optim.check_total(budget.steps or 0)
+        except BadInput as error:
+            raise reworded(error, f"search.prune: of 1/{PRUNED} of the budget {error}; or leave 'prune' out") from None
+        short = spec.model_copy(update={"budget": budget})
+        identity = self._outlines.identity(short, cell.last.open)
+        return replace(cell, chain=(*cell.chain[:-1], replace(cell.last, spec=short, identity=identity)))
+
     def _replay(self, arm: str, column: str, find: Find) -> tuple[list[Cell], dict[str, Any] | None]:
         """The trials of an arm on a column, and the settings that were chosen once all of them are finished."""
         names = self._optuna.trial.TrialState
@@ -102,21 +129,26 @@ class Searched:
             batch = min(self.search.batch, self.search.trials - len(candidates))
             asked = [study.ask(distributions) for _ in range(batch)]
             settings += [dict(trial.params) for trial in asked]
-            drawn = [self._cell(arm, column, values, self.search.seed) for values in settings[-batch:]]
+            drawn = [self._trial(self._cell(arm, column, each, self.search.seed)) for each in settings[-batch:]]
             cells += drawn
             metric, greater = monitored(drawn, find)
             runs = [read_run(cell, find, lambda _: "absent", metric) for cell in drawn]
             if any(run.status not in ("complete", "diverged") for run in runs):
                 return cells, None
             for trial, run in zip(asked, runs, strict=True):
-                sound = run.status == "complete" and run.val is not None
-                scores = {} if run.val is None else {run.seed: run.val}
-                candidates.append(Candidate(scores, not sound))
-                study.tell(
-                    trial,
-                    None if run.val is None or not sound else run.val if greater else -run.val,
-                    names.COMPLETE if sound else names.FAIL,
-                )
+                candidates.append(_candidate(run))
+                score = None if candidates[-1].diverged or run.val is None else run.val if greater else -run.val
+                study.tell(trial, score, names.FAIL if score is None else names.COMPLETE)
+        if self.search.prune:
+            left = [i for i, candidate in enumerate(candidates) if not candidate.diverged] or [0]
+            best = sorted(left, key=lambda i: sum(candidates[i].val.values()) * (-1 if greater else 1))
+            settings = [settings[i] for i in best[: self.search.finalists]]
+            whole = [self._cell(arm, column, each, self.search.seed) for each in settings]
+            cells += whole
+            runs = [read_run(cell, find, lambda _: "absent", monitored(whole, find)[0]) for cell in whole]
+            if any(run.status not in ("complete", "diverged") for run in runs):
+                return cells, None
+            candidates = [_candidate(run) for run in runs]
         # Where every trial diverged, so will the runs that are reported: the first setting stands for all.
         return cells, settings[choose(candidates, greater) or 0]
 
@@ -140,6 +172,12 @@ class Searched:
         else:
             made = kinds.FloatDistribution(*space.values, log=space.kind == "loguniform")
         return made
+
+
+def _candidate(run: Run) -> Candidate:
+    """A trial that is finished, as a choice looks at it."""
+    sound = run.status == "complete" and run.val is not None
+    return Candidate({} if run.val is None else {run.seed: run.val}, not sound)
 
 
 def _import_optuna() -> Any:

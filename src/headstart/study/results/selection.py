@@ -82,7 +82,7 @@ def select(
     lookup, on_the_way = functools.cache(find), undamaged(records)
     reads, axes_of_choice = _Reads(lookup, state or (lambda _: "absent"), on_the_way, answers), tuple(plan.choose)
     rows = [
-        _row(groups[column, arm], column, axes_of_choice, reads, known_facts, plan.trials)
+        _row(groups[column, arm], column, axes_of_choice, reads, known_facts, plan)
         for column in columns
         for arm in arms
         if (column, arm) in groups
@@ -135,7 +135,7 @@ def _row(
     axes: Sequence[str],
     reads: _Reads,
     facts: Mapping[str, TaskFacts],
-    trials: Sequence[Cell],
+    plan: Plan,
 ) -> Row:
     find, state, records, answers = reads
     metric, greater = monitored(cells, find)
@@ -149,8 +149,10 @@ def _row(
     lost = [any(run.status == "diverged" for run in members) for members in runs]
     candidates = [Candidate(*pair) for pair in zip(scores, lost, strict=True)]
     picked = choose(candidates, greater)
-    trials = [cell for cell in trials if (cell.arm, cell.column) == (cells[0].arm, column)]
-    tried = [read_run(cell, find, state, metric) for cell in trials]
+    trials = [cell for cell in plan.trials if (cell.arm, cell.column) == (cells[0].arm, column)]
+    # After pruned trials come those with the whole budget, whose scores are not to be listed beside theirs.
+    drawn = trials if plan.study.search is None else trials[: plan.study.search.trials]
+    tried = [read_run(cell, find, state, metric) for cell in drawn]
     # Where validation trains too nothing can be chosen, and a single setting stands.
     unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
     picked = 0 if unchosen else picked
