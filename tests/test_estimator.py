@@ -475,10 +475,12 @@ def test_arrays_with_the_channels_first_are_noticed():
     X, y = waves(channels=2)
     turned = np.stack(X).swapaxes(1, 2)
     for data in (turned, list(turned)):
-        with pytest.warns(
-            UserWarning, match="X: read as 2 positions of 20 channels; .*set layout={'channels_first': True}"
-        ):
-            quick(serve="summary", pretrain=False).fit(data, y)
+        with pytest.warns(UserWarning, match="X: read as channels by positions, .*layout={'time_axis': 'first'}"):
+            model = quick(serve="summary", pretrain=False).fit(data, y)
+        assert model.n_features_in_ == 2
+        assert model.predict(data).tolist() == model.predict(data[:20]).tolist() + model.predict(data[20:]).tolist()
+    with pytest.raises(BadInput, match="whose sizes do not tell which axis is time"):
+        quick(serve="summary", pretrain=False).fit(turned[:, :, :5], y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         quick(serve="summary", pretrain=False, channels_first=True).fit(turned, y)

@@ -85,10 +85,10 @@ def test_cells_that_are_series_or_frames_are_sequences() -> None:
 
 
 @pytest.mark.parametrize("data", [ARRAY, list(ARRAY)])
-def test_more_channels_than_positions_are_said(data: Any) -> None:
-    (note,) = read_sequences(data).notes
-    assert "read as 3 positions of 20 channels; where it is the other way round, set" in note
-    assert "layout={'channels_first': True}" in note
+def test_axes_that_sizes_do_not_tell_are_asked_about(data: Any) -> None:
+    message = why(data)
+    assert "a matrix (3 x 20) whose sizes do not tell which axis is time" in message
+    assert "layout={'time_axis': 'second'}" in message
     assert not read_sequences(data, LayoutSpec(channels_first=True)).notes
     assert not read_sequences([x.T for x in data]).notes
 

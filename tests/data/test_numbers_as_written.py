@@ -107,9 +107,9 @@ def test_nested_lists_are_channels_first_where_that_is_set(tmp_path: Path, form:
     np.testing.assert_array_equal(
         result.values.reshape(24, 3, 2), VALUES.reshape(24, 2, 3).swapaxes(1, 2).astype(np.float32)
     )
-    with_note = read_sequences(nested(form, tmp_path))
-    assert any("2 positions of 3 channels; where it is the other way round" in note for note in with_note.notes)
     assert not result.notes
+    with pytest.raises(BadInput, match=r"a matrix \(2 x 3\) whose sizes do not tell which axis is time"):
+        read_sequences(nested(form, tmp_path))
 
 
 def test_channels_first_of_sequences_of_any_length(tmp_path: Path) -> None:

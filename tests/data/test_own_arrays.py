@@ -40,8 +40,45 @@ def test_arrays_in_the_order_of_fortran_are_read_alike(tmp_path):
     assert np.array_equal(read(data.swapaxes(1, 2), channels_first=True).values.reshape(5, 7, 3), data)
 
 
-def test_more_channels_than_positions_are_said():
-    assert "read as 2 positions of 9 channels" in read(np.zeros((3, 2, 9)) + numbers(2, 9)).notes[0]
+@pytest.mark.parametrize("shape", [(3, 64), (6, 48), (2, 16)])
+def test_an_axis_that_is_much_longer_is_time_wherever_it_stands_and_is_said(shape: tuple[int, int]) -> None:
+    data = np.random.default_rng(0).normal(size=(5, *shape)).astype(np.float32)
+    result, plain = read(data), read(data.swapaxes(1, 2))
+    assert (result.lengths[0], result.width) == shape[::-1]
+    assert np.array_equal(result.values, plain.values)
+    assert result.notes[0].startswith("read as channels by positions")
+    assert not plain.notes
+    assert read_sequences(data[:, :, :9], result.layout.fixed()).lengths[0] == 9, "others are read alike"
+
+
+@pytest.mark.parametrize("form", ["array", "list", "npy", "npz", "nested"])
+@pytest.mark.parametrize("shape", [(3, 20), (12, 12), (16, 12)])
+def test_axes_of_like_sizes_are_asked_about_and_both_answers_work(
+    form: str, shape: tuple[int, int], tmp_path: Path
+) -> None:
+    data = np.random.default_rng(0).normal(size=(5, *shape)).astype(np.float32)
+    source: object = {"array": data, "list": list(data), "nested": pa.table({"x": data.tolist()})}.get(form)
+    if form == "npy":
+        np.save(source := tmp_path / "x.npy", data)
+    if form == "npz":
+        np.savez(source := tmp_path / "x.npz", X=data)
+    with pytest.raises(BadInput) as caught:
+        read_sequences(source)
+    assert f"({shape[0]} x {shape[1]}) whose sizes do not tell which axis is time" in str(caught.value)
+    ways = str(caught.value).splitlines()[1:]
+    for axis, way in zip(("first", "second"), ways, strict=True):
+        assert f"time_axis={axis}" in way or f"'time_axis': '{axis}'" in way
+        result = read_sequences(source, LayoutSpec(time_axis=axis))
+        expected = data if axis == "first" else data.swapaxes(1, 2)
+        assert np.array_equal(result.values.reshape(expected.shape), expected)
+        assert np.array_equal(read_sequences(source, result.layout.fixed()).values, result.values)
+
+
+def test_the_axis_that_differs_in_a_list_is_time() -> None:
+    rng = np.random.default_rng(0)
+    data = [rng.normal(size=(7, 5 + k)) for k in range(4)]
+    result = read_sequences(data)
+    assert (result.lengths.tolist(), result.width) == ([5, 6, 7, 8], 7)
 
 
 def test_sequences_of_any_length_come_as_a_list():
@@ -89,8 +126,8 @@ OBJECTS[:] = [np.zeros(2), np.zeros(3)]
         ([[1.0], []], "X, row 2 column 'values': the sequence is empty; leave the row out"),
         ([[1.0], 3], "X, row 2: is of type int, no sequence of numbers (L,) or (L, F); give an array or a list"),
         (
-            [np.zeros((2, 2)) + 1, np.zeros((2, 3)) + 1],
-            "X, row 2 column 'values': has a position of 3 channels, the first sequence has 2",
+            [np.zeros((2, 2)) + 1, np.zeros((4, 3)) + 1],
+            "X, row 2 column 'values': has shape (4, 3), the first sequence has 2 channels; give each row the same",
         ),
         (["text", ""], "X, row 2 column 'values': the text is empty; leave the row out"),
         (3, "X: is of type int; give a path, an array, a list of sequences or a table"),
@@ -239,11 +276,11 @@ def test_lists_of_every_type_of_arrow_are_read(kind):
 
 def test_lists_of_lists_and_tensors_of_arrow_are_channels():
     nested = pa.table({"x": pa.array([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]])})
-    result = read_sequences(nested)
+    result = read_sequences(nested, LayoutSpec(time_axis="first"))
     assert result.lengths.tolist() == [2, 1]
     assert result.values.tolist() == [[1, 2], [3, 4], [5, 6]]
-    tensor = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(12.0).reshape(2, 3, 2))
-    assert read_sequences(pa.table({"x": tensor})).values.tolist() == np.arange(12.0).reshape(6, 2).tolist()
+    tensor = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(16.0).reshape(2, 4, 2))
+    assert read_sequences(pa.table({"x": tensor})).values.tolist() == np.arange(16.0).reshape(8, 2).tolist()
 
 
 def test_columns_of_arrow_of_every_type_serve_as_ids_and_labels():

@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from headstart.data.archives import SMALL_FILE, most_unpacked, reading
-from headstart.data.axes import other_way
+from headstart.data.axes import axis_of_all
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import array_of, column_of, list_column
 from headstart.data.table import Column, Table, arrow_lists
@@ -294,10 +294,9 @@ def _turned(array: np.ndarray, spec: LayoutSpec, table: Table) -> np.ndarray:
     """(n, L) or (n, L, F), whatever comes first in the array."""
     if array.ndim < 3:
         return array
-    if spec.channels_first:
-        return array.swapaxes(1, 2)
-    table.notes += other_way(*array.shape[1:])
-    return array
+    table.time_axis, notes = axis_of_all([array.shape[1:]], table.places.source, spec)
+    table.notes += notes
+    return array.swapaxes(1, 2) if table.time_axis == "second" else array
 
 
 def list_table(items: Sequence[Any], source: str, spec: LayoutSpec) -> Table:
@@ -316,17 +315,19 @@ def list_table(items: Sequence[Any], source: str, spec: LayoutSpec) -> Table:
         )
     arrays = []
     for i, item in enumerate(items):
-        arrays.append(_sequence(item, places.of(i), spec))
+        arrays.append(_sequence(item, places.of(i)))
         if arrays[-1] is None:
             mistakes.add(
                 places.of(i), f"is {_kind(item)}, no sequence of numbers (L,) or (L, F); give an array or a list"
             )
     mistakes.check()
-    column = list_column("values", arrays, places)
-    table = Table({"values": column}, len(arrays), places, "a list of sequences", shape="list")
-    shapes = [array.shape for array in arrays if array is not None and array.ndim == 2]
-    if shapes and not spec.channels_first:
-        table.notes += other_way(max(shape[0] for shape in shapes), shapes[0][1])
+    table = Table({}, len(arrays), places, "a list of sequences", shape="list")
+    matrices = [array.shape for array in arrays if array is not None and array.ndim == 2]
+    if matrices:
+        table.time_axis, table.notes = axis_of_all(matrices, source, spec)
+        if table.time_axis == "second":
+            arrays = [array.T if array is not None and array.ndim == 2 else array for array in arrays]
+    table.columns["values"] = list_column("values", arrays, places)
     return table
 
 
@@ -341,7 +342,7 @@ def unmasked(values: Any) -> np.ndarray:
     return np.asarray(values)
 
 
-def _sequence(item: Any, row: str, spec: LayoutSpec) -> np.ndarray | None:
+def _sequence(item: Any, row: str) -> np.ndarray | None:
     if isinstance(item, (list, tuple)):
         array = array_of(item)
     elif hasattr(item, "__array__"):
@@ -351,7 +352,7 @@ def _sequence(item: Any, row: str, spec: LayoutSpec) -> np.ndarray | None:
         return None
     if array is None or array.ndim not in (1, 2):
         return None
-    return array.T if array.ndim == 2 and spec.channels_first else array
+    return array
 
 
 def _kind(item: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.axes import other_way
+from headstart.data.axes import axis_of_all
 from headstart.data.clock import ask_unit, step_words
 from headstart.data.labels import (
     by_id,
@@ -290,7 +290,7 @@ def _numbers(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
 def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes: list[str]) -> Parts:
     """Columns whose cells are sequences (L,), each a channel; or one column of (L, F)."""
     spec, names = layout.spec, tuple(channel.columns[0] for channel in layout.channels)
-    columns = [cells.sequences(table.columns[name], spec.channels_first and not layout.by_format) for name in names]
+    columns = [cells.sequences(table.columns[name], spec.sideways and not layout.by_format) for name in names]
     wide = columns[0].values.ndim == 2
     if wide and len(columns) > 1:
         mistakes.add(
@@ -308,8 +308,8 @@ def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes
     if len(columns) == 1:
         values = columns[0].values.reshape(offsets[-1], -1)
         channels = tuple(f"channel {f + 1}" for f in range(values.shape[1])) if wide else names
-        if not (spec.channels_first or layout.by_format):
-            notes += other_way(int(longest.max()), values.shape[1])
+        if wide and not layout.by_format:
+            axis_of_all([(int(length), values.shape[1]) for length in longest], table.places.source, spec, turn=False)
         return Parts(values, offsets, np.arange(table.rows), channels)
     values = np.full((offsets[-1], len(columns)), np.nan)
     for f, column in enumerate(columns):

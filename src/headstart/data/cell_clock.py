@@ -63,7 +63,7 @@ def _apart(table: Table, wide: Sequence[str], spec: LayoutSpec) -> Table:
         if name not in wide:
             columns[name] = column
             continue
-        values, offsets = column.sequences(table.places, spec.channels_first and table.shape is None)
+        values, offsets = column.sequences(table.places, spec.sideways and table.shape is None)
         for f in range(values.shape[1] if values.ndim == 2 else 1):
             own = f"{name} {f + 1}"
             columns[own] = Column(

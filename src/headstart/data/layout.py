@@ -111,8 +111,7 @@ class LayoutSpec(Spec):
     """What fills sequences up to one length, and is cut off: `zeros` at the end, the `last` value over and over,
     zeros at the `front`, or at `both` ends; `""`: nothing does."""
     label_case: Literal["", "fold"] = neutral("")
-    """`fold`: classes whose names differ in case, blanks, - and _, in marks that nobody sees or in how their letters
-    are encoded are one, written in small letters."""
+    """`fold`: classes whose names differ in case, blanks, - and _, unseen marks or encoding are one, in small ones."""
     strand: Literal["", "one", "both"] = neutral("")
     """`one`: of DNA and its reverse complement the one that comes first in the order of the letters is read, so that
     both strands are the same sequence; `both`: that one and behind it the other, so that what stands on either is
@@ -127,10 +126,14 @@ class LayoutSpec(Spec):
     time_unit: Literal["ns", "us", "ms", "s", "min", "h"] | None = neutral(None)
     """What numbers in the column of the times count; else told by its name."""
     time_axis: Literal["", "first", "second"] = neutral("")
-    """Which axis of matrices is time, where a file or a group holds a recording; `""`: their sizes tell."""
+    """Which axis of the matrix of each sequence is time (`second`: as `channels_first`); `""`: their sizes tell."""
     double: bool = neutral(False)
-    """Numbers stay in double precision until they are standardised, as they do by themselves where single precision
-    would lose them: a small signal on a large offset."""
+    """Numbers stay in double precision until standardised, as they do where single precision would lose a signal."""
+
+    @property
+    def sideways(self) -> bool:
+        """Whether sequences were set to be (F, L)."""
+        return self.channels_first or self.time_axis == "second"
 
 
 @dataclass(frozen=True)
@@ -305,8 +308,8 @@ TARGET = ("label", "target", "class", "y", "category", "outcome", "diagnosis", "
 PLAIN_TARGET = ("label", "target", "class", "labels", "targets", "classlabel")
 IDS = ("id", "ids", "uid", "uuid", "key", "sampleid", "seriesid", "sequenceid", "seqid", "recordid", "record",
     "caseid", "case", "rowid", "series", "sample", "accession", "filename", "file", "path", "name", "trial",
-    "trialid", "episode", "session", "sessionid",
-    "visit", "visitid", "recording", "recordingid", "run", "segment", "window", "beat")
+    "trialid", "episode", "session", "sessionid", "visit", "visitid", "recording", "recordingid", "run", "segment",
+    "window", "beat")
 TIME = ("time", "timestamp", "datetime", "date", "t", "step", "timestep", "position", "pos", "index", "frame",
     "tick", "seconds", "second", "sec", "ms", "minute", "hour", "day", "order")
 GROUP_NAMES = ("group", "groups", "subject", "patient", "participant", "person", "speaker", "user", "animal", "donor",

@@ -32,8 +32,8 @@ def read_mat(path: Path, spec: LayoutSpec, _: Mistakes) -> Table:
     if _is_hdf5(path):
         library("h5py", path, "a file of MATLAB 7.3")
     named = arrays_apart("headstart.data.matlab:of_any_version", path, "file of MATLAB")
-    if named.sideways and spec.channels_first:  # these are turned already
-        spec = spec.model_copy(update={"channels_first": False})
+    if named.sideways:  # these are turned already
+        spec = spec.model_copy(update={"time_axis": "first"})
     return together(named.arrays_for(spec), path, spec, named.notes)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.alphabets import input_width
-from headstart.data.axes import other_way
+from headstart.data.axes import BY_SIZES
 from headstart.data.copies import first_copies
 from headstart.data.labels import by_id, keyed, may_be_either
 from headstart.data.layout import SOUNDS, Layout, SequenceKind
@@ -162,12 +162,8 @@ class Sequences:
 
     @property
     def axes_doubts(self) -> list[str]:
-        """What speaks for axes that are exchanged: lists of numbers with more channels than positions."""
-        layout = self.layout
-        listed = layout.kind == "numbers" and layout.shape == "list" and len(layout.channels) == 1
-        if not listed or layout.spec.channels_first:
-            return []
-        return other_way(int(self.lengths.max()), len(self.channels))
+        """What is said of arrays (n, F, L) whose axes their sizes told."""
+        return [note for note in self.notes if note.startswith(BY_SIZES)]
 
     def in_order(self, values: Any, name: str) -> Any:
         """Labels by id in the order of the sequences; others of a row per sequence as they are. Raises: BadInput, by

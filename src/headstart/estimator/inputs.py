@@ -98,7 +98,7 @@ def read_inputs(inputs: InputData, layout: LayoutSpec, labels: Any = None, group
 
 
 def warn_of_axes(sequences: Sequences) -> None:
-    """Warn where sequences have more channels than positions, as arrays (n, F, L) would that are read as (n, L, F)."""
+    """Warn where sizes alone told that arrays are (n, F, L)."""
     for note in sequences.axes_doubts:
         warnings.warn(f"{sequences.layout.source}: {note}", UserWarning, stacklevel=4)
 

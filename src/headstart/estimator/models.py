@@ -171,7 +171,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _read(self, X: Any) -> Sequences:
         """Sequences to predict, read as those of the fit were."""
         layout = self.served_.config.layout
-        inputs = reading.as_inputs(X, channels_first=layout.channels_first)
+        inputs = reading.as_inputs(X, channels_first=layout.sideways)
         wanted = getattr(self, "_width", None)
         if inputs.whole and wanted is not None and inputs.data.ndim == 2 and inputs.width != wanted:
             raise BadInput(
@@ -191,7 +191,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return self._read(X).in_order(y, "y") if by_id and y is not None else y
 
     def _inputs(self, X: Any, name: str = "X") -> reading.InputData:
-        return reading.as_inputs(X, name, self._layout("class").channels_first)
+        return reading.as_inputs(X, name, self._layout("class").sideways)
 
     def _fit(
         self, inputs: reading.InputData, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
@@ -224,7 +224,8 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             store=None if self.store is None else Path(self.store),
         )
         reading.warn_of_leaks(outcome)
-        self._remember(inputs)
+        arrays = inputs.is_array and inputs.data.ndim == 3
+        self._remember(replace(inputs, width=len(sequences.channels)) if arrays else inputs)
         return with_config(outcome, outcome.served.config.model_copy(update={"layout": fixed}))
 
     def _layout(self, target: Literal["class", "number"]) -> LayoutSpec:
@@ -260,12 +261,12 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     """Classes of sequences: networks from scratch and self-pretrained, and classic models; the best on validation
     predicts.
 
-    X: an array (n, L) or (n, L, F), a list of n sequences of any lengths, (L,) or (L, F) each, a list of texts or of
-    lists of tokens, or a table of pandas, polars or Arrow, read as `headstart show` reads a file. NaN is a missing
-    value; at the end of a sequence it is cut off. y: n classes, of texts, whole numbers or booleans; of a table with a
-    row per position, and of a dict of frames, a series of pandas whose index holds the ids, or a dict of them, and
-    predictions are in the order in which its ids first come. A fit on an array (n, L) predicts arrays of the same L,
-    and lists of sequences of any length.
+    X: an array (n, L) or (n, L, F) (or (n, F, L), where L is much longer or it is set), a list of n sequences of
+    any lengths, (L,) or (L, F) each, a list of texts or of lists of tokens, or a table of pandas, polars or Arrow,
+    read as `headstart show` reads a file. NaN is a missing value; at the end of a sequence it is cut off. y: n
+    classes, of texts, whole numbers or booleans; of a table with a row per position, and of a dict of frames, a
+    series of pandas whose index holds the ids, or a dict of them, and predictions are in the order in which its ids
+    first come. A fit on an array (n, L) predicts arrays of the same L, and lists of sequences of any length.
 
     time: seconds, or a text such as `5m`, that a fit may take, for which training is shortened to what this machine
         does in it; None: all of the default training, the same on every machine.
