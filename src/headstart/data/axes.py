@@ -13,7 +13,7 @@ from headstart.ways import asked, option
 MUCH_LONGER = 8
 """Times that one axis is longer than the other where it is taken for time."""
 
-LONGER = 2
+LONG_ENOUGH = 2
 """Times that the first axis of arrays (n, L, F) is longer than the second where it is taken for time, as documented."""
 BY_SIZES = "read as channels by positions"
 """How a note begins that says so of sequences whose axes their sizes told."""
@@ -41,7 +41,7 @@ def axis_of_all(
     """Which axis of the sequences (L, F) or (F, L) of one array or list is time, and what is said of it.
 
     shapes: of the sequences; of an array the one of all. Others write (n, F, L) where this package has (n, L, F): what
-    was set decides, then sizes; (L, F) is taken where L is at least `LONGER` times F. turn: (F, L) may be
+    was set decides, then sizes; (L, F) is taken where L is at least `LONG_ENOUGH` times F. turn: (F, L) may be
     told by sizes; else it is asked about.
     Raises: BadInput with both settings where nothing tells.
     """
@@ -56,7 +56,7 @@ def axis_of_all(
         )
         return axis, [note] * (axis == "second")
     uneven = all(len({shape[k] for shape in shapes}) > 1 for k in (0, 1))  # which is told when they are read
-    if uneven or min(shape[0] for shape in shapes) >= LONGER * max(shape[1] for shape in shapes):
+    if uneven or min(shape[0] for shape in shapes) >= LONG_ENOUGH * max(shape[1] for shape in shapes):
         return "first", []
     some = first_few([" x ".join(map(str, shape)) for shape in sorted(set(shapes))], 3)
     raise BadInput(
