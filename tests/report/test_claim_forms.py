@@ -19,7 +19,7 @@ from headstart.report.answer import answer
 from headstart.report.claims import UNDATED, claims_heading, claims_note, verdicts
 from headstart.report.tables.report_table import to_markdown
 from headstart.report.tables.scores import make_table, quantities
-from headstart.study.language.papers import Claim, Written, check_claim, claim_key
+from headstart.study.language.papers import Claim, Written, check_claim, claim_key, claims_written
 from headstart.study.language.plan import make_plan as study_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.summary import summarise
@@ -587,10 +587,31 @@ def test_a_claim_that_was_changed_since_its_study_was_dated_is_exploratory() -> 
     (key,) = (claim_key(v.claim.model_dump(mode="json", exclude_defaults=True)) for v in verdicts(results, paper))
     before = Written("abc", datetime(2026, 11, 19, tzinfo=UTC))
 
-    def standings(written: dict[str, Written]) -> set[str]:
-        dated = replace(results, table=table, written=written)
+    def standings(written: dict[str, Written] | None) -> set[str]:
+        dated = replace(results, table=table, written_paper=written)
         return {part.standing for verdict in verdicts(dated, paper) for part in verdict.parts}
 
-    assert standings({key: before}) == standings({}) == {"preliminary"}
-    assert standings({"of another claim": before}) == {"exploratory"}
-    assert UNDATED in claims_note(verdicts(replace(results, table=table, written={"other": before}), paper))
+    assert standings({key: before}) == standings(None) == {"preliminary"}
+    assert standings({}) == standings({"of another claim": before}) == {"exploratory"}
+    assert UNDATED in claims_note(verdicts(replace(results, table=table, written_paper={"other": before}), paper))
+
+
+def test_claims_of_a_study_of_ones_own_are_not_late_because_those_of_the_paper_that_it_names_have_dates() -> None:
+    claim = {**OVER, "columns": ["a", "b"]}
+    results, paper = run(made(claims=[claim]), score=level(0.2, 0.3))
+    runs = replace(
+        results,
+        table=tuple(
+            replace(row, runs=tuple(replace(r, started="2026-11-20T10:00:00+00:00") for r in row.runs))
+            for row in results.table
+        ),
+        claims=(Claim(**{**claim, "says": "Ours."}),),
+        written_paper={},
+    )
+    theirs, ours = verdicts(runs, paper)
+    assert [theirs.own, ours.own] == [False, True]
+    assert {part.standing for part in theirs.parts} == {"exploratory"}
+    assert {part.standing for part in ours.parts} == {"preliminary"}
+    assert claims_written("lu-2") is claims_written("a study of one's own") is None
+    assert claims_written("papers/lu-2")
+    assert claims_written("lu-2-described")

@@ -183,12 +183,14 @@ def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:
 def _dated(results: Results, verdict: Verdict) -> Verdict:
     """The verdict with its dates, and with what keeps each outcome, after the correction, from being a headline."""
     claim = verdict.claim
-    written = results.written.get(claim_key(claim.model_dump(mode="json", exclude_defaults=True)))
+    ours = verdict.own or results.paper is None
+    dates = results.written if ours else results.written_paper
+    written = (dates or {}).get(claim_key(claim.model_dump(mode="json", exclude_defaults=True)))
     rows = {arm: [row for row in results.table if row.arm == arm] for arm in claim.arms}
     began = [min((run.started for row in of for run in row.runs if run.started), default="") for of in rows.values()]
     first = max(began, default="")
-    # A study whose claims have dates does not know one that was changed since: that is no claim from before the runs.
-    late = bool(first) and (bool(results.written) if written is None else written.time > _moment(first))
+    # A file whose claims have dates does not know one that was changed since: that is no claim from before the runs.
+    late = bool(first) and (dates is not None if written is None else written.time > _moment(first))
 
     def standing(part: Part) -> Standing:
         if part.outcome in ("withdrawn", "not measured") or part.difference is None:

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from headstart.errors import BadInput
 from headstart.spec import Spec, digest, read
-from headstart.study.language.files import studies_folder, table_of, tables_in
+from headstart.study.language.files import built_in_studies, studies_folder, table_of, tables_in
 from headstart.study.language.scales import check_known
 from headstart.study.language.sentence import claim_table
 
@@ -187,11 +187,13 @@ def claim_key(claim: Mapping[str, Any]) -> str:
     return digest({name: value for name, value in stated.items() if value != []})
 
 
-def claims_written(name: str) -> dict[str, Written]:
-    """Key of a claim -> when it was written, of a built-in study or of `papers/NAME`; empty for any other.
+def claims_written(name: str) -> dict[str, Written] | None:
+    """Key of a claim -> when it was written, of a built-in study or of `papers/NAME`; None for any other.
 
     The file of dates is made from the history of the studies' files (benchmarks/claim_dates.py).
     """
+    if name not in {*built_in_studies(), *(f"papers/{paper}" for paper in built_in_papers())}:
+        return None
     dates = json.loads((studies_folder() / "claims.json").read_text("utf-8")).get(name, {})
     return {key: Written(commit, datetime.fromisoformat(time)) for key, (commit, time) in dates.items()}
 

@@ -116,8 +116,8 @@ class Results:
     `axes`: column -> the study's column that it is, and the values of axes at which it stands beside others.
     `records` reads what a stage recorded on the way, by its identity. `pretrained`: a row rests on weights that were
     read from a checkpoint. `folds`: of train and validation, another of which validates in each run (1: the same rows
-    in all). one_machine: no claim is judged whose arms ran on different kinds of machines. written: key of a claim ->
-    when it was written down, where that is known.
+    in all). one_machine: no claim is judged whose arms ran on different kinds of machines. written: key of a claim of
+    the study -> when it was written down (None: the claims have no dates); written_paper: of a claim of the paper.
     """
 
     name: str
@@ -141,7 +141,8 @@ class Results:
     records: Callable[[str], Sequence[Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
     folds: int = 1
     one_machine: bool = False
-    written: Mapping[str, Written] = field(default_factory=dict)
+    written: Mapping[str, Written] | None = None
+    written_paper: Mapping[str, Written] | None = None
     views: Views | None = field(default=None, compare=False, repr=False)
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
