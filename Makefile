@@ -54,6 +54,7 @@ docs: $(READY)
 # Every page of docs/results again from the results beside it, and their index; trains nothing.
 results: $(READY)
 	$(BIN)/python benchmarks/publish_results.py
+	$(BIN)/python docs/withdrawn.py
 
 # Damaged files for every parser of outside input, MINUTES each: `make fuzz MINUTES=5 NAMES="csv npz"`; counts are added to
 # docs/benchmarks/reliability.json, of which `python benchmarks/reliability.py` makes the page.

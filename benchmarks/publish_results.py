@@ -58,8 +58,8 @@ NAMES = {
 }
 FEW_STEPS = 1_000
 INDEX = "README.md"
-MOST = 12 + 5
-"""Pages, at most: few that are worth reading; five are of pretrained backbones (`lu-`)."""
+MOST = 12 + 6
+"""Pages, at most: few that are worth reading; six are of pretrained backbones (`lu-`, and what of these is withdrawn)."""
 QUESTIONS = HERE / "texts" / "questions.toml"
 RULE = ["---", "---", "---:", "---:", "---:", "---", "---"]
 MARK = "<!-- evidence: made by benchmarks/publish_results.py -->"
@@ -177,7 +177,7 @@ def answers(folder: Path) -> list[Answer]:
 
 
 def _answer(folder: Path, group: str, row: Mapping[str, str]) -> Answer:
-    results = read_snapshot([folder / f"{row['page']}.json"]).results()
+    results = read_snapshot(sorted(folder.glob(row.get("files", f"{row['page']}.json")))).results()
     for verdict in verdicts(results, results.paper):
         for part in verdict.parts:
             if verdict.claim.says.startswith(row["claim"]) and part.column == row["column"]:

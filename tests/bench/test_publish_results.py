@@ -13,9 +13,11 @@ import pytest
 from support.thinned import thinned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 
 import pretraining_pays
 import publish_results as published
+import withdrawn
 
 from headstart.fit import defaults
 from headstart.report.claims import Part
@@ -28,7 +30,7 @@ from headstart.verbs.run import Outputs, report_files
 
 FILES = published.studies(published.RESULTS)
 PAGES = sorted(path.stem for path in published.RESULTS.glob("*.md") if path.name != published.INDEX)
-WITHOUT_RESULTS = {"own", "gains", published.PAYS}
+WITHOUT_RESULTS = {"own", "gains", "withdrawn", published.PAYS}
 """Pages that scripts of their own write."""
 SUMMARY = ("rows", "claims", "caveats")
 """Of a file, what is computed from the rest, whose last digits another version of scipy may change."""
@@ -48,7 +50,7 @@ def _published_files_are_read_once() -> Iterator[None]:
         return read[paths]
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (published, compare, perform):
+        for module in (published, compare, perform, withdrawn):
             patch.setattr(module, "read_snapshot", remembered)
         yield
 
@@ -73,6 +75,21 @@ def test_the_pooled_table_is_made_of_the_results_that_are_here() -> None:
     assert published.gains_page()[0] == page, "run: make results"
     (line,) = [line for line in page.splitlines() if line.startswith("| image | accuracy | 32 |")]
     assert "+0.026 | +0.070" in line, "self-pretrained S4 is held against S4 from scratch, not against the Transformer"
+
+
+def test_the_page_of_withdrawn_verdicts_has_each_of_them_as_it_was_and_as_new_seeds_have_it() -> None:
+    text = (published.RESULTS / "withdrawn.md").read_text()
+    assert withdrawn.page() == text, "run: make results"
+    lost = [
+        part
+        for file in FILES
+        for claim in json.loads(file.read_text())["claims"]
+        for part in claim["columns"]
+        if part["outcome"] == "withdrawn"
+    ]
+    assert f"{len(lost)} verdicts on four pages are" in text
+    pages = {file.stem for file in FILES if '"withdrawn"' in file.read_text()}
+    assert pages == {withdrawn.AGAIN, *withdrawn.LEFT}, "each page with a withdrawn verdict is one of these"
 
 
 def test_the_page_of_when_self_pretraining_pays_is_made_of_its_seeds_and_fit_says_what_it_counts() -> None:

@@ -1,0 +1,157 @@
+"""Writes docs/results/withdrawn.md: `python docs/withdrawn.py` (`make results` calls it).
+
+Verdicts that rest on frozen random blocks that hardly mix (decision 28): what the pages said, and what the new seeds of
+lu-2, with blocks drawn by width, say so far. A seed more is one more file of results/seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+from headstart import words
+from headstart.report import claims
+from headstart.report.claims import HEADLINE_SEEDS, Part, Verdict
+from headstart.report.tables.report_table import markdown
+from headstart.study.language.papers import claim_key
+from headstart.study.paper.snapshot import read_snapshot
+from headstart.study.results.results import Results
+
+RESULTS = Path(__file__).parent / "results"
+PAGE = RESULTS / "withdrawn.md"
+AGAIN = "lu-2"
+"""The study that is run again."""
+SEEDS = "seeds/lu-2-by-width-[1-9]*.json"
+"""Its new seeds: seed 0 chose the rate and is not reported."""
+LEFT = ("lu-18", "lu-swept", "rothermel-1")
+"""Pages with withdrawn verdicts that are not run again yet."""
+ARMS = {
+    "random": "random, drawn by width",
+    "random_unscaled": "random, N(0, 0.02)",
+    "statistics": "statistics of language",
+    "fpt": "language",
+    "bit": "bits",
+    "vit": "pictures",
+}
+OLD_ARMS = ("random", "fpt", "bit", "vit")
+"""Of the page; its random blocks were drawn with 0.02."""
+COLUMNS = {"xor": "XOR", "xor_32": "XOR, 32 bits", "mnist": "MNIST", "cifar10": "CIFAR-10 patches"}
+TEXT = """# Withdrawn verdicts: what pages said of frozen random blocks, and what new runs say
+
+Frozen random blocks were drawn with GPT-2's deviation of 0.02, which is right at its width of 768. At width 64 they
+hardly mix positions, so that whatever was pretrained looked good beside them: {count} verdicts on four pages are
+withdrawn ([decision 28](../decisions/0028-random-start.md)). lu-2 runs again with blocks whose deviation grows to
+0.0693 at width 64. Seed 0 chose the rate of all arms and is not reported; so far there {are} of {headline}. Until all are there every
+verdict is preliminary, and intervals are wide.
+
+## Test accuracy of lu-2's frozen blocks
+
+{scores}
+
+Above: as on [its page](lu-2.md), at 1e-3, {before} seeds, with random blocks of 0.02 throughout. Below: the new
+seeds at 3e-3, mean ± standard error.
+
+## Verdicts of lu-2
+
+{verdicts}
+
+Differences in test accuracy, or in steps to converge where they are whole numbers, with 95 % intervals; "was" is what
+the page would say with blocks of 0.02. Holm's correction is over all verdicts of a run.
+
+<details markdown="1"><summary>Our own questions of the new runs</summary>
+
+{questions}
+
+</details>
+
+<details markdown="1"><summary>Withdrawn, and not run again yet: {left}</summary>
+
+{others}
+
+</details>
+"""
+
+
+def withdrawn(results: Results) -> Iterator[tuple[Verdict, Part]]:
+    """What is withdrawn on the page of these results, as it was judged before."""
+    now = claims.verdicts(results, results.paper)
+    with patch.object(claims, "no_evidence", return_value=False):
+        before = claims.verdicts(results, results.paper)
+    for verdict, former in zip(now, before, strict=True):
+        for part, old in zip(verdict.parts, former.parts, strict=True):
+            if part.outcome == "withdrawn" and old.difference is not None:
+                yield verdict, old
+
+
+def outcome(verdict: Verdict, part: Part | None) -> str:
+    """`holds: +0.422 [0.373, 0.470], n 6`; of a part that is not there that it is not measured."""
+    if part is None or part.difference is None:
+        return "not measured"
+    standing = f", {part.standing}" if part.standing else ""
+    gap = part.difference
+    return markdown(f"{part.outcome}{standing}: {claims.difference_text(verdict.claim, gap)}, n {gap.n}")
+
+
+def key_of(verdict: Verdict) -> str:
+    """What the claim compares, whatever its words."""
+    return claim_key(verdict.claim.model_dump(mode="json", exclude_defaults=True))
+
+
+def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """In Markdown."""
+    return "\n".join("| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *lines))
+
+
+def scores(results: Results, arms: Sequence[str]) -> list[list[str]]:
+    """A line for each arm with its test score on each column."""
+    rows = {(row.arm, row.column): row.test for row in results.table}
+    return [[ARMS[arm], *(words.plus_minus(rows.get((arm, column))) for column in COLUMNS)] for arm in arms]
+
+
+def page() -> str:
+    """The page, from the results beside it."""
+    old = read_snapshot([RESULTS / f"{AGAIN}.json"]).results()
+    new = read_snapshot(sorted(RESULTS.glob(SEEDS))).results()
+    again = claims.verdicts(new, new.paper)
+    parts = {(key_of(verdict), part.column): part for verdict in again for part in verdict.parts}
+    gone = list(withdrawn(old))
+    lines = [
+        [v.claim.says, COLUMNS[old.column], outcome(v, old), outcome(v, parts.get((key_of(v), old.column)))]
+        for v, old in gone
+    ]
+    own = [(verdict, part) for verdict in again if verdict.own for part in verdict.parts if part.difference is not None]
+    others = [
+        [f"[{name}]({name}.md)", verdict.claim.says, part.column, outcome(verdict, part)]
+        for name in LEFT
+        for verdict, part in withdrawn(read_snapshot([RESULTS / f"{name}.json"]).results())
+    ]
+    seeds = sorted({run.seed for row in new.table for run in row.runs})
+    before = scores(old, OLD_ARMS)
+    before[0][0] = ARMS["random_unscaled"]
+    rows = [*before, ["**new seeds**", *[""] * len(COLUMNS)], *scores(new, list(ARMS))]
+    return TEXT.format(
+        count=len(gone) + len(others),
+        are=f"{'is seed' if len(seeds) == 1 else 'are seeds'} {words.listed([str(seed) for seed in seeds])}",
+        headline=HEADLINE_SEEDS,
+        before=max(row.n for row in old.table),
+        scores=table(["frozen blocks", *COLUMNS.values()], rows),
+        verdicts=table(["claim of the paper", "on", "was", "by width"], once(lines)),
+        questions=table(
+            ["question", "on", "so far"], once([[v.claim.says, COLUMNS[p.column], outcome(v, p)] for v, p in own])
+        ),
+        left=words.listed(list(LEFT)),
+        others=table(["page", "claim", "on", "was"], once(others, 2)),
+    )
+
+
+def once(lines: list[list[str]], names: int = 1) -> list[list[str]]:
+    """The lines, whose first cells stand only where they change."""
+    return [
+        [cell * (k >= names or i == 0 or lines[i - 1][: k + 1] != line[: k + 1]) for k, cell in enumerate(line)]
+        for i, line in enumerate(lines)
+    ]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
