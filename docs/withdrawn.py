@@ -42,8 +42,8 @@ TEXT = """# Withdrawn verdicts: what pages said of frozen random blocks, and wha
 Frozen random blocks were drawn with GPT-2's deviation of 0.02, which is right at its width of 768. At width 64 they
 hardly mix positions, so that whatever was pretrained looked good beside them: {count} verdicts on four pages are
 withdrawn ([decision 28](../decisions/0028-random-start.md)). lu-2 runs again with blocks whose deviation grows to
-0.0693 at width 64. Seed 0 chose the rate of all arms and is not reported; so far there {are} of {headline}. Until all are there every
-verdict is preliminary, and intervals are wide.
+0.0693 at width 64. Seed 0 chose the rate of all arms and is not reported; so far there {are} of {headline}.
+Until all are there every verdict is preliminary, and intervals are wide.
 
 ## Test accuracy of lu-2's frozen blocks
 
