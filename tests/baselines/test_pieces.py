@@ -3,9 +3,13 @@
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
-from headstart.baselines.pieces import FIRST, Pieces, sizes_of
+from headstart.baselines.pieces import FIRST, LOADING, Pieces, sizes_of
+from headstart.baselines.summary import SummarySpec
+from headstart.baselines.trivial import MajoritySpec
+from headstart.sequence import Signature
 
 
 def fitted(
@@ -56,3 +60,20 @@ def test_only_numbers_of_rows_that_fit_into_memory_are_tried() -> None:
     assert max(sizes_of(100_000, 2, lambda n: n < 30_000)) < 30_000
     assert len(sizes_of(100_000, 2, lambda _: False)) == 1, "the smallest is there, for the message"
     assert min(sizes_of(100_000, 3_000, lambda _: True)) >= 3_000, "each class twice"
+
+
+def test_what_a_text_takes_does_not_grow_with_the_symbols_that_there_may_be() -> None:
+    lengths = np.full(800, 1_300)
+    for spec in (SummarySpec(), MajoritySpec()):
+        few, many = (
+            spec.seconds(800, 1_000, Signature("tokens", width, 1_300, 1_300, "class", classes=2), lengths)
+            for width in (4, 256)
+        )
+        assert few == many < 5.0
+
+
+def test_loading_libraries_is_no_sign_of_a_slow_machine_and_the_largest_piece_may_take_most_of_the_time_left() -> None:
+    pieces = Pieces(sizes_of(800, 2, lambda _: True), lambda rows: 0.01 * rows)
+    pieces.took(283, 2.83 + LOADING)
+    assert pieces.forecast(800) == pytest.approx(8.0)
+    assert (pieces.more(10.0), pieces.more(9.0)) == (800, 400)

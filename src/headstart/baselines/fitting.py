@@ -117,7 +117,8 @@ class FittedSpec(ModelKind):
     def seconds(self, labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
         """Processor seconds of fitting so many labelled units and answering so many, roughly: what decides is how they
         grow, since pieces of a fit are held against what earlier ones took. lengths (n,): of train."""
-        return SECONDS_AT_LEAST + 1e-6 * signature.width * float(lengths.mean()) * (labels + scored)
+        wide = 1 if signature.input == "tokens" else signature.width  # the width of tokens is how many there may be
+        return SECONDS_AT_LEAST + 1e-6 * wide * float(lengths.mean()) * (labels + scored)
 
     def choices(self, facts: FittedFacts) -> dict[str, Any]:
         """What a model of this spec has chosen, as fields with which nothing is chosen again."""

@@ -15,6 +15,10 @@ SOON = 2.0
 """Seconds that a first model may take, a quarter of those left at most, so that a small set is whole at once."""
 PART = 0.6
 """Of the time left, so much at most is for a piece: what it takes is a forecast, and others come after it."""
+WHOLE = 0.85
+"""And so much for the largest piece, after which none comes."""
+LOADING = 1.2
+"""Seconds of a first piece that load libraries, half of it at most."""
 LEAST_ROWS = 40
 """Rows of train from which on a part of them is a piece."""
 TRAIN_SCORED = 5_000
@@ -42,8 +46,9 @@ class Pieces:
 
     def more(self, left: float) -> int | None:
         """The most rows that fit into their part of the time left; None where these are no more than are learnt."""
-        most = min(PART * left, GROWTH * self.forecast(self.done))
-        return next((size for size in self.sizes if size > self.done and self.forecast(size) <= most), None)
+        growth = GROWTH * self.forecast(self.done)
+        parts = {size: WHOLE if size == self.sizes[0] else PART for size in self.sizes if size > self.done}
+        return next((size for size, part in parts.items() if self.forecast(size) <= min(part * left, growth)), None)
 
     def forecast(self, size: int) -> float:
         """Seconds of a piece here."""
@@ -51,7 +56,8 @@ class Pieces:
 
     def took(self, size: int, seconds: float) -> None:
         """A piece is done."""
-        self.done, self.pace = size, max(seconds / self.seconds(size), 0.1)
+        loading = 0.0 if self.done else min(LOADING, seconds / 2)
+        self.done, self.pace = size, max((seconds - loading) / self.seconds(size), 0.1)
 
 
 def sizes_of(rows: int, least: int, fits: Callable[[int], bool]) -> list[int]:

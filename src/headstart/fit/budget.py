@@ -152,10 +152,10 @@ def cost_of(
     return max(len(settings.runs) * each / share, spent.pretraining() + spent.training()) + spent.training()
 
 
-def stage_seconds(plan: Plan, device: str) -> dict[str, StepTime]:
-    """Stage's name, or the arm of a checkpoint, -> what it takes here and now."""
+def stage_seconds(plan: Plan, device: str, most: float) -> dict[str, StepTime]:
+    """Stage's name, or the arm of a checkpoint, -> what it takes here and now. most: as `step_times` says."""
     slowest: dict[str, StepTime] = {}
-    for planned, now in step_times(plan, device):
+    for planned, now in step_times(plan, device, most):
         name = next((arm for arm in planned.arms if arm in foreign_arms()), planned.name)
         basis = slowest.get(name, StepTime(0.0, 0.0))
         slowest[name] = StepTime(max(basis.step, now.step), max(basis.unit, now.unit))

@@ -60,10 +60,10 @@ def plan_for(
         shape = defaults.shape_of(basis.kind, basis.lengths, squeeze)
         if best is not None and shape == defaults.shape_of(basis.kind, basis.lengths, squeeze // 2):
             continue
-        late = settings.time is not None and time.monotonic() - begun + START > settings.time
-        if best is not None and late:
+        left = math.inf if settings.time is None else settings.time - START - (time.monotonic() - begun)
+        if best is not None and left < 0:
             break
-        seconds = {} if not timed else supposed if late else _timed(basis, shape, settings, device)
+        seconds = {} if not timed else supposed if left < 0 else _timed(basis, shape, settings, device, left)
         best = _fitted(basis, shape, settings, made_for, seconds, time.monotonic() - begun, share)
         if best[1]:
             break
@@ -256,10 +256,13 @@ def _of_networks(
     ]
 
 
-def _timed(basis: Basis, shape: defaults.ModelShape, settings: FitSettings, device: str) -> dict[str, StepTime]:
-    """Seconds of a step of each stage on this machine."""
+def _timed(
+    basis: Basis, shape: defaults.ModelShape, settings: FitSettings, device: str, left: float
+) -> dict[str, StepTime]:
+    """Seconds of a step of each stage on this machine, by FLOPs where twice the `left` seconds are too few for all."""
     few = whole_amount(basis, settings).short(defaults.STEPS[1], defaults.PRETRAIN_STEPS[1])  # a few are taken
     few = replace(few, arms=tuple(name for name, arm in arms().items() if arm.network and name in few.arms))
     table = study_table(basis, shape, replace(settings, seeds=settings.runs[:1]), few)
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
-    return stage_seconds(plan_study(with_places(table, basis), basis.data, overrides), device)
+    most = 2 * left / defaults.wanted_steps(basis.kind)
+    return stage_seconds(plan_study(with_places(table, basis), basis.data, overrides), device, most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -88,9 +89,14 @@ def plan_study(table: Mapping[str, Any], data: Path, overrides: Sequence[str] = 
     return plan
 
 
-def step_times(plan: Plan, device: str) -> list[tuple[PlannedStage, StepTime]]:
-    """What a step of each stage and a score of a unit take here and now, in seconds: timed, or as fast as others."""
-    costs, speed = measure(survey(plan), Runtime(plan.data, device), speed_here())
+def step_times(plan: Plan, device: str, most: float = math.inf) -> list[tuple[PlannedStage, StepTime]]:
+    """What a step of each stage and a score of a unit take here and now, in seconds: timed, or as fast as others.
+
+    most: seconds. Where a step of each would take more than that by its FLOPs, none is timed.
+    """
+    costs, speed = survey(plan), speed_here()
+    if any(cost.seconds_at(speed)[0] <= most * max(cost.steps, 1) for cost in costs):
+        costs, speed = measure(costs, Runtime(plan.data, device), speed)
     return [
         (
             cost.planned,
