@@ -15,7 +15,7 @@ SOON = 2.0
 """Seconds that a first model may take, a quarter of those left at most, so that a small set is whole at once."""
 PART = 0.6
 """Of the time left, so much at most is for a piece: what it takes is a forecast, and others come after it."""
-WHOLE = 0.85
+LARGEST = 0.85
 """And so much for the largest piece, after which none comes."""
 LOADING = 1.2
 """Seconds of a first piece that load libraries, half of it at most."""
@@ -47,7 +47,7 @@ class Pieces:
     def more(self, left: float) -> int | None:
         """The most rows that fit into their part of the time left; None where these are no more than are learnt."""
         growth = GROWTH * self.forecast(self.done)
-        parts = {size: WHOLE if size == self.sizes[0] else PART for size in self.sizes if size > self.done}
+        parts = {size: LARGEST if size == self.sizes[0] else PART for size in self.sizes if size > self.done}
         return next((size for size, part in parts.items() if self.forecast(size) <= min(part * left, growth)), None)
 
     def forecast(self, size: int) -> float:
