@@ -143,6 +143,17 @@ def is_number(text: str, decimal: str = ".") -> bool:
     return value == value
 
 
+def count_numbers(cells: Sequence[str], decimal: str = ".") -> int:
+    """How many cells are numbers, as `is_number` tells; at once where all are, as most columns are."""
+    try:
+        values = list(map(float, cells if decimal == "." else [cell.replace(decimal, ".") for cell in cells]))
+    except ValueError:
+        values = []
+    if not values or "_" in "".join(cells):
+        return sum(is_number(cell, decimal) for cell in cells)
+    return len(values) - sum(map(math.isnan, values))
+
+
 def in_order(labels: set[str]) -> list[str]:
     """Labels in the order of their class numbers: as numbers where all are, else as letters."""
     if all(map(is_number, labels)):

@@ -16,6 +16,7 @@ from support.made_tables import read, write
 from headstart.data import LayoutSpec, Sequences, data_card, read_sequences
 from headstart.data.card import card_facts
 from headstart.data.findings import FINDINGS
+from headstart.data.findings.labels import far_ends
 from headstart.data.findings.marks import sentinels
 from headstart.ways import in_python, option
 
@@ -440,6 +441,15 @@ def test_targets_with_heavy_tails_are_not_called_odd(tmp_path: Path) -> None:
         for _ in range(4):
             targets = getattr(rng, draw)(size=40).round(4).tolist()
             assert not findings("odd targets", read(table(tmp_path, noise(), label=targets), **NUMBERS)), draw
+
+
+@pytest.mark.parametrize("name", ["lognormal", "standard_t"])
+def test_targets_of_heavy_tails_are_hardly_ever_called_odd_and_slipped_decimals_among_others_are(name: str) -> None:
+    rng = np.random.default_rng(0)
+    clean = [getattr(rng, name)(*[2] * (name == "standard_t"), size=12 + i % 39) for i in range(150)]
+    assert sum(any(far_ends(np.sort(x))) for x in clean) <= 2
+    slipped = rng.normal(50, 8, (60, 30)) * np.where(np.arange(30) == 15, 10 ** rng.integers(1, 3, (60, 1)), 1)
+    assert sum([end] == [max(x)] for x in slipped for (end, *_), _ in far_ends(np.sort(x))) > 50
 
 
 def test_padding_is_cut_to_the_same_sequences_that_were_filled(tmp_path: Path) -> None:

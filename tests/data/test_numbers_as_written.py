@@ -14,6 +14,7 @@ from support.made_tables import write
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.sequences import channel_moments, standardised
 from headstart.errors import BadInput
+from headstart.text import count_numbers, is_number
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=(24, 6)).round(2)
@@ -345,3 +346,10 @@ def test_exponents_of_fortran_in_an_uneven_table_are_said_too(tmp_path: Path) ->
     lines = ["a,1.5D+02,2.0D+00,3.0D+00", "b,1.0D+00,2.5D+00", "a,1.0D+00,2.0D+00,3.5D+00,4.0D+00"]
     s = read_sequences(write(tmp_path / "f.csv", "\n".join(lines * 4)))
     assert "exponents are written as Fortran writes them, 1.5D+02" in s.notes
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_numbers_are_counted_at_once_as_one_by_one(decimal: str) -> None:
+    columns = ([], ["1", " 2.5 ", "nan", "inf"], ["1", "1_000"], ["1", "", "a"], ["1,5", "2"], ["1e3", "-4,5"], ["1.5"])
+    for cells in columns:
+        assert count_numbers(cells, decimal) == sum(is_number(cell, decimal) for cell in cells)

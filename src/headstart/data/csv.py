@@ -66,7 +66,7 @@ from headstart.data.text import (
     words_alone,
 )
 from headstart.errors import BadInput, Mistakes, Places
-from headstart.text import counted, first_few, is_number, many
+from headstart.text import count_numbers, counted, first_few, is_number, many
 from headstart.ways import option
 
 SAMPLE_ROWS = 1_000
@@ -477,7 +477,7 @@ def column_types(form: CsvForm, body: Sequence[Sequence[str]]) -> list[Type]:
     out: dict[str, Type] = {}
     for i, name in enumerate(form.names):
         cells = [cell for row in body if i < len(row) and (cell := row[i].strip()) and cell.lower() != "nan"]
-        numbers = sum(is_number(cell, form.decimal) for cell in cells)
+        numbers = count_numbers(cells, form.decimal)
         out[name] = "empty" if not cells else "number" if 2 * numbers >= len(cells) else "text"
         odd = out[name] == "text" or any(cell[0] == "(" for cell in cells)
         if odd and (unit := unit_of(cells, form.decimal, form.fixed, form.thousands)):

@@ -18,7 +18,7 @@ from headstart.data.archives import absent, incomplete, listed, members, reading
 from headstart.data.encodings import likely_encodings
 from headstart.data.layout import TEXTS, is_role, plain
 from headstart.errors import BadInput, Mistakes, nearest
-from headstart.text import is_number
+from headstart.text import count_numbers, is_number
 from headstart.ways import option
 
 ABOVE, LOOKED_AT = 30, 200
@@ -420,7 +420,7 @@ def number_name(value: float) -> str:
 def mostly_numbers(cells: Sequence[str], decimal: str) -> bool:
     """Whether more than half of the cells that are not empty are numbers."""
     there = [cell for cell in cells if cell.strip()]
-    return 2 * sum(is_number(cell, decimal) for cell in there) > len(there)
+    return 2 * count_numbers(there, decimal) > len(there)
 
 
 def words_above(
@@ -464,7 +464,6 @@ def row_names(header: Sequence[str], rows: Sequence[Sequence[str]], certain: boo
 def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     """Whether the first row names the columns, told from what stands under it."""
     head, below = rows[0], rows[1:]
-
     number = partial(is_number, decimal=decimal)
     some = below[: max(FEW_LINES, HEADED_CELLS // max(len(head), 1))]
     numeric = [i for i in range(len(head)) if mostly_numbers([row[i] for row in some if i < len(row)], decimal)]
@@ -487,7 +486,8 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
 
 def _of_names(cells: Sequence[str], decimal: str) -> bool:
     """Whether many cells that are no numbers are all kinds of words, as names are of which some are numbers."""
-    words = [cell for cell in cells if cell and not is_number(cell, decimal)]
+    rest = cells if count_numbers(cells, decimal) < len(cells) else ()
+    words = [cell for cell in rest if cell and not is_number(cell, decimal)]
     return 5 * len(words) > len(cells) and 2 * len(set(words)) > len(words) > LEAST_NAMES
 
 

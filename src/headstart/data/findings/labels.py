@@ -31,9 +31,14 @@ _BRACKETS = re.compile(r"[(\[{<](.*\w.*)[)\]}>]")
 """A word in brackets; signs are none: (+) and (-) are classes."""
 MORE_ROWS = "give more rows of them, or merge them with other classes"
 """The way out where classes are small."""
-FAR_RANGES, HEAVY_RANGES, HEAVY, HEAVY_LOG = 2, 10, 7, 0.5
-"""Ranges of all other targets by which some lie apart, and where these have heavy tails: a range of more than so many
-times that of their middle half, or of logarithms such that those of some lie apart by less than this share of it."""
+FAR_RANGES, FEWEST_BESIDE = 9, 11
+"""Ranges of all other targets by which some lie apart, so many at least: of t with 2 degrees of freedom 0.6 % do."""
+LIGHT_RANGES, FEWEST_LIGHT, LIGHT_SHARE = 5, 25, 0.95
+"""The same of so many others whose range is at most this share of what normal ones reach, beside their middle half."""
+FAR_LOG, FAR_LOG_OF_FEW = 0.7, 1.0
+"""Ranges of the logarithms of positive targets, of which some must lie apart too, as log-normal ones seldom do."""
+NORMAL_MIDDLE = 1.349
+"""Range of the middle half of normal numbers, in standard deviations."""
 FEW_FAR, FAR_SHARE = 3, 0.01
 """Targets that may lie apart from the others: so many, or this share."""
 
@@ -126,7 +131,7 @@ def odd_targets(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
             f", far from all others, as programs write what is missing: {option('na', text)} reads it so",
         )
     x = np.sort(x[~np.isin(x, list(marks))])
-    for ends, rest in _far(x):
+    for ends, rest in far_ends(x):
         text = number_name(float(ends[-1]))
         lies = f"the target {text} lies" if len(ends) == 1 else f"{len(ends):,} targets, such as {text}, lie"
         span = f"{number_name(float(rest.min()))} to {number_name(float(rest.max()))}"
@@ -138,25 +143,34 @@ def odd_targets(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _far(x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def far_ends(x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(those, the others) of sorted numbers of which a few at an end lie far from the others; the farthest is last."""
     most = max(FEW_FAR, int(FAR_SHARE * len(x)))
     for y in (-x[::-1], x):
         sign = 1 if y is x else -1
         for count in range(most, 0, -1):
             ends, rest = y[len(y) - count :], y[: len(y) - count]
-            reach = np.ptp(rest) if len(rest) > HEAVY_RANGES else 0
-            if reach > 0 and ends[0] - rest[-1] > (HEAVY_RANGES if _heavy(rest, ends[0]) else FAR_RANGES) * reach:
+            if (
+                len(rest) >= FEWEST_BESIDE
+                and ends[0] - rest[-1] > _bar(rest) * np.ptp(rest) > 0
+                and _beyond(rest, ends[0])
+            ):
                 yield np.unique(sign * ends)[::sign], sign * rest
                 break
 
 
-def _heavy(rest: np.ndarray, end: float) -> bool:
-    """Whether sorted numbers have so heavy a tail that the next may lie far beyond the last."""
-    if np.ptp(rest) > HEAVY * np.subtract(*np.quantile(rest, [0.75, 0.25])):
-        return True
+def _bar(rest: np.ndarray) -> int:
+    """Ranges of sorted numbers from which on the next is odd: fewer where they have no heavy tail for their count."""
+    normal = 2 * np.sqrt(2 * np.log(len(rest))) / NORMAL_MIDDLE
+    light = np.ptp(rest) <= LIGHT_SHARE * normal * np.subtract(*np.quantile(rest, [0.75, 0.25]))
+    return LIGHT_RANGES if light and len(rest) >= FEWEST_LIGHT else FAR_RANGES
+
+
+def _beyond(rest: np.ndarray, end: float) -> bool:
+    """Whether the next of sorted numbers is odd among logarithms too, where all are positive or 0."""
     logs = np.log(rest[rest > 0])
-    return bool(rest[0] >= 0 and np.log(end) - logs[-1] < HEAVY_LOG * np.ptp(logs))
+    of_few = FAR_LOG if len(rest) >= FEWEST_LIGHT else FAR_LOG_OF_FEW
+    return bool(rest[0] < 0 or np.log(end) - logs[-1] > of_few * np.ptp(logs))
 
 
 def _row(s: Sequences, numbers: np.ndarray, value: float) -> str:
