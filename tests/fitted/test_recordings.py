@@ -71,6 +71,15 @@ def test_three_recordings_of_each_class_are_drawn_in_the_values_of_the_file(tmp_
     assert drawn.groups[0].recordings[0].end == "7"
 
 
+def test_recordings_of_a_class_are_spread_over_it_as_neighbours_may_be_pieces_of_one(tmp_path: Path) -> None:
+    rows = [f"{'ab'[i % 2]},{i // 20},{i},{i + 1},{i + 2}" for i in range(120)]
+    drawn = shown(tmp_path, ["label,group,t0,t1,t2", *rows], ("a", "b"), group="group")
+    for group in drawn.groups:
+        assert len({item.strips[0].path for item in group.recordings}) == 3
+        heights = [float(item.strips[0].path.split()[1].split("L")[0]) for item in group.recordings]
+        assert max(heights) - min(heights) > 20
+
+
 def test_the_surest_mistakes_come_first_and_have_the_true_and_the_predicted_class(tmp_path: Path) -> None:
     drawn = shown(tmp_path, wide(["rest", "walk"] * 40), ("rest", "walk"))
     assert drawn.wrong == 8

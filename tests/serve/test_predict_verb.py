@@ -201,8 +201,9 @@ def test_only_predictions_are_replaced_by_predictions(fitted: Case, capsys: Any,
 
 def test_an_ending_is_refused_before_anything_is_read(fitted: Case, capsys: Any, tmp_path: Path) -> None:
     model, _ = fitted
-    code, _, err = run(capsys, model, tmp_path / "none.csv", "-o", tmp_path / "out.xlsx")
-    assert (code, "predictions are written as .csv" in err) == (2, True)
+    for option, what, name in (("-o", "predictions", "out.xlsx"), ("--explain", "explanations", "where.html")):
+        code, _, err = run(capsys, model, tmp_path / "none.csv", option, tmp_path / name)
+        assert (code, f"{what} are written as .csv" in err) == (2, True)
 
 
 def test_texts_and_numbers_are_predicted_too(tmp_path: Path, capsys: Any) -> None:

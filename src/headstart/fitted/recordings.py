@@ -141,8 +141,8 @@ def _answered(answers: Answers, row: int, labels: tuple[str, ...]) -> tuple[str,
 
 
 def _chosen(train: Examples, facts: OwnFacts) -> Iterator[tuple[str, str, list[int]]]:
-    """Name of each group, how many it stands for, and its rows: the first of each class, the commonest classes first
-    where not all can be shown; of numbers, the ends and the middle of their range."""
+    """Name of each group, how many it stands for, and its rows: spread over each class, as neighbours may be pieces of
+    one recording, the commonest classes first where not all can be shown; of numbers, the ends and the middle."""
     target = train.target
     if target is None or train.per_position or len(target) != len(train.offsets) - 1:
         yield "recordings", "", list(range(min(SHOWN_PER_CLASS, len(train.offsets) - 1)))
@@ -151,9 +151,10 @@ def _chosen(train: Examples, facts: OwnFacts) -> Iterator[tuple[str, str, list[i
         order = np.argsort(-counts, kind="stable")[: OPEN_CLASSES + FOLDED_CLASSES]
         order = np.sort(order) if len(facts.labels) <= OPEN_CLASSES else order
         for k in order.tolist():
-            rows = np.flatnonzero(target == k)[:SHOWN_PER_CLASS].tolist()
-            if rows:
-                yield short(facts.labels[k], WHOLE_NAME), f"{counts[k]:,} in train", rows
+            rows = np.flatnonzero(target == k)
+            if len(rows):
+                spread = np.linspace(0, len(rows) - 1, min(SHOWN_PER_CLASS, len(rows))).astype(int)
+                yield short(facts.labels[k], WHOLE_NAME), f"{counts[k]:,} in train", rows[spread].tolist()
     else:
         labelled = np.flatnonzero(np.isfinite(target.reshape(len(target), -1)[:, 0]))
         order = labelled[np.argsort(target.reshape(len(target), -1)[labelled, 0], kind="stable")]

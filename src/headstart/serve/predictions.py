@@ -201,14 +201,14 @@ class OutputFormat:
         self._parquet.write_table(table)
 
 
-def check_path(path: Path) -> str:
+def check_path(path: Path, what: str = "predictions") -> str:
     """The ending that says how to write, without `.gz`. Raises: BadInput for one that is not known, or for a folder."""
     plain = path.name.lower().removesuffix(PACKED_ENDING)
     ending = Path(plain).suffix
     packed = plain != path.name.lower()
     if ending not in (*FILE_DELIMITERS, *LINES, *COLUMNAR_ENDINGS) or (packed and ending in COLUMNAR_ENDINGS):
         raise BadInput(
-            f"{path}: predictions are written as .csv, .tsv, .jsonl (each may end in .gz) or .parquet; give "
+            f"{path}: {what} are written as .csv, .tsv, .jsonl (each may end in .gz) or .parquet; give "
             "the file one of these endings"
         )
     if path.is_dir():

@@ -96,9 +96,9 @@ def _page(predictions: Predictions, explained: occlusion.Explained, name: str, c
     return filled(
         EXPLAIN_TEMPLATE,
         title=f"Where the model {name} looks",
-        answer=f"By how much {change} where a window of the sequence holds another sequence's values, on average over "
-        f"{occlusion.DRAWS} other sequences of the same file.",
-        hint=f"{hint}; the darkest colour stands for {largest:.3g}. Where several windows say the same, none of them "
+        answer=f"The colours say by how much {change} where a window of the sequence holds another sequence's values, "
+        f"on average over {occlusion.DRAWS} other sequences of the same file.",
+        hint=f"{hint}; the strongest colour stands for {largest:.3g}. Where several windows say the same, none of them "
         f"costs the model anything alone. Positions count from 1; {table} has all numbers.",
         key=predictions.key,
         windows=drops.shape[1],

@@ -60,7 +60,7 @@ def predict_file(
     table = None if explain is None else Path(explain)
     for path, what, mark in ((target, "predictions", "prediction"), (table, "explanations", "drop")):
         if path is not None:
-            check_path(path)
+            check_path(path, what)
             if path.exists() and Path(source).exists() and path.samefile(source):
                 raise BadInput(f"{path}: is the file that is read; name another for the {what}")
             check_replaceable("-o" if path is target else "--explain", path, [mark])
