@@ -67,7 +67,7 @@ def test_the_page_shows_what_runs_what_failed_the_table_and_the_curves(begun: tu
     for text in (
         f"4 of {total} stages done, 1 running, 1 failed.",
         "scratch, seed 1, rate 0.001",
-        "accuracy 0.375",
+        "loss 1.250, accuracy 0.375",
         "1 of 3",
         "no memory <script>",
         "Learning curves",

@@ -84,7 +84,7 @@ def _running(
     for identity, entry in entries.items():
         if entry.status == "running":
             last = next(iter(reversed(records(identity))), {})
-            scores = "  ".join(
+            scores = ", ".join(
                 f"{words.metric(name)} {words.score(value)}" for name, value in last.get("val", {}).items()
             )
             yield names[identity] | {
