@@ -243,8 +243,9 @@ def test_the_best_of_random_trials_is_the_mean_over_their_orders() -> None:
     assert best_so_far([None, 0.2, 0.1, 0.3], True) == [None, 0.2, 0.2, 0.3]
 
 
-def test_a_file_of_results_has_the_trials(tmp_path: Path) -> None:
-    plan, done = whole(searched(tmp_path))
+@pytest.mark.parametrize("prune", [False, True])
+def test_a_file_of_results_has_the_trials(prune: bool, tmp_path: Path) -> None:
+    plan, done = whole(searched(tmp_path, prune=prune))
     store = Store(tmp_path / "runs")
     results = select(plan, done.get)
     document = take_snapshot(plan, results, store).document(results, [])
@@ -252,6 +253,7 @@ def test_a_file_of_results_has_the_trials(tmp_path: Path) -> None:
     file.write_text(json.dumps(document))
     read = read_file(file).plan
     assert read.trials == plan.trials
+    assert len(results.table[0].trials) == 8
     assert read.cells == plan.cells
     assert list(read.stages) == list(plan.stages)
 

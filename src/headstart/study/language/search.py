@@ -69,9 +69,10 @@ class SearchSpec(Spec):
         """What pruning does, as a sentence with a space before it; empty without."""
         if not self.prune:
             return ""
+        several = f"the best {self.finalists} of them were" if self.finalists > 1 else "the best of them was"
         return (
-            f" Trials had 1/{PRUNED} of the last stage's budget; the best {self.finalists} of them were trained anew "
-            "with all of it, and of these the setting was chosen."
+            f" Trials had 1/{PRUNED} of the last stage's budget; {several} trained anew with all of it, and that chose "
+            "the setting."
         )
 
     @property

@@ -152,7 +152,8 @@ def _row(
     picked = choose(candidates, greater)
     trials = [cell for cell in plan.trials if (cell.arm, cell.column) == (cells[0].arm, column)]
     # After pruned trials come those with the whole budget, whose scores are not to be listed beside theirs.
-    drawn = trials if plan.study.search is None else trials[: plan.study.search.trials]
+    search = plan.study.search
+    drawn = trials[: search.trials] if search is not None and search.prune else trials
     tried = [read_run(cell, find, state, metric) for cell in drawn]
     # Where validation trains too nothing can be chosen, and a single setting stands.
     unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
