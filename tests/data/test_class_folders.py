@@ -1,6 +1,7 @@
 """Folders of images, recordings and texts by class; .ts and FASTA files."""
 
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -253,3 +254,39 @@ def test_a_table_of_labels_beside_recordings_labels_them(tmp_path):
     )
     write(tmp_path / "a" / "labels.csv", "file,label\n" + "".join(f"{i}.wav,{'ab'[i % 2]}\n" for i in range(4)))
     assert read(tmp_path / "a", kind="numbers").labels == ("a", "b", "a", "b")
+
+
+def test_a_table_in_another_folder_labels_sounds_and_folds_are_no_classes(tmp_path: Path) -> None:
+    rows = [(f"fold{k % 2 + 1}/{k}-{k % 3}.wav", ["dog", "rain", "siren"][k % 3]) for k in range(12)]
+    for name, _ in rows:
+        made_sound(tmp_path / "audio" / name)
+    result = read_sequences(tmp_path)
+    assert (result.layout.target, set(result.groups or ())) == (None, {"fold1", "fold2"})
+    assert any("are named as folds are, which are no classes" in note for note in result.notes)
+    (tmp_path / "meta").mkdir()
+    lines = [f"{Path(name).name},{label}" for name, label in rows]
+    (tmp_path / "meta" / "about50.csv").write_text("\n".join(["slice,category", *lines]))
+    result = read_sequences(tmp_path)
+    assert dict(zip(result.ids or (), result.labels, strict=True)) == {f"audio/{name}": label for name, label in rows}
+
+
+def test_one_folder_of_all_files_is_no_class(tmp_path: Path) -> None:
+    for k in range(4):
+        made_sound(tmp_path / "records" / "first" / f"{k}.wav")
+    result = read_sequences(tmp_path)
+    assert result.layout.target is None
+    assert any("all files are in the folder 'records', which is no class" in note for note in result.notes)
+
+
+def test_texts_about_a_data_set_beside_its_folders_are_passed_over(tmp_path: Path) -> None:
+    for label in ("yes", "no"):
+        for k in range(3):
+            made_sound(tmp_path / label / f"{k}.wav")
+    (tmp_path / "testing_list.txt").write_text("yes/1.wav\n")
+    (tmp_path / "README.txt").write_text("Words.")
+    assert sorted(set(read_sequences(tmp_path).labels)) == ["no", "yes"]
+
+
+def made_sound(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(wav(np.random.default_rng(0).integers(-99, 99, 80)))

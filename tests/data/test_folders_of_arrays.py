@@ -201,12 +201,33 @@ def test_x_y_and_z_of_one_shape_are_the_axes_of_a_sensor(tmp_path: Path) -> None
     assert sequences.labels == ("0", "1") * 4
 
 
-def test_files_of_many_sequences_each_are_said_to_be_read_as_recordings_and_splits_are_refused(tmp_path: Path) -> None:
+def test_a_file_for_each_class_is_asked_about_and_splits_are_refused(tmp_path: Path) -> None:
     for folder, names in (("classes", ("cat", "dog")), ("splits", ("train", "test"))):
         (tmp_path / folder).mkdir()
         for name, array in zip(names, _matrices((40, 30), (47, 30)), strict=True):
             np.save(tmp_path / folder / f"{name}.npy", array)
-    notes = read_sequences(tmp_path / "classes").notes
-    assert any("one recording a file; where a file holds all sequences of a class, put all" in note for note in notes)
+    with pytest.raises(BadInput, match="each file may hold the sequences of a class, a row each, or be one") as caught:
+        read_sequences(tmp_path / "classes")
+    assert [line.split(maxsplit=3)[-1] for line in str(caught.value).splitlines()[1:]] == [
+        "--target file",
+        "time_axis=first",
+    ]
+    classes = read_sequences(tmp_path / "classes", LayoutSpec(target="file"))
+    assert (len(classes), classes.lengths[0], classes.labels[39:41]) == (87, 30, ("cat", "dog"))
+    recordings = read_sequences(tmp_path / "classes", LayoutSpec(time_axis="first"))
+    assert (recordings.lengths.tolist(), recordings.width) == ([40, 47], 30)
+    again = read_sequences(tmp_path / "classes", classes.layout.fixed())
+    assert np.array_equal(again.values, classes.values)
     with pytest.raises(BadInput, match=r"named as splits are .* give one of them, and another with --test"):
         read_sequences(tmp_path / "splits")
+
+
+def test_a_file_of_three_axes_for_each_class_is_read_with_its_name_as_the_label(tmp_path: Path) -> None:
+    data = np.random.default_rng(0).normal(size=(11, 40, 3))
+    np.save(tmp_path / "cat.npy", data[:6])
+    np.save(tmp_path / "dog.npy", data[6:])
+    result = read_sequences(tmp_path)
+    assert (len(result), result.lengths[0], result.width) == (11, 40, 3)
+    assert result.labels == ("cat",) * 6 + ("dog",) * 5
+    np.save(tmp_path / "new.npy", data)
+    assert len(read_sequences(tmp_path / "new.npy", result.layout.fixed())) == 11, "a file of new sequences"

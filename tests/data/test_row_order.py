@@ -416,3 +416,29 @@ def test_what_counts_the_rows_of_each_block_is_its_clock_and_no_id(names: tuple[
     }
     layout = read(columns).layout
     assert (layout.id, layout.time) == names
+
+
+def test_axes_of_a_sensor_in_a_file_without_labels_are_no_sequences_of_three(tmp_path: Path) -> None:
+    lines = [",".join(f"{value:.3f}" for value in row) for row in numbers(300, 3)]
+    path = write(tmp_path / "f.csv", "\n".join(["Accelerometer X,Accelerometer Y,Accelerometer Z", *lines]))
+    message = why(path)
+    assert "are the axes of a sensor, so that a row may be a moment of a recording; give one of these" in message
+    assert [line.split("FILE ")[1] for line in message.splitlines()[1:]] == ["--window 100", "--layout wide"]
+    assert read(path, window=100).lengths.tolist() == [100] * 3
+    assert len(read(path, shape="wide")) == 300
+
+
+def test_a_column_of_one_value_is_neither_an_id_nor_a_question(tmp_path: Path) -> None:
+    rows = [f"{'ACDEFGHIK'[k % 9 :]}{'LMNPQRSTV'[: k % 9 + 1]},A*02:01,{k % 2}" for k in range(30)]
+    result = read(write(tmp_path / "f.csv", "\n".join(["peptide,allele,binding", *rows])), target="binding")
+    assert (result.layout.channels[0].columns, len(result)) == (("peptide",), 30)
+
+
+def test_rising_temperatures_in_a_column_temps_are_no_time(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"s{k},{t:.2f},{rng.normal():.3f}" for k in range(6) for t in 20 + np.cumsum(rng.exponential(1, 20))]
+    result = read(write(tmp_path / "f.csv", "\n".join(["sample,temps,rh", *rows])), shape="long", id="sample")
+    assert (result.layout.time, result.channels) == (None, ("temps", "rh"))
+    rows = [f"s{k},{0.01 * t:.2f},{rng.normal():.3f}" for k in range(6) for t in range(20)]
+    result = read(write(tmp_path / "g.csv", "\n".join(["sample,temps,force", *rows])))
+    assert (result.layout.time, result.channels) == ("temps", ("force",))

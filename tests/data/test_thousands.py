@@ -134,3 +134,10 @@ def test_texts_in_a_table_whose_commas_may_stand_between_thousands_are_asked_abo
     assert read_sequences(frame, LayoutSpec(thousands=",")).values[0] == 1000
     lists = pd.DataFrame({"x": [f"{k},2,{k}" for k in range(9)]})
     assert read_sequences(lists).layout.shape == "list"
+
+
+def test_many_whole_numbers_of_three_digits_between_blanks_are_a_list(tmp_path: Path) -> None:
+    rows = [f"{'ab'[k % 2]},{' '.join(str(400 + (7 * i * k) % 300) for i in range(30))}" for k in range(1, 21)]
+    result = read_sequences(write(tmp_path / "f.csv", "\n".join(["label,signal", *rows])))
+    assert result.lengths.tolist() == [30] * 20
+    assert result.values[0, 0] == 400

@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 from support.made_tables import numbers, read, why, wide, write
 
+from headstart import BadInput
 from headstart.data import read_sequences
 
 KINDS: dict[str, Any] = {
@@ -111,3 +112,31 @@ def test_a_setting_that_nothing_of_a_table_obeys_is_refused_and_never_passed_ove
     assert why(path, step=5).startswith("f.csv: step: is of windows, and none are cut; give --window with it")
     assert why(path, window_label="end").startswith("f.csv: window_label: is of windows")
     assert len(read(path, window=3, step=2)) > 12
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        (
+            "a.db",
+            b"SQLite format 3\0" + bytes(99),
+            "is a data base of SQLite, which is not read; .*sqlite3 -header -csv",
+        ),
+        ("noending", b"SQLite format 3\0" + bytes(99), "is a data base of SQLite"),
+        ("a.sav", b"$FL2@(#)" + bytes(99), r"is a file of SPSS, .*pandas.read_spss\('.*a.sav'\).to_csv"),
+        ("a.dta", b"<stata_dta>" + bytes(99), "is a file of Stata, .*pandas.read_stata"),
+        ("a.tdms", b"TDSm" + bytes(99), "is a file of LabVIEW"),
+        ("image", bytes(128) + b"DICM" + bytes(99), "is a picture of DICOM"),
+        ("a.nii", bytes(99), "is a picture of NIfTI"),
+        ("a.c3d", b"\2\x50" + bytes(99), "is a file of motion capture"),
+        ("a.fcs", b"FCS3.0" + bytes(99), "is a file of a flow cytometer"),
+        ("a.bed", b"chr1\t1\t5\n" * 20, "is a list of places on a genome, .*bedtools getfasta"),
+        ("a.txt", b"##fileformat=VCFv4.2\n#CHROM\tPOS\nchr1\t7\n", "is a list of places on a genome"),
+    ],
+)
+def test_files_of_other_fields_are_refused_with_what_they_are_and_what_writes_a_table(
+    name: str, content: bytes, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=text):
+        read_sequences(tmp_path / name)

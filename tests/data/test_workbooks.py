@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from support.made_files import needs
+from support.command import command
+from support.made_files import needs, workbook
 from support.made_tables import read, why
 
 ROWS: list[list[Any]] = [
@@ -104,3 +106,38 @@ def test_rows_of_a_binary_sheet_that_are_far_apart_are_counted_before_they_are_m
                 )
             far.writestr(part.filename, content)
     assert "cells, and at most" in why(tmp_path / "far.xlsb")
+
+
+def sheets(header: list[str], names: list[str], clock: bool = False) -> dict[str, list[list[object]]]:
+    """Sheets of one header with 6 rows each; clock: the first column counts on."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(len(names), 6, len(header))).round(3)
+    values[:, :, 0] = np.arange(6) * 0.1 if clock else values[:, :, 0]
+    return {name: [header, *own.tolist()] for name, own in zip(names, values, strict=True)}
+
+
+def test_a_sheet_for_each_class_is_read_with_its_name_as_the_label(tmp_path: Path) -> None:
+    needs("xlsx")
+    made = sheets([f"t{i}" for i in range(9)], ["cat", "dog", "bird"])
+    result = read(workbook(tmp_path / "f.xlsx", made))
+    assert result.labels == ("cat",) * 6 + ("dog",) * 6 + ("bird",) * 6
+    assert result.lengths.tolist() == [9] * 18
+    np.testing.assert_allclose(result.values[:9, 0], made["cat"][1], atol=1e-6)
+    assert any("all sheets are read as one table, with their names in 'sheet'" in note for note in result.notes)
+    assert len(read(tmp_path / "f.xlsx", sheet="dog")) == 6
+
+
+def test_sheets_of_one_header_are_asked_about_and_each_answer_works(tmp_path: Path) -> None:
+    needs("xlsx")
+    path = workbook(tmp_path / "f.xlsx", sheets(["time", "x", "y"], ["r1", "r2", "r3", "r4"], clock=True))
+    message = why(path)
+    assert (
+        "several sheets of one header hold cells ('r1', 'r2', 'r3', 'r4'); each may be a class, a recording" in message
+    )
+    ways = [line.split("FILE ")[1] for line in message.splitlines()[1:]]
+    assert ways == ["--sheet '*' --target sheet", "--sheet '*' --layout long --id sheet", "--sheet r1"]
+    result = read(path, sheet="*", shape="long", id="sheet")
+    assert (result.lengths.tolist(), result.channels, result.ids) == ([6] * 4, ("x", "y"), ("r1", "r2", "r3", "r4"))
+    assert len(read(path, sheet="*", target="sheet", time="", values=("x", "y"))) == 24
+    shown = command("show", "f.xlsx", "--sheet", "*", "--layout", "long", "--id", "sheet", cwd=tmp_path)
+    assert shown.returncode == 0

@@ -35,6 +35,7 @@ def read_arff(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     places = Places(str(path), lines=np.array(begins)) if len(begins) == len(data) else Places(str(path))
     names = check_names(meta.names(), str(path))
     table = Table({name: _column(name, data[name], places) for name in names}, len(data), places, "ARFF", header=True)
+    table.time_axis = "first"  # records are channels, by the format
     classes = [name for name in names if meta[name][0] == "nominal"]
     if classes and classes[-1] == names[-1] and not by_role("target", names):
         table.roles["target"] = names[-1]

@@ -12,14 +12,14 @@ import numpy as np
 
 from headstart.data.apart import all_apart
 from headstart.data.archives import check_link
-from headstart.data.arrays import ARRAY_NAMES, last_part, npy_array, npz_arrays, together
+from headstart.data.arrays import ARRAY_NAMES, array_table, last_part, npy_array, npz_arrays, together
 from headstart.data.axes import time_axis
 from headstart.data.folder_tables import read_table
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.named import Named
 from headstart.data.named_recordings import ALL, ID, arrays_table, signals_of
 from headstart.data.recordings import MOST_VALUES
-from headstart.data.table import Table
+from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.text import first_few, many
 from headstart.ways import argument, asked, option
@@ -35,6 +35,11 @@ _APART = {
     ".hdf5": ("headstart.data.hdf5:sets_of", "file of HDF5"),
 }
 """What reads files in a process of its own, by endings."""
+CLASS_FILE = "file"
+"""The column of the classes, where each has a file."""
+FEWEST_POSITIONS = 10
+"""Columns from which on those of a matrix may be positions rather than channels."""
+_ROLES = frozenset(name for names in ARRAY_NAMES.values() for name in names)
 _MANY = "; where a file holds all sequences of a class, put all into one: numpy.savez('all.npz', X=X, y=y)"
 
 
@@ -63,6 +68,45 @@ def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | 
     if len(numbers) < len(arrays) or any(numbers[stem].dtype.kind == "U" for stem in texts):
         return None
     return together(numbers, path, spec)
+
+
+def classes_by_file(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | None:
+    """The sequences of a folder with an array (n, L) or (n, L, F) of them for each class, whose file is named by it;
+    None of another folder.
+
+    Raises: BadInput with the settings where matrices (n, L) may be a recording each.
+    """
+    stems = [PurePosixPath(name).stem for name in names]
+    words = len(set(stems)) > 1 and not any(re.search(r"[/\d]", name.partition(".")[0]) for name in names)
+    splits = any(stem.lower() in SPLIT_WORDS or stem.lower() in _ROLES for stem in stems)
+    if not words or splits or spec.label_from or spec.target not in (None, CLASS_FILE) or spec.time_axis == "second":
+        return None
+    arrays = []
+    for name in names:
+        check_link(path, path / name)
+        own = {ALL: npy_array(path / name)} if name.lower().endswith(".npy") else npz_arrays(path / name)
+        arrays += list(own.values())
+    kinds = {(array.ndim, array.shape[1:]) for array in arrays}
+    if len(arrays) != len(names) or len(kinds) > 1 or arrays[0].ndim not in (2, 3):
+        return None
+    if any(array.dtype.kind not in "biuf" or not array.size for array in arrays):
+        return None
+    if arrays[0].ndim == 2 and spec.target != CLASS_FILE:
+        if spec.time_axis or spec.optional or spec.channels_first or arrays[0].shape[1] < FEWEST_POSITIONS:
+            return None
+        some = first_few(
+            [f"{name!r} {' x '.join(map(str, a.shape))}" for name, a in zip(names, arrays, strict=True)], 3
+        )
+        question = f"{path}: each file may hold the sequences of a class, a row each, or be one recording ({some})"
+        alike = len({len(array) for array in arrays}) == 1
+        recordings = [{"time_axis": "first"}, *([{"time_axis": "second"}] if alike else [])]
+        raise BadInput(asked(question, {"target": CLASS_FILE}, *recordings))
+    table = array_table(np.concatenate(arrays), str(path), spec, "a folder of arrays, a file for each class")
+    labels = [stem for stem, array in zip(stems, arrays, strict=True) for _ in range(len(array))]
+    table.columns[CLASS_FILE] = Column(CLASS_FILE, "text", arrow_texts(labels))
+    table.roles["target"] = CLASS_FILE
+    table.notes.append(f"labels are the names of the files, {first_few(list(map(repr, stems)), 3)}")
+    return table
 
 
 def _cells(file: Path) -> np.ndarray | None:

@@ -308,7 +308,7 @@ def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes
     if len(columns) == 1:
         values = columns[0].values.reshape(offsets[-1], -1)
         channels = tuple(f"channel {f + 1}" for f in range(values.shape[1])) if wide else names
-        if wide and not layout.by_format:
+        if wide and not (layout.by_format or table.time_axis):
             axis_of_all([(int(length), values.shape[1]) for length in longest], table.places.source, spec, turn=False)
         return Parts(values, offsets, np.arange(table.rows), channels)
     values = np.full((offsets[-1], len(columns)), np.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from headstart.data.file_labels import DAY_NAME, PERSON
@@ -9,6 +10,9 @@ from headstart.data.layout import SPLIT_WORDS, LayoutSpec
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput
 from headstart.ways import asked, option
+
+FOLD_NAME = re.compile(r"(cv)?[_ -]?folds?[_ -]?\d+", re.IGNORECASE)
+"""Names of a part of a data set that is tested at a time: fold1, fold_10."""
 
 
 def class_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
@@ -45,6 +49,17 @@ def class_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSp
             if not inner:
                 table.roles["target"] = ""
             continue
+        if all(map(FOLD_NAME.fullmatch, here)) and len(here) > 1:
+            _days(table, name, here, spec, "folds")
+            if not inner:
+                table.roles["target"] = ""
+            continue
+        if len({path[level:] for path in paths}) == 1 < len(paths) and not spec.optional:
+            table.roles["target"] = ""
+            table.notes.append(
+                f"all files are in the folder {some}, which is no class ({option('target', name)}: it is)"
+            )
+            return
         if not inner or len({path[level + 1] for path in paths}) == 1:
             table.roles["target"] = name
             return
@@ -88,11 +103,11 @@ def person_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutS
             table.roles["group"] = "folder"
 
 
-def _days(table: Table, name: str, folders: Sequence[str], spec: LayoutSpec) -> None:
-    """Take folders that are named by days for groups."""
+def _days(table: Table, name: str, folders: Sequence[str], spec: LayoutSpec, what: str = "days") -> None:
+    """Take folders that are named by days, or by folds, for groups."""
     if spec.group is None and len(folders) > 1 and "group" not in table.roles:
         table.roles["group"] = name
     table.notes.append(
-        f"folders such as {folders[0]!r} are named as days are, which are no classes: each is in one split "
+        f"folders such as {folders[0]!r} are named as {what} are, which are no classes: each is in one split "
         f"({option('target', name)} takes them for classes)"
     )

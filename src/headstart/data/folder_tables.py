@@ -125,9 +125,9 @@ def recordings_table(
     time, cells = None, 0
     for number, table in enumerate(tables):
         if number == 0:
-            time = _clock(table, spec)
+            time = clock_of(table, spec)
             _check_one_clock(table, spec, time)
-            channels = _channels(table, spec, time)
+            channels = channels_of(table, spec, time)
             notes += table.notes
         lost = [column for column in [*channels, *([time] if time else [])] if column not in table.columns]
         if lost:
@@ -135,7 +135,7 @@ def recordings_table(
                 f"{names[number]}: has no column {first_few(list(map(repr, lost)), 3)}, which {names[0]} has; give all "
                 f"recordings the same columns, or name with {option('values')} those that all have"
             )
-        order, times = _order(table, time)
+        order, times = in_time_order(table, time)
         step = float(np.median(np.diff(times))) if len(times) > 1 else float("nan")
         before.append(step)
         unit = seconds_in(table.columns[time], times, spec) if time is not None and number == 0 else unit
@@ -217,7 +217,7 @@ def one_recording(path: Path, table: Table, spec: LayoutSpec, mistakes: Mistakes
     return whole
 
 
-def _clock(table: Table, spec: LayoutSpec) -> str | None:
+def clock_of(table: Table, spec: LayoutSpec) -> str | None:
     """The column that orders the rows of a recording: the one that was set, or one that counts on from row to row."""
     if spec.time is not None:
         if spec.time:
@@ -242,7 +242,7 @@ def _check_one_clock(table: Table, spec: LayoutSpec, time: str | None) -> None:
         raise question
 
 
-def _channels(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:
+def channels_of(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:
     """The columns of the first recording that are its channels. Raises: BadInput where there is none."""
     names = list(table.columns)
     if spec.values:
@@ -278,7 +278,7 @@ def _channels(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:
     return out
 
 
-def _order(table: Table, time: str | None) -> tuple[np.ndarray, np.ndarray]:
+def in_time_order(table: Table, time: str | None) -> tuple[np.ndarray, np.ndarray]:
     """(the rows in the order of time, the times in this order; none of these without a clock)."""
     if time is None:
         return np.arange(table.rows), NO_TIMES

@@ -15,7 +15,7 @@ import numpy as np
 
 from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import HEADERS, listed, members, reading, visible
-from headstart.data.array_folders import folder_of_arrays, is_array_file, parts_of_one
+from headstart.data.array_folders import classes_by_file, folder_of_arrays, is_array_file, parts_of_one
 from headstart.data.class_folders import class_folders, person_folders
 from headstart.data.clock import RATE_BEFORE
 from headstart.data.encodings import likely_encodings
@@ -33,6 +33,7 @@ from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.letter_folders import folder_of_letters, is_letter_file
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
+from headstart.data.sensor_files import folder_of_sensors, refuse_sensors, sensors_of
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sample_form, sound_rate
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.data.text import ODD_BYTES
@@ -56,6 +57,8 @@ VALUES = 2**29
 """Values that a folder may hold: 2 GiB."""
 TABLES = (".csv", ".tsv", ".txt", ".dat", ".tab", ".parquet", ".npy", ".npz", ".json", ".jsonl", ".xlsx", ".mat")
 """Files beside others that may hold their labels, or a recording each."""
+FEW_TEXTS = 8
+"""Texts about a data set beside its files, and tables that may label these, at most."""
 LOOKED_FILES, LEAST_LINES = 3, 8
 """Texts that are looked at, and lines of numbers that each holds at least, where these are tables."""
 _MARKS = re.compile(r"\s*[;\t]\s*|,\s+|,(?=[^\d])|\s+|,(?=\d)")
@@ -99,12 +102,25 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
                     "file, or a folder with a folder for each class"
                 )
             kinds["tables"] = len(recordings)
+        if len(kinds) > 1 and 0 < kinds["texts"] <= FEW_TEXTS:  # testing_list.txt, readme.txt
+            above = all("/" not in name for name in names if _kind(name) == "texts")
+            below = all("/" in name for name in names if _kind(name) not in (None, "texts"))
+            kinds = Counter({kind: count for kind, count in kinds.items() if kind != "texts" or not (above and below)})
         if len(kinds) > 1:
             mixed = " and ".join(many(count, kind.removesuffix("s")) for kind, count in kinds.items())
             raise BadInput(f"{path}: holds {mixed}; name a folder that holds one kind")
         (kind,) = kinds
         if kind == "texts" and _hold_numbers(path, [name for name in names if _kind(name) == kind]):
             kind = "tables"
+        if kind != "tables":  # meta/esc50.csv, beside sounds
+            more = [name for name in names if name not in tables and is_recording_table(name)]
+            tables += more if len(more) <= FEW_TEXTS else []
+        if kind == "arrays" and not tables:
+            arrays = sorted(name for name in names if name.lower().endswith((".npy", ".npz")))
+            if (classes := classes_by_file(path, arrays, spec)) is not None:
+                return classes
+        recordings = [n for n in _recording_tables(names) if n not in tables] if kind == "tables" else []
+        joined = {file for own in sensors_of(path, recordings).values() for file in own.values()}
         table, there = _read(path, kind, set(names) - (set(tables) if kind == "tables" else set()), spec, mistakes)
         beside = labelled_by_table(path, tables, there, spec)
         notes, table.notes = table.notes, []
@@ -116,7 +132,11 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         table.notes += notes
     parts = {os.path.splitext(name)[0] for name in names if name.lower().endswith(HEADERS)}
     other = sum(
-        _kind(name) is None and name not in there and name != used and os.path.splitext(name)[0] not in parts
+        _kind(name) is None
+        and name not in there
+        and name not in joined
+        and name != used
+        and os.path.splitext(name)[0] not in parts
         for name in names
     )
     if other:
@@ -147,6 +167,8 @@ def recordings_of(names: Sequence[str]) -> tuple[dict[str, list[str]], list[str]
         or (kinds == {"signals"} and headed != recordings)
     ):
         return {}, []
+    if sensors := sensors_of(Path(), recordings):
+        return {key: list(own.values()) for key, own in sensors.items()}, tables
     if not headed:
         return {name: [name] for name in recordings}, tables
     stems: dict[str, list[str]] = {}
@@ -190,12 +212,17 @@ def _kind(name: str) -> str | None:
 
 def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, list[str]]:
     """The sequences of files, and the names of these."""
+    if kind != "tables":
+        own = [name for name in names if (is_array_file(name) if kind == "arrays" else _kind(name) == kind)]
+        refuse_sensors(path, sensors_of(path, own))
     if kind == "signals":
         return folder_of_signals(path, sorted(name for name in names if _kind(name) == kind), spec)
     if kind == "arrays":
         return folder_of_arrays(path, sorted(filter(is_array_file, names)), spec)
     if kind == "tables":
         recordings = [*_recording_tables(sorted(names)), *(name for name in names if _kind(name) == "texts")]
+        if sensors := sensors_of(path, recordings):
+            return folder_of_sensors(path, sensors, spec, mistakes)
         return folder_of_tables(path, sorted(recordings), spec, mistakes)
     lists: list[np.ndarray | None] = []
     texts: list[str | None] = []

@@ -29,7 +29,7 @@ from headstart.data.table import Column, Table, arrow_texts, unread
 from headstart.data.text import looks_like_list
 from headstart.data.times import beside, dated
 from headstart.data.two_clocks import check_one_clock
-from headstart.data.view import View, names_position
+from headstart.data.view import View, check_no_sensor, names_position
 from headstart.errors import BadInput
 from headstart.text import is_number
 from headstart.ways import asked, option, settings
@@ -453,6 +453,7 @@ def _wide(view: View, free: list[Column]) -> tuple[Channel, ...]:
         numbers = named
     if len(numbers) < 2:
         raise _nothing(view, "wide")
+    check_no_sensor(view, numbers)
     if view.table.header and not re.search(r"\d", "".join(numbers)) and view.spec.shape == "auto":
         view.doubts.append(
             f"the columns {numbers[0]!r} to {numbers[-1]!r} have names that do not count up, and are taken for the "

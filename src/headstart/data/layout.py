@@ -316,7 +316,7 @@ GROUP_NAMES = ("group", "groups", "subject", "patient", "participant", "person",
     "subjectid", "patientid", "participantid", "personid", "speakerid", "userid", "animalid", "groupid", "donorid",
     "batch", "batchid", "lot", "lotid", "plate", "plateid", "site", "siteid")
 TEXTS = ("text", "sequence", "seq", "review", "sentence", "content", "document", "comment", "message", "body", "dna",
-    "protein", "primary")
+    "protein", "peptide", "smiles", "cdr3", "rna", "primary")
 SPLIT_WORDS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation",
     "holdout")
 """Names of splits, which are no classes."""

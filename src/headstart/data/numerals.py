@@ -22,8 +22,8 @@ _BLANKS, _APOSTROPHES = " \u00a0\u2009\u202f", "'\u2019"
 _KINDS = {" ": _BLANKS, "'": _APOSTROPHES, ".": ".", ",": ","}
 NUMBER_MARKS = re.compile(rf"[,{_BLANKS}{_APOSTROPHES}]|\.\d+\.")
 """What may stand between thousands or before decimals, besides points."""
-_SPACED = re.compile("^[+-]?[1-9]\\d{0,2}(?:[ '\u00a0\u2009\u202f\u2019]\\d{3})+(?:[.,]\\d+)?$")
-"""A number with blanks or apostrophes between thousands: 1 234,5 or 1'234.5."""
+_SPACED = re.compile("^[+-]?[1-9]\\d{0,2}(?:[ '\u00a0\u2009\u202f\u2019]\\d{3}){1,4}(?:[.,]\\d+)?$")
+"""A number with blanks or apostrophes between thousands: 1 234,5 or 1'234.5; more groups are a list."""
 _MAYBE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
 _POINT = r"^\s*[+-]?[1-9]\d{0,2}\.\d{3}\s*$"
 _SMALL, _LARGE = r"^\s*[+-]?\d{1,3}\s*$", r"^\s*[+-]?\d{4,}\s*$"

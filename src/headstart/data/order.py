@@ -28,7 +28,7 @@ NEAR_SHARE = 0.25
 # fmt: off
 CLOCKS = frozenset(("time", "times", "timestamp", "timestamps", "datetime", "date", "elapsed", "clock", "epoch", "t",
     "sec", "secs", "second", "seconds", "ms", "msec", "millis", "us", "ns", "minute", "minutes", "hour", "hours", "day",
-    "days", "zeit", "uhrzeit", "zeitpunkt", "datum", "temps", "heure", "tiempo", "fecha", "hora", "cycle", "cycles",
+    "days", "zeit", "uhrzeit", "zeitpunkt", "datum", "heure", "tiempo", "fecha", "hora", "cycle", "cycles",
     "tick", "ticks", "frame", "frames", "step", "timestep"))
 COUNTS = frozenset(("cycle", "cycles", "tick", "ticks", "frame", "frames", "step", "timestep"))
 COUNTERS = frozenset(("id", "ids", "no", "nr", "num", "number", "idx", "index", "counter", "segment", "trial", "bout",
@@ -436,7 +436,7 @@ def goes_on(columns: Sequence[Ordered], label: Ordered) -> bool:
 def _doubt(ids: Sequence[Ordered], clocks: Sequence[Ordered], labels: Sequence[Ordered]) -> Evidence:
     """What hints at rows that are samples, in shuffled rows or without a clock, and the ways to read them."""
     for column in ids:
-        if not 2 < ROWS_EACH * column.kinds <= len(column.codes):
+        if column.kinds < 2 or ROWS_EACH * column.kinds > len(column.codes):
             continue
         others = [label for label in labels if label.name != column.name and label.one_within(column.codes)]
         for clock in clocks if others else []:

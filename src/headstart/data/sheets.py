@@ -7,21 +7,23 @@ import datetime
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headstart.data.csv import read_lines
 from headstart.data.extras import check_size, library, whole
-from headstart.data.layout import LayoutSpec
+from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role, numbered
 from headstart.data.table import Table
 from headstart.data.text import number_name
 from headstart.errors import BadInput, Mistakes, nearest
-from headstart.text import first_few
-from headstart.ways import option
+from headstart.text import first_few, is_number
+from headstart.ways import asked, option
 
 MOST_BOOK_CELLS = 2**24
 """Cells of a workbook: a sheet is held as a rectangle, however few of its cells are filled."""
+ALL_SHEETS, SHEET = "*", "sheet"
+"""The name that stands for all sheets, of one header, and the column of their names."""
 ENCRYPTED = b"E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0"
 """A name in the file that Excel puts an encrypted workbook into."""
 _ODS_ROW = re.compile(rb"<table:table-row\b([^>]*)(?<!/)>(.*?)</table:table-row>", re.DOTALL)
@@ -36,21 +38,66 @@ def read_workbook(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     and for a workbook that is encrypted or damaged."""
     calamine = library("python_calamine", path, "a workbook of Excel")
     _check(path)
-    with whole(path, "workbook"):
-        with calamine.CalamineWorkbook.from_path(str(path)) as book:
+    labelled, plain = False, spec.model_copy(update={"delimiter": ",", "quote": '"'})
+    with whole(path, "workbook"), calamine.CalamineWorkbook.from_path(str(path)) as book:
+        sheets = {} if spec.sheet in book.sheet_names else _alike(book)
+        labelled = bool(sheets) and spec.sheet is None and not spec.optional and _is_a_class(path, sheets)
+        if sheets and (labelled or spec.sheet == ALL_SHEETS):
+            name, others, start = ALL_SHEETS, [], 0
+            rows = [[*next(iter(sheets.values()))[0], SHEET]]
+            rows += [[*row, title] for title, own in sheets.items() for row in own[1:] if any(map(_word, row))]
+        else:
             name, sheet, others = _chosen(path, book, spec)
-        start = sheet.start[0] if sheet.start else 0
-        rows = sheet.to_python()
+            start = sheet.start[0] if sheet.start else 0
+            rows = sheet.to_python()
     if not rows:
         raise BadInput(f"{path}: sheet {name!r} is empty; give one with rows")
-    plain = spec.model_copy(update={"delimiter": ",", "quote": '"'})
     table = read_lines(path, lambda: _lines(rows, start), plain, mistakes)
-    table.written = f"sheet {name!r} {table.written.replace('comma-separated ', '')}"
+    if name == ALL_SHEETS:
+        table.notes.append(
+            f"all sheets are read as one table, with their names in {SHEET!r} ({option('sheet')} names one)"
+        )
+        table.roles |= {"target": SHEET} if labelled and spec.target is None else {}
+    table.written = (
+        f"{'all sheets' if name == ALL_SHEETS else f'sheet {name!r}'} {table.written.replace('comma-separated ', '')}"
+    )
     if others:
         table.notes.append(
             f"the sheets {first_few([repr(other) for other in others], 3)} are not read ({option('sheet')})"
         )
     return table
+
+
+def _alike(book: Any) -> dict[str, list[list[Any]]]:
+    """The rows of all sheets that hold cells, by name, where there are several of one header; else none."""
+    tables = [meta.name for meta in book.sheets_metadata if "WorkSheet" in str(meta.typ)]
+    sheets = {name: sheet for name in tables if (sheet := book.get_sheet_by_name(name)).start is not None}
+    widths = {sheet.width for sheet in sheets.values()}
+    if len(sheets) < 2 or len(widths) > 1 or widths == {1}:
+        return {}
+    rows = {name: sheet.to_python() for name, sheet in sheets.items()}
+    headers = {tuple(map(_word, own[0])) for own in rows.values()}
+    words = [word for word in next(iter(headers)) if word and not is_number(word)]
+    return rows if len(headers) == 1 and words and SHEET not in words and min(map(len, rows.values())) > 1 else {}
+
+
+def _is_a_class(path: Path, sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bool:
+    """Whether each of several sheets of one header holds the sequences of a class, by which it is named.
+
+    Raises: BadInput with the settings where a sheet may be a class, or a recording.
+    """
+    header = [_word(cell) for cell in next(iter(sheets.values()))[0]]
+    some = first_few([repr(name) for name in sheets], 6)
+    if any(name.lower() in SPLIT_WORDS for name in sheets):
+        return False
+    targets = [name for name in by_role("target", header) if name != "y" or "x" not in header]
+    run = any(len(names) > 2 for names in numbered(header).values())
+    if run and not targets and not any(re.search(r"\d", name) for name in sheets):
+        return True
+    question = f"{path}: several sheets of one header hold cells ({some}); each may be a class, a recording, or a table"
+    every: dict[str, str] = {"sheet": ALL_SHEETS}
+    ways = [every] if targets else [every | {"target": SHEET}]
+    raise BadInput(asked(question, *ways, every | {"shape": "long", "id": SHEET}, {"sheet": next(iter(sheets))}))
 
 
 def _chosen(path: Path, book: Any, spec: LayoutSpec) -> tuple[str, Any, list[str]]:

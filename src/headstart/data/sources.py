@@ -39,9 +39,47 @@ _OTHERS = {
     "numbers": "a spreadsheet of Numbers",
     "pkl pickle pt joblib": "pickled",
     "rds rda rdata": "a file of R",
+    "sqlite sqlite3 db db3": "a data base of SQLite",
+    "sav zsav por": "a file of SPSS",
+    "dta": "a file of Stata",
+    "sas7bdat xpt": "a file of SAS",
+    "tdms": "a file of LabVIEW (TDMS)",
+    "fcs": "a file of a flow cytometer (FCS)",
+    "c3d": "a file of motion capture (C3D)",
+    "spc spa opus": "a spectrum in the form of its maker",
+    "dcm dicom": "a picture of DICOM",
+    "nii": "a picture of NIfTI",
+    "fit": "a file of a sports watch (FIT)",
+    "bed gff gff3 gtf vcf bcf sam bam cram": "a list of places on a genome",
 }
 """What is not read, and is told from damage, by endings."""
-_WAYS = {"rds rda rdata": "write it as text: write.csv(x, 'x.csv')"}
+_SIGNS = {
+    b"SQLite format 3": "db",
+    b"$FL2": "sav",
+    b"$FL3": "sav",
+    b"<stata_dta": "dta",
+    b"TDSm": "tdms",
+    b"FCS2.0": "fcs",
+    b"FCS3.": "fcs",
+    b"##fileformat=VCF": "vcf",
+    b"##gff-version": "gff",
+}
+"""How such files begin, whatever their name, with an ending that they have."""
+_WAYS = {
+    "rds rda rdata": "write it as text: write.csv(x, 'x.csv')",
+    "sqlite sqlite3 db db3": "write a table as text: sqlite3 -header -csv {path} 'SELECT * FROM name' > x.csv",
+    "sav zsav por": "write it as text: pandas.read_spss({path!r}).to_csv('x.csv', index=False)",
+    "dta": "write it as text: pandas.read_stata({path!r}).to_csv('x.csv', index=False)",
+    "sas7bdat xpt": "write it as text: pandas.read_sas({path!r}).to_csv('x.csv', index=False)",
+    "tdms": "write a group as text: nptdms.TdmsFile({path!r})['group'].as_dataframe().to_csv('x.csv')",
+    "c3d": "export it as CSV, a row for each frame",
+    "spc spa opus": "export it as JCAMP-DX (.jdx) or CSV",
+    "dcm dicom": "pictures are read as PNG, and a course over time as .npy, (L,) or (L, F)",
+    "nii": "save courses over time, such as means of regions, as .npy, (L, F)",
+    "fit": "export it as CSV, a row for each time",
+    "bed gff gff3 gtf vcf bcf sam bam cram": "write the sequences at these places as FASTA (bedtools getfasta, "
+    "samtools fasta)",
+}
 START_BYTES = 4096
 """Bytes at the beginning by which a format is told."""
 PACKED = (".gz", ".xz", ".bz2")
@@ -173,6 +211,10 @@ def format_of(path: Path) -> str:
         )
     if start.startswith(b"version https://git-lfs"):
         raise BadInput(f"{path}: says where Git LFS keeps the file, and is not the file; `git lfs pull` fetches it")
+    if sign := next((end for sign, end in _SIGNS.items() if start.startswith(sign)), ""):
+        _refuse_others(path, sign)
+    if start[128:132] == b"DICM":
+        _refuse_others(path, "dcm")
     return format_by(ending, start, lambda end: _refuse_others(path, end))
 
 
@@ -184,7 +226,7 @@ def _refuse_others(path: Path, ending: str) -> None:
         raise refusal
     for endings, what in _OTHERS.items():
         if ending in endings.split():
-            way = _WAYS.get(endings, "save it as CSV, JSON lines (.jsonl), Parquet or .npz")
+            way = _WAYS.get(endings, "save it as CSV, JSON lines (.jsonl), Parquet or .npz").format(path=str(path))
             raise BadInput(f"{path}: is {what}, which is not read; {way}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +21,9 @@ from headstart.data.subjects import names_splits
 from headstart.data.table import Column, Table
 from headstart.data.text import looks_like_list, name_files
 from headstart.data.times import dated
+from headstart.errors import BadInput
 from headstart.text import first_few, is_number, many
+from headstart.ways import asked
 
 NO_CLASSES = ("id", "file", "name", *TEXTS)
 """Names of texts that are no classes, however few there are."""
@@ -211,3 +214,15 @@ class View:
         elif kinds == rows and ordered.never_falls:
             return f"{words} that count on from row to row"
         return f"{words}, {count}"
+
+
+def check_no_sensor(view: View, names: Sequence[str]) -> None:
+    """Raises: BadInput where columns of a wide table are the axes of a sensor, so that a row is a moment of it."""
+    low = {name.strip().lower(): name for name in names}
+    axes = next((end for end in low if end.endswith("x") and {f"{end[:-1]}y", f"{end[:-1]}z"} <= {*low}), None)
+    labelled = view.roles["target"] is not None or not view.table.header  # tables in memory have labels beside them
+    if axes is None or labelled or view.table.rows <= len(names) or view.roles["id"] or view.spec.shape != "auto":
+        return
+    sensor = ", ".join(repr(low[axes[:-1] + end]) for end in "xyz")
+    question = f"{view.source}: {sensor} are the axes of a sensor, so that a row may be a moment of a recording"
+    raise BadInput(asked(question, {"window": str(max(1, min(100, view.table.rows // 2)))}, {"shape": "wide"}))

@@ -1,0 +1,90 @@
+"""Sensors of one recording in files of their own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.made_tables import read, why, write
+
+from headstart.data import LayoutSpec, read_sequences
+from headstart.data.folders import recordings_of
+
+PLACES = {"files": "subj{person}_{label}_{sensor}.csv", "folders": "{sensor}/subj{person}_{label}.csv"}
+
+
+def recordings(folder: Path, form: str = "files", steps: tuple[float, float] = (0.02, 0.02), rows: int = 40) -> Path:
+    """Nine recordings of two sensors with axes x and y, whose values say person, sensor, axis and time."""
+    for person in (1, 2, 3):
+        for label in ("run", "sit", "walk"):
+            for number, (sensor, step) in enumerate(zip(("acc", "gyro"), steps, strict=True)):
+                times = np.arange(int(rows * 0.02 / step)) * step
+                lines = [f"{t:.2f},{person + t:.4f},{10 * number + t:.4f}" for t in times]
+                file = folder / PLACES[form].format(person=person, label=label, sensor=sensor)
+                file.parent.mkdir(exist_ok=True)
+                write(file, "\n".join(["time,x,y", *lines, ""]))
+    return folder
+
+
+@pytest.mark.parametrize("form", PLACES)
+def test_sensors_of_a_recording_are_its_channels_and_said(form: str, tmp_path: Path) -> None:
+    result = read(recordings(tmp_path, form))
+    assert result.channels == ("acc x", "acc y", "gyro x", "gyro y")
+    assert (len(result), set(result.lengths.tolist())) == (9, {40})
+    assert sorted(set(result.labels)) == ["run", "sit", "walk"]
+    assert len(set(result.groups or ())) == 3
+    times = np.arange(40) * 0.02
+    np.testing.assert_allclose(result.values[:40].T, [1 + times, times, 1 + times, 10 + times], atol=1e-4)
+    assert any("are the sensors of one recording" in note for note in result.notes)
+    assert not any("not read" in note for note in result.notes)
+    again = read_sequences(tmp_path, result.layout.fixed())
+    assert np.array_equal(again.values, result.values)
+
+
+def test_sensors_with_clocks_of_their_own_are_brought_onto_one_by_the_rate_that_is_named(tmp_path: Path) -> None:
+    message = why(recordings(tmp_path, steps=(0.02, 0.04)))
+    assert "clocks of their own (steps of 0.02 in 'acc' and 0.04 in 'gyro'); --rate 50 brings all onto one" in message
+    result = read(tmp_path, rate=50)
+    assert (len(result), set(result.lengths.tolist())) == (9, {40})
+    times = np.arange(39) * 0.02
+    np.testing.assert_allclose(result.values[:39].T, [1 + times, times, 1 + times, 10 + times], atol=1e-4)
+    assert np.array_equal(read_sequences(tmp_path, result.layout.fixed()).values, result.values, equal_nan=True)
+
+
+def test_a_recording_that_lacks_a_sensor_is_named(tmp_path: Path) -> None:
+    (recordings(tmp_path) / "subj2_walk_gyro.csv").unlink()
+    assert "'subj2_walk_acc.csv' has no file of 'gyro' beside it, which other recordings have" in why(tmp_path)
+
+
+def test_sensors_without_a_clock_are_joined_row_by_row_only_where_they_have_equal_numbers_of_rows(
+    tmp_path: Path,
+) -> None:
+    def sensors(folder: Path, rows: int) -> Path:
+        folder.mkdir()
+        for name in ("walk_1", "walk_2", "sit_1", "sit_2"):
+            write(folder / f"{name}_acc.csv", "x,y\n" + "1.5,2.5\n3.5,4.5\n" * 10)
+            write(folder / f"{name}_gyro.csv", "x,y\n" + "5.5,6.5\n7.5,8.5\n" * rows)
+        return folder
+
+    assert read(sensors(tmp_path / "a", 10)).values[0].tolist() == [1.5, 2.5, 5.5, 6.5]
+    assert "unequal numbers of rows (20 of 'acc' and 10 of 'gyro')" in why(sensors(tmp_path / "b", 5))
+
+
+def test_sensors_in_files_that_are_not_joined_are_refused_and_never_read_as_classes(tmp_path: Path) -> None:
+    for sensor in ("acc", "gyro"):
+        for number in range(4):
+            (tmp_path / sensor).mkdir(exist_ok=True)
+            np.save(tmp_path / sensor / f"r{number}.npy", np.random.default_rng(number).normal(size=(60, 3)))
+    assert "files such as 'acc/r0.npy' and 'gyro/r0.npy' are sensors of one recording" in why(tmp_path)
+    assert len(read_sequences(tmp_path / "acc", LayoutSpec())) == 4
+
+
+def test_one_sensor_alone_is_read_as_it_stands(tmp_path: Path) -> None:
+    folder = recordings(tmp_path)
+    for file in folder.glob("*_gyro.csv"):
+        file.unlink()
+    assert read(folder).channels == ("x", "y")
+
+
+def test_files_of_the_sensors_of_a_recording_stay_together_in_a_part_of_a_folder() -> None:
+    names = ["a_acc.csv", "a_gyro.csv", "b_acc.csv", "b_gyro.csv"]
+    assert recordings_of(names)[0] == {"a.csv": names[:2], "b.csv": names[2:]}
