@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.made_tables import numbers, read, why, write
 
+from headstart.data import LayoutSpec, read_sequences
 from headstart.data.encodings import likely_encodings
 
 WORDS = {
@@ -68,3 +69,33 @@ def test_a_folder_of_texts_is_told_the_encoding_that_reads_it(tmp_path: Path) ->
             write(tmp_path / label / f"{i}.txt", f"Температура двигателя {label} {i}\n".encode("cp1251"))
     assert "or give --encoding cp1251, which reads 'Температура'" in why(tmp_path)
     assert len(read(tmp_path, encoding="cp1251")) == 8
+
+
+@pytest.mark.parametrize("encoding", ["cp1254", "cp1252", "cp1251", "cp932"])
+def test_a_folder_of_texts_in_another_encoding_gets_one_message_whose_way_works(encoding: str, tmp_path: Path) -> None:
+    texts = {
+        "cp1254": ["iyi değil, kötü bir şey", "çok güzel, teşekkürler"],
+        "cp1252": ["très bon, génial", "pas terrible, déçu"],
+        "cp1251": ["очень хорошо, спасибо", "плохой товар, не советую"],
+        "cp932": ["とても良い商品です", "悪い商品でした"],
+    }[encoding]
+    for k in range(8):
+        (tmp_path / "ab"[k % 2]).mkdir(exist_ok=True)
+        (tmp_path / "ab"[k % 2] / f"{k}.txt").write_bytes(f"{texts[k % 2]} {k}".encode(encoding))
+    message = why(tmp_path)
+    assert "8 texts of 8 are not utf-8 (such as 'a/0.txt'); save them as UTF-8, or give" in message
+    assert message.count("\n") == 0
+    name = message.split("--encoding ")[1].split(",")[0]
+    assert name == encoding
+    assert len(read_sequences(tmp_path, LayoutSpec(encoding=name))) == 8
+
+
+def test_texts_of_utf_16_with_its_mark_are_read(tmp_path: Path) -> None:
+    for k in range(4):
+        (tmp_path / "ab"[k % 2]).mkdir(exist_ok=True)
+        (tmp_path / "ab"[k % 2] / f"{k}.txt").write_text(f"grün {k}", encoding="utf-16")
+    assert read_sequences(tmp_path).lengths.tolist() == [len("grün 0".encode())] * 4
+
+
+def test_icelandic_is_not_taken_for_turkish() -> None:
+    assert likely_encodings("það er þarna".encode("cp1252"))[0][0] == "cp1252"

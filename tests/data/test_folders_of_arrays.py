@@ -231,3 +231,26 @@ def test_a_file_of_three_axes_for_each_class_is_read_with_its_name_as_the_label(
     assert result.labels == ("cat",) * 6 + ("dog",) * 5
     np.save(tmp_path / "new.npy", data)
     assert len(read_sequences(tmp_path / "new.npy", result.layout.fixed())) == 11, "a file of new sequences"
+
+
+def test_a_folder_of_splits_with_x_and_y_each_names_them_and_each_is_read(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 12), ("test", 6)):
+        (tmp_path / part / "Signals").mkdir(parents=True)
+        np.savetxt(tmp_path / part / f"X_{part}.txt", rng.normal(size=(count, 20)))
+        np.savetxt(tmp_path / part / f"y_{part}.txt", np.arange(count) % 3 + 1, fmt="%d")
+        np.savetxt(tmp_path / part / f"subject_{part}.txt", np.arange(count) // 3 + 1, fmt="%d")
+        np.savetxt(tmp_path / part / "Signals" / f"acc_{part}.txt", rng.normal(size=(count, 8)))
+    with pytest.raises(
+        BadInput, match=r"a data set for each split \('test', 'train'\); give one of them, such as .*train"
+    ):
+        read_sequences(tmp_path)
+    train = read_sequences(tmp_path / "train")
+    assert (len(train), train.lengths[0], sorted(set(train.labels)), len(set(train.groups or ()))) == (
+        12,
+        20,
+        ["1", "2", "3"],
+        4,
+    )
+    assert any("in folders below is not read" in note for note in train.notes)
+    assert len(read_sequences(tmp_path / "test", train.layout.fixed())) == 6

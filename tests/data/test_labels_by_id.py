@@ -71,7 +71,25 @@ def test_an_index_that_is_no_time_is_said_to_be_left_out() -> None:
     index = pd.MultiIndex.from_product([["ann", "bob"], range(4)], names=["subject", "trial"])
     result = read_sequences(pd.DataFrame(ARRAY[:, 0], index=index))
     assert (len(result), result.lengths[0]) == (8, 20)
-    assert result.notes == ("the index ('subject', 'trial') is not used; reset_index() makes columns of it",)
+    (note,) = result.notes
+    assert note.startswith(
+        "the index ('subject', 'trial') is not used; rename_axis(['subject', 'time']) makes its last"
+    )
+    long = pd.DataFrame(ARRAY[:, 0, :3], index=index).rename_axis(["subject", "time"])
+    assert read_sequences(long).lengths.tolist() == [4, 4], "which does so"
+
+
+@pytest.mark.parametrize("names", [["subject", "trial", "time"], ["a", "b", "t"], [None] * 3])
+def test_the_outer_levels_of_an_index_of_three_are_the_id_together_and_labels_follow_it(names: list[Any]) -> None:
+    index = pd.MultiIndex.from_product([["ann", "bob"], range(4), range(20)], names=names)
+    table = pd.DataFrame(ARRAY.swapaxes(1, 2).reshape(-1, 3), index=index, columns=list("uvw"))
+    labels = pd.Series(LABELS.to_list(), index=index.droplevel(2).unique())
+    result = read_sequences(table, labels=labels[::-1])
+    assert (result.ids or ())[:2] == ("ann/0", "ann/1")
+    assert (result.lengths.tolist(), result.channels) == ([20] * 8, ("u", "v", "w"))
+    np.testing.assert_array_equal(result.values, table.to_numpy(dtype=np.float32))
+    assert (list(result.labels), list(result.groups or ())) == (LABELS.to_list(), ["ann"] * 4 + ["bob"] * 4)
+    assert read_sequences(table, result.layout.fixed()).ids == result.ids
 
 
 def test_cells_that_are_series_or_frames_are_sequences() -> None:

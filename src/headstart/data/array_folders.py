@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -21,12 +22,13 @@ from headstart.data.named_recordings import ALL, ID, arrays_table, signals_of
 from headstart.data.recordings import MOST_VALUES
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places, nearest
-from headstart.text import first_few, many
+from headstart.text import counted, first_few, many
 from headstart.ways import argument, asked, option
 
 ARRAYS = (".npy", ".npz", ".mat", ".h5", ".hdf5")
 _Level = dict[tuple[str, ...], dict[str, np.ndarray]]
 _TEXTS = (".txt", ".csv", ".dat")
+_SPLIT_END = re.compile(r"_(train|test|val)$", re.IGNORECASE)
 _ABOUT = frozenset(("readme", "read_me", "license", "licence", "citation", "about"))
 """Names of texts about a data set."""
 _APART = {
@@ -53,9 +55,27 @@ def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | 
     `y_train.txt`), as those of an .npz file; None of another folder."""
     own = [name for name in names if name.lower().endswith(".npy")] or [n for n in names if n.lower().endswith(_TEXTS)]
     own = [name for name in own if PurePosixPath(name).stem.lower() not in _ABOUT]
-    stems = {PurePosixPath(name).stem: name for name in own if "/" not in name}
+    deeper = [name for name in own if "/" in name]
+    own = [name for name in own if "/" not in name]
+    ends = {match[0].lower() if (match := _SPLIT_END.search(PurePosixPath(name).stem)) else "" for name in own}
+    # X_test and y_test of one split have the names of those that a model was fitted to.
+    stems = {PurePosixPath(name).stem: name for name in own}
+    if len(ends) == 1 and not set(spec.values) & set(stems):
+        stems = {_SPLIT_END.sub("", stem): name for stem, name in stems.items()}
     roles = {role: [stem for stem in stems if stem.lower() in ARRAY_NAMES[role]] for role in ("values", "target")}
-    if len(stems) != len(own) or not all(roles.values()):
+    if len(stems) != len(own) or not all(roles.values()) or (deeper and not all(ends)):
+        splits = [
+            folder
+            for folder in sorted({name.split("/")[0] for name in deeper})
+            if folder.lower() in SPLIT_WORDS
+            and {f"{folder}/x_{folder}".lower(), f"{folder}/y_{folder}".lower()}
+            <= {name.lower().rpartition(".")[0] for name in deeper}
+        ]
+        if splits and not spec.optional:
+            raise BadInput(
+                f"{path}: holds a data set for each split ({first_few(list(map(repr, splits)), 3)}); give one of them, "
+                f"such as {shlex.quote(str(path / splits[-1]))}, and another with {argument('test')}"
+            )
         return None
     for name in own:
         check_link(path, path / name)
@@ -67,7 +87,11 @@ def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | 
     texts = [stem for stem in roles["values"] if stems[stem].lower().endswith(_TEXTS)]
     if len(numbers) < len(arrays) or any(numbers[stem].dtype.kind == "U" for stem in texts):
         return None
-    return together(numbers, path, spec)
+    table = together(numbers, path, spec)
+    if deeper:
+        below = counted(len(deeper), "file in folders below is", "files in folders below are")
+        table.notes.append(f"{below} not read")
+    return table
 
 
 def classes_by_file(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | None:

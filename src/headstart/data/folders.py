@@ -7,7 +7,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
@@ -36,7 +36,7 @@ from headstart.data.rows import list_column
 from headstart.data.sensor_files import folder_of_sensors, refuse_sensors, sensors_of
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sample_form, sound_rate
 from headstart.data.table import Column, Table, arrow_texts
-from headstart.data.text import ODD_BYTES
+from headstart.data.text import ODD_BYTES, UTF16_MARKS
 from headstart.errors import BadInput, Mistakes, Places, one_line
 from headstart.store.plain import leads_out
 from headstart.text import counted, many
@@ -226,12 +226,15 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         return folder_of_tables(path, sorted(recordings), spec, mistakes)
     lists: list[np.ndarray | None] = []
     texts: list[str | None] = []
+    odd: dict[str, bytes] = {}
     there: list[str] = []
     reader, total = _Reader(sound_rate(str(path), spec) if kind == "recordings" else None), 0
     for name, content in members(path, lambda name: name in names and _kind(name) == kind, mistakes):
         file = str(path / name)
         if kind == "texts":
-            texts.append(_text(content, file, spec, mistakes))
+            texts.append(_text(content, spec.encoding))
+            if texts[-1] is None:
+                odd[name] = content
         else:
             decoder = None if kind == "images" else decoder_of(path / name)
             image = reader.image(content, file, mistakes) if kind == "images" else None
@@ -241,6 +244,8 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         if total > VALUES:
             raise BadInput(f"{path}: holds more than {VALUES:,} values; give fewer or smaller files")
     mistakes.check()
+    if odd:
+        raise _other_encoding(path, odd, len(there), spec.encoding)
     table = Table(
         {},
         len(there),
@@ -421,13 +426,22 @@ def _same_channels(lists: list[np.ndarray | None], table: Table) -> list[np.ndar
     )
 
 
-def _text(content: bytes, location: str, spec: LayoutSpec, mistakes: Mistakes) -> str | None:
+def _text(content: bytes, encoding: str) -> str | None:
+    """The text, of UTF-16 by its mark; None where it is in another encoding."""
+    plain = encoding.lower() in ("utf-8", "utf8")
+    if plain and content.startswith(UTF16_MARKS):
+        encoding = "utf-16"
     try:
-        text = content.decode("utf-8-sig" if spec.encoding.lower() in ("utf-8", "utf8") else spec.encoding)
-    except (UnicodeDecodeError, LookupError) as error:
-        odd = b"\n".join(line for line in content.splitlines() if not line.isascii())[:ODD_BYTES]
-        name, word = likely_encodings(odd)[0]
-        way = f"{option('encoding', name)}, which reads {word!r}"
-        mistakes.add(location, f"is not {spec.encoding} ({str(error)[:80]}); save it as UTF-8, or give {way}")
+        return content.decode("utf-8-sig" if plain and encoding != "utf-16" else encoding)
+    except (UnicodeDecodeError, LookupError):
         return None
-    return text
+
+
+def _other_encoding(path: Path, files: Mapping[str, bytes], count: int, encoding: str) -> BadInput:
+    """What is said of texts that are in another encoding, all at once."""
+    odd = b"\n".join(line for content in files.values() for line in content.splitlines() if not line.isascii())
+    likely = [f"{option('encoding', name)}, which reads {word!r}" for name, word in likely_encodings(odd[:ODD_BYTES])]
+    return BadInput(
+        f"{path}: {many(len(files), 'text')} of {count:,} are not {encoding} (such as {next(iter(files))!r}); save "
+        f"them as UTF-8, or give {' or '.join(likely)}"
+    )

@@ -231,6 +231,7 @@ def by_id(values: Any, ids: Sequence[str | None], column: str | None, what: str)
             f"{what}: is a {type(values).__name__} in some order, and sequences of a table with a row per position "
             f"have theirs by {column!r}: give a series of pandas whose index holds these ids, or a dict of them"
         )
+    keys = ["/".join(map(str, key)) if isinstance(key, tuple) else key for key in keys]  # of an index of several levels
     words = column_of(what, keys, Places(what)).words
     label_of = {(word or "").strip(): item for word, item in zip(words, items, strict=True)}
     if len(label_of) < len(items):

@@ -366,11 +366,22 @@ def _of_pandas(data: Any) -> tuple[Any, dict[str, str], list[str]]:
     if len(levels) == 1:
         return data, {}, []
     timely = levels[-1] is None or plain(levels[-1]).startswith("time") or plain(levels[-1]) in TIME
-    if len(levels) > 2 or not timely:
-        index = ", ".join(map(repr, levels))
-        return data, {}, [f"the index ({index}) is not used; reset_index() makes columns of it"]
-    names = [name or default for name, default in zip(levels, ("instance", "time"), strict=True)]
-    return data.rename_axis(names).reset_index(), {"id": names[0], "time": names[1]}, []
+    if not timely or not len(data):
+        index, last = (
+            ", ".join(map(repr, levels)),
+            [*(name or f"level {i}" for i, name in enumerate(levels[:-1])), "time"],
+        )
+        way = f"rename_axis({last}) makes its last level the time of positions, and reset_index() columns of all"
+        return data, {}, [f"the index ({index}) is not used; {way}"]
+    if len(levels) == 2:
+        names = [name or default for name, default in zip(levels, ("instance", "time"), strict=True)]
+        return data.rename_axis(names).reset_index(), {"id": names[0], "time": names[1]}, []
+    names = [*(name or f"level {i}" for i, name in enumerate(levels[:-1])), levels[-1] or "time"]
+    whole, outer, joined = data.rename_axis(names).reset_index(), names[:-1], ",".join(names[:-1])
+    whole[joined] = ["/".join(map(str, key)) for key in zip(*(whole[name] for name in outer), strict=True)]
+    roles = {"id": joined, "time": names[-1], "group": outer[0]}
+    note = f"the levels {', '.join(map(repr, outer))} of the index are the id together, and {outer[0]!r} the group"
+    return whole.drop(columns=outer[1:]), roles, [note]
 
 
 def arrow_table(table: Any, source: str, written: str) -> Table:

@@ -38,12 +38,13 @@ def read_workbook(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     and for a workbook that is encrypted or damaged."""
     calamine = library("python_calamine", path, "a workbook of Excel")
     _check(path)
+    others: list[str] = []
     labelled, plain = False, spec.model_copy(update={"delimiter": ",", "quote": '"'})
     with whole(path, "workbook"), calamine.CalamineWorkbook.from_path(str(path)) as book:
         sheets = {} if spec.sheet in book.sheet_names else _alike(book)
         labelled = bool(sheets) and spec.sheet is None and not spec.optional and _is_a_class(path, sheets)
         if sheets and (labelled or spec.sheet == ALL_SHEETS):
-            name, others, start = ALL_SHEETS, [], 0
+            name, start = ALL_SHEETS, 0
             rows = [[*next(iter(sheets.values()))[0], SHEET]]
             rows += [[*row, title] for title, own in sheets.items() for row in own[1:] if any(map(_word, row))]
         else:
