@@ -178,7 +178,7 @@ def apply_start(
             count = torch.arange(own[name].numel())
             drawn = mean + std * normal(seed, f"start/{rule.verb}/{name}", count).to(mean)
             own[name].copy_(drawn.view(own[name].shape))
-    return _account(model, of, sources, parameters if trained is None else trained, taken)
+    return _account(model, of, own, parameters, sources, parameters if trained is None else trained, taken)
 
 
 def _mimic(model: nn.Module, chosen: Collection[str], seed: int, rule: _Rule) -> list[str]:
@@ -305,13 +305,15 @@ def _way_out(own: torch.Tensor, source: torch.Tensor, name: str, rule: _Rule) ->
 def _account(
     model: nn.Module,
     of: Mapping[str, str],
+    own: WeightTensors,
+    parameters: Collection[str],
     sources: Mapping[str, WeightSource],
     trained: Collection[str],
     taken: Mapping[str, int],
 ) -> Account:
     """Count numbers by leaf and source; let the statistics of norms that do not learn stand still.
 
-    taken: numbers that the parent gave of each tensor; the rest of it is fresh.
+    own: the model's tensors by name, of which `parameters` are not buffers. taken: numbers that the parent gave of each tensor; the rest of it is fresh.
     """
     still: set[str] = set()
     for path, module in model.named_modules():
@@ -319,7 +321,6 @@ def _account(
             module.still = f"{path}.weight" not in trained
             if module.still:
                 still |= {f"{path}.{name}" for name, _ in module.named_buffers()}
-    own, parameters = model.state_dict(keep_vars=True), {name for name, _ in model.named_parameters()}
     rows = []
     for leaf in LEAVES:
         names = [name for name in of if of[name] == leaf]

@@ -230,6 +230,8 @@ class Examples:
     def _labelled(self) -> np.ndarray:
         if self.target is None:
             return np.zeros(0, dtype=np.int64)
+        if self.target.size and not any(self.target.strides):  # one number in memory, of a task that is not at hand
+            return np.arange(self.units if has_target(self.target[:1])[0] else 0, dtype=np.int64)
         there = has_target(self.target)
         if self.per_position:
             # maximum.reduceat cannot take empty examples; every example has at least one position.

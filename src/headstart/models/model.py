@@ -427,7 +427,7 @@ def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int
         # Without numbers blocks of one mixer are alike, and a copy is made sooner than a block.
         alike = number and mixer is spec.mixers[number - 1] and torch.get_default_device().type == "meta"
         blocks.append(again(blocks[-1]) if alike else _block(spec, number, length, seed))
-    if spec.init != "standard":
+    if spec.init != "standard" and torch.get_default_device().type != "meta":
         spread = scaled_spread(spec.width) if spec.init == "gpt2_scaled" else GPT2_SPREAD
         seeded(seed, "gpt2", lambda: gpt2_start(blocks, spec.blocks, spread))
     return SequenceModel(parts, blocks, spec.dropout, patch)

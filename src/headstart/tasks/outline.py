@@ -68,7 +68,7 @@ MOST_ROWS, MOST_POSITIONS = 2**25, 2**30
 
 
 def _zeros(signature: Signature, units: int, labelled: int, lengths: np.ndarray) -> Examples:
-    """So many units, the first of which have a target; all values are one zero in memory."""
+    """So many units, the first of which have a target; values, and targets that are all there, are one zero in memory."""
     each = 2 if signature.paired else 1
     rows = units * each
     positions = rows * int(lengths.mean()) if signature.per_position else 0
@@ -83,10 +83,12 @@ def _zeros(signature: Signature, units: int, labelled: int, lengths: np.ndarray)
     number = signature.target == "number"
     targets = positions if signature.per_position else rows
     shape = (targets, signature.targets) if signature.targets > 1 else (targets,)
-    target = np.zeros(shape, np.float32 if number else np.int64)
-    target[int(offsets[labelled * each]) if signature.per_position else labelled * each :] = (
-        np.nan if number else IGNORE
-    )
+    first = int(offsets[labelled * each]) if signature.per_position else labelled * each
+    if first == targets:
+        target = np.broadcast_to(np.float32(0) if number else np.int64(0), shape)
+    else:
+        target = np.zeros(shape, np.float32 if number else np.int64)
+        target[first:] = np.nan if number else IGNORE
     return Examples(
         values,
         offsets,

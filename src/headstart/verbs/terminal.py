@@ -56,7 +56,7 @@ def console(*, stderr: bool = False) -> Console:
 AnyText = TypeVar("AnyText", str, Text)
 PEEKED = 2**16
 """Bytes at either end of a file that are looked at before it is replaced."""
-FRAMED_ROWS = 500
+FRAMED_ROWS = 100
 """Rows above which a table is aligned lines without a frame: rich takes more than half a millisecond for each."""
 LONGEST_CELL = 500
 """Characters of a cell or of an item of a list: a name of a stranger's file may have a million."""
