@@ -68,7 +68,7 @@ MOST_ROWS, MOST_POSITIONS = 2**25, 2**30
 
 
 def _zeros(signature: Signature, units: int, labelled: int, lengths: np.ndarray) -> Examples:
-    """So many units, the first of which have a target; values, and targets that are all there, are one zero in memory."""
+    """So many units, the first of which have a target; values, and targets where none lacks, are one zero in memory."""
     each = 2 if signature.paired else 1
     rows = units * each
     positions = rows * int(lengths.mean()) if signature.per_position else 0
