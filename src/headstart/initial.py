@@ -313,7 +313,8 @@ def _account(
 ) -> Account:
     """Count numbers by leaf and source; let the statistics of norms that do not learn stand still.
 
-    own: the model's tensors by name, of which `parameters` are not buffers. taken: numbers that the parent gave of each tensor; the rest of it is fresh.
+    own: the model's tensors by name, of which `parameters` are not buffers. taken: numbers that the parent gave of each
+    tensor; the rest of it is fresh.
     """
     still: set[str] = set()
     for path, module in model.named_modules():
