@@ -252,6 +252,15 @@ CASES = [
         {"group": "made_of"},
     ),
     Case(
+        "unshared symbols",
+        lambda p: write(
+            p / "f.csv", "label,events\n" + "".join(f"{'ab'[i % 2]},{2 * i} {2 * i + 1}\n" for i in range(40))
+        ),
+        "no symbol stands in two of 40 sequences",
+        {"kind": "numbers"},
+        {"kind": "tokens"},
+    ),
+    Case(
         "both strands",
         strands,
         "2 of 20 sequences are the reverse complement of another ({}:7 and 15)",

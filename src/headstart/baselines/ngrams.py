@@ -102,18 +102,13 @@ class Ngrams(Features):
 def fit_ngrams(examples: Examples, longest: int, placed: int = 0, width: int = 0) -> Ngrams:
     """Buckets of the runs of these sequences; rarity is 1 + log((1 + n) / (1 + sequences that have it)).
 
-    A run that only one of many sequences has says nothing of others: it is left out where there are 20 or more.
-    Raises: BadInput where nothing is left.
+    A run that only one of many sequences has says nothing of others: it is left out where there are 20 or more,
+    and some run is of two.
     """
     having = np.bincount(_counted(examples, longest, np.arange(HASH_BUCKETS), HASH_BUCKETS)[1], minlength=HASH_BUCKETS)
-    least = 2 if len(examples) >= 20 else 1
+    least = 2 if len(examples) >= 20 and having.max() > 1 else 1
     buckets = np.flatnonzero(having >= least)
     buckets = np.sort(buckets[np.argsort(-having[buckets], kind="stable")][:MOST_BUCKETS])
-    if not len(buckets) and not placed:
-        raise BadInput(
-            f"no symbol stands in two of the {len(examples):,} train sequences, so that none tells anything of others; "
-            "where the symbols are numbers, write them as numbers"
-        )
     rarity = 1 + np.log((1 + len(examples)) / (1 + having[buckets]))
     return Ngrams(longest, buckets.astype(np.int64), rarity.astype(np.float32), placed, width if placed else 0)
 

@@ -16,6 +16,7 @@ FINDINGS: dict[str, Callable[[Sequences, dict[str, Any]], Iterator[Finding]]] = 
     "copies": rows.copies,
     "class sizes": labels.class_sizes,
     "lengths": rows.lengths,
+    "unshared symbols": rows.unshared_symbols,
     "padding": channels.padding,
     "missing channels": channels.missing_channels,
     "constant channels": channels.constant_channels,

@@ -84,6 +84,18 @@ def lengths(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(f"{verb} one position ({places(s, alone[:2])}); leave out what is no sequence")
 
 
+def unshared_symbols(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """Tokens of which none stands in two sequences, as measurements do that were read as tokens."""
+    if s.kind != "tokens" or not 1 < len(s) <= s.width:  # fewer symbols than sequences: some share one
+        return
+    row = np.repeat(np.arange(len(s)), s.lengths)
+    if np.bincount(np.unique(np.stack([s.values, row]), axis=1)[0].astype(np.int64)).max() == 1:
+        yield Finding.everywhere(
+            f"no symbol stands in two of {many(len(s), 'sequence')}, so that none tells anything of others; where the "
+            f"symbols are measurements, {option('kind', 'numbers')} reads them so"
+        )
+
+
 def both_strands(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
     """DNA of which a sequence is the reverse complement of another: the same molecule twice."""
     if s.kind != "dna":
