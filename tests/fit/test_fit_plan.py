@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headstart.baselines.pieces import Pieces
+from headstart.baselines.pieces import FIRST, TRAIN_SCORED, Pieces, sizes_of
 from headstart.errors import BadInput
-from headstart.fit import budget, perform, plan
+from headstart.fit import budget, perform, plan, prepared
 from headstart.fit.again import reserved
 from headstart.fit.arms import arms, kernels, without_gradients
 from headstart.fit.arms.arm import Frame
@@ -505,20 +505,58 @@ def test_letters_at_their_places_get_positions_and_others_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("positions", "channels", "seconds", "expected"),
+    ("positions", "channels", "labelled", "seconds", "expected"),
     [
-        (400_000, 1, None, {"also": ["hydra"]}),
-        (400_000, 1, 20.0, {"also": ["hydra"]}),
-        (400_000, 3, 20.0, {}),  # competing kernels read several channels
-        (1_600_000, 1, 20.0, {}),
-        (1_600_000, 1, 10.0, {"features": 2_520}),
-        (5_000_000, 1, None, {}),
+        (400_000, 1, 2_000, None, {"also": ["hydra"]}),
+        (400_000, 1, 1_000, 20.0, {"also": ["hydra"]}),
+        (400_000, 3, 1_000, 20.0, {}),  # competing kernels read several channels
+        (1_600_000, 1, 1_000, 20.0, {}),
+        (1_600_000, 1, 1_000, 10.0, {"features": 2_520}),
+        (5_000_000, 1, 50_000, None, {}),
+        (200_000, 1, 6_000, 60.0, {"features": 2_520}),  # a regression of 6,000 rows on 9,996 features
+        (200_000, 1, 6_000, 300.0, {"also": ["hydra"]}),
     ],
 )
 def test_kernels_have_fewer_features_where_they_would_take_much_of_the_time(
-    positions, channels, seconds, expected
+    positions, channels, labelled, seconds, expected
 ) -> None:
     lengths = np.full(positions // 100, 100)
-    assert kernels.table_of("kernels", "numbers", lengths, channels, seconds) == {"kind": "kernels", **expected}
+    more = lengths, channels, seconds, labelled
+    assert kernels.table_of("kernels", "numbers", *more) == {"kind": "kernels", **expected}
     assert kernels.table_of("kernels", "text", lengths, 1, seconds) == {"kind": "kernels"}
     assert kernels.table_of("summary", "numbers", lengths, 1, seconds) == {"kind": "summary"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "classes", "width", "busy"),
+    [
+        *((200_000, 10, 5, 0, busy) for busy in (1.0, 1.6)),
+        *((50_000, 100, 2, 4, busy) for busy in (1.0, 1.6)),
+        (2_000, 40, 2, 500, 1.6),
+        (10_000, 20, 5, 0, 1.6),
+    ],
+)
+def test_at_a_minute_the_sample_grows_while_there_is_time(rows, length, classes, width, busy) -> None:
+    """On a machine that takes as long as reckoned, or longer by other programs; width 0: numbers."""
+    train, held_out, lengths = rows * 6 // 10, np.full(rows // 5, length), np.full(rows, length)
+    split = SimpleNamespace(units=rows // 5, lengths=held_out)
+    scored = prepared._scored(SimpleNamespace(val=split, test=split), SimpleNamespace(time=60.0)) or rows // 5
+    assert scored <= 12_000, "a tenth of the time is for the answers of one model, however short sequences are"
+    kind, data = ("tokens", "dna") if width else ("floats", "numbers")
+    signature = Signature(kind, width or 1, length, length, "class", classes=classes)
+    tables = [kernels.table_of(each, data, lengths, 1, 60.0, train) for each in ("majority", "summary", "kernels")]
+    models = [MODELS[table["kind"]].load().model_validate(table) for table in tables]
+
+    def seconds(learnt: int) -> float:
+        units = 2 * scored + min(learnt, TRAIN_SCORED)
+        return sum(model.seconds(learnt, units, signature, lengths) for model in models)
+
+    pieces, left = Pieces(sizes_of(train, 2 * classes, lambda _: True), seconds), 60.0 - 6.0 * busy
+    size: int | None = pieces.first(FIRST * 60.0)
+    assert busy * seconds(size) < left / 3, "the first piece has all models"
+    while size is not None:
+        left -= busy * seconds(size)
+        pieces.took(size, busy * seconds(size))
+        size = pieces.more(left)
+    assert left > 0.0
+    assert pieces.done >= min(train, 5_000), "neither a vocabulary nor a long table of answers stops it"

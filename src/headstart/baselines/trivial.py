@@ -9,7 +9,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from headstart.baselines.features import Plain, feature_rows
-from headstart.baselines.fitting import FittedFacts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
+from headstart.baselines.fitting import (
+    SECONDS_AT_LEAST,
+    FittedFacts,
+    FittedSpec,
+    Shapes,
+    by_pieces,
+    check_kind,
+    facts_of,
+    targets,
+)
 from headstart.baselines.linear import MOST_EXAMPLES, thinned
 from headstart.sequence import IGNORE, Examples, Signature
 
@@ -53,6 +62,10 @@ class MajoritySpec(FittedSpec):
         target = np.zeros(0) if train.target is None else train.target
         columns = target.reshape(-1, facts.targets).T
         return Majority(facts, np.concatenate([_shares(column, facts.classes) for column in columns]))
+
+    def seconds(self, labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
+        """Hardly any: no sequence is looked at."""
+        return SECONDS_AT_LEAST
 
     @classmethod
     def shapes(cls, facts: FittedFacts) -> Shapes:

@@ -35,9 +35,10 @@ from headstart.tasks.own import FILE_FIELDS, OwnFacts, OwnSpec
 OTHERWISE = "compare it with others in a study of your own (`headstart run`)"
 """The way out with code that a fit does not serve."""
 
-SCORED_SHARE, LEAST_SCORED, LEAST_SCORED_POSITIONS = 0.05, (20, 1_000), 1 << 19
+SCORED_SHARE, LEAST_SCORED, LEAST_SCORED_POSITIONS, SCORED_LENGTH = 0.05, (20, 1_000), 1 << 19, 50
 """Of the time, so much is for one model's answers to validation and test. Of 1,000 sequences of each a score is true
-within 0.03: as many are answered whatever the time, but of long ones no more than have so many positions."""
+within 0.03: as many are answered whatever the time, but of long ones no more than have so many positions. A short one
+takes as long as one of `SCORED_LENGTH`, since it has as many features."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ def _scored(task: Task, settings: FitSettings) -> int | None:
     most = SCORED_SHARE * settings.time * 1e6 / KERNEL_SECONDS
     each = max(positions / max(task.val.units + task.test.units, 1), 1.0)
     least = min(max(int(LEAST_SCORED_POSITIONS / each), LEAST_SCORED[0]), LEAST_SCORED[1])
-    few = max(least, int(most / each / 2))
+    few = max(least, int(most / max(each, SCORED_LENGTH) / 2))
     return few if few < max(task.val.units, task.test.units) else None
 
 

@@ -25,25 +25,31 @@ KERNEL_SECONDS, ALSO_SECONDS, ALSO_CHANNELS = 2.7, 4.7, 20.0
 """Processor seconds per million positions of random kernels, and of competing ones of one and of several channels
 (2-core AMD EPYC)."""
 KERNEL_SHARE = 1 / 3
-"""Of the time that a fit may take, so much is for the features of kernels; where they take longer, there are fewer."""
+"""Of the time that a fit may take, so much is for the features of kernels, and as much for the regression on them;
+where either takes longer, there are fewer, and more rows are learnt from."""
 
 
 def table_of(
-    kind: str, data: str, lengths: np.ndarray, channels: int = 1, seconds: float | None = None
+    kind: str, data: str, lengths: np.ndarray, channels: int = 1, seconds: float | None = None, labelled: int = 0
 ) -> dict[str, Any]:
     """A model without gradients, for sequences of this kind, these lengths (n,) and channels.
 
-    seconds: that the whole fit may take; where the features of kernels would take much of it, there are fewer.
+    seconds: that the whole fit may take; where the features of kernels, or the regression on them of so many labelled
+    rows, would take much of it, there are fewer.
     """
-    from headstart.baselines.kernels import FEW_FEATURES
+    from headstart.baselines.hydra import hydra_size
+    from headstart.baselines.kernels import FEATURES, FEW_FEATURES
+    from headstart.baselines.linear import ridge_seconds
 
     if kind != "kernels" or data != "numbers":
         return {"kind": kind}
     millions, left = float(lengths.sum()) / 1e6, KERNEL_SHARE * (math.inf if seconds is None else seconds)
     more = KERNEL_SECONDS + (ALSO_SECONDS if channels == 1 else ALSO_CHANNELS)
-    if lengths.sum() <= MANY_POSITIONS and millions * more <= left:
+    both = max(millions * more, ridge_seconds(labelled, FEATURES + hydra_size(lengths)))
+    if lengths.sum() <= MANY_POSITIONS and both <= left:
         return {"kind": kind, "also": list(ALSO)}
-    return {"kind": kind, **({"features": FEW_FEATURES} if millions * KERNEL_SECONDS > left else {})}
+    late = max(millions * KERNEL_SECONDS, ridge_seconds(labelled, FEATURES)) > left
+    return {"kind": kind, **({"features": FEW_FEATURES} if late else {})}
 
 
 class KernelsArm(Arm):
@@ -60,7 +66,7 @@ class KernelsArm(Arm):
 
     def tables(self, frame: Frame) -> dict[str, Any]:
         basis, time = frame.basis, frame.settings.time
-        more = basis.kind, basis.lengths, basis.signature.width, time
+        more = basis.kind, basis.lengths, basis.signature.width, time, basis.labelled
         return {name: {"model": table_of(name, *more)} for name in reversed(self.names)}
 
     def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
