@@ -68,6 +68,8 @@ def test_there_are_no_more_workers_than_memory_has_room_for(monkeypatch: pytest.
     assert (default_workers("cpu"), default_workers("cpu", 30)) == (2, 2)
     assert default_workers("cpu", each=10**8) == 2
     assert default_workers("cpu", each=2 * 10**8) == 0, "two would need 1.2 GB"
+    large: Any = SimpleNamespace(shapes=lambda: {"weights": (10_000, 5_000)})
+    assert (Runtime.slots("cpu"), Runtime.slots("cpu", [large])) == (2, 0), "each reads the checkpoint"
     monkeypatch.setattr(machine, "memory", lambda: FreeMemory(10**8))
     assert default_workers("cpu") == 0
 

@@ -283,12 +283,14 @@ def _check_number(name: str, value: Any, needed: bool = False) -> None:
     raise BadInput(f"{name}: {value!r} is not a number; give one" + ("" if needed else ", or None"))
 
 
-def workers_of(n_jobs: Any) -> int:
-    """Processes besides this one, 0 where this one trains."""
+def workers_of(n_jobs: Any) -> int | None:
+    """Processes besides this one, 0 where this one trains; None for -1: as many as cores and memory have room for."""
     from headstart.limits import cores
 
     if n_jobs is not None and not isinstance(n_jobs, numbers.Integral):
         raise BadInput(f"n_jobs: {n_jobs!r} is not a number of processes; give None, -1 or a whole number")
+    if n_jobs == -1:
+        return None
     count = 1 if n_jobs is None else int(n_jobs)
     count = count if count >= 0 else max(1, cores() + 1 + count)
     return count if count > 1 else 0

@@ -286,7 +286,8 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     test_fraction: share on which the models of `outcome_` are compared besides.
     random_state: of splits and networks; None means 0 here, so that a fit repeats itself. Networks have the seeds
         random_state * seeds + 0, 1, ...
-    device: `auto`, `cpu` or `cuda`. n_jobs: processes that train; None, 0 or 1: this one, -1: one per core.
+    device: `auto`, `cpu` or `cuda`. n_jobs: processes that train; None, 0 or 1: this one, -1: one per core,
+        as far as memory has room.
     memory: bytes, or a text such as `4G`, that a fit may take; None: what machine and container leave free.
     store: folder in which trained networks and a copy of the data stay, so that a fit that was cut short goes on; None:
         a folder that is deleted in the end.

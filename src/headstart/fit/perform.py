@@ -241,7 +241,7 @@ def fit_sequences(
         check_names(settings)
         source = read_source(data, settings, root, labels, groups, unlabelled)
         fit, failures = prepare(source, settings, root, out, device, time.monotonic() - begun), list[Failed]()
-        slots = Runtime.slots(device) if workers is None else workers
+        slots = Runtime.slots(device, [weights.fields for weights in fit.basis.read]) if workers is None else workers
 
         def hear(word: str | Event) -> None:
             if isinstance(word, Failed):

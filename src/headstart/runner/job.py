@@ -10,15 +10,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import BadInput
 from headstart.plugins import Plugin, ready_plugin
 from headstart.runner.machine import choose_device, default_workers, processes_worth, release, version
 from headstart.store import Store
+
+if TYPE_CHECKING:
+    from headstart.checkpoints.fields import Fields
 
 StackChoice = int | Literal["auto", "off"]
 """How many stages that differ in numbers alone train as one stack."""
@@ -57,9 +60,12 @@ class Runtime:
     sparing: bool = False
 
     @staticmethod
-    def slots(device: str) -> int:
-        """As many processes as this machine has room for; 0 where it is one: this process."""
-        return default_workers(device)
+    def slots(device: str, reads: Iterable[Fields] = ()) -> int:
+        """As many processes as this machine has room for; 0 where it is one: this process. reads: of the checkpoints
+        that each of them reads."""
+        from headstart.stage.elsewhere import bytes_of
+
+        return default_workers(device, each=sum(map(bytes_of, reads)))
 
     @staticmethod
     def processes_worth(slots: int) -> float:

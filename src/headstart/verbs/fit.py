@@ -27,7 +27,7 @@ from headstart.plugins import load_plugins, own_networks
 from headstart.request.settings import DEFAULT_TIME, FitSettings
 from headstart.request.source import read_source
 from headstart.runner.events import Event, Failed
-from headstart.runner.machine import choose_device, default_workers, keep_freed_memory
+from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.store import store_folder
 from headstart.store.plain import read_plain
 from headstart.tasks.own import FILE_FIELDS
@@ -109,17 +109,18 @@ def fit_file(
     if options.time is None and choose_device(device) != "cpu":
         wanted = replace(wanted, time=None)
     with pulse.at("loading libraries"):
+        from headstart.core import Runtime
         from headstart.fit import perform
         from headstart.fit.choose import Piece, choose, compare
         from headstart.fit.prepared import prepare
         from headstart.fit.serving import serve
         from headstart.serve.folder import save_model
-        from headstart.stage.elsewhere import bytes_of
 
     with _in_options(), pulse.at("splitting and preparing the sequences"):
         fit = prepare(source, wanted, root, folder, device, time.monotonic() - begun)
-    read = sum(bytes_of(weights.fields) for weights in fit.basis.read)  # each worker reads them
-    slots = default_workers(device, each=read) if work.workers is None else work.workers
+    slots = work.workers
+    if slots is None:
+        slots = Runtime.slots(device, [weights.fields for weights in fit.basis.read])
     if dry_run:
         print_card(fit.card)
         screen.print()
