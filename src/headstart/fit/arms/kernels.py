@@ -25,8 +25,7 @@ KERNEL_SECONDS, ALSO_SECONDS, ALSO_CHANNELS = 2.7, 4.7, 20.0
 """Processor seconds per million positions of random kernels, and of competing ones of one and of several channels
 (2-core AMD EPYC)."""
 KERNEL_SHARE = 1 / 3
-"""Of the time that a fit may take, so much is for the features of kernels, and as much for the regression on them;
-where either takes longer, there are fewer, and more rows are learnt from."""
+"""Of the time of a fit, for the features of kernels, and for a regression on all of them; else there are fewer."""
 
 
 def table_of(
