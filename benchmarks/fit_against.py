@@ -231,6 +231,8 @@ def measure(dataset: Set, method: str, seed: int, work: Path, methods: Methods) 
             sys.exit(f"{dataset.name}, {method}: {error}\n{text[-2000:]}")
         predicted, more = [], {"error": last.removeprefix(GIVEN_UP) if GIVEN_UP in last else "ran out of memory"}
     took, used = time.monotonic() - begun, _processor_seconds() - used
+    if method == OURS and predicted:
+        more |= _scores(dataset, work, seed, methods.seconds, test)
     right = [a == b for a, b in zip(predicted, test.labels, strict=bool(predicted))]
     sizes = {"test": len(test), "length": int(test.lengths.max()), "classes": len(test.classes)}
     return {
@@ -253,7 +255,7 @@ def measure(dataset: Set, method: str, seed: int, work: Path, methods: Methods) 
 def _fit(dataset: Set, seed: int, work: Path, seconds: float) -> tuple[list[str], dict[str, Any]]:
     """`headstart fit` on train alone, in a folder of its own, and `headstart predict` on test."""
     train, test = files_of(dataset, work)
-    folder = work / "fits" / f"{plain_name(dataset.name)}-{seconds:g}s-{seed}"
+    folder = _folder(dataset, work, seed, seconds)
     words = [f"{name}={json.dumps(value)}" for name, value in dataset.layout.model_dump(exclude_unset=True).items()]
     command = [sys.executable, "-m", "headstart"]
     options = ["--test-share", "0", "--time", f"{seconds:g}s", "--workers", "0", "--device", "cpu"]
@@ -269,6 +271,38 @@ def _fit(dataset: Set, seed: int, work: Path, seconds: float) -> tuple[list[str]
     with answers.open(newline="", encoding="utf-8") as file:
         predicted = [row["prediction"].removeprefix("'") for row in csv.DictReader(file)]
     return predicted, {"fit_seconds": fitted, "serves": config["serve"], "given": seconds}
+
+
+def _folder(dataset: Set, work: Path, seed: int, seconds: float) -> Path:
+    """Where a fit is written."""
+    return work / "fits" / f"{plain_name(dataset.name)}-{seconds:g}s-{seed}"
+
+
+def _scores(dataset: Set, work: Path, seed: int, seconds: float, test: Sequences) -> dict[str, Any]:
+    """Log-loss and calibration error of what a fit serves, and accuracy and log-loss of each of its models, on test.
+
+    Probabilities below 1e-6 count as that. The calibration error is of the answer's own probability, in 15 bins of equal width.
+    """
+    folder = _folder(dataset, work, seed, seconds)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    classes: list[str] = config["preparation"]["classes"]
+    truth = np.array([classes.index(label) for label in test.labels])
+    models: dict[str, dict[str, float]] = {}
+    for name in ("", *(["network"] if config["network"] else []), *config["classics"]):
+        answers = folder.with_name(f"{folder.name}-{name}.csv") if name else folder.with_suffix(".csv")
+        if name:
+            command = [sys.executable, "-m", "headstart", "predict", str(folder), str(files_of(dataset, work)[1]), "-o", str(answers), "--use", name]
+            subprocess.run(command, check=True, capture_output=True, timeout=LIMIT, env={**os.environ, **ONE_THREAD})
+        with answers.open(newline="", encoding="utf-8") as file:
+            head, *rows = csv.reader(file)
+        first = next(i for i, column in enumerate(head) if column.startswith("p_"))
+        chances = np.array([row[first : first + len(classes)] for row in rows], float)
+        top, right = chances.max(1), chances.argmax(1) == truth
+        bins = np.minimum((top * 15).astype(int), 14)
+        off = sum(abs(float((right[bins == b] - top[bins == b]).sum())) for b in range(15)) / len(truth)
+        loss = -float(np.log(np.maximum(chances[np.arange(len(truth)), truth], 1e-6)).mean())
+        models[name] = {"accuracy": float(right.mean()), "log_loss": loss, "calibration_error": off}
+    return {**models.pop(""), "models": models}
 
 
 def _processor_seconds() -> float:
