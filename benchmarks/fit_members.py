@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Set, all_sets, files_of, markdown, once, parser_of, sets_of
+from harness import Set, all_sets, files_of, markdown, once, over_sets, parser_of, sets_of
 
 from headstart.baselines.average import LEAST_MEMBER, gains, greedy_shares
 from headstart.baselines.features import Features
@@ -29,8 +29,6 @@ from headstart.baselines.summary import SummarySpec
 from headstart.sequence import Examples, Signature
 
 SEEDS = (0, 1, 2)
-DRAWS = 2_000
-"""Bootstrap draws of an interval."""
 HALF, FULL = 84 * 4 * 15, 84 * 4 * 30
 FEATURES: dict[str, Callable[[Examples, int], Features]] = {
     "shares": lambda x, seed: fit_kernels(x, seed),
@@ -159,17 +157,6 @@ def scores(target: np.ndarray, answers: Sequence[np.ndarray]) -> tuple[np.ndarra
     return right, loss, float(np.mean([reliability(target, p).error for p in answers]))
 
 
-def gain(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
-    """The mean over sets of (second - first) on the same rows, with its interval by a bootstrap over sets and their rows."""
-    rng = np.random.default_rng(0)
-    differences = [second - first for first, second in pairs]
-    sets = rng.integers(len(differences), size=(DRAWS, len(differences)))
-    drawn = [[d[rng.integers(len(d), size=len(d))].mean() for d in (differences[i] for i in draw)] for draw in sets]
-    draws = np.mean(drawn, axis=1)
-    low, high = np.quantile(draws, (0.025, 0.975))
-    return f"{np.mean([d.mean() for d in differences]):+.4f} [{low:+.4f}, {high:+.4f}]".replace("-", "\N{MINUS SIGN}")
-
-
 def kernels_table(sets: Mapping[str, Set], work: Path, names: Sequence[str]) -> None:
     """The first part."""
     right: dict[str, dict[str, np.ndarray]] = {name: {} for name in TOGETHER}
@@ -189,7 +176,7 @@ def kernels_table(sets: Mapping[str, Set], work: Path, names: Sequence[str]) -> 
     for name, parts in TOGETHER.items():
         time_of = np.mean([sum(each[part] for part in parts) for each in seconds])
         mean = np.mean([x.mean() for x in right[name].values()]), np.mean([x.mean() for x in loss[name].values()])
-        more = [gain([(side[TODAY][d], side[name][d]) for d in right[name]]) for side in (right, loss)]
+        more = [over_sets([(side[TODAY][d], side[name][d]) for d in right[name]]) for side in (right, loss)]
         print(f"{name:42} {mean[0]:.4f} {mean[1]:.4f} {time_of:.1f} s/M  accuracy {more[0]}  loss {more[1]}")
 
 
@@ -233,7 +220,7 @@ def choosers_table(work: Path, names: Sequence[str]) -> list[str]:
             marks = {name: scores(np.array(measured[name]["truth"]), [p]) for name, (p, _) in each.items()}
             today = today or marks
             pairs = [[(np.asarray(today[name][i]), np.asarray(marks[name][i])) for name in names] for i in (0, 1)]
-            more = [gain(pair) for pair in pairs]
+            more = [over_sets(pair) for pair in pairs]
             means = [f"{np.mean([np.mean(mark[i]) for mark in marks.values()]):.3f}" for i in (0, 1, 2)]
             count = f"{np.mean([number for _, number in each.values()]):.1f}"
             lines.append([title, way, count, means[0], more[0], means[1], more[1], means[2]])

@@ -41,8 +41,11 @@ FILMS = (200, 1_000, 5_000)
 FILMS_TEST, FILMS_MORE = 2_000, 1_000
 FILMS_TIMES = 4
 """So many times the usual time: in that alone networks would train on film reviews for a hundred steps."""
-OTHERS, RESIDUES, CHARACTERS = 1_000, 500, 1_000
-"""Rows of train and of test of the sets that `fit_against.py` alone has, and the longest proteins and lists among them."""
+OTHERS, RESIDUES, CHARACTERS, POSITIONS = 1_000, 500, 1_000, 1_024
+"""Rows of train and of test of the sets that `fit_against.py` alone has, the longest proteins and lists among them, and
+how many characters of a text rivals read."""
+DRAWS = 2_000
+"""Bootstrap draws of an interval over sets."""
 PROMOTERS = ("Ecoli", "Bacillus", "Arabidopsis_tata", "Mouse_tata")
 
 
@@ -111,6 +114,16 @@ def gain_text(values: np.ndarray) -> str:
     half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
     text = f"{values.mean():+.3f} [{values.mean() - half:+.3f}, {values.mean() + half:+.3f}]"
     return text.replace("-", "\N{MINUS SIGN}")
+
+
+def over_sets(pairs: Sequence[tuple[np.ndarray, np.ndarray]], digits: int = 4) -> str:
+    """The mean over sets of (second - first) on the same rows, with its interval by a bootstrap over sets and their rows."""
+    rng = np.random.default_rng(0)
+    differences = [second - first for first, second in pairs]
+    sets = rng.integers(len(differences), size=(DRAWS, len(differences)))
+    drawn = [[d[rng.integers(len(d), size=len(d))].mean() for d in (differences[i] for i in draw)] for draw in sets]
+    numbers = (np.mean([d.mean() for d in differences]), *np.quantile(np.mean(drawn, axis=1), (0.025, 0.975)))
+    return "{:+.{n}f} [{:+.{n}f}, {:+.{n}f}]".format(*numbers, n=digits).replace("-", "\N{MINUS SIGN}")
 
 
 def made_here(package: str) -> str:
