@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Set, all_sets, files_of, markdown, once, over_sets, parser_of, sets_of
+from harness import Set, all_sets, files_of, interval_text, markdown, once, over_sets, parser_of, sets_of
 
 from headstart.baselines.average import LEAST_MEMBER, gains, greedy_shares
 from headstart.baselines.features import Features
@@ -176,7 +176,10 @@ def kernels_table(sets: Mapping[str, Set], work: Path, names: Sequence[str]) -> 
     for name, parts in TOGETHER.items():
         time_of = np.mean([sum(each[part] for part in parts) for each in seconds])
         mean = np.mean([x.mean() for x in right[name].values()]), np.mean([x.mean() for x in loss[name].values()])
-        more = [over_sets([(side[TODAY][d], side[name][d]) for d in right[name]]) for side in (right, loss)]
+        more = [
+            interval_text(over_sets([(side[TODAY][d], side[name][d]) for d in right[name]]), 4)
+            for side in (right, loss)
+        ]
         print(f"{name:42} {mean[0]:.4f} {mean[1]:.4f} {time_of:.1f} s/M  accuracy {more[0]}  loss {more[1]}")
 
 
@@ -220,7 +223,7 @@ def choosers_table(work: Path, names: Sequence[str]) -> list[str]:
             marks = {name: scores(np.array(measured[name]["truth"]), [p]) for name, (p, _) in each.items()}
             today = today or marks
             pairs = [[(np.asarray(today[name][i]), np.asarray(marks[name][i])) for name in names] for i in (0, 1)]
-            more = [over_sets(pair) for pair in pairs]
+            more = [interval_text(over_sets(pair), 4) for pair in pairs]
             means = [f"{np.mean([np.mean(mark[i]) for mark in marks.values()]):.3f}" for i in (0, 1, 2)]
             count = f"{np.mean([number for _, number in each.values()]):.1f}"
             lines.append([title, way, count, means[0], more[0], means[1], more[1], means[2]])

@@ -23,6 +23,7 @@ from harness import (
     RESIDUES,
     days_of,
     filled,
+    interval_text,
     markdown,
     over_sets,
     sets_of,
@@ -38,7 +39,8 @@ PARTS = ("reporting", "choosing", "other")
 """Of fit_against.toml."""
 OURS = "fit"
 TIMES = (20, 60, 300)
-MAIN = "fit 60 s"
+COLUMNS = tuple(f"{OURS} {time} s" for time in TIMES)
+MAIN = COLUMNS[1]
 """The column of `fit` that is compared with rivals."""
 RIVALS = ("minirocket", "multirocket_hydra", "quant", "boosting", "inception")
 MANTIS, NGRAMS = "mantis", "ngrams"
@@ -54,14 +56,6 @@ TITLES = {
     NGRAMS: "TF-IDF",
 }
 BEST_PUBLISHED = "HIVE-COTE 2"
-NOT_RUN = {
-    ("quant", "spoken digits"): "its run was ended, unfinished, after ten processor minutes",
-    (
-        "inception",
-        "spoken digits",
-    ): "an epoch of its training would take about 80 processor minutes, and it has two in all",
-}
-"""Why a method was not run on a set, where it is known."""
 FEW_EPOCHS = 20
 """Epochs of the network below which its accuracy says little."""
 NEAR, CALIBRATED = 1.05, 0.04
@@ -97,8 +91,12 @@ def table_of(measured: Sequence[Row], part: str) -> Table:
     out: dict[str, dict[str, Row]] = {name: {} for name in sets_of(part)}
     for row in measured:
         if row["set"] in out and row["accuracy"] is not None:
-            out[row["set"]][f"{OURS} {row['given']:g} s" if row["method"] == OURS else row["method"]] = row
+            out[row["set"]][_column(row)] = row
     return {name: rows for name, rows in out.items() if rows}
+
+
+def _column(row: Row) -> str:
+    return f"{OURS} {row['given']:g} s" if row["method"] == OURS else str(row["method"])
 
 
 def page(measured: Sequence[Row]) -> str:
@@ -159,19 +157,20 @@ def _mean_gap(rows: Table, methods: Sequence[str]) -> str:
     """The gap over sets."""
     whole = [row for row in rows.values() if gap_of(row, methods) is not None]
     pairs = [_pair(max(row[m]["accuracy"] for m in methods if m in row), row[MAIN]["accuracy"]) for row in whole]
-    return over_sets(pairs, 3) if pairs else NONE
+    return _text(pairs) if pairs else NONE
 
 
 def _pair(first: float, second: float) -> tuple[np.ndarray, np.ndarray]:
     return np.array([first]), np.array([second])
 
 
+def _text(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
+    return interval_text(over_sets(pairs))
+
+
 def _lines(rows: Table, methods: Sequence[str]) -> list[str]:
     """A line per set, those where `fit` loses most to the best rival first; published figures in columns of their own."""
-    columns = [
-        *(c for t in TIMES if any((c := f"{OURS} {t} s") in row for row in rows.values()) or c == MAIN),
-        *methods,
-    ]
+    columns = [*(c for c in COLUMNS if c == MAIN or any(c in row for row in rows.values())), *methods]
     beside = {name: shares for name, shares in as_published().items() if rows.keys() & shares.keys()}
     heads = [f"{name}, {shares.get('other_splits', 'published')}" for name, shares in beside.items()]
     lines = []
@@ -195,7 +194,7 @@ def published_goal(rows: Table) -> str:
     if not pairs:
         return NONE
     before, after = (mean(side) for side in zip(*pairs, strict=True))
-    text = f"{after:.4f} against {before:.4f}, {over_sets([_pair(*pair) for pair in pairs], 3)}, {len(pairs)} sets"
+    text = f"{after:.4f} against {before:.4f}, {_text([_pair(*pair) for pair in pairs])}, {len(pairs)} sets"
     return f"{_verdict(after >= before)}: {text}"
 
 
@@ -211,24 +210,18 @@ def _right(row: Row) -> np.ndarray:
 def chance_goal(rows: Table) -> str:
     """Whether no set is lower with 60 s or 300 s than with 20 s by more than chance: an exact sign test of the test rows
     that one of both answers rightly, corrected over the sets of each time (Holm)."""
-    first, tests = f"{OURS} {TIMES[0]} s", []
-    for later in TIMES[1:]:
-        names = [name for name, row in rows.items() if first in row and f"{OURS} {later} s" in row]
-        changes = [_right(rows[name][f"{OURS} {later} s"]) - _right(rows[name][first]) for name in names]
+    first, tests = COLUMNS[0], []
+    for later in COLUMNS[1:]:
+        names = [name for name, row in rows.items() if {first, later} <= {*row}]
+        changes = [_right(rows[name][later]) - _right(rows[name][first]) for name in names]
         counts = [(int((change < 0).sum()), int((change > 0).sum())) for change in changes]
         p = holm([float(stats.binomtest(a, a + b).pvalue) if a + b else 1.0 for a, b in counts])
-        tests += [(p[i], f"{names[i]} at {later} s", *counts[i]) for i in range(len(names))]
+        tests += [(p[i], f"{names[i]} at {later.removeprefix('fit ')}", *counts[i]) for i in range(len(names))]
     below = sorted((test for test in tests if test[2] > test[3]), key=lambda test: (test[0], test[3] - test[2]))
     lost = [test for test in below if test[0] < 0.05]
     words = [f"{name} ({a} right answers lost, {b} won, p {p:.2g})" for p, name, a, b in lost or below[:1]]
-    text = (
-        listed(words)
-        if lost
-        else f"{len(below)} of {len(tests)} lower, the clearest {words[0]}"
-        if words
-        else "none lower"
-    )
-    return f"{_verdict(not lost)}: {text}" if tests else NONE
+    fewer = f"{len(below)} of {len(tests)} lower" + (f", the clearest {words[0]}" if words else "")
+    return f"{_verdict(not lost)}: {listed(words) if lost else fewer}" if tests else NONE
 
 
 def half_goal(rows: Table) -> str:
@@ -241,20 +234,14 @@ def half_goal(rows: Table) -> str:
     family = max(scores, key=lambda name: scores[name])
     gap = mean(max(model["accuracy"] for model in fit["models"].values()) for fit in fits) - scores[family]
     taken = mean(fit["accuracy"] for fit in fits) - scores[family]
-    share = taken / gap if gap else 1.0
-    return f"{_verdict(share >= 0.5)}: {signed(taken)} of {signed(gap)} over `{family}` ({share:.0%})".replace(
-        "-", "\N{MINUS SIGN}"
-    )
-
-
-def _over_best(fit: Row) -> float:
-    """Log-loss of what is served over that of the best of its own models."""
-    return float(fit["log_loss"] / min(model["log_loss"] for model in fit["models"].values()))
+    share = f" ({taken / gap:.0%})" if gap and taken > 0 else ""
+    return f"{_verdict(2 * taken >= gap)}: {signed(taken)} of {signed(gap)} over `{family}`{share}"
 
 
 def loss_goal(rows: Table) -> str:
     """On how many sets the log-loss of what is served is near that of the best of its models, and where not."""
-    over = {name: _over_best(row[MAIN]) for name, row in rows.items() if MAIN in row}
+    fits = {name: row[MAIN] for name, row in rows.items() if MAIN in row}
+    over = {n: fit["log_loss"] / min(model["log_loss"] for model in fit["models"].values()) for n, fit in fits.items()}
     far = [f"{name} {over[name] - 1:+.0%}" for name in sorted(over, key=lambda name: -over[name]) if over[name] > NEAR]
     text = f"{_verdict(not far)}: on {len(over) - len(far)} of {len(over)}"
     return (f"{text}; not {listed(far)}" if far else text) if over else NONE
@@ -268,33 +255,24 @@ def calibration_goal(rows: Table) -> str:
 
 def longer_goal(rows: Table) -> str:
     """Accuracy and log-loss at all times, over the sets that have all."""
-    columns = [f"{OURS} {time} s" for time in TIMES]
-    whole = [[row[column] for column in columns] for row in rows.values() if all(column in row for column in columns)]
+    whole = [[row[column] for column in COLUMNS] for row in rows.values() if {*COLUMNS} <= {*row}]
     if not whole:
         return NONE
     means = [
         ", ".join(f"{mean(row[i][key] for row in whole):.3f}" for i in range(len(TIMES)))
         for key in ("accuracy", "log_loss")
     ]
-    gain = over_sets([(_right(row[0]), _right(row[-1])) for row in whole], 3)
-    less = over_sets([_pair(row[0]["log_loss"], row[-1]["log_loss"]) for row in whole], 3)
-    helps = "[+" in gain or ", \N{MINUS SIGN}" in less
-    harms = ", \N{MINUS SIGN}" in gain or "[+" in less
+    gain = over_sets([(_right(row[0]), _right(row[-1])) for row in whole])
+    less = over_sets([_pair(row[0]["log_loss"], row[-1]["log_loss"]) for row in whole])
+    helps, harms = gain[1] > 0 or less[2] < 0, gain[2] < 0 or less[1] > 0
+    texts = [f"{text}, {interval_text(change)}" for text, change in zip(means, (gain, less), strict=True)]
     verdict = "undecided" if helps == harms else _verdict(helps)
-    return f"{verdict}: accuracy {means[0]}, {gain}; log-loss {means[1]}, {less}; {len(whole)} sets"
+    return f"{verdict}: accuracy {texts[0]}; log-loss {texts[1]}; {len(whole)} sets"
 
 
 AGAINST = ("rival", "sets", "wins / ties / losses", "difference", "p")
 SUMMARY = ("method", "mean rank", "mean accuracy", "median processor seconds")
-SERVED = (
-    "set",
-    *(f"serves, {t} s" for t in TIMES),
-    "accuracy",
-    "best model",
-    "log-loss",
-    "best model",
-    "calibration error",
-)
+SERVED = ("set", *(f"serves, {t} s" for t in TIMES), *("accuracy", "its best", "log-loss", "its best", "calibration"))
 
 
 def against_each(rows: Table, methods: Sequence[str]) -> list[list[str]]:
@@ -310,7 +288,7 @@ def against_each(rows: Table, methods: Sequence[str]) -> list[list[str]]:
         even = np.where(np.abs(gains) < 5e-5, 0.0, gains)  # what is published has four decimals
         chance = float(stats.wilcoxon(even).pvalue) if even.any() else 1.0
         counts = " / ".join(str(int(side.sum())) for side in (even > 0, even == 0, even < 0))
-        text = over_sets([_pair(*pair) for pair in pairs], 3)
+        text = _text([_pair(*pair) for pair in pairs])
         lines.append(
             [TITLES.get(rival, rival), str(len(pairs)), counts, text, f"{chance:.2f}" if chance >= 0.005 else "< 0.01"]
         )
@@ -336,7 +314,7 @@ def served_lines(rows: Table) -> Iterator[list[str]]:
         if MAIN not in row:
             continue
         fit, models = row[MAIN], row[MAIN]["models"].values()
-        serves = [row[c]["serves"] if (c := f"{OURS} {time} s") in row else NONE for time in TIMES]
+        serves = [row[column]["serves"] if column in row else NONE for column in COLUMNS]
         scores = [
             fit["accuracy"],
             max(m["accuracy"] for m in models),
@@ -348,13 +326,9 @@ def served_lines(rows: Table) -> Iterator[list[str]]:
 
 def _agreement(parts: Mapping[str, Table]) -> str:
     """On how many sets the same model is served with the least and with the most time, and where not."""
-    ends = [f"{OURS} {time} s" for time in (TIMES[0], TIMES[-1])]
-    both = {
-        n: [row[end]["serves"] for end in ends]
-        for rows in parts.values()
-        for n, row in rows.items()
-        if {*ends} <= {*row}
-    }
+    ends = COLUMNS[0], COLUMNS[-1]
+    sets = [pair for rows in parts.values() for pair in rows.items()]
+    both = {name: [row[end]["serves"] for end in ends] for name, row in sets if {*ends} <= {*row}}
     other = [f"{name} ({first}, then {last})" for name, (first, last) in both.items() if first != last]
     return f"on {len(both) - len(other)} of {len(both)} sets" + (f"; not on {listed(other)}" if other else "")
 
@@ -365,16 +339,12 @@ def _days(rows: Sequence[Row]) -> str:
 
 def _lacking(parts: Mapping[str, Table], methods: Sequence[str], measured: Sequence[Row]) -> list[str]:
     """Which methods have no accuracy on which sets, and why."""
-    errors = {(row["method"], row["set"]): row["error"] for row in measured if row.get("error")}
-    pairs = [
-        (column, name)
+    errors = {(_column(row), row["set"]): row["error"] for row in measured if row.get("error")}
+    return [
+        f"{TITLES.get(column, column)} on {name} ({errors.get((column, name), 'not run')})"
         for rows in parts.values()
         for name, column in product(rows, [MAIN, *methods])
         if column not in rows[name]
-    ]
-    return [
-        f"{TITLES.get(c, c)} on {name} ({errors.get((c, name)) or NOT_RUN.get((c, name), 'not run')})"
-        for c, name in pairs
     ]
 
 
@@ -405,12 +375,8 @@ WIDTH, HEIGHT, LEFT, RIGHT, EDGE = 640, 250, 60, 190, 24
 def picture(rows: Table) -> str:
     """The figure as SVG, in colours that are read on a light and on a dark page: how accuracy changes with time, a thin line for
     each set that has all times, and their mean."""
-    columns = [f"{OURS} {time} s" for time in TIMES]
-    lines = {
-        n: [row[c]["accuracy"] - row[columns[0]]["accuracy"] for c in columns]
-        for n, row in rows.items()
-        if {*columns} <= {*row}
-    }
+    whole = {name: [row[c]["accuracy"] for c in COLUMNS] for name, row in rows.items() if {*COLUMNS} <= {*row}}
+    lines = {name: [value - values[0] for value in values] for name, values in whole.items()}
     if lines:
         lines["mean"] = [mean(values) for values in zip(*lines.values(), strict=True)]
     low, high = (end([0.0, *(value for line in lines.values() for value in line)]) for end in (min, max))

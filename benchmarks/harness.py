@@ -112,18 +112,23 @@ def markdown(
 def gain_text(values: np.ndarray) -> str:
     """A mean over sets with its 95 % t-interval."""
     half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    text = f"{values.mean():+.3f} [{values.mean() - half:+.3f}, {values.mean() + half:+.3f}]"
-    return text.replace("-", "\N{MINUS SIGN}")
+    return interval_text((values.mean(), values.mean() - half, values.mean() + half))
 
 
-def over_sets(pairs: Sequence[tuple[np.ndarray, np.ndarray]], digits: int = 4) -> str:
+def over_sets(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float, float]:
     """The mean over sets of (second - first) on the same rows, with its interval by a bootstrap over sets and their rows."""
     rng = np.random.default_rng(0)
     differences = [second - first for first, second in pairs]
     sets = rng.integers(len(differences), size=(DRAWS, len(differences)))
     drawn = [[d[rng.integers(len(d), size=len(d))].mean() for d in (differences[i] for i in draw)] for draw in sets]
-    numbers = (np.mean([d.mean() for d in differences]), *np.quantile(np.mean(drawn, axis=1), (0.025, 0.975)))
-    return "{:+.{n}f} [{:+.{n}f}, {:+.{n}f}]".format(*numbers, n=digits).replace("-", "\N{MINUS SIGN}")
+    low, high = np.quantile(np.mean(drawn, axis=1), (0.025, 0.975))
+    return float(np.mean([d.mean() for d in differences])), float(low), float(high)
+
+
+def interval_text(interval: tuple[float, float, float], digits: int = 3) -> str:
+    """A mean with its interval."""
+    text = "{:+.{n}f} [{:+.{n}f}, {:+.{n}f}]".format(*interval, n=digits)
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def made_here(package: str) -> str:

@@ -24,28 +24,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import NONE, PAGES, RESULTS, Set, all_sets, days_of, filled, markdown, once, parser_of, plain_name, sets_of
+from harness import PAGES, RESULTS, Set, all_sets, days_of, filled, markdown, once, parser_of, plain_name
 from scipy.stats import rankdata, studentized_range
 from scipy.stats import t as t_distribution
 
 from headstart.fit.perform import fit_sequences
 from headstart.fitted.outcome import FitCandidate, Outcome
 from headstart.report.figures.style import MARKERS, canvas, legend_of, png
-from headstart.report.tables.report_table import ReportTable, text_table, to_markdown
 from headstart.request.settings import FitSettings
 from headstart.runner.machine import machine, version
 from headstart.statistics import LEVEL, Difference, corrected
-from headstart.words import difference, duration, listed, score, signed
+from headstart.words import duration, listed, score, signed
 
 PAGE = RESULTS / "own.md"
 NUMBERS = PAGE.with_suffix(".json")
 MODELS = ("scratch", "self_pretrained", "kernels", "summary", "majority")
 NETWORKS = ("scratch", "self_pretrained")
-MORE = ("inception", "ensemble")
-"""Models that not every set has: the second network, and the average of networks and kernels."""
+KINDS = dict.fromkeys((*NETWORKS, "inception"), "network")
+"""Name here -> in fit.md, which has the best network alone."""
+FURTHEST = 5
+"""Sets of the largest losses, which the page names."""
 RANKS = ("model", "mean rank", "mean test accuracy")
-SEEDS = 3
-"""Runs of a set that has the usual rows; smaller ones have as many as folds."""
 
 
 def measure(dataset: Set, work: Path, seconds: float, workers: int) -> dict[str, Any]:
@@ -148,58 +147,17 @@ def ranks(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {m: float(sum(row[i] for row in whole) / len(whole)) for i, m in enumerate(MODELS)} if whole else {}
 
 
-def table(
-    results: Sequence[Mapping[str, Any]], rivals: Mapping[str, float], sides: Mapping[str, Sequence[str]]
-) -> ReportTable:
-    """All sets, those where `fit` loses most first."""
-    heads = ["set", "used for", "train labels", "length", "classes", "gap", "served", *MODELS, *MORE, "best rival"]
-    lines = []
-    for result in sorted(results, key=lambda result: (round(gap_of(result, rivals), 3), result["name"])):
-        name = result["name"]
-        side = "choosing" if name in sides["choosing"] else "reporting"
-        lines.append(
-            [
-                name,
-                side,
-                f"{result['sizes']['labelled']:,}",
-                f"{result['length']:,.0f}",
-                str(result["classes"]),
-                signed(gap_of(result, rivals)),
-                f"{score(result['served'])} ({result['serves']})",
-                *(_cell(result, model) for model in (*MODELS, *MORE)),
-                score(rivals[name]) if name in rivals else NONE,
-            ]
-        )
-    return text_table(heads, lines, names=2)
-
-
-def _cell(result: Mapping[str, Any], model: str) -> str:
-    mean = test_of(result, model)
-    if mean is None:
-        return NONE
-    row = result["models"][model]
-    spread = f" ± {row['test']['sem']:.3f}" if row["test"]["sem"] is not None else ""
-    return score(mean) + spread + (f" (n {row['n']})" if row["n"] < SEEDS else "")
-
-
-def gains_table(results: Sequence[Mapping[str, Any]]) -> ReportTable:
-    """What self-pretraining gained on each set, the greatest loss first."""
-    gaps = {result["name"]: gap for result in results if (gap := gain_of(result)) is not None}
-    standing, lines = corrected(gaps), []
-    for result in sorted((r for r in results if r["name"] in gaps), key=lambda r: r["gain"]["mean"]):
-        name, (before, after) = result["name"], (test_of(result, model) for model in NETWORKS)
-        steps = next((line.partition(";")[0] for line in result["plan"] if line.startswith("training: ")), "")
-        lines.append(
-            [
-                name,
-                difference(gaps[name]),
-                f"{standing[name]:.2g}" if name in standing else NONE,
-                str(gaps[name].n),
-                *(score(value) if value is not None else NONE for value in (before, after)),
-                steps.removeprefix("training: "),
-            ]
-        )
-    return text_table(["set", "gain", "p (Holm)", "n", *NETWORKS, "training"], lines, names=1)
+def same_served(results: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Where the fits of fit.md with the same time serve the same kind of model, and where not, in words."""
+    later = {(row["set"], row["given"]): row["serves"] for row in rows if row["method"] == "fit"}
+    pairs = [(r["name"], r["serves"], later.get((r["name"], r["time"]))) for r in results]
+    both = [(name, here, there) for name, here, there in pairs if there]
+    other = [
+        f"{name} ({here} here, {there} there)"
+        for name, here, there in both
+        if KINDS.get(here, here) != KINDS.get(there, there)
+    ]
+    return f"on {len(both) - len(other)} of {len(both)} sets" + (f", not on {listed(other)}" if other else "")
 
 
 def best_network(result: Mapping[str, Any]) -> float | None:
@@ -279,7 +237,7 @@ def plot_ranks(results: Sequence[Mapping[str, Any]], path: Path) -> None:
 def page_of(results: Sequence[Mapping[str, Any]]) -> str:
     """The page, of the results of all sets."""
     rows = json.loads((PAGES / "fit.json").read_text("utf-8"))
-    rivals, sides = rivals_of(same_rows(results, rows)), {part: sets_of(part) for part in ("choosing", "reporting")}
+    rivals = rivals_of(same_rows(results, rows))
     gaps = {result["name"]: round(gap_of(result, rivals), 3) for result in results}
     lost, level = sum(gap < 0 for gap in gaps.values()), sum(gap == 0 for gap in gaps.values())
     order = sorted(ranks(results).items(), key=lambda pair: pair[1])
@@ -316,8 +274,9 @@ def page_of(results: Sequence[Mapping[str, Any]]) -> str:
         apart=f"{critical(len(MODELS), len(whole_rows(results))):.2f}",
         ranked=len(whole_rows(results)),
         ranks=markdown(RANKS, [[name, f"{rank:.2f}", score(mean[name])] for name, rank in order]) if order else "",
-        served=to_markdown(table(results, rivals, sides)).strip(),
-        gains=to_markdown(gains_table(results)).strip(),
+        furthest=listed([f"{name} {signed(gaps[name])}" for name in sorted(gaps, key=lambda n: gaps[n])[:FURTHEST]]),
+        most=listed([f"{name} {signed(clear[name])}" for name in sorted(clear, key=lambda n: clear[n])]),
+        same=same_served(results, rows),
         late=f"The time left less than half of the usual steps on {listed(few)}." if (few := late(results)) else "",
         usual=usual,
         days=days_of([result["date"] for result in results]),

@@ -26,6 +26,7 @@ from support.series_models import saved_series
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import fit_against
+import fit_page
 import fit_rivals
 import harness
 from harness import Set
@@ -120,12 +121,13 @@ def benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         options = ["--data", str(tmp_path), "--work", str(tmp_path / "work"), "--environment", str(tmp_path / "rivals")]
         monkeypatch.setattr(sys, "argv", ["fit_against.py", *options, *words])
         fit_against.main()
-        return fit_against.PAGE.read_text() if "--write" in words else ""
+        return fit_page.PAGE.read_text() if "--write" in words else ""
 
     dataset, made = files(tmp_path), []
-    monkeypatch.setattr(fit_against, "PAGE", tmp_path / "fit.md")
+    monkeypatch.setattr(fit_page, "PAGE", tmp_path / "fit.md")
     monkeypatch.setattr(fit_against, "all_sets", lambda *_: [dataset])
-    monkeypatch.setattr(fit_against, "sets_of", lambda part: ["waves"] if part == "reporting" else [])
+    for module in (fit_against, fit_page):
+        monkeypatch.setattr(module, "sets_of", lambda part: ["waves"] if part == "reporting" else [])
     monkeypatch.setattr(fit_against, "environment", lambda *asked: made.append(asked) or Path(sys.executable))
     started = SimpleNamespace(**{**vars(subprocess), "run": run})
     monkeypatch.setattr(fit_against, "subprocess", started)
@@ -147,9 +149,10 @@ def test_weights_of_mantis_give_it_a_row_and_without_them_there_is_none(
     assert all(row["accuracy"] > 0.5 for row in rows), "classes are told apart"
     assert [row["weights"][:8] for row in rows[1:]] == contents
     text = benchmark.run("--methods", "fit", "boosting", "--mantis", folders[0], "--write")
-    assert "| set | gap | headstart fit | gradient boosting | Mantis (frozen) |" in text
+    assert "| set | gap | fit 60 s | gradient boosting | Mantis (frozen) |" in text
     assert "Mantis is read by its authors' package" in text
-    assert "Not measured: headstart fit on waves (not run)." in text
+    assert "Not measured: fit 60 s on waves (not run)." in text
+    (tmp_path / "fit.json").unlink()
     text = benchmark.run("--methods", "fit", "boosting", "--write")
     assert "Mantis (frozen)" not in text
     assert "Mantis is absent because its weights were not available." in text
@@ -185,18 +188,11 @@ def test_a_method_that_gives_up_says_why_on_the_page(benchmark: Any, monkeypatch
     benchmark.run("--methods", "inception", "--part", "reporting")
     text = benchmark.run("--methods", "boosting", "inception", "--write")
     why = "no epoch of its training ends within 0 processor seconds"
-    assert f"Not measured: InceptionTime (1 network) on waves ({why})." in text
+    assert f"Not measured: fit 60 s on waves (not run); InceptionTime (1 network) on waves ({why})." in text
     fails("a crash")
     with pytest.raises(SystemExit, match="waves, quant: "):
         benchmark.run("--methods", "quant", "--part", "reporting")
     assert not (benchmark.results / "waves-quant-0.json").exists()
-
-
-def test_the_page_says_which_rows_of_a_set_without_an_official_table_were_tested() -> None:
-    rows = [{"set": "ECG5000", "test": 4_499}, {"set": "CBF", "test": 900}]
-    assert "has 4,499 of its 4,500 official rows" in fit_against._of_splits(rows)
-    assert "were not used here" in fit_against._of_splits([*rows, {"set": "ECG5000", "test": 100}])
-    assert "ECG5000" not in fit_against._of_splits(rows[1:])
 
 
 def letters(folder: Path) -> Set:
@@ -219,7 +215,8 @@ def test_sets_of_neither_list_have_a_section_with_n_grams_as_a_rival_of_letters(
     both = files(tmp_path), letters(tmp_path)
     parts = {"reporting": ["waves"], "other": ["letters"]}
     monkeypatch.setattr(fit_against, "all_sets", lambda *_: both)
-    monkeypatch.setattr(fit_against, "sets_of", lambda part: parts.get(part, []))
+    for module in (fit_against, fit_page):
+        monkeypatch.setattr(module, "sets_of", lambda part: parts.get(part, []))
     for part in parts:
         benchmark.run("--methods", "boosting", "ngrams", "--part", part)
     assert not list(benchmark.results.glob("waves-ngrams*")), "waves have no letters"
@@ -228,11 +225,10 @@ def test_sets_of_neither_list_have_a_section_with_n_grams_as_a_rival_of_letters(
     assert row["date"]
     assert row["machine"]
     text = benchmark.run("--methods", "fit", "boosting", "ngrams", "--write")
-    before, after = text.split("## Images, texts, proteins and nested lists")
+    before, after = text.split("<summary>Images, texts, proteins and nested lists")
     assert "TF-IDF" not in before
-    assert "| set | gap | headstart fit | gradient boosting | TF-IDF |" in after
-    assert "Not measured: headstart fit on waves (not run)." in before
-    assert "Not measured: headstart fit on letters (not run)." in after
+    assert "| set | gap | fit 60 s | gradient boosting | TF-IDF |" in after
+    assert "Not measured: fit 60 s on waves (not run); fit 60 s on letters (not run)." in after
 
 
 @pytest.mark.slow
@@ -244,7 +240,7 @@ def test_the_network_among_the_rivals_learns_within_its_epochs_and_says_how_many
     assert (fit_rivals.inception(x, target, asked, 0) == wanted).mean() > 0.8
     assert fit_rivals.MORE["epochs"] == 25
     rows = [{"set": "waves", "method": "inception", "epochs": 7}, {"set": "CBF", "method": "inception", "epochs": 90}]
-    assert fit_against._of_epochs(rows) == (
+    assert fit_page._epochs(rows) == (
         ", which is 7 to 90 epochs (fewer than 20 on waves, where its accuracy says little)"
     )
 
@@ -289,19 +285,98 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def test_the_page_is_made_of_the_rows_beside_it(tmp_path: Path) -> None:
-    shutil.copy(fit_against.PAGE.with_suffix(".json"), tmp_path / "fit.json")
-    fit_against.publish(tmp_path / "fit.md")
-    assert (tmp_path / "fit.md").read_text() == fit_against.PAGE.read_text()
+    shutil.copy(fit_page.PAGE.with_suffix(".json"), tmp_path / "fit.json")
+    fit_page.publish(tmp_path / "fit.md")
+    for suffix in (".md", ".svg"):
+        assert (tmp_path / "fit").with_suffix(suffix).read_text() == fit_page.PAGE.with_suffix(suffix).read_text()
+    rows = json.loads((tmp_path / "fit.json").read_text())
+    assert {row["test"] for row in rows if row["set"] == "ECG5000"} == {4_499}, "as the page says"
+
+
+def served(wrong: str, loss: float = 0.3, **models: tuple[float, float]) -> dict[str, Any]:
+    """A row of `fit` on 16 test rows. wrong: the four hexadecimal digits of those that it answers wrongly."""
+    right = int(wrong, 16) ^ 0xFFFF
+    scores = {name: {"accuracy": accuracy, "log_loss": lost} for name, (accuracy, lost) in models.items()}
+    return {
+        "accuracy": right.bit_count() / 16,
+        "right": f"{right:04x}",
+        "test": 16,
+        "seconds": 9.0,
+        "log_loss": loss,
+        "calibration_error": 0.03,
+        "serves": "kernels",
+        "models": scores or {"kernels": {"accuracy": right.bit_count() / 16, "log_loss": loss}},
+    }
+
+
+def test_a_set_that_longer_time_harms_by_more_than_chance_is_named() -> None:
+    """Eleven answers lost and none won has p = 2 / 2 ** 11, twice that with two sets; five lost may be chance."""
+    table = {
+        "CBF": {"fit 20 s": served("0001"), "fit 60 s": served("0fff"), "fit 300 s": served("0001")},
+        "Worms": {"fit 20 s": served("0000"), "fit 60 s": served("001f")},
+    }
+    text = fit_page.chance_goal(table)
+    assert text == "**no**: CBF at 60 s (11 right answers lost, 0 won, p 0.002)"
+    text = fit_page.chance_goal({"Worms": table["Worms"]})
+    assert text == "yes: 1 of 1 lower, the clearest Worms at 60 s (5 right answers lost, 0 won, p 0.062)"
+    assert fit_page.chance_goal({"CBF": {"fit 20 s": served("0001")}}) == "\N{EM DASH}"
+
+
+def test_the_goals_compare_what_is_served_with_the_models_of_the_same_fits() -> None:
+    """kernels are the best on average (14 of 16); the best of each set are 15 and 16; what is served takes a third of that."""
+    table = {
+        "CBF": {"fit 60 s": served("0001", 0.30, kernels=(14 / 16, 0.30), network=(15 / 16, 0.20))},
+        "Worms": {"fit 60 s": served("0003", 0.41, kernels=(14 / 16, 0.41), network=(4 / 16, 0.9), summary=(1.0, 0.4))},
+    }
+    assert fit_page.half_goal(table) == "**no**: +0.031 of +0.094 over `kernels` (33%)"
+    assert fit_page.loss_goal(table) == "**no**: on 1 of 2; not CBF +50%"
+    assert fit_page.calibration_goal(table) == "yes: 0.030"
+    assert fit_page.published_goal(table).startswith("yes: 0.9062 against 0.8766, +0.030 [")
+    lines = list(fit_page.served_lines(table))
+    dash = "\N{EM DASH}"
+    assert lines[0] == ["CBF", dash, "kernels", dash, "0.938", "0.938", "0.300", "0.200", "0.030"]
+
+
+def test_longer_time_helps_where_an_interval_over_sets_is_clear_of_0() -> None:
+    wrong = {"CBF": "00ff", "Worms": "01ff", "FaceAll": "0fff"}
+    table = {
+        name: {"fit 20 s": served(text, 0.9), "fit 60 s": served(text, 0.8), "fit 300 s": served("0001", 0.2)}
+        for name, text in wrong.items()
+    }
+    assert fit_page.longer_goal(table).startswith("yes: accuracy 0.396, 0.396, 0.938, +0.542 [+")
+    for row in table.values():
+        row["fit 300 s"] = row["fit 20 s"]
+    assert fit_page.longer_goal(table).startswith("undecided: ")
+    drawn = fit_page.picture(table)
+    assert [f"<title>{name}</title>" in drawn for name in (*wrong, "mean", "films")] == [True] * 4 + [False]
+
+
+def test_rows_of_a_set_method_and_time_take_the_place_of_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit_page, "PAGE", tmp_path / "fit.md")
+    monkeypatch.setattr(fit_page, "publish", lambda _: None)
+    rows = [{"set": "CBF", "method": "fit", "given": given, "seed": 0} for given in (60.0, 20.0)]
+    fit_page.gather([*rows, {"set": "CBF", "method": "quant", "seed": 0}])
+    fit_page.gather([rows[0] | {"accuracy": 1.0}])
+    after = json.loads((tmp_path / "fit.json").read_text())
+    assert [(row["method"], row.get("given"), "accuracy" in row) for row in after] == [
+        ("fit", 20.0, False),
+        ("fit", 60.0, True),
+        ("quant", None, False),
+    ]
 
 
 def test_what_others_published_stands_beside_and_is_no_rival_where_it_is_of_other_splits() -> None:
-    table = {"Worms": {"fit": (0.7532, 9.0, 1)}, "FaceAll": {"fit": (0.8, 9.0, 1)}, "waves": {"fit": (1.0, 9.0, 1)}}
-    lines = {line[0]: line[1:] for line in fit_against.against_published(table)}
-    assert lines["HIVE-COTE 2, published"][:2] == ["2", "0 / 1 / 1"]
+    table = {
+        name: {"fit 60 s": served(wrong)} for name, wrong in (("Worms", "000f"), ("FaceAll", "000f"), ("waves", "0"))
+    }
+    lines = {line[0]: line[1:] for line in fit_page.against_each(table, [])}
+    assert lines["HIVE-COTE 2, published"][:2] == ["2", "0 / 0 / 2"]
     assert not any("MultiRocket-Hydra" in name for name in lines)
-    head, _, *rows = fit_against._lines(table, ["fit"], fit_against.as_published())
+    head, _, *rows = fit_page._lines(table, [])
     assert head.endswith("| QUANT, published | MultiRocket-Hydra, 30 other splits |")
     assert {row.count("\N{EM DASH}") for row in rows if "waves" in row} == {5}
-    sets = {name for part in fit_against.PARTS for name in fit_against.sets_of(part)}
-    for published in fit_against.as_published().values():
+    sets = {name for part in fit_page.PARTS for name in fit_page.sets_of(part)}
+    for published in fit_page.as_published().values():
         assert {name for name, value in published.items() if isinstance(value, float)} < sets
