@@ -217,11 +217,11 @@ def _fit(dataset: Set, work: Path, seconds: float) -> tuple[list[str], dict[str,
     fitted = time.monotonic() - begun
     answers = folder.with_suffix(".csv")
     _headstart("predict", folder, test, "-o", answers)
-    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config, plan = (json.loads((folder / f"{name}.json").read_text("utf-8")) for name in ("config", "plan"))
     with answers.open(newline="", encoding="utf-8") as file:
         predicted = [row["prediction"].removeprefix("'") for row in csv.DictReader(file)]
-    more = {"fit_seconds": fitted, "serves": config["serve"], "given": seconds, "made_by": config["made_by"]}
-    return predicted, more
+    more = {"fit_seconds": fitted, "serves": config["serve"], "given": seconds}
+    return predicted, {**more, "learnt": plan["learnt"], "made_by": config["made_by"]}
 
 
 def _folder(dataset: Set, work: Path, seconds: float) -> Path:

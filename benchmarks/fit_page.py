@@ -14,21 +14,7 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
-from harness import (
-    CHARACTERS,
-    HERE,
-    NONE,
-    PAGES,
-    POSITIONS,
-    RESIDUES,
-    days_of,
-    filled,
-    interval_text,
-    markdown,
-    over_sets,
-    sets_of,
-    write,
-)
+from harness import HERE, NONE, PAGES, days_of, filled, interval_text, markdown, over_sets, sets_of, write
 from scipy import stats
 
 from headstart.statistics import holm, ranks
@@ -127,7 +113,8 @@ def page(measured: Sequence[Row]) -> str:
         against=tuple(markdown(AGAINST, against_each(side, methods)) for side in sides),
         summary=tuple(markdown(SUMMARY, summary(side, [MAIN, *methods])) for side in sides),
         served=markdown(SERVED, [line for part in parts.values() for line in served_lines(part)]),
-        agree=_agreement(parts),
+        agree=tuple(_agreement(parts, column) for column in COLUMNS[1:]),
+        learnt=tuple(_learnt(parts, column) for column in COLUMNS),
         lacking="; ".join(_lacking(parts, methods, measured)) or "nothing",
         days=_days(fits),
         rivals=_days([row for row in measured if row["method"] != OURS]),
@@ -135,9 +122,6 @@ def page(measured: Sequence[Row]) -> str:
         made_by=listed(sorted({row["made_by"] for row in fits if "made_by" in row})),
         epochs=_epochs(measured),
         mantis=_mantis(methods),
-        positions=POSITIONS,
-        residues=RESIDUES,
-        characters=CHARACTERS,
         sources="; ".join(f"{name}: {rows['source']}" for name, rows in as_published().items()),
     )
 
@@ -235,7 +219,9 @@ def half_goal(rows: Table) -> str:
     gap = mean(max(model["accuracy"] for model in fit["models"].values()) for fit in fits) - scores[family]
     taken = mean(fit["accuracy"] for fit in fits) - scores[family]
     share = f" ({taken / gap:.0%})" if gap and taken > 0 else ""
-    return f"{_verdict(2 * taken >= gap)}: {signed(taken)} of {signed(gap)} over `{family}`{share}"
+    return f"{_verdict(2 * taken >= gap)}: {taken:+.4f} of {gap:+.4f} over `{family}`{share}".replace(
+        "-", "\N{MINUS SIGN}"
+    )
 
 
 def loss_goal(rows: Table) -> str:
@@ -324,13 +310,20 @@ def served_lines(rows: Table) -> Iterator[list[str]]:
         yield [name, *serves, *(f"{score:.3f}" for score in [*scores, fit["calibration_error"]])]
 
 
-def _agreement(parts: Mapping[str, Table]) -> str:
-    """On how many sets the same model is served with the least and with the most time, and where not."""
-    ends = COLUMNS[0], COLUMNS[-1]
+def _agreement(parts: Mapping[str, Table], later: str) -> str:
+    """On how many sets the same model is served with the least time and with more, and where not."""
     sets = [pair for rows in parts.values() for pair in rows.items()]
-    both = {name: [row[end]["serves"] for end in ends] for name, row in sets if {*ends} <= {*row}}
+    both = {
+        name: [row[c]["serves"] for c in (COLUMNS[0], later)] for name, row in sets if {COLUMNS[0], later} <= {*row}
+    }
     other = [f"{name} ({first}, then {last})" for name, (first, last) in both.items() if first != last]
-    return f"on {len(both) - len(other)} of {len(both)} sets" + (f"; not on {listed(other)}" if other else "")
+    return f"on {len(both) - len(other)} of {len(both)} sets" + (f" (not {listed(other)})" if other else "")
+
+
+def _learnt(parts: Mapping[str, Table], column: str) -> str:
+    """Sets on which models without a network learnt from a part of the rows, with how many."""
+    fits = [(name, row[column]) for rows in parts.values() for name, row in rows.items() if column in row]
+    return listed([f"{name} ({fit['learnt']:,})" for name, fit in fits if fit.get("learnt")]) or "none"
 
 
 def _days(rows: Sequence[Row]) -> str:

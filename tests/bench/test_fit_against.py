@@ -328,7 +328,7 @@ def test_the_goals_compare_what_is_served_with_the_models_of_the_same_fits() -> 
         "CBF": {"fit 60 s": served("0001", 0.30, kernels=(14 / 16, 0.30), network=(15 / 16, 0.20))},
         "Worms": {"fit 60 s": served("0003", 0.41, kernels=(14 / 16, 0.41), network=(4 / 16, 0.9), summary=(1.0, 0.4))},
     }
-    assert fit_page.half_goal(table) == "**no**: +0.031 of +0.094 over `kernels` (33%)"
+    assert fit_page.half_goal(table) == "**no**: +0.0312 of +0.0938 over `kernels` (33%)"
     assert fit_page.loss_goal(table) == "**no**: on 1 of 2; not CBF +50%"
     assert fit_page.calibration_goal(table) == "yes: 0.030"
     assert fit_page.published_goal(table).startswith("yes: 0.9062 against 0.8766, +0.030 [")
