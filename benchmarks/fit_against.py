@@ -245,7 +245,7 @@ def _scores(dataset: Set, work: Path, seconds: float, test: Sequences) -> dict[s
     return {**scores_of(folder.with_suffix(".csv"), config["preparation"]["classes"], test.labels), "models": models}
 
 
-def scores_of(answers: Path, classes: Sequence[str], labels: Sequence[str]) -> dict[str, Any]:
+def scores_of(answers: Path, classes: Sequence[str], labels: Sequence[str | None]) -> dict[str, Any]:
     """Of a file of predictions. Probabilities below 1e-6 count as that; the calibration error is of the answer's own
     probability, in 15 bins of equal width."""
     with answers.open(newline="", encoding="utf-8") as file:
