@@ -356,7 +356,7 @@ def test_rows_of_a_set_method_and_time_take_the_place_of_those_before(
 ) -> None:
     monkeypatch.setattr(fit_page, "PAGE", tmp_path / "fit.md")
     monkeypatch.setattr(fit_page, "publish", lambda _: None)
-    rows = [{"set": "CBF", "method": "fit", "given": given, "seed": 0} for given in (60.0, 20.0)]
+    rows = [{"set": "CBF", "method": "fit", "given": seconds, "seed": 0} for seconds in (60.0, 20.0)]
     fit_page.gather([*rows, {"set": "CBF", "method": "quant", "seed": 0}])
     fit_page.gather([rows[0] | {"accuracy": 1.0}])
     after = json.loads((tmp_path / "fit.json").read_text())

@@ -78,7 +78,7 @@ def test_a_set_where_another_model_or_a_rival_is_better_comes_first() -> None:
 
 def test_what_the_fits_of_the_other_page_serve_with_the_same_time_stands_beside_it() -> None:
     fits = [("CBF", 300.0, "kernels"), ("Worms", 300.0, "ensemble"), ("films", 20.0, "network")]
-    rows = [{"set": name, "method": "fit", "given": given, "serves": serves} for name, given, serves in fits]
+    rows = [{"set": name, "method": "fit", "given": seconds, "serves": serves} for name, seconds, serves in fits]
     text = "on 1 of 2 sets, not on Worms (kernels here, ensemble there)"
     assert own_results.same_served(RESULTS, [*rows, {"set": "films", "method": "quant"}]) == text
     scratch = [RESULTS[0] | {"serves": "scratch"}]
