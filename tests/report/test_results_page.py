@@ -13,10 +13,13 @@ from support.finished import NASTY, Done, study, with_paper, written
 from support.made_up import LR
 
 from headstart.api import Study
+from headstart.report.claims import TOO_SMALL, Part, Verdict
 from headstart.report.content import command, read_content
 from headstart.report.figures.forest import brief_names
-from headstart.report.results_page import results_page, trained_with
+from headstart.report.results_page import results_page, short_answer, trained_with
+from headstart.statistics import Difference
 from headstart.store import Store
+from headstart.study.language.papers import Claim
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
 from headstart.study.paper.summary import summarise
@@ -287,3 +290,19 @@ def test_a_long_name_of_an_arm_is_drawn_without_its_brackets_where_no_other_is_c
     for arms, second in ((("a", "b"), "+SELF-PRETRAINING"), (("a", "b", "c"), printed["b"])):
         results = SimpleNamespace(arms=arms, printed=printed.get)
         assert brief_names(results)["b"] == second  # type: ignore[arg-type]
+
+
+def test_the_answer_says_why_a_clear_interval_is_no_verdict() -> None:
+    def text(part: Part, **claim: object) -> str:
+        verdict = Verdict(Claim.model_validate({"says": "It helps.", "higher": "a", **claim}), (part,))
+        return short_answer(SimpleNamespace(verdicts=[verdict], answer=""))  # type: ignore[arg-type]
+
+    clear, open_ = Difference(0.03, 0.004, 0.02, 0.04, 6), Difference(0.01, 0.02, -0.04, 0.06, 6)
+    part = Part("mnist", "undecided", clear)
+    assert "+0.030 [0.020, 0.040], n 6, reaches beyond ±0.02" in text(part, lower="b", within=0.02)
+    assert "n 6, not clear among all verdicts of this page" in text(replace(part, uncorrected="holds"), lower="b")
+    assert text(replace(part, difference=open_), lower="b").endswith(
+        "undecided on mnist (+0.010 [−0.040, 0.060], n 6)."
+    )
+    assert text(replace(part, outcome="withdrawn"), lower="b").endswith(f"n 6), since {TOO_SMALL}.")
+    assert "(+0.030 [0.020, 0.040] over 0.9, n 6)" in text(replace(part, outcome="holds"), than=0.9)

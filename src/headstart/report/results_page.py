@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from headstart import words
-from headstart.report.claims import OUTCOMES, Verdict, difference_text
+from headstart.report.claims import OUTCOMES, TOO_SMALL, Part, Verdict, difference_text
 from headstart.report.content import Content, command
 from headstart.report.figures.style import Drawing
 from headstart.report.tables.paper import in_layout
 from headstart.report.tables.report_table import ReportTable, markdown, to_markdown
 from headstart.report.tables.scores import short_pivot, short_table
+from headstart.statistics import Difference
 from headstart.study.paper.challenge import challenge_line
 
 MOST_WORDS = 600
@@ -109,12 +110,29 @@ def _verdict_text(verdict: Verdict) -> str:
         each = []
         for part in parts[:TOLD_COLUMNS]:
             assert part.difference is not None, "only those are kept"
-            numbers = [difference_text(verdict.claim, part.difference), f"n {part.difference.n}", part.standing]
+            numbers = [difference_text(verdict.claim, part.difference) + _over(verdict, part.difference)]
+            numbers += [f"n {part.difference.n}", part.standing, _doubt(verdict, part)]
             each.append(f"{part.column} ({', '.join(filter(None, numbers))})")
         if each:
             more = [f"{len(parts) - TOLD_COLUMNS} more"] if len(parts) > TOLD_COLUMNS else []
-            outcomes.append(f"{outcome} on {words.listed([*each, *more])}")
+            why = f", since {TOO_SMALL}" if outcome == "withdrawn" else ""
+            outcomes.append(f"{outcome} on {words.listed([*each, *more])}{why}")
     return f"{verdict.claim.says.rstrip('.')}: {'; '.join(outcomes)}."
+
+
+def _over(verdict: Verdict, gap: Difference) -> str:
+    """` over 0.9` behind what a score is more than a number; of one that is the same at all seeds the score stands."""
+    claim = verdict.claim
+    return f" over {claim.than:g}" if claim.fixed and claim.than and not (gap.level and not gap.constant) else ""
+
+
+def _doubt(verdict: Verdict, part: Part) -> str:
+    """Why an interval without 0 leaves a claim undecided."""
+    if part.outcome != "undecided" or part.difference is None or not part.difference.clear:
+        return ""
+    if verdict.claim.within is not None:
+        return f"reaches beyond ±{verdict.claim.within:g}"
+    return "not clear among all verdicts of this page" if part.uncorrected else ""
 
 
 def _figure(figure: Drawing, folder: str) -> list[str]:
