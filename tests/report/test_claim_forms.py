@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from test_beside import NONE, level, run, status_of
 from headstart.errors import BadInput
 from headstart.report.answer import answer
 from headstart.report.claims import UNDATED, claims_heading, claims_note, verdicts
+from headstart.report.figures.forest import gain_lines
 from headstart.report.tables.report_table import to_markdown
 from headstart.report.tables.scores import make_table, quantities
 from headstart.study.language.papers import Claim, Written, check_claim, claim_key, claims_written
@@ -615,3 +617,11 @@ def test_claims_of_a_study_of_ones_own_are_not_late_because_those_of_the_paper_t
     assert claims_written("lu-2") is claims_written("a study of one's own") is None
     assert claims_written("papers/lu-2")
     assert claims_written("lu-2-described")
+
+
+def test_the_figure_has_no_interval_of_a_difference_that_is_the_same_at_every_seed() -> None:
+    results, _ = run(made(claims=[OVER]), score=lambda cell: (0.5, 0.5 + 0.25 * (cell.arm == "self_pretrained")))
+    lines = [line for line in gain_lines(results) if line.name == results.printed("self_pretrained")]
+    assert lines
+    assert {(line.mean, line.low, line.high, line.side) for line in lines} == {(0.25, None, None, "open")}
+    assert all(re.fullmatch(r"on (\d) of \1", line.note) for line in lines)

@@ -170,13 +170,14 @@ def gain_lines(results: Results) -> list[ForestLine]:
 
 
 def _line(results: Results, row: Row, gap: Difference, group: str, name: str) -> ForestLine:
+    low, high = (None, None) if gap.constant else (gap.low, gap.high)
     return ForestLine(
         group,
         name,
         gap.mean,
-        gap.low,
-        gap.high,
-        f"n {gap.n}",
+        low,
+        high,
+        f"on {gap.n} of {gap.n}" if gap.constant else f"n {gap.n}",
         effect_of_paper(results, row.arm, str(results.against), row.column),
         state="withdrawn" if no_evidence([row, *([row.base] if row.base else [])]) else None,
     )
