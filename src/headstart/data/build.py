@@ -326,6 +326,8 @@ def _cut_ends(parts: Parts, layout: Layout, table: Table, notes: list[str], mist
     """Sequences without the missing positions at their ends; one without any value is a mistake."""
     there = ~np.isnan(parts.values).all(1)
     starts, ends = parts.offsets[:-1], parts.offsets[1:]
+    if there.all() and (ends > starts).all():
+        return parts  # without a number for each position
     last = np.maximum.reduceat(np.where(there, np.arange(len(there)), -1), starts)
     empty = last < starts
     for i in np.flatnonzero(empty).tolist():
