@@ -361,7 +361,7 @@ def _mantis(methods: Sequence[str]) -> str:
     )
 
 
-WIDTH, HEIGHT, LEFT, RIGHT, EDGE = 640, 250, 60, 190, 24
+WIDTH, HEIGHT, LEFT, RIGHT, EDGE = 500, 250, 50, 155, 24
 """Pixels of the figure, and of what lies around its lines."""
 
 
