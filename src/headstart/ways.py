@@ -66,6 +66,11 @@ def option(field: str, *values: str) -> str:
     return " ".join(f"{name} {_quoted(value)}" for value in values) or name
 
 
+def field_name(field: str) -> str:
+    """How a mistake in a field or setting is begun: `--target` of a command that was typed, else `target`."""
+    return field if _typed.get() is None or _python.get() else option(field)
+
+
 def settings(fields: Mapping[str, str | Sequence[str]]) -> str:
     """How several fields are set together: `--id a --time-column t`, in Python `layout={'id': 'a', 'time': 't'}`."""
     values = {field: (value,) if isinstance(value, str) else tuple(value) for field, value in fields.items()}

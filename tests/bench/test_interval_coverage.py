@@ -48,7 +48,7 @@ def test_a_level_that_too_few_sequences_allow_is_said(tmp_path: Path, monkeypatc
 
     def headstart(*words: str) -> str:
         if "0.9" in words:
-            few = "headstart: confidence: 0.9 is more than 7 held-out sequences allow; give at most 0.87"
+            few = "headstart: --confidence: 0.9 is more than 7 held-out sequences allow; give at most 0.87"
             raise subprocess.CalledProcessError(2, words, stderr=few)
         (tmp_path / "Two.csv").write_text("id,in_1,in_2\na,1,0\nb,1,1\n")
         return "conformal, by 7 sequences held out (folds): the truth is inside\n"

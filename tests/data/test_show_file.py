@@ -50,7 +50,10 @@ def test_options_and_settings_say_how_a_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["train.csv", "--target", "lable"], "headstart: train.csv: target: no column 'lable'; did you mean 'label'?"),
+        (
+            ["train.csv", "--target", "lable"],
+            "headstart: train.csv: --target: no column 'lable'; did you mean 'label'?",
+        ),
         (
             ["train.csv", "--layout", "tall"],
             "headstart: --layout: 'tall' should be 'auto', 'wide', 'text', 'list', 'long' or 'columns'",

@@ -209,7 +209,7 @@ REFUSED = [
         "objective.kind: 'causal' asks for no target",
     ),
     ("waves.csv", ["--backbone", "small", "model.width=4"], "finetune.model.width: 4 here and 8 in checkpoint"),
-    ("waves.csv", ["--serve", "backbone"], "serve: no 'backbone'"),
+    ("waves.csv", ["--serve", "backbone"], "--serve: no 'backbone'"),
     ("long.csv", ["--backbone", "both"], "'both' has learned vectors for 64 positions, and networks read up to 80"),
     ("texts.csv", ["--backbone", "small"], "'small' would read a text byte by byte through new vectors"),
     ("dna.csv", ["--backbone", "esm"], "'esm' has vectors of amino acids, and the sequences are DNA"),

@@ -87,7 +87,7 @@ def test_another_model_of_the_folder_can_be_asked(fitted: Case, capsys: Any) -> 
     assert run(capsys, model, file)[1] == answers["kernels"]
     code, out, err = run(capsys, model, file, "--use", "netwrok")
     assert (code, out) == (2, "")
-    assert err == "headstart: use: no 'netwrok'; did you mean 'network'?\n"
+    assert err == "headstart: --use: no 'netwrok'; did you mean 'network'?\n"
 
 
 def test_a_file_without_labels_ids_and_groups_is_predicted(fitted: Case, capsys: Any, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from headstart.data.recordings import MOST_VALUES
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.text import counted, first_few, many
-from headstart.ways import argument, asked, option
+from headstart.ways import argument, asked, field_name, option
 
 ARRAYS = (".npy", ".npz", ".mat", ".h5", ".hdf5")
 _Level = dict[tuple[str, ...], dict[str, np.ndarray]]
@@ -207,7 +207,7 @@ def _signals(path: Path, level: _Level, spec: LayoutSpec) -> list[str]:
     wanted = [value if value in columns else value.rpartition(" ")[0] for value in spec.values]  # acc 1 is of acc
     for value, array in zip(spec.values, wanted, strict=True):
         if array not in columns:
-            raise BadInput(f"{path}: values: no array {nearest(value, columns).removeprefix('no ')}")
+            raise BadInput(f"{path}: {field_name('values')}: no array {nearest(value, columns).removeprefix('no ')}")
     vectors = {name for arrays in level.values() for name, array in arrays.items() if array.ndim == 1 < array.size}
     labels = [name for name in by_role("target", vectors) if any(len(arrays) > 1 for arrays in level.values())]
     labels += [name for name in vectors if last_part(name) in ARRAY_NAMES["target"] and name not in labels]

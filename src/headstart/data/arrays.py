@@ -21,7 +21,7 @@ from headstart.data.table import Column, Table, arrow_lists
 from headstart.errors import BadInput, Mistakes, Places, nearest, one_line
 from headstart.sequence import IGNORE, one_hot
 from headstart.text import first_few, many
-from headstart.ways import option
+from headstart.ways import field_name, option
 
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""
@@ -168,7 +168,7 @@ def together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec, notes:
             raise BadInput(f"{path}: {setting}: {nearest(name, arrays)}")
     for name in spec.values:
         if name not in arrays:
-            raise BadInput(f"{path}: values: {nearest(name, arrays)}")
+            raise BadInput(f"{path}: {field_name('values')}: {nearest(name, arrays)}")
     roles, axes = {}, _axes(arrays)
     axes = [] if spec.values or not {*asked.values()}.isdisjoint(axes) else axes
     for role, name in asked.items():

@@ -40,7 +40,7 @@ from headstart.data.times import times_of
 from headstart.data.windows import check_window, cut_windows
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, is_number, many
-from headstart.ways import labels_argument, option
+from headstart.ways import field_name, labels_argument, option
 
 
 def build(
@@ -126,7 +126,8 @@ def build(
         check_window(table.places.source, spec)
         if spec.rate is not None and not spec.optional and layout.time is None and table.steps is None:
             raise BadInput(
-                f"{table.places.source}: rate: nothing says the times of positions, so that they cannot be brought to "
+                f"{table.places.source}: {field_name('rate')}: nothing says the times of positions, so that "
+                "they cannot be brought to "
                 f"{spec.rate:g} a second; name the column of the times with {option('time')}, or leave rate out"
             )
         return whole

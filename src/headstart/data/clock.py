@@ -13,7 +13,7 @@ from headstart.data.table import Column, Table, arrow_texts
 from headstart.data.times import dated
 from headstart.errors import BadInput
 from headstart.text import listed, many
-from headstart.ways import asked, option, settings
+from headstart.ways import asked, field_name, option, settings
 
 TIME_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 # fmt: off
@@ -79,7 +79,8 @@ def on_clock(
     total = sum(span * rate + 1 for _, _, span in ends)
     if total > MOST_ON_CLOCK:
         raise BadInput(
-            f"{source}: rate: {rate:g} a second would make {total:,.0f} positions, at most {MOST_ON_CLOCK:,} are "
+            f"{source}: {field_name('rate')}: {rate:g} a second would make {total:,.0f} positions, at most "
+            f"{MOST_ON_CLOCK:,} are "
             f"read; give a lower one, or the unit of the times with {option('time_unit')}"
         )
     parts, rows, lengths = [], [], [0]

@@ -14,7 +14,7 @@ from headstart.data.layout import TARGET, LayoutSpec, is_role, plain
 from headstart.data.text import SAME_SHARE, blank_cells, cut, find_delimiter
 from headstart.errors import BadInput
 from headstart.text import counted, first_few, to_float
-from headstart.ways import asked, option
+from headstart.ways import asked, field_name, option
 
 COMMENTS = ("#", "%", "//")
 """How lines begin that are no rows, where they have another number of cells than the rows."""
@@ -122,7 +122,9 @@ def surroundings(lines: Sequence[str], name: str, source: str, spec: LayoutSpec)
     if spec.skip is not None:
         out.begin = spec.skip
         if spec.skip >= len(lines):
-            raise BadInput(f"{source}: skip: it has {len(lines):,} lines, and skip={spec.skip} leaves none of them")
+            raise BadInput(
+                f"{source}: {field_name('skip')}: it has {len(lines):,} lines, and {spec.skip} leave none of them"
+            )
     elif match := _SEPARATOR.match(lines[0] if lines else ""):
         out.begin, out.mark = 1, match[1]
     if spec.skip is None and spec.header is not False and (levels := _levels(lines, name, spec)) is not None:

@@ -16,7 +16,7 @@ from headstart.data.order import FEW_VALUES, WORDS
 from headstart.data.table import Column, Table, Words, arrow_texts
 from headstart.errors import BadInput, Mistakes
 from headstart.text import counted, first_few, in_order
-from headstart.ways import asked, option
+from headstart.ways import asked, field_name, option
 
 LABEL_TABLES = ("labels", "label", "metadata", "meta", "annotations", "annotation", "index", "manifest", "targets")
 """Names, without their endings, of tables of labels beside files."""
@@ -183,14 +183,19 @@ def labelled_by_name(table: Table, files: Sequence[str], spec: LayoutSpec) -> bo
     names = _BRACES.findall(spec.label_from)
     source, way = table.places.source, option("label_from", "{speaker}_{label}_{take}.wav")
     if not by_role("target", names):
-        raise BadInput(f"{source}: label_from: {spec.label_from!r} names no label; give one such as {way}")
+        raise BadInput(
+            f"{source}: {field_name('label_from')}: {spec.label_from!r} names no label; give one such as {way}"
+        )
     if len(set(names)) < len(names):
-        raise BadInput(f"{source}: label_from: {spec.label_from!r} names a part twice; give each a name of its own")
+        raise BadInput(
+            f"{source}: {field_name('label_from')}: {spec.label_from!r} names a part twice; give each a name of its own"
+        )
     matches = [_matched(spec.label_from, file) for file in files]
     lost = [repr(file) for file, match in zip(files, matches, strict=True) if match is None]
     if lost and not spec.optional:
         raise BadInput(
-            f"{source}: label_from: {counted(len(lost), 'file is', 'files are')} not named as {spec.label_from!r} says "
+            f"{source}: {field_name('label_from')}: {counted(len(lost), 'file is', 'files are')} not named as "
+            f"{spec.label_from!r} says "
             f"({first_few(lost, 3)}); correct the pattern, or leave these files out"
         )
     for name in names:

@@ -29,7 +29,7 @@ from headstart.data.tidy import in_channels, names_tags
 from headstart.data.two_clocks import ask_clock
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.text import first_few, is_number
-from headstart.ways import option
+from headstart.ways import field_name, option
 
 JSON_TABLES = (".json", ".jsonl", ".ndjson")
 _TABLES = (".csv", ".tsv", ".tab", ".psv", ".dat", ".lvm", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
@@ -250,7 +250,10 @@ def channels_of(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:
         for value in spec.values:
             matched = matching(value, names) if "*" in value and value not in names else [value]
             if not matched or matched[0] not in names:
-                raise BadInput(f"{table.places.source}: values: no column {nearest(value, names).removeprefix('no ')}")
+                raise BadInput(
+                    f"{table.places.source}: {field_name('values')}: no column "
+                    f"{nearest(value, names).removeprefix('no ')}"
+                )
             out += matched
         return out
     mark = "," if table.decimal == "," else "."

@@ -32,7 +32,7 @@ from headstart.data.two_clocks import check_one_clock
 from headstart.data.view import View, check_no_sensor, names_position
 from headstart.errors import BadInput
 from headstart.text import is_number
-from headstart.ways import asked, option, settings
+from headstart.ways import asked, field_name, option, settings
 
 STAMPS = ("time", "timestamp", "datetime", "date", "epoch")
 """Names of the times of rows, which are no values of a row."""
@@ -56,7 +56,7 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
     _name_roles(view, shape)
     names, taken = list(table.columns), set(view.roles.values())
     if problem := unread(table.columns[name] for name in spec.values if name in names):
-        raise BadInput(f"{view.source}: values: {problem}")
+        raise BadInput(f"{view.source}: {field_name('values')}: {problem}")
     channels = set_channels(view.source, spec.values, names, taken, shape) if spec.values else _channels(view, shape)
     used = {name for channel in channels for name in channel.columns} | set(view.roles.values())
     time = view.roles["time"] if shape == "long" else None

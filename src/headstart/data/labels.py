@@ -13,7 +13,7 @@ from headstart.data.rows import array_of, column_of
 from headstart.data.table import Cells, Column, Words, arrow_numbers, texts_of
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, first_few, is_number, many
-from headstart.ways import asked, labels_argument, option
+from headstart.ways import asked, field_name, labels_argument, option
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+\.\d*[eE][+-]\d{2,}$")
 """Whole numbers as programs write them: 1.0, 1., 1.000e+00. 1E2 is a name."""
@@ -27,7 +27,10 @@ def check_one_target(source: str, columns: Mapping[str, Words]) -> None:
     for name in names[1:]:
         pairs = set(zip(columns[names[0]], columns[name], strict=True))
         if len({first for first, _ in pairs}) < len(pairs) or len({second for _, second in pairs}) < len(pairs):
-            question = f"{source}: target: the columns {names[0]!r} and {name!r} may both be the target, and differ"
+            question = (
+                f"{source}: {field_name('target')}: the columns {names[0]!r} and {name!r} may both be the "
+                "target, and differ"
+            )
             raise BadInput(asked(question, {"target": names[0]}, {"target": name}, {"target": ""}))
 
 

@@ -16,7 +16,7 @@ from headstart.data.spans import WindowLength
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, neutral
 from headstart.text import first_few, listed
-from headstart.ways import option
+from headstart.ways import field_name, option
 
 TableShape = Literal["wide", "text", "list", "long"]
 SequenceKind = Literal["numbers", "text", "dna", "protein", "tokens"]
@@ -449,9 +449,9 @@ def run_of(source: str, pattern: str, run: Sequence[str], names: Sequence[str]) 
     gone = [name for name in lost(pattern, run) if name not in names]
     if gone:
         raise BadInput(
-            f"{source}: values: {pattern!r} has no column {first_few([repr(name) for name in gone], 1)} between "
-            f"{run[0]!r} and {run[-1]!r}, so that later values would stand one place too early; add it (its cells may "
-            f"be empty), or name the columns one by one with {option('values')}"
+            f"{source}: {field_name('values')}: {pattern!r} has no column {first_few(list(map(repr, gone)), 1)} "
+            f"between {run[0]!r} and {run[-1]!r}, so that later values would stand one place too early; add it (its "
+            f"cells may be empty), or name the columns one by one with {option('values')}"
         )
     return Channel(pattern.replace("*", "").strip("_-. ") or "values", tuple(run), pattern)
 
@@ -462,17 +462,17 @@ def set_channels(
     """The columns that were set as values; `taken` have another role. Raises: BadInput naming one that is not there."""
     out: list[Channel] = []
     plainly: list[str] = []
+    begun = f"{source}: {field_name('values')}"
     for value in values:
         if "*" not in value or value in names:
             plainly.append(value)
             if value not in names:
-                raise BadInput(f"{source}: values: no column {nearest(value, names).removeprefix('no ')}")
+                raise BadInput(f"{begun}: no column {nearest(value, names).removeprefix('no ')}")
             continue
         run = [name for name in matching(value, names) if name not in taken]
         if not run:
-            raise BadInput(
-                f"{source}: values: no column is like {value!r}, where * is a whole number; {nearest(value, names)}"
-            )
+            way = nearest(value, names)
+            raise BadInput(f"{begun}: no column is like {value!r}, where * is a whole number; {way}")
         out.append(run_of(source, value, run, names))
     if plainly and shape == "wide":
         out.append(Channel("values", tuple(plainly)))
@@ -481,7 +481,7 @@ def set_channels(
     if len({channel.name for channel in out}) < len(out):
         out = [Channel(channel.pattern or channel.name, channel.columns, channel.pattern) for channel in out]
     if shape == "text" and len(out) > 1:
-        raise BadInput(f"{source}: values: {len(out)} columns of text; name one")
+        raise BadInput(f"{begun}: {len(out)} columns of text; name one")
     return tuple(out)
 
 

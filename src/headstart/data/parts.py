@@ -14,7 +14,7 @@ from headstart.data.order import Ordered
 from headstart.data.table import Cells, Column, Table, Words, chunks, is_text
 from headstart.errors import BadInput
 from headstart.text import percent
-from headstart.ways import option
+from headstart.ways import field_name, option
 
 CELLS_AT_ONCE, MANY_CELLS = 2**18, 2**14
 """Cells of short columns that are read together, at most and at least."""
@@ -68,7 +68,9 @@ def in_time(parts: Parts, table: Table, layout: Layout, notes: list[str]) -> Par
             check_one_rate(source, names, parts.steps, even, (layout.time, unit), layout.id)
         return parts
     if parts.values.ndim == 1:
-        raise BadInput(f"{source}: rate: symbols cannot be brought to another rate; leave {option('rate')} out")
+        raise BadInput(
+            f"{source}: {field_name('rate')}: symbols cannot be brought to another rate; leave {option('rate')} out"
+        )
     if unit is None:
         raise ask_unit(source, layout.time, parts.times)
     values, offsets, rows = on_clock(source, parts.values, parts.offsets, parts.times * unit, spec.rate)

@@ -18,7 +18,7 @@ from headstart.data.table import Table
 from headstart.errors import BadInput, Places, nearest
 from headstart.store.plain import leads_out
 from headstart.text import first_few
-from headstart.ways import option
+from headstart.ways import field_name, option
 
 MOST_SAMPLES, MOST_VALUES = 2**26, 2**29
 """Samples that a channel may have, and values of all channels."""
@@ -149,7 +149,9 @@ def chosen_channels(path: Path, names: Sequence[str], rates: Sequence[float], sp
         for value in spec.values:
             channels = matching(value, names) if "*" in value and value not in names else [value]
             if not channels or channels[0] not in names:
-                raise BadInput(f"{path}: values: no channel {nearest(value, names).removeprefix('no ')}")
+                raise BadInput(
+                    f"{path}: {field_name('values')}: no channel {nearest(value, names).removeprefix('no ')}"
+                )
             wanted += [names.index(name) for name in channels]
     if not wanted:
         raise BadInput(f"{path}: has no channel; give a recording with samples")

@@ -16,7 +16,7 @@ from headstart.data.runs import runs_of, runs_table
 from headstart.data.table import Cells, Column, Table, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import is_number
-from headstart.ways import option
+from headstart.ways import field_name, option
 
 SIDE = "columns"
 """The shape of such a table."""
@@ -47,8 +47,9 @@ def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, L
     if spec.shape != SIDE:
         if spec.label_from is not None and not spec.optional and Path(table.places.source).is_file():
             raise BadInput(
-                f"{table.places.source}: label_from: {spec.label_from!r} is for names of files, or of columns that "
-                f"are recordings ({option('shape', SIDE)}); this table has its labels in a column: leave it out, and "
+                f"{table.places.source}: {field_name('label_from')}: {spec.label_from!r} is for names of files, "
+                f"or of columns that are recordings ({option('shape', SIDE)}); this table has its labels in a column: "
+                "leave it out, and "
                 f"name that column ({option('target', next(reversed(table.columns), 'label'))})"
             )
         return table, spec

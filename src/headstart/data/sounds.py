@@ -19,7 +19,7 @@ from headstart.data.layout import LayoutSpec
 from headstart.data.rows import list_column
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes, Places, one_line
-from headstart.ways import option
+from headstart.ways import field_name, option
 
 Sound = tuple[int, np.ndarray]
 """(samples per second, (L, channels) float64 in units of 16-bit levels, -32768 to 32767)."""
@@ -112,7 +112,8 @@ def sound_rate(source: str, spec: LayoutSpec) -> int | None:
     if spec.rate is None or (RATES[0] <= spec.rate and float(spec.rate).is_integer()):
         return None if spec.rate is None else int(spec.rate)
     raise BadInput(
-        f"{source}: rate: sound is brought to {RATES[0]:,} samples per second or more, a whole number, not to "
+        f"{source}: {field_name('rate')}: sound is brought to {RATES[0]:,} samples per second or more, a whole "
+        "number, not to "
         f"{spec.rate:g}; give one such as {option('rate', '8000')}"
     )
 

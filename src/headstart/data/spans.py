@@ -22,7 +22,7 @@ def _span(value: object) -> object:
     whole = isinstance(text, int) and not isinstance(text, bool)
     if text is None or (whole and text > 0) or (match is not None and float(match[1]) > 0):  # type: ignore[operator]
         return text
-    raise ValueError(f"{value!r} is no length; give positions, such as 500, or time, such as 5s, 500ms or 2min")
+    raise ValueError("is no length; give positions, such as 500, or time, such as 5s, 500ms or 2min")
 
 
 WindowLength = Annotated[int | str | None, BeforeValidator(_span)]

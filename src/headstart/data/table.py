@@ -14,7 +14,7 @@ from headstart.data.layout import TableShape
 from headstart.data.text import list_parts, number_name
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.text import counted, first_few, to_float
-from headstart.ways import option
+from headstart.ways import field_name, option
 
 Words = list[str | None]
 
@@ -216,11 +216,10 @@ class Table:
     def column(self, name: str, setting: str) -> Column:
         """The column of this name. Raises: BadInput naming the setting, and the nearest name or what is not read."""
         if name not in self.columns:
-            raise BadInput(
-                f"{self.places.source}: {setting}: no column {nearest(name, self.columns).removeprefix('no ')}"
-            )
+            way = nearest(name, self.columns).removeprefix("no ")
+            raise BadInput(f"{self.places.source}: {field_name(setting)}: no column {way}")
         if problem := unread([self.columns[name]]):
-            raise BadInput(f"{self.places.source}: {setting}: {problem}")
+            raise BadInput(f"{self.places.source}: {field_name(setting)}: {problem}")
         return self.columns[name]
 
 

@@ -16,6 +16,7 @@ from headstart.errors import BadInput, nearest
 from headstart.sequence import Signature
 from headstart.spec import Spec, neutral
 from headstart.text import first_few, short
+from headstart.ways import field_name
 
 NETWORK = "network"
 """Name of the neural network among the models of a folder; the others have their kinds in `models.MODELS`."""
@@ -66,7 +67,9 @@ class HeldOut(Spec):
         Raises: BadInput where too few were held out.
         """
         if not 0 < confidence < 1:
-            raise BadInput(f"confidence: {confidence:g} is not between 0 and 1; give a coverage such as 0.9")
+            raise BadInput(
+                f"{field_name('confidence')}: {confidence:g} is not between 0 and 1; give a coverage such as 0.9"
+            )
         count = len(self.errors)
         if not self.by_class or not any(_within(errors, confidence) is not None for errors in self.by_class):
             most = max(map(len, self.by_class), default=count)
@@ -75,7 +78,8 @@ class HeldOut(Spec):
                 return error
             each = " of the largest class" if self.by_class else ""
             raise BadInput(
-                f"confidence: {confidence:g} is more than {most:,} held-out sequences{each} allow; give at most "
+                f"{field_name('confidence')}: {confidence:g} is more than {most:,} held-out sequences{each} "
+                "allow; give at most "
                 f"{math.floor(100 * most / (most + 1)) / 100:g}, or fit with more sequences"
             )
         reaches = (_within(errors, confidence) for errors in self.by_class)

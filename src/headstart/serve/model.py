@@ -14,6 +14,7 @@ from headstart.data import Sequences
 from headstart.errors import BadInput, nearest
 from headstart.sequence import Examples
 from headstart.serve.config import ENSEMBLE, NETWORK, ModelConfig
+from headstart.ways import field_name
 
 if TYPE_CHECKING:
     from headstart.core import Network, Predictor
@@ -47,7 +48,7 @@ class Served:
         """The model of this name, or the one that serves. Raises: BadInput for a name that is not there."""
         name = use or self.config.serve
         if name not in self.choices:
-            raise BadInput(f"use: {nearest(name, self.choices)}")
+            raise BadInput(f"{field_name('use')}: {nearest(name, self.choices)}")
         return name
 
     def members(self, use: str | None = None) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from headstart.errors import BadInput, nearest
 from headstart.request.settings import FitSettings
 from headstart.serve.config import ENSEMBLE, NETWORK
 from headstart.spec import Entry
-from headstart.ways import argument
+from headstart.ways import argument, field_name
 
 if TYPE_CHECKING:
     from headstart.fit.arms.arm import Arm
@@ -74,7 +74,7 @@ def check_names(settings: FitSettings) -> None:
         for name in arm.names_for(settings)
     ]
     if settings.serve not in ("auto", NETWORK, ENSEMBLE, *servable):
-        raise BadInput(f"serve: {nearest(settings.serve, ['auto', NETWORK, ENSEMBLE, *servable])}")
+        raise BadInput(f"{field_name('serve')}: {nearest(settings.serve, ['auto', NETWORK, ENSEMBLE, *servable])}")
 
 
 def check_served(settings: FitSettings, basis: Basis) -> None:
@@ -87,8 +87,7 @@ def check_served(settings: FitSettings, basis: Basis) -> None:
     if not asked.wanted(basis, settings):
         others = [arm.names[0] for arm in arms().values() if arm.option == asked.option and arm.wanted(basis, settings)]
         source = getattr(settings, asked.option)
-        raise BadInput(f"serve: {settings.serve!r} is no model of {source}; it has {others[0]!r}")
+        raise BadInput(f"{field_name('serve')}: {settings.serve!r} is no model of {source}; it has {others[0]!r}")
     if not asked.network and asked.lacks(Offer(basis, settings)):
-        raise BadInput(
-            f"serve: there is no time for {settings.serve!r}; give more {argument('time')}, or a smaller model"
-        )
+        way = f"give more {argument('time')}, or a smaller model"
+        raise BadInput(f"{field_name('serve')}: there is no time for {settings.serve!r}; {way}")
