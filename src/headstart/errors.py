@@ -97,9 +97,10 @@ def lacks_memory(error: BaseException) -> bool:
     )
 
 
+MORE_MEMORY = "allow more (`ulimit -v`, the container's limit), close other programs"
 NO_MEMORY = (
-    "there is less memory than this takes: allow more (`ulimit -v`, the container's limit), close other programs, or "
-    "take fewer --workers or less data, and give the same command again"
+    f"there is less memory than this takes: {MORE_MEMORY}, or take fewer --workers or less data, and give the same "
+    "command again"
 )
 
 

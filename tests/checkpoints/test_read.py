@@ -529,3 +529,24 @@ def test_what_published_files_hold_besides_is_left_out_by_name(kind: str, tmp_pa
     checkpoint = read_checkpoint(saved(tmp_path / "published", CONFIGS[kind], published))
     assert checkpoint.dropped == LEFT_OUT[kind]
     assert checkpoint.content == plain.content
+
+
+def test_weights_that_memory_has_no_room_for_are_not_called_damaged_nor_asked_for_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `safetensors` says it under `ulimit -v`, at the head and at a tensor."""
+
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError("Cannot allocate memory (os error 12)")
+
+    checkpoint = read_checkpoint(saved(tmp_path / "model", GPT2))
+    message = (
+        r"model\.safetensors: does not fit into memory; allow more \(`ulimit -v`, the container's limit\), close other "
+        r"programs, or take a smaller model$"
+    )
+    monkeypatch.setattr("headstart.checkpoints.read.safe_open", full)
+    with pytest.raises(BadInput, match=message):
+        everything(checkpoint)
+    monkeypatch.setattr("headstart.checkpoints.folder.safe_open", full)
+    with pytest.raises(BadInput, match=message):
+        read_checkpoint(tmp_path / "model")

@@ -30,6 +30,8 @@ CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, VOCABULARY_FILE, CARD_FILE = (
 )
 PICKLED_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".npy", ".h5", ".msgpack")
 """Endings of weights that are never read: opening most of them can run code that they hold."""
+SMALLER = "take a smaller model"
+"""How weights take less memory."""
 MODEL_FOLDER = "headstart model"
 """What a config says of itself that `headstart fit` and `save_pretrained` wrote."""
 TEXT_BYTES = 2**24
@@ -41,7 +43,7 @@ def read_header(path: Path) -> Header:
 
     Raises: BadInput where the file is cut short, or is not a safetensors file.
     """
-    with reading(path):
+    with reading(path, SMALLER):
         try:
             with safe_open(path, framework="numpy") as file:
                 slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
@@ -147,7 +149,7 @@ class Folder:
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """All tensors of the one file of weights and what was sealed with them. Raises: Damaged, besides."""
         weights = self.weights()
-        with reading(weights):
+        with reading(weights, SMALLER):
             return unseal_arrays(weights, follow=True)
 
     def save_weights(self, tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from headstart.checkpoints import WHOLE
 from headstart.checkpoints.encoder import EncoderFields
 from headstart.checkpoints.family import TURNS, Config, Family, Line, expanded
 from headstart.checkpoints.fields import Fields
-from headstart.checkpoints.folder import CARD_FILE, CONFIG_FILE, VOCABULARY_FILE, Folder, Stored
+from headstart.checkpoints.folder import CARD_FILE, CONFIG_FILE, SMALLER, VOCABULARY_FILE, Folder, Stored
 from headstart.checkpoints.like import check_blocks, config_of, family_of
 from headstart.checkpoints.tokeniser import tokeniser_text
 from headstart.data.archives import reading
@@ -88,7 +88,7 @@ class Checkpoint:
 
 
 def _tensor(stored: Stored, dtype: torch.dtype) -> Tensor:
-    with reading(stored.path):
+    with reading(stored.path, SMALLER):
         try:
             with safe_open(stored.path, framework="pt") as file:
                 raw: Tensor = file.get_tensor(stored.name)

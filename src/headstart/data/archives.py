@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from headstart.errors import BadInput, Mistakes
+from headstart.errors import MORE_MEMORY, BadInput, Mistakes
 from headstart.store.plain import leads_out
 
 MEMBERS = 300_000
@@ -104,8 +104,8 @@ def unpacked(path: Path) -> io.BufferedReader:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Whatever keeps a file from being read becomes a BadInput that names it."""
+def reading(path: Path, smaller: str = "give it in parts") -> Iterator[None]:
+    """Whatever keeps a file from being read becomes a BadInput that names it. smaller: how it takes less memory."""
     try:
         yield
     except BadInput:
@@ -119,7 +119,7 @@ def reading(path: Path) -> Iterator[None]:
             f"{path}: cannot be read ({error.strerror or error}); give access to it, or name another file"
         ) from None
     except MemoryError:
-        raise BadInput(f"{path}: does not fit into memory; give it in parts") from None
+        raise BadInput(f"{path}: does not fit into memory; {MORE_MEMORY}, or {smaller}") from None
 
 
 def absent(task: str, data: Path, folders: Sequence[str], looks: str, origin: str, way: str = "") -> BadInput:
