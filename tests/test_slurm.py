@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -42,6 +43,18 @@ def test_bash_reads_it_and_the_run_is_named_word_by_word(
         *("--on", "ray", "--device", device),
     ]
     assert ("gpus-per-node" in file.read_text()) == (gpus == "2")
+
+
+def test_what_a_terminal_would_act_on_stands_in_the_file_as_bytes_that_bash_reads(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A name of a folder turns no line of the file around, and begins no line of its own."""
+    store = "a\x1b[2J'b\\\n\u202ec\udcff é"
+    text = printed(capsys, "few-labels", "--store", store)
+    assert all(c.isprintable() or c in "\n\t" for c in text)
+    (line,) = re.findall(r'^RAY_ADDRESS="\$address" (.*) &$', text, re.M)
+    words = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], check=True, capture_output=True).stdout
+    assert os.fsencode(store) in words.split(b"\0")
 
 
 TOOLS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 
@@ -94,5 +95,17 @@ def batch_file(
     words = [study, *overrides, *as_words(folders, reading)]
     words += [] if gpus_per_stage is None else ["--gpus-per-stage", str(gpus_per_stage)]
     way = ["--on", "ray", "--device", "cuda" if gpus else "cpu"]
-    command = shlex.join(["headstart", "run", *words, *as_words(work), *way])
+    command = " ".join(map(_quoted, ["headstart", "run", *words, *as_words(work), *way]))
     return _FILE.format(directives="\n".join(directives), cpus=cpus, gpus=gpus, command=command)
+
+
+def _quoted(word: str) -> str:
+    """A word for bash; what a terminal would act on, or show as another character, stands in it as its bytes."""
+    if word.isprintable():
+        return shlex.quote(word)
+    letters = (f"\\{c}" if c in "\\'" else c if c.isprintable() else _escapes(c) for c in word)
+    return f"$'{''.join(letters)}'"
+
+
+def _escapes(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
