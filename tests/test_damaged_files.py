@@ -4,13 +4,14 @@ import io
 import json
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from support.fuzz.damage import damaged
 from support.fuzz.parsers import PARSERS
-from support.fuzz.run import outcome, written
+from support.fuzz.run import keep, outcome, written
 
 from headstart.documents import from_toml
 from headstart.errors import BadInput
@@ -104,3 +105,15 @@ def test_a_key_of_toml_of_very_many_parts_is_refused_at_once(start: str, part: s
         with suppress(ValueError):
             from_toml(text)
     assert time.process_time() - began < 5
+
+
+def test_a_finding_that_comes_back_as_another_does_not_end_the_search(tmp_path):
+    """What is raised when an input is opened again may be an error that is there already."""
+    findings: dict[str, str] = {}
+    for error in (ValueError("a"), ValueError("b"), KeyError("c")):
+        (tmp_path / "current").mkdir(exist_ok=True)
+        (tmp_path / "current" / "file").write_text("x")
+        keep(error, findings, tmp_path, "npy")
+    assert {*findings} == {"ValueError", "KeyError"}
+    assert all(Path(path).is_dir() for path in findings.values())
+    assert (tmp_path / "current").is_dir()

@@ -93,9 +93,26 @@ def signature(error: BaseException) -> str:
     """What makes two findings one: the kind of error, and where it was raised in the package."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "/headstart/" in frame.filename] or frames[-1:]
-    where = "" if isinstance(error, Finding) else f" at {Path(own[-1].filename).name}:{own[-1].lineno}"
+    where = "".join(f" at {Path(x.filename).name}:{x.lineno}" for x in own[-1:] if not isinstance(error, Finding))
     words = f": {str(error).partition(':')[0]}" if isinstance(error, Finding) else ""
     return f"{type(error).__name__}{where}{words}"
+
+
+def keep(error: BaseException, findings: dict[str, str], folder: Path, name: str) -> None:
+    """Keep the files that `current` holds, and what they did; once for each signature, whatever it was found as before.
+
+    What is raised again may be another error than the one that the search looked for: its key may be there already.
+    """
+    key = signature(error)
+    if key in findings:
+        return
+    sample = folder / f"finding-{len(findings)}"
+    (folder / "current").rename(sample)
+    (folder / "current").mkdir()
+    text = "".join(traceback.format_exception(error)[-4:])[-1500:]
+    (sample.with_suffix(".txt")).write_text(text)
+    findings[key] = str(sample)
+    print(f"{name}: {key}\n{text}", flush=True)
 
 
 def run(name: str, minutes: float, first_seed: int, folder: Path, report: Path) -> None:
@@ -137,14 +154,7 @@ def run(name: str, minutes: float, first_seed: int, folder: Path, report: Path) 
             search(seed(number)(given(damaged(samples))(attempt)))()
         except Exception as raised:
             error: BaseException = raised.exceptions[0] if isinstance(raised, BaseExceptionGroup) else raised
-            key = signature(error)
-            sample = folder / f"finding-{len(findings)}"
-            current.rename(sample)
-            current.mkdir()
-            text = "".join(traceback.format_exception(error)[-4:])[-1500:]
-            (sample.with_suffix(".txt")).write_text(text)
-            findings[key] = str(sample)
-            print(f"{name}: {key}\n{text}", flush=True)
+            keep(error, findings, folder, name)
         number += 1
         document = {"parser": name, "seeds": [first_seed, number - 1], **counts, "findings": findings}
         report.write_text(json.dumps(document))
