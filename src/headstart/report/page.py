@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ from headstart.study.results.rows import BUDGET_AMOUNTS, Point, Row
 from headstart.text import escaped, json_lines
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from headstart.store import Store
     from headstart.study.language.plan import Cell, Plan, PlannedStage
 
@@ -172,11 +175,19 @@ def filled(template: Path, **context: Any) -> str:
 
     Raises: jinja2.UndefinedError for a name that is not there.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
+    style = Markup(PAGE_STYLE.read_text(encoding="utf-8"))  # noqa: S704 -- the package's own file
+    return _templates(template.parent).get_template(template.name).render(style=style, **context)
+
+
+@cache
+def _templates(folder: Path) -> Environment:
+    """Those of a folder, and of all pages: once a process, since to compile one takes longer than to fill it."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     templates = Environment(
-        loader=FileSystemLoader([template.parent, PAGE_TEMPLATE.parent]),
+        loader=FileSystemLoader([folder, PAGE_TEMPLATE.parent]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_without_marks,
@@ -184,8 +195,7 @@ def filled(template: Path, **context: Any) -> str:
         lstrip_blocks=True,
     )
     templates.filters.update(score=words.score, whole=_whole)
-    style = Markup(PAGE_STYLE.read_text(encoding="utf-8"))  # noqa: S704 -- the package's own file
-    return templates.get_template(template.name).render(style=style, **context)
+    return templates
 
 
 def _without_marks(value: Any) -> Any:
