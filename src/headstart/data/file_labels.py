@@ -207,13 +207,39 @@ def labelled_by_name(table: Table, files: Sequence[str], spec: LayoutSpec) -> bo
     return True
 
 
-def _matched(pattern: str, file: str) -> re.Match[str] | None:
+def _matched(pattern: str, file: str) -> dict[str, str] | None:
     """The parts of a file's path, where the pattern has folders, else of its name; with its ending or without."""
     text = file if "/" in pattern else PurePosixPath(file).name
     parts = _BRACES.split(pattern)
-    rule = "".join(f"(?P<{part}>[^/]+?)" if k % 2 else re.escape(part) for k, part in enumerate(parts))
-    match = re.fullmatch(rule, text)
-    return match or (re.fullmatch(rule, os.path.splitext(text)[0]) if "." not in pattern else None)
+    match = _cut(parts[::2], parts[1::2], text)
+    return match or (_cut(parts[::2], parts[1::2], os.path.splitext(text)[0]) if "." not in pattern else None)
+
+
+def _cut(literals: Sequence[str], names: Sequence[str], text: str) -> dict[str, str] | None:
+    """What stands between literals, by name: at least a letter, without a slash, and as little as the rest allows.
+
+    An expression of `re` gives the same, but of names that nearly match it tries every way to cut them.
+    """
+    goals = {len(text) - len(literals[-1])} if text.endswith(literals[-1]) else set()
+    ways: list[dict[int, int]] = []  # of each part from the last one on: where it begins -> where it ends
+    for literal in reversed(literals[:-1]):
+        ends, end = dict[int, int](), -1
+        for start in range(len(text) - 1, -1, -1):
+            end = start + 1 if start + 1 in goals else end
+            end = -1 if text[start] == "/" else end
+            if end >= 0:
+                ends[start] = end
+        ways.append(ends)
+        befores = {start - len(literal) for start in ends}
+        goals = {start for start in befores if start >= 0 and text.startswith(literal, start)}
+    if 0 not in goals:
+        return None
+    match, end = dict[str, str](), 0
+    for literal, name, ends in zip(literals, names, reversed(ways), strict=False):
+        start = end + len(literal)
+        end = ends[start]
+        match[name] = text[start:end]
+    return match
 
 
 def _guessed(table: Table, files: Sequence[str]) -> bool:

@@ -372,8 +372,9 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
     order of their numbers."""
     every = list(names)
     numbers: list[tuple[float, str]] = []
-    for number in (r"(\d+)", r"(\d+\.\d+)"):
-        rule = re.compile(number.join(re.escape(part) for part in pattern.split("*")))
+    *first, last = map(re.escape, pattern.split("*"))
+    for number in (r"\d+", r"\d+\.\d+"):  # all but the last take every digit: else a long name takes for ever
+        rule = re.compile(f"((?>{number}))".join(first) + f"({number}){last}")
         numbers = numbers or [(float(match[1]), name) for name in every if (match := rule.fullmatch(name)) is not None]
     return [name for _, name in sorted(numbers, key=lambda pair: pair[0])]
 
