@@ -13,8 +13,6 @@ from harness import PAGES, filled, markdown, parser_of, write
 
 GOALS = {"SIGKILLs": 1000, "races": 100}
 """How many of each there are to be."""
-WHOLE = 4
-"""`make test-all` takes so many times as many points as `make test` (`WHOLE` of tests/support/points/trials.py)."""
 
 
 def page(document: Mapping[str, Any]) -> str:
@@ -50,13 +48,12 @@ def page(document: Mapping[str, Any]) -> str:
 
 def _points(commands: Mapping[str, Any]) -> str:
     """The section of points at which a command can fail."""
-    keys = ("operations", "points", "trials", "tried", "daily", "whole")
-    commands = {name: {**row, "whole": min(row["trials"], WHOLE * row["daily"])} for name, row in commands.items()}
+    keys = ("operations", "points", "trials", "tried", "daily")
     rows = [
         [f"`{name}`", *(f"{row[key]:,}" for key in keys), str(len(row["findings"]))] for name, row in commands.items()
     ]
     sums = {key: f"{sum(row[key] for row in commands.values()):,}" for key in keys}
-    heads = ["command", "operations", "points", "apart", "tried", "in `make test`", "in `make test-all`", "findings"]
+    heads = ["command", "operations", "points", "apart", "tried", "in `make test`", "findings"]
     return filled("reliability-points", table=markdown(heads, rows), **sums)
 
 

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.points.trials import VERBS, WHOLE
+from support.points.recorded import look, put_back, state_key
+from support.points.trials import DAILY, VERBS
 
 TESTS = Path(__file__).parent
 
@@ -26,14 +27,14 @@ def taken(*words: str) -> str:
 
 
 @pytest.mark.timeout(900)
-def test_some_points_of_each_command_evenly_spread() -> None:
-    assert not taken("--daily", "1")
+def test_the_points_of_a_tenth_of_all_operations() -> None:
+    assert not taken("--stride", str(DAILY))
 
 
 @pytest.mark.timeout(900)
 def test_power_that_goes_after_some_operations_loses_nothing_that_was_finished() -> None:
     """Of what was not flushed a disk keeps nothing, the names, the bytes, or a choice among both."""
-    assert not taken("run", "store unpack", "prepare", "--power", "--daily", "1")
+    assert not taken("run", "store unpack", "prepare", "--power", "--stride", "50")
 
 
 ALIKE: dict[str, list[str]] = {}
@@ -46,9 +47,8 @@ for name, verb in VERBS.items():
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("folder", ALIKE)
-def test_more_points_of_the_commands_that_begin_with_a_folder(folder: str) -> None:
-    """Every point of them is tried by `make points`: docs/decisions/0038-points-of-a-sample.md."""
-    assert not taken(*ALIKE[folder], "--daily", str(WHOLE))
+def test_every_point_of_the_commands_that_begin_with_a_folder(folder: str) -> None:
+    assert not taken(*ALIKE[folder])
 
 
 @pytest.mark.slow
@@ -57,4 +57,31 @@ def test_more_points_of_the_commands_that_begin_with_a_folder(folder: str) -> No
 def test_more_power_cuts_of_the_commands_that_begin_with_a_folder(folder: str) -> None:
     """Of several workers each writes what one process does, and trackers may lose what they were told."""
     names = [name for name in ALIKE[folder] if not name.startswith(("run --workers", "run --track"))]
-    assert not taken(*names, "--power", "--daily", str(WHOLE))
+    assert not taken(*names, "--power", "--stride", "10")
+
+
+def test_a_folder_is_put_back_with_its_links_rights_and_times(tmp_path: Path) -> None:
+    """Also a file that this process holds open, which a fork has deleted: it stays the same file."""
+    folder, other = tmp_path / "here", tmp_path / "held"
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / "file").write_bytes(b"1234")
+    os.link(folder / "a" / "file", folder / "second")
+    (folder / "open").write_bytes(b"56")
+    (folder / "link").symlink_to("a/file")
+    (folder / "open").chmod(0o600)
+    os.utime(folder / "second", ns=(10**18, 10**18))
+    os.link(folder / "open", other)
+    before, file = look(folder, {}), (folder / "open").stat().st_ino
+    (folder / "a" / "file").write_bytes(b"other")
+    (folder / "link").unlink()
+    (folder / "open").unlink()
+    (folder / "open").mkdir()
+    (folder / "new").write_bytes(b"")
+    put_back(folder, before, {"open": other})
+    assert look(folder, {}) == before
+    assert (folder / "open").stat().st_ino == file
+    (empty := tmp_path / "empty").mkdir()
+    put_back(empty, before)
+    assert state_key(look(empty, {})) == state_key(before)
+    assert (empty / "second").samefile(empty / "a" / "file")
+    assert (empty / "second").stat().st_mtime_ns == 10**18

@@ -53,4 +53,7 @@ def add_run(document: dict[str, Any], what: str, minutes: float) -> None:
     """Note when, where and for how long a run has added to the counts."""
     where = setting("cpu", 1)
     facts = {name: where[name] for name in ("date", "machine", "torch")}
-    document.setdefault("runs", []).append({**facts, "what": what, "minutes": minutes})
+    runs = document.setdefault("runs", [])
+    if runs and {**runs[-1], "minutes": 0} == {**facts, "what": what, "minutes": 0}:  # it goes on
+        minutes = round(minutes + runs.pop()["minutes"], 2)
+    runs.append({**facts, "what": what, "minutes": minutes})

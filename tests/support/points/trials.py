@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
@@ -30,26 +30,31 @@ from support.points.attempts import (
     warmed,
 )
 from support.points.power import Power, put
+from support.points.recorded import Recorder, State, put_back, read_ends, state_key
 from support.store_content import content, differences
 
-STUDY = """
+SMALL = """
 name = "points"
-[stages.pretrain]
-objective = { kind = "masked" }
-budget = { steps = 3, evaluate_every = 2 }
 [stages.finetune]
 objective = { kind = "classify" }
 budget = { steps = 1 }
 [columns.waves]
 task = { kind = "waves", length = 96, train = 32, val = 10, test = 10 }
 model = { width = 32, blocks = 1, mixer = { kind = "attention", heads = 2 } }
-[arms.frozen]
-finetune = { parent = "pretrain", start = ["take(all-head)"], trainable = "head" }
+[arms.scratch]
 [axes]
 seed = [0]
 [report]
 baselines = false
 """
+PRETRAIN = """[stages.pretrain]
+objective = { kind = "masked" }
+budget = { steps = 3, evaluate_every = 2 }
+"""
+FROZEN = """[arms.frozen]
+finetune = { parent = "pretrain", start = ["take(all-head)"], trainable = "head" }
+"""
+STUDY = SMALL.replace("[stages.finetune]", f"{PRETRAIN}[stages.finetune]").replace("[arms.scratch]\n", FROZEN)
 RUN = ("run", "points.toml", "--workers=0", "--device=cpu")
 FIT = (
     *("fit", "train.csv", "--target=label", "--time=10m", "--seeds=1", "--folds=1", "--no-pretrain", "--no-examples"),
@@ -64,11 +69,10 @@ WAYS_OUT = re.compile(
 
 @dataclass(frozen=True)
 class Verb:
-    """A command, what makes the folder that it begins in, and how often its points are taken in the daily tests."""
+    """A command, what makes the folder that it begins in."""
 
     words: tuple[str, ...]
     begin: Callable[[Path], None]
-    stride: int = 30
     only: str = ""
     """Operations of a kind that begins so are counted: the others are those of another command."""
     needs: tuple[str, ...] = ()
@@ -91,6 +95,10 @@ class Reference:
     files: Counter[str]
     exact: dict[str, bytes]
     stages: Mapping[str, Any] = field(default_factory=dict)
+    cuts: dict[Any, list[str]] = field(default_factory=dict)
+    """The same of power cuts, by what is on the disk and whether somebody looks first."""
+    mended: dict[frozenset[Any], list[str]] = field(default_factory=dict)
+    """What does not hold after another command, which is given once for each disk: by what is on it."""
 
     @property
     def counted(self) -> list[Change]:
@@ -106,6 +114,23 @@ class Reference:
     def change(self, point: Point) -> Change:
         """The operation of a point."""
         return of_process(self.operations, point.process)[point.number]
+
+    @property
+    def apart(self) -> bool:
+        """Whether each point needs a command of its own: several processes, or libraries, write at once."""
+        return bool(self.verb.only) or any(change.process for change in self.operations)
+
+    def of_each(self, stride: int, offset: int) -> list[Point]:
+        """The trials of each so many-th operation; offset: taken modulo what there is, so that commands differ."""
+        numbers = sorted({(point.process, point.number) for point in self.points})
+        taken = set(numbers[offset % min(stride, len(numbers)) :: stride])
+        return [point for point in self.trials if (point.process, point.number) in taken]
+
+    def head(self, point: Point) -> str:
+        """What happens at a point, in words."""
+        change = self.change(point)
+        worker = f" of worker {point.process}" if point.process else ""
+        return f"operation {point.number}{worker} ({change.kind} {Path(change.file).name}), {point.fault}"
 
     @property
     def trials(self) -> list[Point]:
@@ -171,19 +196,46 @@ def findings(reference: Reference, point: Point) -> list[str]:
         disturbed = attempt(here, reference.verb.words, point)
         if point.number < len(of_process(disturbed.operations, point.process)):
             break
-    wrong = list(_of_end(disturbed, point))
-    before = finished(here)
+    wrong = list(_of_end(disturbed, disturbed.operations, point))
     if point.process and point.fault.startswith(("killed", "cut")):  # another worker has done it
         wrong += [f"without a second command {line}" for line in _of_folder(reference, here, {})]
+    return [f"{reference.head(point)}: {line}" for line in wrong + _again(reference, here, finished(here))]
+
+
+def recorded_findings(reference: Reference, points: Sequence[Point]) -> list[str]:
+    """As `findings` of each of these points, which all lie on the way of one process."""
+    here, words = restored(reference.base), reference.verb.words
+    watch = partial(Recorder, folder=here, points=points, seconds=180)
+    done = attempt(here, words, watch=watch, seconds=36_000)
+    assert done.code == 0, done.text
+    ends = read_ends(here)
+    wrong = []
+    for point in points:
+        head, (disturbed, state) = reference.head(point), ends.get(point, (None, None))
+        if disturbed is None or state is None:
+            wrong.append(f"{head}: only {len(done.operations)} operations")
+        else:
+            lines = [*_of_end(disturbed, done.operations, point), *_mended(reference, state)]
+            wrong += [f"{head}: {line}" for line in lines]
+    return wrong
+
+
+def _mended(reference: Reference, state: State) -> list[str]:
+    """What does not hold after another command on this disk."""
+    key = state_key(state)
+    if key not in reference.mended:
+        here = reference.base / "here"
+        put_back(here, state)  # what the command began with stays the same files: their times are in a cache
+        reference.mended[key] = _again(reference, here, finished(here))
+    return reference.mended[key]
+
+
+def _again(reference: Reference, here: Path, before: Mapping[str, int]) -> list[str]:
+    """Give the command again, and say what does not hold then. before: results that were there, and when they came."""
     second = attempt(here, reference.verb.words)
     if second.code:
-        wrong.append(f"the second command ends with {second.code}: {second.text[-600:]}")
-    elif lines := list(_of_folder(reference, here, before)):
-        wrong += lines
-    change = reference.change(point)
-    worker = f" of worker {point.process}" if point.process else ""
-    head = f"operation {point.number}{worker} ({change.kind} {Path(change.file).name}), {point.fault}"
-    return [f"{head}: {line}" for line in wrong]
+        return [f"the second command ends with {second.code}: {second.text[-600:]}"]
+    return list(_of_folder(reference, here, before))
 
 
 LOCKS = re.compile(r"\.lock(s/[^/]*)? is |\.locks is ")
@@ -212,27 +264,32 @@ def power_findings(
         if state in seen:
             continue
         seen.append(state)
-        here = reference.base / "here"
-        put(state, blobs, here)
-        promised = [file for file in reference.files if last and not re.search(r"^cache/|\.lock$", file)]
-        lines = [f"{file} is lost at the end" for file in promised if not (here / file).exists()]
-        if number % 2:  # a person may look first, which writes an index
-            listed = attempt(here, ("ls",))
-            lines += [f"`ls` ends with {listed.code}: {listed.text[-300:]}"] if listed.code not in (0, 2) else []
-            if not reference.files["runs/.index"]:
-                (here / "runs" / ".index").unlink(missing_ok=True)
-        second = attempt(here, reference.verb.words)
-        if second.code:
-            lines.append(f"the second command ends with {second.code}: {second.text[-600:]}")
-        else:
-            lines += [line for line in _of_folder(reference, here, {}) if not LOCKS.search(line)]
+        key = (frozenset(state.items()), number % 2, last)
+        if key not in reference.cuts:
+            reference.cuts[key] = list(_after_a_cut(reference, state, blobs, bool(number % 2), last))
+        lines = reference.cuts[key]
         wrong += [f"power after operation {number} ({kind} {Path(name).name}), {way}: {line}" for line in lines]
     return wrong
 
 
-def _of_end(disturbed: Attempt, point: Point) -> Any:
-    """The end of the disturbed command: killed, absorbed, or refused in words."""
-    own = of_process(disturbed.operations, point.process)
+def _after_a_cut(reference: Reference, state: Mapping[str, str], blobs: Path, looks: bool, last: bool) -> Iterator[str]:
+    """looks: a person does so first, with `ls`, which writes an index."""
+    here = reference.base / "here"
+    put(state, blobs, here)
+    promised = [file for file in reference.files if last and not re.search(r"^cache/|\.lock$", file)]
+    yield from (f"{file} is lost at the end" for file in promised if not (here / file).exists())
+    if looks:
+        listed = attempt(here, ("ls",))
+        if listed.code not in (0, 2):
+            yield f"`ls` ends with {listed.code}: {listed.text[-300:]}"
+        if not reference.files["runs/.index"]:
+            (here / "runs" / ".index").unlink(missing_ok=True)
+    yield from (line for line in _again(reference, here, {}) if not LOCKS.search(line))
+
+
+def _of_end(disturbed: Attempt, operations: Sequence[Change], point: Point) -> Any:
+    """The end of the disturbed command, which did these: killed, absorbed, or refused in words."""
+    own = of_process(operations, point.process)
     if point.number >= len(own):
         yield f"only {len(own)} operations"
     elif point.fault.startswith(("killed", "cut")):
@@ -251,7 +308,7 @@ def _of_end(disturbed: Attempt, point: Point) -> Any:
         if kind == "sync":  # of a folder: for the sake of a file in it
             names |= {
                 re.sub(TEMPORARY, r"\1", Path(file).name)
-                for _, file, *_ in disturbed.operations
+                for _, file, *_ in operations
                 if str(Path(file).parent) == name
             }
         words = " ".join(disturbed.text.split())
@@ -276,6 +333,12 @@ def begin_study(folder: Path) -> None:
     """A study, and its data prepared."""
     (folder / "points.toml").write_text(STUDY)
     (folder / "cache").mkdir()
+
+
+def begin_small(folder: Path) -> None:
+    """A study of one stage, which several workers share by its seeds."""
+    begin_study(folder)
+    (folder / "points.toml").write_text(SMALL)
 
 
 def begin_finished(folder: Path) -> None:
@@ -333,18 +396,18 @@ def begin_empty(folder: Path) -> None:
 TRACKED = ("notes", "wandb", "mlflow")
 """Trackers of one run: lines of text, and two whose libraries have stand-ins here."""
 VERBS: dict[str, Verb] = {
-    "run": Verb(RUN, begin_study, 160),
-    "run --json --tidy": Verb((*RUN, "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 160),
-    "run with a checkpoint": Verb(RUN, begin_checkpoint, 280),
-    "run --workers": Verb(("run", "points.toml", "--workers=2", "--device=cpu", "seed=[0, 1]"), begin_study, 400),
-    "run --track": Verb((*RUN, *(f"--track={name}" for name in TRACKED)), begin_study, 60, TRACKER),
-    "run --track tensorboard": Verb((*RUN, "--track=tensorboard"), begin_study, 20, TRACKER, ("tensorboard",)),
-    "report": Verb(("report", "points.toml", "--out=page", "--json=rows.json", "--tidy=tidy.csv"), begin_finished, 160),
-    "report -o page.md": Verb(("report", "points.toml", "--out=page.md"), begin_finished, 60),
+    "run": Verb(RUN, begin_study),
+    "run --json --tidy": Verb((*RUN, "--json=rows.json", "--tidy=tidy.csv"), begin_finished),
+    "run with a checkpoint": Verb(RUN, begin_checkpoint),
+    "run --workers": Verb(("run", "points.toml", "--workers=2", "--device=cpu", "seed=[0, 1]"), begin_small),
+    "run --track": Verb((*RUN, *(f"--track={name}" for name in TRACKED)), begin_study, TRACKER),
+    "run --track tensorboard": Verb((*RUN, "--track=tensorboard"), begin_study, TRACKER, ("tensorboard",)),
+    "report": Verb(("report", "points.toml", "--out=page", "--json=rows.json", "--tidy=tidy.csv"), begin_finished),
+    "report -o page.md": Verb(("report", "points.toml", "--out=page.md"), begin_finished),
     "report --checklist": Verb(("report", "points.toml", "--checklist"), begin_finished),
     "report --all": Verb(("report", "--all"), begin_finished),
     "ls stages --json": Verb(("ls", "stages", "--json=rows.json"), begin_finished),
-    "fit": Verb(FIT, begin_table, 300),
+    "fit": Verb(FIT, begin_table),
     "predict -o csv": Verb(("predict", "model", "train.csv", "-o", "out.csv.gz"), begin_model),
     "predict -o parquet": Verb(("predict", "model", "train.csv", "-o", "out.parquet"), begin_model),
     "predict --explain": Verb(
@@ -357,56 +420,54 @@ VERBS: dict[str, Verb] = {
     "prepare --clear": Verb(("prepare", "--clear"), begin_model),
     "store gc": Verb(("store", "gc", "points.toml", "--yes", "--recent"), begin_two),
     "store pack": Verb(("store", "pack", "points.toml", "-o", "packed.zip"), begin_finished),
-    "store unpack": Verb(("store", "unpack", "packed.zip"), begin_pack, 60),
+    "store unpack": Verb(("store", "unpack", "packed.zip"), begin_pack),
 }
 
 
-WHOLE = 4
-"""`make test-all` takes so many times as many points and power cuts of a command as `make test`."""
+DAILY = 10
+"""`make test` takes every so many-th operation of each command, with all that can happen to it; `make test-all` takes all."""
 
 
-def take_points(names: Sequence[str], base: Path, stride: int = 1, offset: int = 0, daily: int = 0) -> dict[str, Any]:
-    """Take every point of these commands, each `stride`-th from the `offset`-th, or so many times as many as daily tests do,
-    evenly spread; what was found is printed as it comes."""
+def take_points(names: Sequence[str], base: Path, stride: int = 1) -> dict[str, Any]:
+    """Take every point of each `stride`-th operation of these commands; what was found is printed as it comes."""
     out: dict[str, Any] = {}
     for name in names:
         if absent := VERBS[name].lacking:
             print(name, f"left out: {', '.join(absent)} is not installed", sep="\n  ", flush=True)
             continue
         reference = make_reference(VERBS[name], base / re.sub(r"\W+", "-", name))
-        of_a_day = reference.trials[:: VERBS[name].stride]
-        number = min(len(reference.trials), daily * len(of_a_day))
-        spread = [reference.trials[index * len(reference.trials) // number] for index in range(number)]
-        trials = spread if daily else reference.trials[offset::stride]
-        wrong = [line for point in trials for line in findings(reference, point)]
+        trials = reference.of_each(stride, list(VERBS).index(name))
+        if reference.apart:
+            wrong = [line for point in trials for line in findings(reference, point)]
+        else:
+            wrong = recorded_findings(reference, trials)
+        of_a_day = reference.of_each(DAILY, list(VERBS).index(name))
         rows: list[Sequence[Any]] = [reference.counted, reference.points, reference.trials, trials, of_a_day]
         out[name] = dict(zip(("operations", "points", "trials", "tried", "daily"), map(len, rows), strict=True))
         print(name, out[name], *wrong, sep="\n  ", flush=True)
-        out[name] |= {"taken": [[stride, offset]], "findings": wrong}
+        out[name] |= {"disks": 0 if reference.apart else len(reference.mended), "findings": wrong}
     return out
 
 
-def cut_power(names: Sequence[str], base: Path, stride: int = 1, offset: int = 0, daily: int = 0) -> dict[str, Any]:
-    """As `take_points`, of power that goes after each operation, or each `stride`-th and the last."""
+def cut_power(names: Sequence[str], base: Path, stride: int = 1) -> dict[str, Any]:
+    """As `take_points`, of power that goes after each `stride`-th operation and the last."""
     out: dict[str, Any] = {}
     for name in names:
         reference = make_reference(VERBS[name], base / re.sub(r"\W+", "-", name))
         states, blobs = power_states(reference)
-        step = max(1, len(states) // (2 * daily)) if daily else stride
-        numbers = sorted({*range(offset, len(states), step), len(states) - 1})
+        numbers = sorted({*range(0, len(states), stride), len(states) - 1})
         distinct = [len({json.dumps(way, sort_keys=True) for way in state.values()}) for state in states]
         wrong = [line for number in numbers for line in power_findings(reference, states[number], blobs, number)]
         tried = sum(distinct[number] for number in numbers)
         out[name] = {"operations": len(states), "states": sum(distinct), "tried": tried}
         print(name, out[name], *wrong, sep="\n  ", flush=True)
-        out[name] |= {"stride": step, "findings": wrong}
+        out[name] |= {"stride": stride, "findings": wrong}
     return out
 
 
 def added(before: Mapping[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """The counts of a command with those of earlier points of the same operations; the points of others are not counted."""
+    """The counts of a command: of several sweeps over the same operations those of the larger one, with what all found."""
     if any(before.get(key) != row[key] for key in ("operations", "points", "trials")):
         return row
-    taken = [pair for pair in before.get("taken", []) if pair not in row["taken"]] + row["taken"]
-    tried = {number for step, offset in taken for number in range(offset, row["trials"], step)}
-    return {**row, "taken": taken, "tried": len(tried), "findings": [*before["findings"], *row["findings"]]}
+    larger = row if row["tried"] >= before["tried"] else before
+    return {**larger, "daily": row["daily"], "findings": list(dict.fromkeys([*before["findings"], *row["findings"]]))}

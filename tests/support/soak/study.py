@@ -22,8 +22,8 @@ from headstart.study.language.spec import read_study
 STUDY: dict[str, Any] = {
     "name": "soak",
     "stages": {
-        "pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 30, "evaluate_every": 5}},
-        "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 30, "evaluate_every": 5}},
+        "pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 10, "evaluate_every": 5}},
+        "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 10, "evaluate_every": 5}},
     },
     "columns": {
         "listops": {
