@@ -370,8 +370,7 @@ def _numbered(names: Sequence[str]) -> dict[str, list[str]]:
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """Names that `pattern` stands for, where `*` is a whole number (or, where none is, one with a fraction), in the
     order of their numbers."""
-    every = list(names)
-    numbers: list[tuple[float, str]] = []
+    every, numbers = list(names), list[tuple[float, str]]()
     *first, last = map(re.escape, pattern.split("*"))
     for number in (r"\d+", r"\d+\.\d+"):  # all but the last take every digit: else a long name takes for ever
         rule = re.compile(f"((?>{number}))".join(first) + f"({number}){last}")

@@ -51,8 +51,8 @@ def state_key(state: Mapping[str, Item]) -> frozenset[Any]:
     return frozenset((name, texts[name], item.mode) for name, item in state.items())
 
 
-def look(folder: Path, known: dict[bytes, bytes]) -> State:
-    """What is in a folder. known: bytes that were seen, so that equal ones are there once."""
+def look(folder: Path, blobs: dict[bytes, bytes]) -> State:
+    """What is in a folder. blobs: bytes that were seen, so that equal ones are there once."""
     state: State = {}
     waiting = [(str(folder), "")]
     while waiting:
@@ -68,7 +68,7 @@ def look(folder: Path, known: dict[bytes, bytes]) -> State:
                 waiting.append((entry.path, f"{name}/"))
             else:
                 data = Path(entry.path).read_bytes()
-                data = known.setdefault(data, data)
+                data = blobs.setdefault(data, data)
                 state[name] = Item(data, status.st_mode & 0o7777, status.st_mtime_ns, status.st_ino)
     return state
 
