@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     from headstart.study.language.plan import Cell, Plan
 
 
+TIED = 1e-12
+"""Relative difference up to which two means are equal."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """What a choice may look at: the validation scores of one setting by seed. There is no test in it."""
@@ -58,7 +63,8 @@ def choose(candidates: Sequence[Candidate], greater: bool = True) -> int | None:
     shared = set.intersection(*(set(candidates[i].val) for i in sound))
     means = {i: mean([v for s, v in candidates[i].val.items() if s in shared or not shared]) for i in sound}
     best = max(means.values()) if greater else min(means.values())
-    return next(i for i in sound if means[i] == best)
+    # Shares that are equal as counts of examples differ in the last bit of their means.
+    return next(i for i in sound if math.isclose(means[i], best, rel_tol=TIED))
 
 
 def select(
