@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from support.made_tables import why
+from support.made_tables import read, why, write
 
 from headstart.data.layout import LayoutSpec
 from headstart.data.profile import Profile
@@ -102,3 +102,14 @@ def test_a_rate_without_a_clock_is_refused(tmp_path: Path) -> None:
     text = why(tmp_path / "all.csv", shape="long", id="recording", rate=25)
     assert "rate: nothing says the times of positions" in text
     assert "--time-column" in text
+
+
+@pytest.mark.parametrize(("unit", "seconds"), [("(us)", 1e-6), ("(\u00b5s)", 1e-6), ("[ms]", 1e-3), ("(s)", 1.0)])
+def test_the_unit_of_the_times_in_a_row_of_units_counts_where_windows_have_a_length_in_time(
+    unit: str, seconds: float, tmp_path: Path
+) -> None:
+    rows = [f"{0.5 * i:.1f},{np.sin(i):.4f}" for i in range(400)]
+    path = write(tmp_path / "f.csv", "\n".join(["Time,Channel A", f"{unit},(V)", *rows]))
+    result = read(path, window=f"{50 * seconds * 1000:g}ms" if seconds > 1e-6 else 100)
+    assert result.lengths.tolist() == [100] * 4
+    assert result.layout.seconds == seconds

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.made_tables import read, why
 
+from headstart import BadInput
 from headstart.data import LayoutSpec, read_sequences
 
 
@@ -63,3 +65,20 @@ def test_a_folder_of_letters_is_read_by_the_layout_of_its_fit(tmp_path: Path) ->
     fixed = read(tmp_path).layout.fixed()
     assert isinstance(fixed, LayoutSpec)
     assert len(read_sequences(tmp_path, fixed)) == 12
+
+
+@pytest.mark.parametrize("name", ["P{k}", "sp|P{k}|NAME{k}_HUMAN", "P{k}.1"])
+def test_a_table_of_labels_beside_a_file_of_sequences_labels_them_by_their_ids(name: str, tmp_path: Path) -> None:
+    entries = [
+        f">{name.format(k=k)} Protein {k}\nMKVL{'ACDEFGHIKLMNPQRSTVWY' * 2}{'AK'[k % 2]}\n" for k in range(10, 20)
+    ]
+    (tmp_path / "seqs.fasta").write_text("".join(entries))
+    rows = [f"P{k},{('kinase', 'gpcr')[k % 2]}" for k in range(19, 9, -1)]
+    (tmp_path / "labels.csv").write_text("\n".join(["accession,family", *rows]))
+    result = read_sequences(tmp_path / "seqs.fasta")
+    assert (result.layout.target, result.labels) == ("family", ("kinase", "gpcr") * 5)
+    assert "labels are in 'labels.csv'" in result.notes
+    with pytest.raises(
+        BadInput, match=r"holds one file of sequences, which a folder is not needed for; give .*seqs\.fasta"
+    ):
+        read_sequences(tmp_path)

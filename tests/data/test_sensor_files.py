@@ -88,3 +88,14 @@ def test_one_sensor_alone_is_read_as_it_stands(tmp_path: Path) -> None:
 def test_files_of_the_sensors_of_a_recording_stay_together_in_a_part_of_a_folder() -> None:
     names = ["a_acc.csv", "a_gyro.csv", "b_acc.csv", "b_gyro.csv"]
     assert recordings_of(names)[0] == {"a.csv": names[:2], "b.csv": names[2:]}
+
+
+def test_axes_of_sensors_in_files_of_their_own_are_told_with_how_to_put_them_together(tmp_path: Path) -> None:
+    for sensor in ("body_acc", "body_gyro", "total_acc"):
+        for axis in "xyz":
+            np.savetxt(tmp_path / f"{sensor}_{axis}_train.txt", np.random.default_rng(0).normal(size=(12, 20)))
+    message = why(tmp_path)
+    assert "files such as 'body_acc_x_train.txt' and 'body_acc_y_train.txt' hold an axis of a sensor each" in message
+    files = sorted(tmp_path.glob("*.txt"))
+    np.savez(tmp_path / "all.npz", X=np.stack([np.loadtxt(file) for file in files], 2), y=np.arange(12) % 2)
+    assert read(tmp_path / "all.npz").lengths.tolist() == [20] * 12

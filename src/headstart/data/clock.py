@@ -41,7 +41,8 @@ def seconds_in(column: Column, times: np.ndarray, spec: LayoutSpec) -> float | N
         return TIME_UNITS[spec.time_unit]
     if column.type == "time" or (column.type == "text" and np.isnan(column.floats).all()):
         return 1.0
-    units = [UNIT_NAMES[word.lower()] for word in WORDS.findall(column.name) if word.lower() in UNIT_NAMES]
+    words = [*WORDS.findall(column.name), *WORDS.findall(column.unit.replace("µ", "u").replace("μ", "u"))]
+    units = [UNIT_NAMES[word.lower()] for word in words if word.lower() in UNIT_NAMES]
     if units:
         return units[-1]
     there = times[np.isfinite(times)]

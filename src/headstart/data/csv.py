@@ -143,7 +143,7 @@ def recognised(
     if not rows:
         raise BadInput(f"{path}: is empty; give a file with rows")
     check_columns(path, len(rows[0]))
-    rows[1 : 1 + around.below] = []
+    below, rows[1 : 1 + around.below] = rows[1 : 1 + around.below], []
     marked = any(NUMBER_MARKS.search(cell) for row in rows[1:200] for cell in row)
     if spec.shape != "list" and (marked or spec.decimal == "," or spec.thousands):
         form.decimal, form.thousands = find_marks(rows, str(path), spec.decimal, spec.thousands)
@@ -177,6 +177,7 @@ def recognised(
     body = body[:-1] if len(body) > 1 and len(body[-1]) != width and is_footer(body[-1], width) else body
     body = body[: max(FEW_LINES, SAMPLE_CELLS // max(width, 1))]
     form.name_columns(rows[0], len({len(row) for row in body}) == 1, spec)
+    form.below = {name: cell.strip(" ()[]") for row in below[::-1] for name, cell in zip(form.names, row, strict=False)}
     return sample, form, body
 
 
@@ -205,6 +206,7 @@ def typed(table: Table, types: list[Type], spec: LayoutSpec, form: CsvForm) -> T
     without_summaries(table)
     for column in table.columns.values():
         column.type = column.type if column.type != "empty" else later_type(column, spec.na, form.source, form.decimal)
+        column.unit = form.units.get(column.name, form.below.get(column.name, ""))
         if column.name in form.units:
             take_unit(column, form.units[column.name])
         if form.thousands and column.type == "number":

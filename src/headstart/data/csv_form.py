@@ -43,6 +43,8 @@ class CsvForm:
     thousands: str = ""
     units: dict[str, str] = field(default_factory=dict)
     """Units that stand in the cells of columns of numbers."""
+    below: dict[str, str] = field(default_factory=dict)
+    """Cells of a row of units below the header, by column."""
     fixed: bool = False
     """Whether another file told how this one is read."""
     first: list[str] = field(default_factory=list)

@@ -32,7 +32,22 @@ from headstart.text import first_few, is_number
 from headstart.ways import field_name, option
 
 JSON_TABLES = (".json", ".jsonl", ".ndjson")
-_TABLES = (".csv", ".tsv", ".tab", ".psv", ".dat", ".lvm", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
+_TABLES = (
+    ".csv",
+    ".tsv",
+    ".tab",
+    ".psv",
+    ".dat",
+    ".lvm",
+    ".parquet",
+    ".pq",
+    ".feather",
+    ".arrow",
+    ".ipc",
+    ".dpt",
+    ".mot",
+    ".sto",
+)
 _WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 RECORDING_TABLES = (*_TABLES, *_WORKBOOKS, *JSON_TABLES, ".jdx", ".dx")
 """Endings of tables that may hold a recording each."""

@@ -93,6 +93,16 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             if len(arrays) > max(1, len(recordings)):
                 kinds["arrays"] = len(arrays)
         if not kinds:
+            if len(letters) == 1:
+                raise BadInput(
+                    f"{path}: holds one file of sequences, which a folder is not needed for; give {path / letters[0]}"
+                )
+            splits = [name for name in every if PurePosixPath(name).stem.lower() in SPLIT_WORDS and "/" not in name]
+            if splits and not recordings and not spec.optional:
+                first = next((name for name in splits if name.lower().startswith("train")), splits[0])
+                raise BadInput(
+                    f"{path}: holds the tables of splits ({', '.join(map(repr, splits))}); give {path / first}"
+                )
             if len(every) == 1 and "/" not in every[0] and recordings in ([], every) and not spec.optional:
                 raise BadInput(f"{path}: holds one table, which a folder is not needed for; give {path / every[0]}")
             if not recordings:

@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 
 from headstart.data.archives import check_link
 from headstart.data.class_folders import class_folders
-from headstart.data.file_labels import labelled_by_name
+from headstart.data.file_labels import labelled_by_name, labels_beside, labels_of, only_label
 from headstart.data.folder_tables import read_table
-from headstart.data.layout import SPLIT_WORDS, LayoutSpec
+from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.readers import READERS
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import Mistakes, Places
@@ -87,3 +87,24 @@ def _label(table: Table, names: Sequence[str], stems: Sequence[str], spec: Layou
             f"labels are the names of the files, {some} ({option('label_from', '{label}_{part}.fasta')} takes a part "
             "of them)"
         )
+
+
+def labelled_beside(table: Table, path: Path, spec: LayoutSpec) -> None:
+    """Add the columns of a table beside a file of letters (labels.csv) that has a row for each of its ids, or of the
+    accessions within these (`sp|P12345|NAME`), and which of them is the label."""
+    if spec.optional or "id" not in table.columns:
+        return
+    ids = [word or "" for word in table.columns["id"].words]
+    within = [word.split("|")[1] if word.count("|") > 1 else word.partition(".")[0] for word in ids]
+    for other in labels_beside(path):
+        columns = labels_of(other, ids, spec) or labels_of(other, within, spec)
+        columns = {name: column for name, column in columns.items() if name not in table.columns}
+        if not columns:
+            continue
+        table.columns |= columns
+        label = next(iter(by_role("target", columns)), only_label(columns))
+        what = "labels are" if label else "what is known of the sequences is"
+        table.notes.append(f"{what} in {other.name!r}")
+        if label and spec.target is None:
+            table.roles["target"] = label
+        return

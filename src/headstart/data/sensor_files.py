@@ -66,6 +66,13 @@ def sensors_of(source: Path, names: Sequence[str]) -> dict[str, dict[str, str]]:
     several = sum(len(own) > 1 for own in out.values())
     if 2 * several < len(out) or not all(os.path.splitext(key)[0] for key in out):
         return {}
+    axes = {part.lower() for key in out for part in _JOINTS.split(os.path.splitext(key)[0])[::2]} & {*"xyz"}
+    if len(axes) == 3:
+        raise BadInput(
+            f"{source}: files such as {listed([repr(name) for name in sorted(names)[:2]])} hold an axis of a sensor "
+            "each, and are not joined; write all channels of a recording into one file, or, where rows are sequences, "
+            "all files into one array: numpy.savez('all.npz', X=numpy.stack([numpy.loadtxt(f) for f in files], 2), y=y)"
+        )
     for key, own in out.items():
         if lost := [sensor for sensor in sensors if sensor not in own]:
             raise BadInput(

@@ -23,6 +23,7 @@ from headstart.data.folder_tables import is_one_recording, one_recording, record
 from headstart.data.infer import infer
 from headstart.data.labels import check_order
 from headstart.data.layout import Decision, LayoutSpec
+from headstart.data.letter_folders import labelled_beside
 from headstart.data.numerals import texts_to_numbers
 from headstart.data.packed_folders import packed
 from headstart.data.readers import block_reader_of, format_by, reader_of
@@ -182,6 +183,8 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         table.columns["file"] = Column("file", "text", arrow_texts(names))
         return table
     table = reader_of(form)(path, spec, mistakes)
+    if form in ("fasta", "fastq", "genbank"):
+        labelled_beside(table, path, spec)
     return one_recording(path, _columns(table, spec), spec, mistakes)
 
 

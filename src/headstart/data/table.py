@@ -52,11 +52,13 @@ Type = Literal["number", "text", "list", "time", "empty", "other"]
 
 @dataclass
 class Column:
-    """One column: an Arrow array of n texts, numbers or lists. A column of the type `number` may hold texts."""
+    """One column: an Arrow array of n texts, numbers or lists. A column of the type `number` may hold texts. `unit`:
+    of its numbers, where it stands beside them and not in the name."""
 
     name: str
     type: Type
     data: Any
+    unit: str = ""
 
     @cached_property
     def words(self) -> Words:
