@@ -99,3 +99,17 @@ def test_axes_of_sensors_in_files_of_their_own_are_told_with_how_to_put_them_tog
     files = sorted(tmp_path.glob("*.txt"))
     np.savez(tmp_path / "all.npz", X=np.stack([np.loadtxt(file) for file in files], 2), y=np.arange(12) % 2)
     assert read(tmp_path / "all.npz").lengths.tolist() == [20] * 12
+
+
+def test_files_of_events_and_texts_beside_the_sensors_of_a_person_are_passed_over(tmp_path: Path) -> None:
+    for person in ("S1", "S2", "S3"):
+        (tmp_path / person).mkdir()
+        for name, rate in (("ACC", 32), ("BVP", 64), ("HR", 1)):
+            rows = "\n".join(f"{np.sin(i):.3f}" for i in range(20 * rate))
+            write(tmp_path / person / f"{name}.csv", f"1544027337.000000\n{rate}.000000\n{rows}\n")
+        write(tmp_path / person / "tags.csv", "1544027341.21\n1544027350.5\n")
+        write(tmp_path / person / "info.txt", "Files of a wristband.")
+    assert "--rate 64 brings all onto one clock" in why(tmp_path)
+    result = read(tmp_path, rate=16)
+    assert (len(result), len(result.channels)) == (3, 3)
+    assert any("files of other kinds are not read" in note for note in result.notes)

@@ -29,7 +29,7 @@ ARRAYS = (".npy", ".npz", ".mat", ".h5", ".hdf5")
 _Level = dict[tuple[str, ...], dict[str, np.ndarray]]
 _TEXTS = (".txt", ".csv", ".dat")
 _SPLIT_END = re.compile(r"_(train|test|val)$", re.IGNORECASE)
-_ABOUT = frozenset(("readme", "read_me", "license", "licence", "citation", "about"))
+ABOUT = frozenset(("readme", "read_me", "license", "licence", "citation", "about", "info"))
 """Names of texts about a data set."""
 _APART = {
     ".mat": ("headstart.data.matlab:of_any_version", "file of MATLAB"),
@@ -54,7 +54,7 @@ def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | 
     """The sequences of a folder with an array of them and one of labels (`X.npy`, `y.npy`; `X_train.txt`,
     `y_train.txt`), as those of an .npz file; None of another folder."""
     own = [name for name in names if name.lower().endswith(".npy")] or [n for n in names if n.lower().endswith(_TEXTS)]
-    own = [name for name in own if PurePosixPath(name).stem.lower() not in _ABOUT]
+    own = [name for name in own if PurePosixPath(name).stem.lower() not in ABOUT]
     deeper = [name for name in own if "/" in name]
     own = [name for name in own if "/" not in name]
     ends = {match[0].lower() if (match := _SPLIT_END.search(PurePosixPath(name).stem)) else "" for name in own}

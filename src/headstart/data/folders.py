@@ -15,7 +15,7 @@ import numpy as np
 
 from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import HEADERS, listed, members, reading, visible
-from headstart.data.array_folders import classes_by_file, folder_of_arrays, is_array_file, parts_of_one
+from headstart.data.array_folders import ABOUT, classes_by_file, folder_of_arrays, is_array_file, parts_of_one
 from headstart.data.class_folders import class_folders, person_folders
 from headstart.data.clock import RATE_BEFORE
 from headstart.data.encodings import likely_encodings
@@ -81,6 +81,9 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         names = [name for name in names if not own & set(map(str, PurePosixPath(name).parents))]
         if (together := parts_of_one(path, names, spec)) is not None:
             return together
+        about = [n for n in names if _kind(n) == "texts" and PurePosixPath(n).stem.lower() in ABOUT]
+        if about and len(about) == sum(_kind(name) == "texts" for name in names) and _recording_tables(names):
+            names = [name for name in names if name not in about]  # info.txt, beside tables
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         tables = labels_tables(names)
         letters = sorted(filter(is_letter_file, names))

@@ -21,7 +21,7 @@ from headstart.ways import option
 
 # fmt: off
 SENSORS = frozenset(("acc", "accel", "accelerometer", "acceleration", "gyr", "gyro", "gyroscope", "mag", "magn",
-    "magnetometer", "baro", "barometer", "ecg", "eeg", "emg", "eog", "eda", "gsr", "bvp", "ppg", "hr", "ibi", "resp",
+    "magnetometer", "baro", "barometer", "ecg", "eeg", "emg", "eog", "eda", "gsr", "bvp", "ppg", "hr", "resp",
     "temp", "temperature", "gps", "imu"))
 # fmt: on
 """Words for a sensor in names of files and folders."""
@@ -54,15 +54,21 @@ def sensors_of(source: Path, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """The files of each recording by sensor, by the name of the recording; none where names name no sensors, or each
     recording has one alone. Raises: BadInput where a recording lacks a sensor that others have."""
     out: dict[str, dict[str, str]] = {}
+    others: list[str] = []
+    own_names = True  # tags.csv may stand beside acc.csv and hr.csv of a person's folder
     for name in sorted(names):
         stem, ending = os.path.splitext(name)
         parts = _JOINTS.split(stem)
         at = [k for k in range(0, len(parts), 2) if parts[k].lower() in SENSORS]
         if len(at) != 1:
-            return {}
+            others.append(name)
+            continue
+        own_names &= os.path.basename(stem).lower() in SENSORS
         rest = parts[: max(at[0] - 1, 0)] + parts[at[0] + 1 + (at[0] == 0) :]
         out.setdefault("".join(rest) + ending, {})[parts[at[0]].lower()] = name
     sensors = dict.fromkeys(sensor for own in out.values() for sensor in own)
+    if others and not (own_names and 2 * len(others) <= len(names)):
+        return {}
     several = sum(len(own) > 1 for own in out.values())
     if 2 * several < len(out) or not all(os.path.splitext(key)[0] for key in out):
         return {}
