@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import fit_against
+import fit_page
 import numpy as np
 import own_results
 import pretraining_pays
@@ -224,7 +224,7 @@ def main() -> None:
     parser_of(__doc__).parse_args()
     for page in remake(RESULTS):
         print(page)
-    fit_against.publish()
+    fit_page.publish()
     if own_results.NUMBERS.exists():
         own_results.publish(RESULTS)
     if (pays := pays_results(RESULTS)) is not None:
