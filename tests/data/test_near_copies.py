@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from headstart.data import LayoutSpec, Sequences, data_card, flatters, read_sequences
+from headstart.data import LayoutSpec, Sequences, alike, data_card, flatters, read_sequences
 from headstart.data.alike import COPIED_SHARE, about_files, near_copies
+from headstart.data.findings import FINDINGS
 
 ROWS = 200
 WAY = "far nearer to a few others than to the rest"
@@ -17,8 +18,8 @@ TIME = np.arange(50) / 50
 
 
 def named(s: Sequences) -> bool:
-    alike = near_copies(s)
-    return alike is not None and alike.near >= COPIED_SHARE * alike.asked
+    nearest = near_copies(s)
+    return nearest is not None and nearest.near >= COPIED_SHARE * nearest.asked
 
 
 def sequences(values: np.ndarray, labels: list[str], groups: list[str] | None = None) -> Sequences:
@@ -121,6 +122,17 @@ def test_texts_of_one_form_are_no_copies() -> None:
         for _ in range(ROWS)
     ]
     assert not named(read_sequences(texts, LayoutSpec(target_kind="class"), labels=labels_of(rng, ROWS)))
+
+
+def test_near_copies_that_are_looked_for_in_a_sample_of_many_rows_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=(ROWS, 30))
+    s = sequences(np.concatenate([base, base + rng.normal(size=base.shape) / 30]), labels_of(rng, 2 * ROWS))
+    monkeypatch.setattr(alike, "MOST_SKETCHED", ROWS)
+    (text,) = [finding.text for finding in FINDINGS["near copies"](s, {})]
+    assert f" looked at, among {ROWS:,} of {2 * ROWS:,}, are far nearer" in text
+    (note,) = about_files(s, {"test": np.arange(ROWS, 2 * ROWS)})
+    assert f" looked at, among {ROWS:,} of {2 * ROWS:,}, also stand in train" in note
 
 
 @pytest.mark.parametrize("name", BASES)

@@ -47,6 +47,11 @@ class Alike:
         return self.near >= COPIED_SHARE * self.asked
 
 
+def among(s: Sequences) -> str:
+    """Said behind how many rows were looked at: of how many rows the others are a sample."""
+    return f", among {MOST_SKETCHED:,} of {len(s):,}," if len(s) > MOST_SKETCHED else ""
+
+
 def near_copies(s: Sequences, of: np.ndarray | None = None) -> Alike | None:
     """Rows, of these where some are named, that have near copies in other groups; None where rows are too few, or too
     short.
@@ -108,9 +113,9 @@ def about_files(whole: Sequences, files: Mapping[str, np.ndarray]) -> list[str]:
         alike = near_copies(replace(whole, groups=tuple(sides.tolist())), rows)
         if alike is not None and alike.frequent:
             notes.append(
-                f"{alike.near:,} of {many(alike.asked, f'{name} sequence')} looked at {ACROSS} train but for some "
-                "noise: they are far nearer to a few there than to the rest, as copies with noise are, or several "
-                "recordings of one thing, so that every score is optimistic; leave them out of one file"
+                f"{alike.near:,} of {many(alike.asked, f'{name} sequence')} looked at{among(whole)} {ACROSS} train but "
+                "for some noise: they are far nearer to a few there than to the rest, as copies with noise are, or "
+                "several recordings of one thing, so that every score is optimistic; leave them out of one file"
             )
     return notes
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.alike import among
 from headstart.data.alike import near_copies as about_alike
 from headstart.data.findings.finding import Finding, places, short
 from headstart.data.letters import other_strand
@@ -127,7 +128,8 @@ def near_copies(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
     alike = about_alike(s) if s.target != "none" else None
     if alike is not None and alike.frequent and not about_pieces(s):
         yield Finding.located(
-            f"{alike.near:,} of {many(alike.asked, 'row')} looked at are far nearer to a few others than to the rest",
+            f"{alike.near:,} of {many(alike.asked, 'row')} looked at{among(s)} are far nearer to a few others "
+            "than to the rest",
             places(s, alike.pair),
             ", as copies with noise are, or several recordings of one thing: without a group that keeps them together "
             f"rows of test {ACROSS} train but for some noise, and every score is optimistic; name what they are "
