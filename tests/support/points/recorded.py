@@ -162,7 +162,7 @@ class Recorder(Disturbance):
     def _disturb(self, operation: Any, number: int, faults: Collection[str], part: Callable[[], Any] | None) -> None:
         """How it ends with each of these faults; all is as before then."""
         before = look(self.folder, self._bytes)
-        own = self._own_files()
+        own = self._own_files(before)
         try:
             for fault in faults:
                 refusal = FAULTS[fault]
@@ -198,32 +198,32 @@ class Recorder(Disturbance):
         os.truncate(printed, size)
         return Attempt(code, text)
 
-    def _own_files(self) -> Own:
+    def _own_files(self, before: State) -> Own:
         """Those of this process in the folder: a fork moves the offsets, gives back the locks, and may delete the names.
 
-        What is only read needs no second name, which would change when the file itself was changed last.
+        They are found by their numbers: one that was put back before bears the name that it lost. What is only read needs
+        no second name, which would change when the file itself was changed last.
         """
-        own, files = Own({}, {}, {}), set[str]()
+        own, inodes = Own({}, {}, {}), set[int]()
+        there = {item.inode for item in before.values() if item.inode}
         for number in map(int, os.listdir("/proc/self/fd")):
             try:
-                file = os.readlink(f"/proc/self/fd/{number}")
-                facts = Path(f"/proc/self/fdinfo/{number}").read_text()
-            except FileNotFoundError:  # of the list itself
+                inode, facts = os.fstat(number).st_ino, Path(f"/proc/self/fdinfo/{number}").read_text()
+            except OSError:  # of the list itself
                 continue
-            if file.startswith(f"{self.folder}/"):
+            if inode in there:
                 own.offsets[number] = os.lseek(number, 0, os.SEEK_CUR)
                 if "FLOCK" in facts:
                     own.locks[number] = fcntl.LOCK_EX if "WRITE" in facts else fcntl.LOCK_SH
                 writes = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
-                files |= {file} if writes or number in own.locks else set()
+                inodes |= {inode} if writes or number in own.locks else set()
         for line in Path("/proc/self/maps").read_text().splitlines():
-            head, _, name = line.partition("/")
-            if f"/{name}".startswith(f"{self.folder}/") and head.split()[1][1::2] == "ws":  # shared, not a copy
-                files.add(f"/{name}")
-        for count, file in enumerate(sorted(files)):
-            if os.path.isfile(file):
-                other = own.names[os.path.relpath(file, self.folder)] = self.folder.parent / f"held-{count}"
-                os.link(file, other)
+            _, rights, _, _, inode_of, *_ = line.split(maxsplit=5)
+            inodes |= {int(inode_of)} if rights[1::2] == "ws" else set()  # shared, not a copy
+        for name, item in before.items():
+            if item.inode and item.inode in inodes:
+                other = own.names[name] = self.folder.parent / f"held-{len(own.names)}"
+                os.link(self.folder / name, other)
         return own
 
     def _back(self, before: State, own: Own) -> None:
