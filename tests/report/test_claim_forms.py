@@ -625,3 +625,13 @@ def test_the_figure_has_no_interval_of_a_difference_that_is_the_same_at_every_se
     assert lines
     assert {(line.mean, line.low, line.high, line.side) for line in lines} == {(0.25, None, None, "open")}
     assert all(re.fullmatch(r"on (\d) of \1", line.note) for line in lines)
+
+
+def test_two_arms_that_come_to_the_same_runs_are_not_found_to_be_alike() -> None:
+    results, paper = run(made(claims=[{**OVER, "columns": ["a"], "within": 0.05}]), score=level(0.0, 0.0))
+    (apart,) = verdicts(results, paper)[0].parts
+    runs = {row.column: row.runs for row in results.table if row.arm == "scratch"}
+    same = tuple(replace(row, runs=runs[row.column]) for row in results.table)
+    (part,) = verdicts(replace(results, table=same), paper)[0].parts
+    assert (apart.outcome, part.outcome) == ("holds", "undecided")
+    assert part.why == "both arms are the same runs, so that their likeness says nothing"

@@ -246,7 +246,7 @@ def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part
             part = _judged(claim, label, *claimed_difference(results, paper, claim, terms))
             missing = _missing_premise(results, paper, claim, label)
             if not missing and part.outcome == "holds":
-                missing = _nothing_learnt(results, claim, terms)
+                missing = _one_run(results, claim, terms) or _nothing_learnt(results, claim, terms)
         except Unmeasured as why:
             yield Part(label, "not measured", None, str(why))
             continue
@@ -266,6 +266,14 @@ def _missing_premise(results: Results, paper: Paper | None, claim: Claim, column
     if gap is not None and gap.clear and gap.mean > 0:
         return ""
     return f"it rests on {higher} above {lower}, and that difference is {words.difference(gap)} here"
+
+
+def _one_run(results: Results, claim: Claim, terms: Sequence[Term]) -> str:
+    """Why two arms that are alike say nothing: their settings come to the same stages, as where one does nothing."""
+    rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
+    stages = {frozenset(run.stages[-1][1] for run in row.runs) for row in rows}
+    several = claim.within is not None and len(rows) > 1
+    return "both arms are the same runs, so that their likeness says nothing" if several and len(stages) == 1 else ""
 
 
 def _nothing_learnt(results: Results, claim: Claim, terms: Sequence[Term]) -> str:
