@@ -110,8 +110,10 @@ def page(measured: Sequence[Row]) -> str:
         choosing=_lines(sides[1], methods),
         other=_lines(parts["other"], [*methods, NGRAMS]),
         dna=_lines(letters, [NGRAMS]),
-        against=tuple(markdown(AGAINST, against_each(side, methods)) for side in sides),
-        summary=tuple(markdown(SUMMARY, summary(side, [MAIN, *methods])) for side in sides),
+        against=tuple("\n".join(markdown(AGAINST, against_each(side, methods))) for side in sides),
+        summary=tuple(
+            "\n".join(markdown(SUMMARY, summary(side, [column, *methods]))) for column in COLUMNS[:2] for side in sides
+        ),
         served=markdown(SERVED, [line for part in parts.values() for line in served_lines(part)]),
         agree=tuple(_agreement(parts, column) for column in COLUMNS[1:]),
         learnt=tuple(_learnt(parts, column) for column in COLUMNS),

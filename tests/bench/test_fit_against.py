@@ -289,6 +289,7 @@ def test_the_page_is_made_of_the_rows_beside_it(tmp_path: Path) -> None:
     fit_page.publish(tmp_path / "fit.md")
     for suffix in (".md", ".svg"):
         assert (tmp_path / "fit").with_suffix(suffix).read_text() == fit_page.PAGE.with_suffix(suffix).read_text()
+    assert "['" not in fit_page.PAGE.read_text(), "tables are lines"
     rows = json.loads((tmp_path / "fit.json").read_text())
     assert {row["test"] for row in rows if row["set"] == "ECG5000"} == {4_499}, "as the page says"
 
