@@ -607,7 +607,7 @@ def test_claims_of_a_study_of_ones_own_are_not_late_because_those_of_the_paper_t
             replace(row, runs=tuple(replace(r, started="2026-11-20T10:00:00+00:00") for r in row.runs))
             for row in results.table
         ),
-        claims=(Claim(**{**claim, "says": "Ours."}),),
+        claims=(Claim.model_validate({**claim, "says": "Ours."}),),
         written_paper={},
     )
     theirs, ours = verdicts(runs, paper)
