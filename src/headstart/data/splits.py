@@ -270,14 +270,16 @@ def check_sides(
         if not (target[rows[side]] != IGNORE).any():
             shares = " and ".join(f"task.{name}_share: {share:g}" for name, share in settings.items())
             if blocks == 1:
-                why, way = ("equal", "") if different == 1 else ("of one group", ", or by_group=false")
+                what, why, way = "sequences", "equal", ""
+                if different > 1:
+                    what, why, way = "groups", "of one group", ", or by_group=false"
                 raise BadInput(
-                    f"{shares}: all {labelled:,} labelled sequences are {why}, which leaves none for {side}; give "
-                    f"different {'sequences' if different == 1 else 'groups'}{way}"
+                    f"{what}: all {labelled:,} labelled sequences are {why}, which leaves none for {side}; give "
+                    f"different {what}{way}"
                 )
             if labels and np.bincount(target[target != IGNORE]).max(initial=0) == 1:
                 raise BadInput(
-                    f"{shares}: each of {labelled:,} classes has one labelled sequence, which leaves none for {side}; "
+                    f"labels: each of {labelled:,} classes has one labelled sequence, which leaves none for {side}; "
                     "give at least two of each class, or name the column of the classes"
                 )
             raise BadInput(

@@ -57,6 +57,9 @@ def as_inputs(data: Any, name: str = "X", channels_first: bool = False) -> Input
     frames = list(data.values()) if isinstance(data, Mapping) else data
     if isinstance(frames, (list, tuple)) and frames and all(map(_is_table, frames)):
         return InputData(data, name)
+    lone = [key for key, column in data.items() if not hasattr(column, "__len__")] if isinstance(data, Mapping) else []
+    if lone:
+        raise BadInput(f"{name}: is a dict whose {lone[0]!r} is no column; give a list or an array for each name")
     if isinstance(data, Mapping) or (hasattr(data, "columns") and hasattr(data, "__getitem__")):
         names = _names(data)
         return InputData(data, name, len(names), names)
