@@ -241,9 +241,9 @@ def test_a_test_file_that_does_not_fit_is_refused(tmp_path):
     assert "task.test: none.csv has no label in 'label'" in why(tmp_path, target="label", test="none.csv")
     write(tmp_path, [line.replace("t", "u") for line in lines], "names.csv")
     assert "no column" in why(tmp_path, target="label", test="names.csv")
-    np.savez(tmp_path / "a.npz", x=np.ones((4, 5, 2)) * 0.5, y=np.arange(4) % 2)
+    np.savez(tmp_path / "a.npz", x=np.ones((4, 9, 2)) * 0.5, y=np.arange(4) % 2)
     rng = np.random.default_rng(0)
-    np.savez(tmp_path / "b.npz", x=rng.normal(size=(20, 5, 3)), y=np.arange(20) % 2)
+    np.savez(tmp_path / "b.npz", x=rng.normal(size=(20, 9, 3)), y=np.arange(20) % 2)
     text = why(tmp_path, "b.npz", test="a.npz")
     assert "a.npz holds numbers in 2 channels, task.file numbers in 3" in text
 
