@@ -136,6 +136,12 @@ class StudySpec(Spec):
         """Name of the stage whose scores are reported."""
         return list(self.stages)[-1]
 
+    @property
+    def listed_trials(self) -> int | None:
+        """How many trials of an arm on a column are listed, None for all: after pruned ones come those with the whole
+        budget, whose scores are not to stand beside theirs."""
+        return self.search.trials if self.search is not None and self.search.prune else None
+
 
 def read_study(
     source: str | Path | Mapping[str, Any],

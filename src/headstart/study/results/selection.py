@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 TIED = 1e-12
-"""Relative difference up to which two means are equal."""
+"""Relative difference up to which two means are equal: those of equal shares of examples differ in their last bit."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,6 @@ def choose(candidates: Sequence[Candidate], greater: bool = True) -> int | None:
     shared = set.intersection(*(set(candidates[i].val) for i in sound))
     means = {i: mean([v for s, v in candidates[i].val.items() if s in shared or not shared]) for i in sound}
     best = max(means.values()) if greater else min(means.values())
-    # Shares that are equal as counts of examples differ in the last bit of their means.
     return next(i for i in sound if math.isclose(means[i], best, rel_tol=TIED))
 
 
@@ -153,14 +152,10 @@ def _row(
     # Validation is read and the choice made before any test score is looked at.
     runs = [[read_run(cell, find, state, metric) for cell in members] for members in settings]
     scores = [{run.seed: run.val for run in members if run.val is not None} for members in runs]
-    lost = [any(run.status == "diverged" for run in members) for members in runs]
-    candidates = [Candidate(*pair) for pair in zip(scores, lost, strict=True)]
+    candidates = [Candidate(x, any(r.status == "diverged" for r in own)) for x, own in zip(scores, runs, strict=True)]
     picked = choose(candidates, greater)
     trials = [cell for cell in plan.trials if (cell.arm, cell.column) == (cells[0].arm, column)]
-    # After pruned trials come those with the whole budget, whose scores are not to be listed beside theirs.
-    search = plan.study.search
-    drawn = trials[: search.trials] if search is not None and search.prune else trials
-    tried = [read_run(cell, find, state, metric) for cell in drawn]
+    tried = [read_run(cell, find, state, metric) for cell in trials[: plan.study.listed_trials]]
     # Where validation trains too nothing can be chosen, and a single setting stands.
     unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
     picked = 0 if unchosen else picked
