@@ -76,4 +76,4 @@ def test_loading_libraries_is_no_sign_of_a_slow_machine_and_the_largest_piece_ma
     pieces = Pieces(sizes_of(800, 2, lambda _: True), lambda rows: 0.01 * rows)
     pieces.took(283, 2.83 + LOADING)
     assert pieces.forecast(800) == pytest.approx(8.0)
-    assert (pieces.more(10.0), pieces.more(9.0)) == (800, 400)
+    assert (pieces.more(9.0), pieces.more(8.0)) == (800, 400)
