@@ -512,3 +512,11 @@ def test_what_cannot_be_fitted_is_said_of_labels_and_columns_and_of_no_setting_o
         SequenceClassifier(time="5s").fit(x, [f"i{i}" for i in range(40)])
     with pytest.raises(BadInput, match=r"^X: is a dict whose 'a' is no column; give a list or an array for each"):
         SequenceClassifier(time="5s").fit({"a": 1}, ["a", "b"])
+
+
+def test_a_split_that_cannot_be_drawn_names_arguments_that_the_estimators_have() -> None:
+    X, y = np.random.default_rng(0).normal(size=(12, 6)), ["a", "b"] * 6
+    for groups, text in ((["p"] * 12, "give different groups, or no groups"), (y, "validation_fraction: 0.2 of 12")):
+        with pytest.raises(BadInput, match=text) as caught:
+            SequenceClassifier(time=1).fit(X, y, groups=groups)
+        assert not re.search("by_group|task|_share", str(caught.value))

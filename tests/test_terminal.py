@@ -158,3 +158,11 @@ def test_a_limit_of_the_machine_is_said_in_a_line_and_ends_with_1(error: Excepti
 def test_a_write_that_would_wait_is_no_lack_of_processes() -> None:
     assert lacks_processes("BlockingIOError: [Errno 11] Resource temporarily unavailable")
     assert not lacks_processes("BlockingIOError: [Errno 11] write could not complete without blocking")
+
+
+@pytest.mark.parametrize(("option", "value"), [("--seeds", "0"), ("--folds", "0"), ("--seeds", "many")])
+def test_a_value_that_an_option_cannot_have_is_named(option: str, value: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["fit", "f.csv", option, value])
+    assert end.value.code == 2
+    assert f"'{option}': '{value}' should be" in capsys.readouterr().err

@@ -13,6 +13,7 @@ LISTS = ("values", "na")
 """Fields of a layout that hold several words."""
 SETTINGS = ("channels_first", "ends", "header", "per_position", "symbols", "time_axis")
 """Fields of a layout without an option: on the command line they are set as `name=value`."""
+WORDS_WAY = "write words that are symbols in a row each (id, position, word), or as a list a row in .jsonl"
 
 _typed: ContextVar[tuple[str, ...] | None] = ContextVar("typed", default=None)
 _python: ContextVar[bool] = ContextVar("python", default=False)

@@ -30,6 +30,15 @@ def test_files_of_sequences_are_classes_and_their_ids_are_told_apart(tmp_path: P
     assert (len(alone), alone.labels[0]) == (6, None)
 
 
+def test_words_of_splits_among_others_make_no_classes_where_each_file_has_another_one(tmp_path: Path) -> None:
+    for name in ("a/loc_our_val_set", "a/loc_test_set", "a/hard", "b/train_left", "b/train_right"):
+        fasta(tmp_path / f"{name}.fasta")
+    splits = read(tmp_path / "a")
+    assert splits.layout.target is None
+    assert any("are taken for splits and read together" in note for note in splits.notes)
+    assert read(tmp_path / "b").classes == ("left", "right")
+
+
 def test_folders_and_parts_of_names_come_before_names_of_files(tmp_path: Path) -> None:
     for name in ("a/amp/one.fa", "a/amp/two.fa", "a/none/one.fa", "b/amp_2020.fa", "b/none_2020.fa"):
         fasta(tmp_path / name, head=name[-6])

@@ -93,6 +93,7 @@ def test_an_encoding_that_is_none_is_refused(tmp_path):
         ),
         (b"@r1\nACGT\n+\nIIII\n", "f.csv: is FASTQ; give it the ending .fastq, or set format=fastq"),
         (b"a,b\n1,\0\n", "f.csv: is not text (byte 6 is 0); give a text file"),
+        (b"\0\0\x08\x03\0\0\0\x0a" + b"\0\0\7" * 40, "f.csv: is not text (byte 0 is 0); give a text file"),
     ],
 )
 def test_files_without_rows_or_text_are_refused(tmp_path, content, message):

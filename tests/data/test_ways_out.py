@@ -3,6 +3,7 @@
 
 import ast
 import io
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from headstart.data import LayoutSpec, read_sequences
 from headstart.errors import BadInput
 from headstart.verbs.data import layout_of
 from headstart.verbs.options import LayoutOptions, option_name
-from headstart.ways import in_python, typed
+from headstart.ways import WORDS_WAY, in_python, typed
 
 Lines = list[str]
 NAMES = {option_name(LayoutOptions, name): name for name in LayoutOptions.__dataclass_fields__}
@@ -185,3 +186,22 @@ def test_an_option_of_a_message_is_said_as_it_is_typed() -> None:
         assert option("channels_first", "true") == "layout={'channels_first': True}"
         assert settings({"id": "my id", "time": "t"}) == "layout={'id': 'my id', 'time': 't'}"
         assert asked("q", {"id": "a"}) == "q; give one of these:\n  layout={'id': 'a'}"
+
+
+def test_words_that_are_asked_for_as_tokens_are_read_in_each_form_that_the_message_names(tmp_path: Path) -> None:
+    words = [[f"w{(i * k) % 7}" for k in range(12)] for i in range(1, 13)]
+    wide = ["label,t0,t1", *(f"{'ab'[i % 2]},{row[5]},{row[7]}" for i, row in enumerate(words))]
+    cells = ["label,t", *(f"{'ab'[i % 2]},{' '.join(row)}" for i, row in enumerate(words))]
+    for lines, values in ((wide, ("t0", "t1")), (cells, ("t",))):
+        message = refusal(
+            write(tmp_path / "f.csv", "\n".join(lines)), LayoutSpec(kind="tokens", values=values, target="label")
+        )
+        assert message.endswith(WORDS_WAY) or f"{WORDS_WAY})" in message
+    rows = [f"r{i},{'ab'[i % 2]},{k},{word}" for i, row in enumerate(words) for k, word in enumerate(row)]
+    lists = [json.dumps({"label": "ab"[i % 2], "t": row}) for i, row in enumerate(words)]
+    for path in (
+        write(tmp_path / "long.csv", "\n".join(["id,label,position,word", *rows])),
+        write(tmp_path / "lists.jsonl", "\n".join(lists)),
+    ):
+        result = read_sequences(path)
+        assert (result.kind, len(result), len(result.layout.symbols)) == ("tokens", 12, 7)

@@ -40,7 +40,7 @@ from headstart.data.times import times_of
 from headstart.data.windows import check_window, cut_windows
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import counted, is_number, many
-from headstart.ways import field_name, labels_argument, option
+from headstart.ways import WORDS_WAY, field_name, labels_argument, option
 
 
 def build(
@@ -70,7 +70,7 @@ def build(
         parts, layout = _written(table, layout, cells, mistakes, notes)
     else:
         parts = _numbers(table, layout, cells, mistakes, notes)
-        cells.report(mistakes, notes)
+        cells.report(mistakes, notes, layout.spec.kind == "tokens")
     mistakes.check()
     columns = {role: table.columns[name] for role in ROLES if (name := getattr(layout, role)) is not None}
     places = table.places.take(parts.rows)
@@ -201,10 +201,10 @@ def _check_kind(table: Table, layout: Layout) -> None:
     """Raises: BadInput where a kind was set that the layout cannot hold."""
     kind, texts = layout.spec.kind, layout.shape == "text"
     if kind != "auto" and texts != (kind in ("text", "dna", "protein")):
-        what = "a column of texts" if texts else "no column of texts"
+        way = WORDS_WAY if kind == "tokens" else f"set another {option('kind')} or {option('shape')}"
         raise BadInput(
-            f"{table.places.source}: kind: {kind!r} does not go with the layout {layout.shape!r}, which is {what}; set "
-            f"another {option('kind')} or {option('shape')}"
+            f"{table.places.source}: kind: {kind!r} does not go with the layout {layout.shape!r}, which is "
+            f"{'a' if texts else 'no'} column of texts; {way}"
         )
 
 

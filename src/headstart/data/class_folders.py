@@ -13,6 +13,7 @@ from headstart.ways import asked, option
 
 FOLD_NAME = re.compile(r"(cv)?[_ -]?folds?[_ -]?\d+", re.IGNORECASE)
 """Names of a part of a data set that is tested at a time: fold1, fold_10."""
+_WORD = re.compile(r"[a-z]+")
 
 
 def class_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
@@ -111,3 +112,12 @@ def _days(table: Table, name: str, folders: Sequence[str], spec: LayoutSpec, wha
         f"folders such as {folders[0]!r} are named as {what} are, which are no classes: each is in one split "
         f"({option('target', name)} takes them for classes)"
     )
+
+
+def split_stems(stems: Sequence[str]) -> list[str]:
+    """Names of files that name splits: by a word alone (`train`), or, where several do and each has another one, among
+    other words (`GunPoint_TRAIN` and `GunPoint_TEST`, but not `train_left` and `train_right`)."""
+    alone = [stem for stem in stems if stem.lower() in SPLIT_WORDS]
+    ends = {stem: next((word for word in _WORD.findall(stem.lower()) if word in SPLIT_WORDS), "") for stem in stems}
+    named = [stem for stem in stems if ends[stem]]
+    return named if len({ends[stem] for stem in named}) == len(named) > 1 else alone

@@ -16,7 +16,7 @@ import numpy as np
 from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import HEADERS, listed, members, reading, visible
 from headstart.data.array_folders import ABOUT, classes_by_file, folder_of_arrays, is_array_file, parts_of_one
-from headstart.data.class_folders import class_folders, person_folders
+from headstart.data.class_folders import class_folders, person_folders, split_stems
 from headstart.data.clock import RATE_BEFORE
 from headstart.data.encodings import likely_encodings
 from headstart.data.exports import like_number
@@ -100,9 +100,10 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
                 raise BadInput(
                     f"{path}: holds one file of sequences, which a folder is not needed for; give {path / letters[0]}"
                 )
-            splits = [name for name in every if PurePosixPath(name).stem.lower() in SPLIT_WORDS and "/" not in name]
+            stems = {PurePosixPath(name).stem: name for name in every if "/" not in name}
+            splits = [stems[stem] for stem in split_stems(list(stems))]
             if splits and not recordings and not spec.optional:
-                first = next((name for name in splits if name.lower().startswith("train")), splits[0])
+                first = next((name for name in splits if "train" in name.lower()), splits[0])
                 raise BadInput(
                     f"{path}: holds the tables of splits ({', '.join(map(repr, splits))}); give {path / first}"
                 )

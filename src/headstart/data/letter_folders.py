@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from headstart.data.archives import check_link
-from headstart.data.class_folders import class_folders
+from headstart.data.class_folders import class_folders, split_stems
 from headstart.data.file_labels import labelled_by_name, labels_beside, labels_of, only_label
 from headstart.data.folder_tables import read_table
-from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
+from headstart.data.layout import LayoutSpec, by_role
 from headstart.data.readers import READERS
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import Mistakes, Places
@@ -76,7 +76,7 @@ def _label(table: Table, names: Sequence[str], stems: Sequence[str], spec: Layou
         return
     table.roles.pop("target", None)
     some = first_few(list(map(repr, stems)), 3)
-    if all(stem.lower() in SPLIT_WORDS for stem in stems):
+    if len(split_stems(stems)) >= min(2, len(stems)):
         table.notes.append(
             f"files {some} are taken for splits and read together; to keep them apart, fit one and give the other "
             "with --test"

@@ -14,7 +14,7 @@ from headstart.data.layout import TableShape
 from headstart.data.text import list_parts, number_name
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.text import counted, first_few, to_float
-from headstart.ways import field_name, option
+from headstart.ways import WORDS_WAY, field_name, option
 
 Words = list[str | None]
 
@@ -466,9 +466,9 @@ class Cells:
         else:
             self.others += 1
 
-    def report(self, mistakes: Mistakes, notes: list[str]) -> None:
+    def report(self, mistakes: Mistakes, notes: list[str], tokens: bool = False) -> None:
         """Hand what was noted to `mistakes`, one line for each kind of fault, with the first place and the words, and
-        the usual words for a missing value to `notes`."""
+        the usual words for a missing value to `notes`. tokens: were asked for."""
         usual = {text: rows for (text, _), rows in self.bad.items() if text.lower() in USUAL_GAPS}
         if usual:
             self.bad = {key: rows for key, rows in self.bad.items() if key[0] not in usual}
@@ -484,6 +484,8 @@ class Cells:
             way = f"{option('na', *texts)} reads {'them' if count > 1 else 'it'} as missing"
             if "..." in first:
                 way = "whoever wrote the file shortened the list; write it whole"
+            elif tokens:
+                way = WORDS_WAY
             elif len(texts) > FEW_WORDS or len(first) > 40:
                 way = f"correct {'them' if count > 1 else 'it'}, or name other columns with {option('values')}"
             others = f", like {first_few(short[1:], 3)}" if len(short) > 1 else ""

@@ -109,12 +109,11 @@ def check_text(path: Path, start: bytes, encoding: str) -> None:
     if start.startswith(UTF16_MARKS) and not wide:
         raise BadInput(f"{path}: is UTF-16, not {encoding}; leave {option('encoding')} out")
     if b"\0" in start and not wide:
-        wide_text = start[1::2].count(0) > len(start) // 4 or start[::2].count(0) > len(start) // 4
-        way = option("encoding", "utf-16-le" if start[1::2].count(0) > start[::2].count(0) else "utf-16-be")
-        raise BadInput(
-            f"{path}: is not text (byte {start.index(0)} is 0); give a text file"
-            f"{f', or {way} where it is UTF-16' if wide_text else ''}"
-        )
+        odd, even = start[1::2].count(0), start[::2].count(0)
+        wide_text = max(odd, even) > len(start) // 4 > 8 * min(odd, even)  # no letter has two bytes of zero
+        name = f"utf-16-{'le' if odd > even else 'be'}"
+        way = f", or {option('encoding', name)} where it is UTF-16" if wide_text else ""
+        raise BadInput(f"{path}: is not text (byte {start.index(0)} is 0); give a text file{way}")
 
 
 def _checked(path: Path, text: io.TextIOWrapper, encoding: str, mistakes: Mistakes) -> Iterator[str]:

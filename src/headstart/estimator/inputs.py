@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numbers
 import os
+import re
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,13 +17,17 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array, check_random_state
 
 from headstart.data import LayoutSpec, Profile, Sequences, label_names, read_sequences
-from headstart.errors import BadInput
+from headstart.errors import BadInput, reworded
 
 if TYPE_CHECKING:
     from headstart.fitted.outcome import Outcome
     from headstart.request.settings import FitSettings
     from headstart.serve.config import ModelConfig
     from headstart.serve.model import Served
+
+
+_ARGUMENTS = {"val_share": "validation_fraction", "test_share": "test_fraction", "split_seed": "random_state"}
+_FIELD = re.compile(rf"\b(?:task(?:\.|: ))?({'|'.join(_ARGUMENTS)})\b")
 
 
 @dataclass(frozen=True)
@@ -262,6 +268,16 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
         backbone=None if estimator.backbone is None else os.fspath(estimator.backbone),
         start=None if estimator.start is None else os.fspath(estimator.start),
     )
+
+
+@contextmanager
+def in_arguments() -> Iterator[None]:
+    """Name what the estimators have: `validation_fraction`, where an error names the field of the task."""
+    try:
+        yield
+    except BadInput as error:
+        text = _FIELD.sub(lambda match: _ARGUMENTS[match[1]], str(error)).replace("by_group=false", "no groups")
+        raise reworded(error, text) from None
 
 
 def _seed(random_state: Any) -> int:

@@ -197,7 +197,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self, inputs: reading.InputData, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
     ) -> Outcome:
         """Read, fit and keep what other methods need; `served_` comes with the caller."""
-        with in_python(labels="y"), allowed_memory(self.memory):
+        with in_python(labels="y"), reading.in_arguments(), allowed_memory(self.memory):
             return self._fitted(inputs, labels, target, X_unlabelled, groups)
 
     def _fitted(

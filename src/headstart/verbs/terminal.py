@@ -194,5 +194,8 @@ def _message(error: Exception) -> str | None:
         return NO_PROCESSES
     if lacks_memory(error):
         return f"{NO_MEMORY} ({first_line(error, typed=True)})"
-    # A word of the command line is off: typer's own message says which.
-    return error.format_message() if hasattr(error, "format_message") else None
+    if not hasattr(error, "format_message"):
+        return None
+    text = str(error.format_message())  # a word of the command line is off, and typer says which
+    faults = getattr(error.__cause__, "errors", None)  # of pydantic, whose text lacks the value
+    return text.replace("Input should", f"{faults()[0]['input']!r} should") if faults else text
