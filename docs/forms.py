@@ -173,6 +173,14 @@ FORMS: dict[str, tuple[Sequence[Sequence[Cell]], ...]] = {
             row("group:groups", "(n,)"),
         ],
     ),
+    "records": (
+        [
+            row("["),
+            row("{", 'id:"id": "r0"', 'label:"state": "worn"', 'values:"signal": [0.27, -0.05, …]', "},"),
+            row("{", 'id:"id": "r1"', 'label:"state": "sound"', 'values:"signal": [1.05, 0.41, …]', "}, …"),
+            row("]"),
+        ],
+    ),
 }
 """Tables side by side by the name of the picture; a first cell that begins with blanks stands in a folder."""
 

@@ -169,6 +169,14 @@ def test_each_form_of_a_file_is_read_by_the_command_beside_its_picture(tmp_path:
         assert "all of them labelled" in done.stdout, done.args
 
 
+def test_each_form_of_the_page_has_a_picture_and_a_command() -> None:
+    _, *forms = (GUIDES / "which-form.md").read_text("utf-8").partition("## The files of this page")[0].split("\n## ")
+    assert len(forms) > 12
+    for form in forms:
+        assert re.search(r"^!\[.+\]\(\.\./images/forms/\w+\.svg\)$", form, re.M), form
+        assert re.search(r"^headstart show ", form, re.M), form
+
+
 def test_the_pictures_of_the_forms_are_as_their_program_draws_them() -> None:
     spec = importlib.util.spec_from_file_location("forms", DOCS / "forms.py")
     assert spec is not None
