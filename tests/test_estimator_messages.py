@@ -124,3 +124,15 @@ def test_rows_of_recordings_that_do_not_stand_together_get_the_setting_that_read
     ):
         SequenceClassifier().fit(mixed, KINDS)
     assert read(mixed, KINDS, layout={"shape": "long", "id": "rec"}).layout.shape == "long"
+
+
+def test_a_way_out_that_names_an_argument_of_the_estimators_is_taken_by_them() -> None:
+    letters, y = ["ACGT-"] * 6 + ["ACGTA"] * 6, KINDS.tolist()
+    with pytest.raises(BadInput, match=r"\(kind='text' reads all as text\)"):
+        SequenceClassifier(kind="dna").fit(letters, y)
+    with pytest.raises(Read) as texts:
+        SequenceClassifier(kind="text").fit(letters, y)
+    assert texts.value.args[0].kind == "text"
+    with pytest.raises(BadInput, match="give window=6 or less"):
+        SequenceClassifier(window=7).fit(VALUES, y)
+    assert len(read(VALUES, y, window=6)) == ROWS

@@ -194,6 +194,8 @@ def test_less_memory_than_the_libraries_take_is_refused_in_a_line_whose_way_out_
     monkeypatch.delenv(ALLOWED, raising=False)
     with pytest.raises(BadInput, match=r"--memory: 10 MB is less than the 700 MB .*; give 1G or more"):
         allow_memory("10M")
+    with pytest.raises(BadInput, match="--memory: 5 bytes is less than"):
+        allow_memory(5)
     with allowed_memory("1G"):
         assert memory() is not None
     assert ALLOWED not in limits.os.environ

@@ -108,8 +108,9 @@ def allow_memory(size: str | float | None) -> None:
     if size is None:
         return
     if (most := memory_size(size)) < LEAST_ALLOWED:
+        small = in_words(most) if most >= _MEGABYTE else f"{most} bytes"
         raise BadInput(
-            f"{argument('memory')}: {in_words(most)} is less than the {in_words(LEAST_ALLOWED)} that headstart takes "
+            f"{argument('memory')}: {small} is less than the {in_words(LEAST_ALLOWED)} that headstart takes "
             "with its libraries; give 1G or more"
         )
     os.environ[ALLOWED] = str(most)

@@ -76,7 +76,7 @@ def test_latin_1_bytes_are_named_with_their_line_and_the_way_out(tmp_path):
 
 def test_an_encoding_that_is_none_is_refused(tmp_path):
     assert why(write(tmp_path / "f.csv", PLAIN), encoding="klingon").startswith(
-        "layout.encoding: 'klingon' is not an encoding"
+        "f.csv: encoding: 'klingon' is not an encoding"
     )
 
 

@@ -19,7 +19,7 @@ from headstart.data.encodings import likely_encodings
 from headstart.data.layout import TEXTS, is_role, plain
 from headstart.errors import BadInput, Mistakes, nearest
 from headstart.text import count_numbers, is_number
-from headstart.ways import option
+from headstart.ways import field_name, option
 
 ABOVE, LOOKED_AT = 30, 200
 """Rows among which one of words above the numbers is looked for; rows and columns that are looked at for it."""
@@ -101,7 +101,8 @@ def check_text(path: Path, start: bytes, encoding: str) -> None:
         "".encode(encoding)
     except LookupError:
         raise BadInput(
-            f"layout.encoding: {encoding!r} is not an encoding of text; utf-8, latin-1 and utf-16 are some"
+            f"{path}: {field_name('encoding')}: {encoding!r} is not an encoding of text; utf-8, latin-1 and utf-16 are "
+            "some"
         ) from None
     for magic, what in BINARY.items():
         if start.startswith(magic):

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 _ARGUMENTS = {"val_share": "validation_fraction", "test_share": "test_fraction", "split_seed": "random_state"}
+_OWN = re.compile(r"layout=\{'(kind|window|step|channels_first)': ([^{},]+)\}")
+"""Fields of a layout that the estimators have as arguments, which win over those of `layout`."""
 _FIELD = re.compile(rf"\b(?:task(?:\.|: ))?({'|'.join(_ARGUMENTS)})\b")
 
 
@@ -277,7 +279,7 @@ def in_arguments() -> Iterator[None]:
         yield
     except BadInput as error:
         text = _FIELD.sub(lambda match: _ARGUMENTS[match[1]], str(error)).replace("by_group=false", "no groups")
-        raise reworded(error, text) from None
+        raise reworded(error, _OWN.sub(r"\1=\2", text)) from None
 
 
 def _seed(random_state: Any) -> int:

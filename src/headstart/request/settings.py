@@ -13,6 +13,7 @@ from headstart.documents import parse_override
 from headstart.errors import BadInput, nearest
 from headstart.kinds import SORTS
 from headstart.spec import nested
+from headstart.ways import argument
 
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
@@ -75,7 +76,7 @@ class FitSettings:
         if self.val is not None and (self.folds or 1) > 1:
             raise BadInput(f"folds: {self.folds} deal validation out anew, and --val names a file of it; leave one out")
         if self.split not in SPLIT_WAYS:
-            raise BadInput(f"split: {nearest(self.split, SPLIT_WAYS)}")
+            raise BadInput(f"{argument('split')}: {nearest(self.split, SPLIT_WAYS)}")
         if self.split == "time" and (self.folds or 1) > 1:
             raise BadInput(
                 f"folds: {self.folds} of rows that are split by time would train on later ones; leave one out"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput
 from headstart.limits import cores, memory
+from headstart.ways import argument
 
 if TYPE_CHECKING:
     import torch
@@ -72,14 +73,18 @@ def choose_device(wanted: str) -> str:
     import torch
 
     if wanted not in ("auto", "cpu", "cuda") and not re.fullmatch(r"cuda:\d+", wanted):
-        raise BadInput(f"--device: {wanted!r} is none of auto, cpu, cuda, cuda:0, cuda:1 and so on")
+        raise BadInput(f"{argument('device')}: {wanted!r} is none of auto, cpu, cuda, cuda:0, cuda:1 and so on")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if wanted == "auto":
         return "cuda" if count else "cpu"
     if wanted != "cpu" and not count:
-        raise BadInput(f"--device: {wanted}, but torch sees none here; use auto or cpu (see `headstart doctor`)")
+        raise BadInput(
+            f"{argument('device')}: {wanted}, but torch sees none here; use auto or cpu (see `headstart doctor`)"
+        )
     if wanted.startswith("cuda:") and int(wanted.removeprefix("cuda:")) >= count:
-        raise BadInput(f"--device: {wanted}, but torch sees {count} GPU(s) here; the last is cuda:{count - 1}")
+        raise BadInput(
+            f"{argument('device')}: {wanted}, but torch sees {count} GPU(s) here; the last is cuda:{count - 1}"
+        )
     return wanted
 
 

@@ -58,7 +58,10 @@ SHORT_TEXT = (
 """What is said of less, before anything is read."""
 SHOWN_NOTES = 6
 """Notes that are printed; the page has all."""
-_FIELD = re.compile(r"\btask\.(val_share|test_share|val|test|unlabelled|folds|split_seed|split)\b")
+_FIELD = re.compile(
+    r"\btask\.(val_share|test_share|val|test|unlabelled|folds|split_seed|split)\b"
+    r"|(?:\btask: )?\b(val_share|test_share)\b|^(backbone|start)(?=: )"
+)
 PAGE_FILE, MODEL_CARD, STUDY_FILE, EXPORTED_FILE = "report.html", "README.md", "study.toml", "model.skops"
 
 
@@ -225,7 +228,7 @@ def _in_options() -> Iterator[None]:
     try:
         yield
     except BadInput as error:
-        text = _FIELD.sub(lambda match: f"--{match[1].replace('_', '-')}", str(error))
+        text = _FIELD.sub(lambda match: f"--{match[match.lastindex].replace('_', '-')}", str(error))
         raise reworded(error, text.replace("task.file", "the file").replace("by_group=false", "--no-group")) from None
 
 
