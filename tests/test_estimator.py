@@ -480,6 +480,8 @@ def test_arrays_with_the_channels_first_are_noticed():
             model = quick(serve="summary", pretrain=False).fit(data, y)
         assert model.n_features_in_ == 2
         assert model.predict(data).tolist() == model.predict(data[:20]).tolist() + model.predict(data[20:]).tolist()
+    with pytest.raises(BadInput, match=r"turn each from \(positions, channels\) to \(channels, positions\)$"):
+        model.predict(turned.swapaxes(1, 2))
     with pytest.raises(BadInput, match="whose sizes do not tell which axis is time"):
         quick(serve="summary", pretrain=False).fit(turned[:, :, :5], y)
     with warnings.catch_warnings():

@@ -290,3 +290,14 @@ def test_texts_about_a_data_set_beside_its_folders_are_passed_over(tmp_path: Pat
 def made_sound(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(wav(np.random.default_rng(0).integers(-99, 99, 80)))
+
+
+def test_recordings_as_texts_beside_a_folder_of_pictures_are_not_passed_over(tmp_path: Path) -> None:
+    for k in range(6):
+        write(tmp_path / f"subject{k}.txt", "time,x\n" + "\n".join(f"{t / 50},{t % 7}.5" for t in range(30)))
+    for k in range(2):
+        image(tmp_path / "photos" / f"{k}.png")
+    assert "holds 2 images and 6 texts; name a folder that holds one kind" in why(tmp_path)
+    for k in range(2, 9):
+        image(tmp_path / "photos" / f"{k}.png")
+    assert "holds 9 images and 6 texts" in why(tmp_path)

@@ -98,4 +98,10 @@ def test_texts_of_utf_16_with_its_mark_are_read(tmp_path: Path) -> None:
 
 
 def test_icelandic_is_not_taken_for_turkish() -> None:
-    assert likely_encodings("það er þarna".encode("cp1252"))[0][0] == "cp1252"
+    for text in ("það er þarna", "Alþingi er elsta löggjafarþing; íþróttir eru stundaðar"):
+        assert likely_encodings(text.encode("cp1252"))[0][0] == "cp1252"
+
+
+def test_czech_is_not_offered_as_turkish() -> None:
+    text = "Tento film byl výborný, ale poněkud příliš dlouhý a místy nudný"
+    assert "cp1254" not in dict(likely_encodings(text.encode("cp1250")))

@@ -254,3 +254,16 @@ def test_a_folder_of_splits_with_x_and_y_each_names_them_and_each_is_read(tmp_pa
     )
     assert any("in folders below is not read" in note for note in train.notes)
     assert len(read_sequences(tmp_path / "test", train.layout.fixed())) == 6
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [(("acc", "gyro"), "are sensors of one recording"), (("train_data", "test_data"), "no recording")],
+)
+def test_files_of_arrays_that_are_sensors_or_splits_are_no_classes(
+    names: tuple[str, ...], text: str, tmp_path: Path
+) -> None:
+    for name in names:
+        np.save(tmp_path / f"{name}.npy", np.random.default_rng(0).normal(size=(6, 40, 3)))
+    with pytest.raises(BadInput, match=text):
+        read_sequences(tmp_path)

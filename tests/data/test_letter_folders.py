@@ -91,3 +91,22 @@ def test_a_table_of_labels_beside_a_file_of_sequences_labels_them_by_their_ids(n
         BadInput, match=r"holds one file of sequences, which a folder is not needed for; give .*seqs\.fasta"
     ):
         read_sequences(tmp_path)
+
+
+def test_a_table_of_labels_that_lacks_a_sequence_or_has_one_twice_is_told(tmp_path: Path) -> None:
+    fasta(path := tmp_path / "seqs.fasta")
+    ids = [str(name) for name in read(path).ids or ()]
+    rows = [f"{name},{'ab'[k % 2]}" for k, name in enumerate(ids)]
+    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *rows[1:]]))
+    lost = [note for note in read(path).notes if "labels.csv" in note]
+    assert lost == [
+        f"'labels.csv' names not all sequences ({ids[0]!r} is not there), and is not used; add their rows, with an "
+        "empty label where none is known"
+    ]
+    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *rows[1:], f"{ids[0]},"]))
+    assert read(path).labels == (None, *(row[-1] for row in rows[1:]))
+    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *rows, rows[0]]))
+    assert read(path).labels == tuple(row[-1] for row in rows), "the same row twice"
+    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *rows, f"{ids[0]},b"]))
+    with pytest.raises(BadInput, match=rf"'{ids[0]}' stands in a row above, too .* with another 'label'"):
+        read(path)

@@ -54,3 +54,12 @@ def test_the_unnamed_index_in_a_parquet_file_is_no_value(tmp_path: Path) -> None
     shuffled(None).to_parquet(tmp_path / "week.parquet")
     s = read_sequences(tmp_path / "week.parquet", LayoutSpec(target="label"))
     assert set(s.lengths) == {6}
+
+
+def test_an_index_of_three_levels_that_begins_with_the_label_has_it_as_the_target() -> None:
+    index = pd.MultiIndex.from_product([["walk", "run"], range(3), range(8)], names=["label", "trial", "time"])
+    table = pd.DataFrame({"x": np.arange(48) % 7}, index=index)
+    result = read_sequences(table)
+    assert (result.labels, result.groups) == (("walk",) * 3 + ("run",) * 3, None)
+    with pytest.raises(BadInput, match="X: 'time' is a level of its index and a column; rename_axis gives"):
+        read_sequences(table.assign(time=1.5))

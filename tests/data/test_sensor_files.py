@@ -113,3 +113,42 @@ def test_files_of_events_and_texts_beside_the_sensors_of_a_person_are_passed_ove
     result = read(tmp_path, rate=16)
     assert (len(result), len(result.channels)) == (3, 3)
     assert any("files of other kinds are not read" in note for note in result.notes)
+
+
+def test_clocks_of_sensors_that_count_other_units_are_brought_to_one(tmp_path: Path) -> None:
+    for file in sorted(recordings(tmp_path, steps=(0.02, 0.04)).glob("*_acc.csv")):
+        rows = [line.split(",", 1) for line in file.read_text().splitlines()[1:]]
+        write(file, "\n".join(["time,x,y", *(f"{1000 * float(time):.0f},{rest}" for time, rest in rows), ""]))
+    assert "not all clocks of its sensors say their unit ('time' of 'acc' and 'time' of 'gyro')" in why(tmp_path)
+    for file in tmp_path.glob("*_acc.csv"):
+        write(file, file.read_text().replace("time", "time_ms"))
+    assert "--rate 50 brings all onto one clock" in why(tmp_path)
+    result = read(tmp_path, rate=50)
+    times = np.arange(39) * 0.02
+    np.testing.assert_allclose(result.values[:39].T, [1 + times, times, 1 + times, 10 + times], atol=1e-4)
+
+
+def test_the_rate_that_is_named_reads_sensors_whose_clock_has_no_name_of_clocks(tmp_path: Path) -> None:
+    for file in recordings(tmp_path, steps=(0.02, 0.04)).glob("*.csv"):
+        write(file, file.read_text().replace("time", "X[s]"))
+    assert "--rate 50 brings all onto one clock" in why(tmp_path)
+    result = read(tmp_path, rate=50)
+    assert set(result.lengths.tolist()) == {40}
+    assert np.array_equal(read_sequences(tmp_path, result.layout.fixed()).values, result.values, equal_nan=True)
+
+
+def test_two_files_that_would_be_one_sensor_of_a_recording_are_told(tmp_path: Path) -> None:
+    for name in ("left_acc", "acc_left", "left_gyro", "gyro_left"):
+        write(tmp_path / f"{name}_1.csv", "x,y\n" + "1.5,2.5\n" * 9)
+    assert "'acc_left_1.csv' and 'left_acc_1.csv' are both files of 'acc' of one recording" in why(tmp_path)
+
+
+@pytest.mark.parametrize("form", ["a file a recording", "a file a sensor"])
+def test_a_label_that_stands_as_a_number_in_each_row_of_a_recording_is_its_label(form: str, tmp_path: Path) -> None:
+    for k in range(8):
+        for sensor in ("acc", "gyro")[: 1 + (form == "a file a sensor")]:
+            rows = "\n".join(f"{t / 50},{k // 2},{k % 2},{t % 7 + 0.5}" for t in range(30))
+            write(tmp_path / f"r{k}_{sensor}.csv", f"time,subject,label,x\n{rows}\n")
+    result = read(tmp_path, target="label", group="subject")
+    assert (result.labels, len(set(result.groups or ()))) == (("0", "1") * 4, 4)
+    assert not {"label", "subject"} & {word for channel in result.channels for word in channel.split()}

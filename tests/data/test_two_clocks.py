@@ -70,3 +70,19 @@ def test_what_was_counted_till_then_beside_the_time_is_no_second_clock(name: str
     path.write_text("\n".join([f"id,time,{name},x,label", *rows]) + "\n")
     sequences = read_sequences(path)
     assert (sequences.layout.time, sequences.channels) == ("time", ("x",))
+
+
+def test_a_clock_beside_each_sensor_under_one_name_is_told_with_the_form_that_is_read(tmp_path: Path) -> None:
+    rows = [f"{k * 0.02:.2f},{k % 7}.5,{k * 0.1:.2f},{k % 5}.5" for k in range(30)]
+    (tmp_path / "f.csv").write_text("\n".join(["X[s],EMG (V),X[s],ACC (g)", *rows]))
+    with pytest.raises(
+        BadInput, match=r"'X\[s\]' is there 2 times, a clock for each sensor; write each sensor with its"
+    ):
+        read_sequences(tmp_path / "f.csv")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, at in (("emg", 0), ("acc", 2)):
+        cells = [",".join(row.split(",")[at : at + 2]) for row in ["X[s],EMG (V),X[s],ACC (g)", *rows]]
+        (folder / f"walk_{name}.csv").write_text("\n".join(cells))
+        (folder / f"rest_{name}.csv").write_text("\n".join(cells))
+    assert read_sequences(folder, LayoutSpec(rate=50)).channels == ("ACC (g)", "EMG (V)")

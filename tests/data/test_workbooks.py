@@ -14,6 +14,8 @@ from support.command import command
 from support.made_files import needs, workbook
 from support.made_tables import read, why
 
+from headstart.errors import BadInput
+
 ROWS: list[list[Any]] = [
     ["id", "state", "t0", "t1", "t2"],
     *([f"r{i}", "ab"[i % 2], i + 0.5, 2.25 * i, -i / 4] for i in range(20)),
@@ -125,6 +127,23 @@ def test_a_sheet_for_each_class_is_read_with_its_name_as_the_label(tmp_path: Pat
     np.testing.assert_allclose(result.values[:9, 0], made["cat"][1], atol=1e-6)
     assert any("all sheets are read as one table, with their names in 'sheet'" in note for note in result.notes)
     assert len(read(tmp_path / "f.xlsx", sheet="dog")) == 6
+
+
+@pytest.mark.parametrize(
+    ("other", "names", "text"),
+    [
+        ("variety", ["cat", "dog"], "each may be a class, a recording, or a table"),
+        ("t9", ["Calibration", "Prediction"], "several sheets hold cells \\('Calibration', 'Prediction'\\); name one"),
+        ("t9", ["Training set", "Test set"], "several sheets hold cells"),
+    ],
+)
+def test_sheets_that_are_splits_or_have_a_column_that_may_be_the_label_are_no_classes(
+    other: str, names: list[str], text: str, tmp_path: Path
+) -> None:
+    needs("xlsx")
+    path = workbook(tmp_path / "f.xlsx", sheets([*(f"t{i}" for i in range(9)), other], names))
+    with pytest.raises(BadInput, match=text):
+        read(path)
 
 
 def test_sheets_of_one_header_are_asked_about_and_each_answer_works(tmp_path: Path) -> None:

@@ -15,11 +15,13 @@ from headstart.data.apart import all_apart
 from headstart.data.archives import check_link
 from headstart.data.arrays import ARRAY_NAMES, array_table, last_part, npy_array, npz_arrays, together
 from headstart.data.axes import time_axis
+from headstart.data.class_folders import split_stems
 from headstart.data.folder_tables import read_table
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.named import Named
 from headstart.data.named_recordings import ALL, ID, arrays_table, signals_of
 from headstart.data.recordings import MOST_VALUES
+from headstart.data.sensor_files import sensors_of
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places, nearest
 from headstart.text import counted, first_few, many
@@ -102,8 +104,8 @@ def classes_by_file(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table
     """
     stems = [PurePosixPath(name).stem for name in names]
     words = len(set(stems)) > 1 and not any(re.search(r"[/\d]", name.partition(".")[0]) for name in names)
-    splits = any(stem.lower() in SPLIT_WORDS or stem.lower() in _ROLES for stem in stems)
-    if not words or splits or spec.label_from or spec.target not in (None, CLASS_FILE) or spec.time_axis == "second":
+    others = split_stems(stems) or {stem.lower() for stem in stems} & _ROLES or sensors_of(path, names)
+    if not words or others or spec.label_from or spec.target not in (None, CLASS_FILE) or spec.time_axis == "second":
         return None
     arrays = []
     for name in names:

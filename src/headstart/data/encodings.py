@@ -25,13 +25,20 @@ NARROW = {
 """Encodings of one byte a letter, of other letters than Latin ones: those that texts have most often."""
 TURKISH = bytes((0xD0, 0xDD, 0xDE, 0xF0, 0xFD, 0xFE))
 """Letters of Turkish in cp1254, which are others in cp1252."""
+TURKISH_TOO = "çöüâîûÇÖÜÂÎÛ".encode("cp1254")
+"""The other letters beyond ASCII that Turkish has."""
+TURKISH_SHARE = 0.9
+"""Share of letters beyond ASCII that are these, from which on a text may be Turkish."""
 
 
 def likely_encodings(content: bytes) -> list[tuple[str, str]]:
     """(an encoding, a word as it reads it) of the likeliest ones of these bytes, the best first; at least one."""
     scores = {name: _wide(content, name) for name in WIDE} | {name: _narrow(content, name) for name in NARROW}
     scores |= {name: _latin(content, name) for name in ("cp1252", "cp1250")}
-    if content.translate(None, TURKISH) != content:
+    letters = content.translate(None, bytes(range(0xC0)))
+    if letters.translate(None, TURKISH) != letters and (
+        len(letters.translate(None, TURKISH + TURKISH_TOO)) <= (1 - TURKISH_SHARE) * len(letters)
+    ):
         # Icelandic has its letter at these places too, which begins words; Turkish ones stand within them.
         within = re.search(r"\w\u00fe", content.decode("cp1252", "replace")) is not None
         scores["cp1254"] = scores["cp1252"] + (0.01 if within else -0.01) * (scores["cp1252"] > 0)

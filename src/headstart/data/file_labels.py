@@ -92,12 +92,23 @@ def labels_beside(path: Path) -> list[Path]:
 
 def labels_of(path: Path, names: Sequence[str], spec: LayoutSpec) -> dict[str, Column]:
     """The columns of a table of labels in the order of recordings of these names; none where it does not name all."""
-    wrong = Mistakes()
+    wrong, wanted = Mistakes(), {*names}
     table = read_table(path, spec, wrong)
     wrong.check()
     for column in table.columns.values():
-        rows = {(word or "").strip(): row for row, word in enumerate(column.words)}
+        rows: dict[str, int] = {}
+        again: list[tuple[int, int]] = []
+        for row, word in enumerate(column.words):
+            if (first := rows.setdefault((word or "").strip(), row)) != row:
+                again.append((first, row))
         if all(name in rows for name in names):
+            for first, row in again:
+                unlike = [other.name for other in table.columns.values() if other.words[first] != other.words[row]]
+                if unlike and (column.words[row] or "").strip() in wanted:
+                    raise BadInput(
+                        f"{table.places.of(row)}: {column.words[row]!r} stands in a row above, too "
+                        f"({table.places.of(first)}), with another {unlike[0]!r}; give each sequence one row"
+                    )
             at = [rows[name] for name in names]
             others = (other for other in table.columns.values() if other is not column)
             texts = {other.name: other for other in others if other.type in ("number", "text")}

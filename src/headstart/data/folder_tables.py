@@ -174,8 +174,9 @@ def recordings_table(
                 words = np.array([word or "" for word in column.words], dtype=object)[order][at]
                 labels.setdefault(column.name, []).append(words)
         for column in table.columns.values():
-            words = {word for word in column.words if word} if column.type == "text" else set()
-            if len(words) == 1 and column.name not in channels:
+            label = is_constant(column, spec)
+            words = {word for word in column.words if word} if column.type == "text" or label else set()
+            if len(words) == 1 and (label or column.name not in channels):
                 texts.setdefault(column.name, [None] * len(names))[number] = words.pop()
         cells += table.rows * len(channels)
         if cells > MOST_CELLS:
@@ -186,6 +187,8 @@ def recordings_table(
     for channel in channels:
         whole.columns[channel] = list_column(channel, [row[channel] for row in rows], places)
     for name, constant in texts.items():
+        if name in channels and None in constant:
+            continue
         whole.columns[name] = Column(name, "text", arrow_texts(constant))
     for name, each in labels.items():
         if len(each) == len(rows) and (name not in texts or any(len(set(words)) > 1 for words in each)):
@@ -242,6 +245,12 @@ def clock_of(table: Table, spec: LayoutSpec) -> str | None:
     clocks = [Ordered(column, mark) for column in table.columns.values() if column.type in ("number", "text", "time")]
     clocks = [clock for clock in clocks if clock.never_falls and (clock_name(clock.name) or clock.even)]
     return next((clock.name for clock in sorted(clocks, key=lambda clock: clock_rank(clock.name))), None)
+
+
+def is_constant(column: Column, spec: LayoutSpec) -> bool:
+    """Whether a column of numbers of one recording was set as its label or group, and holds one value in all rows."""
+    asked = column.type == "number" and column.name in (spec.target, spec.group) and column.name not in spec.values
+    return asked and len(set(column.words)) == 1 and spec.window is None and not spec.per_position
 
 
 def _check_one_clock(table: Table, spec: LayoutSpec, time: str | None) -> None:

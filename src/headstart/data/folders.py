@@ -81,9 +81,10 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         names = [name for name in names if not own & set(map(str, PurePosixPath(name).parents))]
         if (together := parts_of_one(path, names, spec)) is not None:
             return together
+        aside: list[str] = []
         about = [n for n in names if _kind(n) == "texts" and PurePosixPath(n).stem.lower() in ABOUT]
         if about and len(about) == sum(_kind(name) == "texts" for name in names) and _recording_tables(names):
-            names = [name for name in names if name not in about]  # info.txt, beside tables
+            aside, names = about, [name for name in names if name not in about]  # info.txt, beside tables
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         tables = labels_tables(names)
         letters = sorted(filter(is_letter_file, names))
@@ -119,7 +120,10 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         if len(kinds) > 1 and 0 < kinds["texts"] <= FEW_TEXTS:  # testing_list.txt, readme.txt
             above = all("/" not in name for name in names if _kind(name) == "texts")
             below = all("/" in name for name in names if _kind(name) not in (None, "texts"))
-            kinds = Counter({kind: count for kind, count in kinds.items() if kind != "texts" or not (above and below)})
+            texts = [name for name in names if _kind(name) == "texts"]
+            recorded = len(texts) > 1 and _hold_numbers(path, texts)
+            if above and below and 2 * len(texts) <= kinds.total() and not recorded:
+                aside, kinds = texts, Counter({kind: count for kind, count in kinds.items() if kind != "texts"})
         if len(kinds) > 1:
             mixed = " and ".join(many(count, kind.removesuffix("s")) for kind, count in kinds.items())
             raise BadInput(f"{path}: holds {mixed}; name a folder that holds one kind")
@@ -145,7 +149,7 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             table.roles |= {"group": "folder"} if "folder" in table.columns and spec.group is None else {}
         table.notes += notes
     parts = {os.path.splitext(name)[0] for name in names if name.lower().endswith(HEADERS)}
-    other = sum(
+    other = len(aside) + sum(
         _kind(name) is None
         and name not in there
         and name not in joined

@@ -100,6 +100,12 @@ def labelled_beside(table: Table, path: Path, spec: LayoutSpec) -> None:
         columns = labels_of(other, ids, spec) or labels_of(other, within, spec)
         columns = {name: column for name, column in columns.items() if name not in table.columns}
         if not columns:
+            if lost := _lost(other, ids, spec):
+                table.notes.append(
+                    f"{other.name!r} names not all sequences ({first_few(list(map(repr, lost)), 3)} "
+                    f"{'is' if len(lost) == 1 else 'are'} not there), and is not used; add their rows, with an empty "
+                    "label where none is known"
+                )
             continue
         table.columns |= columns
         label = next(iter(by_role("target", columns)), only_label(columns))
@@ -108,3 +114,11 @@ def labelled_beside(table: Table, path: Path, spec: LayoutSpec) -> None:
         if label and spec.target is None:
             table.roles["target"] = label
         return
+
+
+def _lost(path: Path, ids: Sequence[str], spec: LayoutSpec) -> list[str]:
+    """The ids that a table of labels lacks, where a column of it names at least half of them."""
+    table = read_table(path, spec, Mistakes())
+    named = [{(word or "").strip() for word in column.words} for column in table.columns.values()]
+    lost = min(([name for name in ids if name not in words] for words in named), key=len, default=[])
+    return lost if 2 * len(lost) <= len(ids) else []

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import reading
-from headstart.data.layout import TIME, LayoutSpec, check_names, plain
+from headstart.data.layout import TIME, LayoutSpec, by_role, check_names, plain
 from headstart.data.sizes import check_arrow, check_parquet, limited
 from headstart.data.table import (
     Column,
@@ -334,9 +334,11 @@ def frame(data: Any, source: str) -> Table | None:
     check_names((str(name) for name in getattr(data, "column_names", data.columns)), source)
     try:
         pandas = "pandas" in sys.modules and isinstance(data, sys.modules["pandas"].DataFrame)
-        data, roles, notes = _of_pandas(data) if pandas else (data, {}, [])
+        data, roles, notes = _of_pandas(data, source) if pandas else (data, {}, [])
         table = pyarrow.Table.from_pandas(data, preserve_index=False) if pandas else pyarrow.table(data)
     except (pyarrow.ArrowException, ValueError, TypeError) as error:
+        if isinstance(error, BadInput):
+            raise
         for name in data.columns if pandas else ():
             cells = data[name].dropna().tolist()
             words = [cell for cell in cells if isinstance(cell, str)]
@@ -354,7 +356,7 @@ def frame(data: Any, source: str) -> Table | None:
     return whole
 
 
-def _of_pandas(data: Any) -> tuple[Any, dict[str, str], list[str]]:
+def _of_pandas(data: Any, source: str) -> tuple[Any, dict[str, str], list[str]]:
     """A frame whose cells are lists where they were series or frames, and whose index of ids and times, as sktime has
     it, is two columns; which these are; and what is said of another index of several levels."""
     nested = [name for name in data.columns if any(hasattr(cell, "to_numpy") for cell in data[name].head(1_000))]
@@ -373,14 +375,19 @@ def _of_pandas(data: Any) -> tuple[Any, dict[str, str], list[str]]:
         )
         way = f"rename_axis({last}) makes its last level the time of positions, and reset_index() columns of all"
         return data, {}, [f"the index ({index}) is not used; {way}"]
+    outside = ["instance"] if len(levels) == 2 else [f"level {i}" for i in range(len(levels) - 1)]
+    names = [name or default for name, default in zip(levels, [*outside, "time"], strict=True)]
+    if twice := sorted({*names} & {*map(str, data.columns)}):
+        raise BadInput(
+            f"{source}: {twice[0]!r} is a level of its index and a column; rename_axis gives the levels other names"
+        )
     if len(levels) == 2:
-        names = [name or default for name, default in zip(levels, ("instance", "time"), strict=True)]
         return data.rename_axis(names).reset_index(), {"id": names[0], "time": names[1]}, []
-    names = [*(name or f"level {i}" for i, name in enumerate(levels[:-1])), levels[-1] or "time"]
     whole, outer, joined = data.rename_axis(names).reset_index(), names[:-1], ",".join(names[:-1])
     whole[joined] = ["/".join(map(str, key)) for key in zip(*(whole[name] for name in outer), strict=True)]
-    roles = {"id": joined, "time": names[-1], "group": outer[0]}
-    note = f"the levels {', '.join(map(repr, outer))} of the index are the id together, and {outer[0]!r} the group"
+    role = "target" if by_role("target", outer[:1]) else "group"
+    roles = {"id": joined, "time": names[-1], role: outer[0]}
+    note = f"the levels {', '.join(map(repr, outer))} of the index are the id together, and {outer[0]!r} the {role}"
     return whole.drop(columns=outer[1:]), roles, [note]
 
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from headstart.data.archives import check_link
-from headstart.data.clock import NO_TIMES, ask_unit, seconds_in, step_words
-from headstart.data.folder_tables import channels_of, clock_of, in_time_order, read_table, recordings_table
+from headstart.data.clock import NO_TIMES, TIME_UNITS, ask_unit, seconds_in, step_words
+from headstart.data.folder_tables import (
+    channels_of,
+    clock_of,
+    in_time_order,
+    is_constant,
+    read_table,
+    recordings_table,
+)
 from headstart.data.layout import LayoutSpec
+from headstart.data.order import clock_name
 from headstart.data.table import Cells, Column, Table, arrow_numbers, arrow_texts
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import first_few, listed
@@ -25,6 +33,8 @@ SENSORS = frozenset(("acc", "accel", "accelerometer", "acceleration", "gyr", "gy
     "temp", "temperature", "gps", "imu"))
 # fmt: on
 """Words for a sensor in names of files and folders."""
+MOST_UNLIKE_SPANS = 10
+"""Times that one clock of a recording runs longer than another from which on they count other units."""
 _JOINTS = re.compile(r"([_\s.\-/]+)")
 
 
@@ -55,6 +65,7 @@ def sensors_of(source: Path, names: Sequence[str]) -> dict[str, dict[str, str]]:
     recording has one alone. Raises: BadInput where a recording lacks a sensor that others have."""
     out: dict[str, dict[str, str]] = {}
     others: list[str] = []
+    again: list[tuple[str, str, str]] = []
     own_names = True  # tags.csv may stand beside acc.csv and hr.csv of a person's folder
     for name in sorted(names):
         stem, ending = os.path.splitext(name)
@@ -65,13 +76,20 @@ def sensors_of(source: Path, names: Sequence[str]) -> dict[str, dict[str, str]]:
             continue
         own_names &= os.path.basename(stem).lower() in SENSORS
         rest = parts[: max(at[0] - 1, 0)] + parts[at[0] + 1 + (at[0] == 0) :]
-        out.setdefault("".join(rest) + ending, {})[parts[at[0]].lower()] = name
+        sensor = parts[at[0]].lower()
+        if (other := out.setdefault("".join(rest) + ending, {}).setdefault(sensor, name)) != name:
+            again.append((other, name, sensor))
     sensors = dict.fromkeys(sensor for own in out.values() for sensor in own)
     if others and not (own_names and 2 * len(others) <= len(names)):
         return {}
     several = sum(len(own) > 1 for own in out.values())
     if 2 * several < len(out) or not all(os.path.splitext(key)[0] for key in out):
         return {}
+    for other, name, sensor in again:
+        raise BadInput(
+            f"{source}: {other!r} and {name!r} are both files of {sensor!r} of one recording, by their names; name all "
+            "files alike, such as left_1_acc.csv and right_1_acc.csv"
+        )
     axes = {part.lower() for key in out for part in _JOINTS.split(os.path.splitext(key)[0])[::2]} & {*"xyz"}
     if len(axes) == 3:
         raise BadInput(
@@ -130,17 +148,20 @@ def _read(path: Path, name: str, spec: LayoutSpec, mistakes: Mistakes) -> Sensor
     clock = clock_of(table, own.model_copy(update={"time": spec.time if spec.time in table.columns else None}))
     order, times = in_time_order(table, clock)
     cells = Cells(table.places, frozenset(spec.na), "." if table.decimal == "auto" else table.decimal)
-    columns = {channel: cells.numbers(table.columns[channel])[order] for channel in channels_of(table, own, clock)}
+    channels = [name for name in channels_of(table, own, clock) if not is_constant(table.columns[name], spec)]
+    columns = {channel: cells.numbers(table.columns[channel])[order] for channel in channels}
     cells.report(mistakes, [])
     mistakes.check()
     unit = seconds_in(table.columns[clock], times, spec) if clock is not None else None
-    texts = {c.name: {word for word in c.words if word} for c in table.columns.values() if c.type == "text"}
+    named = [column for column in table.columns.values() if column.type == "text" or is_constant(column, spec)]
+    texts = {column.name: {word for word in column.words if word} for column in named}
     words = {name: kinds.pop() for name, kinds in texts.items() if len(kinds) == 1}
     return SensorTable(clock, times, unit, columns, words)
 
 
 def _joined(recording: Path, sensors: Mapping[str, SensorTable], spec: LayoutSpec) -> Table:
     """The sensors of one recording side by side, or, where their clocks differ, one below the other with gaps."""
+    sensors = _in_one_unit(recording, sensors)
     tables = list(sensors.values())
     counts = {table.rows for table in tables}
     timed = [table for table in tables if len(table.times)]
@@ -171,11 +192,35 @@ def _joined(recording: Path, sensors: Mapping[str, SensorTable], spec: LayoutSpe
         times = times[order]
     length = len(next(iter(columns.values())))
     clock = timed[0].clock if timed else None
-    made = {clock: Column(clock, "number", arrow_numbers(times))} if clock is not None else {}
+    unit = next((name for name, seconds in TIME_UNITS.items() if timed and seconds == timed[0].unit), "")
+    clock = clock if clock is None or clock == spec.time or clock_name(clock) else "time"  # as it is looked for again
+    made = {clock: Column(clock, "number", arrow_numbers(times), unit)} if clock is not None else {}
     made |= {name: Column(name, "number", arrow_numbers(x)) for name, x in columns.items()}
     words = {name: word for table in tables for name, word in table.words.items() if name not in made}
     made |= {name: Column(name, "text", arrow_texts([word] * length)) for name, word in words.items()}
     return Table(made, length, Places(str(recording)), "a table for each sensor")
+
+
+def _in_one_unit(recording: Path, sensors: Mapping[str, SensorTable]) -> dict[str, SensorTable]:
+    """The sensors with the times of all in the unit of the first clock. Raises: BadInput where a unit is not known of
+    all, and those that are known, or the spans of the clocks, differ."""
+    timed = {sensor: table for sensor, table in sensors.items() if len(table.times)}
+    units = {table.unit for table in timed.values()}
+    seconds = [unit for unit in units if unit is not None]
+    spans = [float(np.ptp(table.times)) for table in timed.values()]
+    if None in units and seconds and (len(seconds) > 1 or max(spans) > MOST_UNLIKE_SPANS * min(spans)):
+        clocks = listed([f"{table.clock!r} of {sensor!r}" for sensor, table in timed.items()])
+        raise BadInput(
+            f"{recording}: not all clocks of its sensors say their unit ({clocks}); write it into the names of these "
+            "columns, such as time_ms"
+        )
+    if len(seconds) < 2:
+        return dict(sensors)
+    first = next(iter(timed.values())).unit or 1.0
+    return {
+        sensor: replace(table, times=table.times * (table.unit / first), unit=first) if table.unit else table
+        for sensor, table in sensors.items()
+    }
 
 
 def _alike(first: SensorTable, other: SensorTable) -> bool:

@@ -286,7 +286,8 @@ def check_alike(sequences: Sequences, kind: SequenceKind, channels: tuple[str, .
         way = f"name them with {option('values')}"
         if sequences.layout.by_format:
             turned = bool((sequences.lengths == len(channels)).all())
-            way = "turn each from (channels, positions) to (positions, channels)" if turned else "give the same ones"
+            sides = ["(channels, positions)", "(positions, channels)"][:: -1 if sequences.layout.spec.sideways else 1]
+            way = f"turn each from {' to '.join(sides)}" if turned else "give the same ones"
         raise BadInput(
             f"{source}: has {len(sequences.channels)} channels ({', '.join(map(repr, sequences.channels[:6]))}), the "
             f"model was fitted to {len(channels)} ({', '.join(map(repr, channels[:6]))}); {way}"

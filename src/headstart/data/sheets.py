@@ -14,6 +14,7 @@ from typing import Any
 from headstart.data.csv import read_lines
 from headstart.data.extras import check_size, library, whole
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role, numbered
+from headstart.data.order import WORDS
 from headstart.data.table import Table
 from headstart.data.text import number_name
 from headstart.errors import BadInput, Mistakes, nearest
@@ -24,6 +25,8 @@ MOST_BOOK_CELLS = 2**24
 """Cells of a workbook: a sheet is held as a rectangle, however few of its cells are filled."""
 ALL_SHEETS, SHEET = "*", "sheet"
 """The name that stands for all sheets, of one header, and the column of their names."""
+_SPLITS = frozenset((*SPLIT_WORDS, "calibration", "prediction"))
+"""Words of names of sheets that are splits; those of chemometrics, too."""
 ENCRYPTED = b"E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0"
 """A name in the file that Excel puts an encrypted workbook into."""
 _ODS_ROW = re.compile(rb"<table:table-row\b([^>]*)(?<!/)>(.*?)</table:table-row>", re.DOTALL)
@@ -89,11 +92,12 @@ def _is_a_class(path: Path, sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bo
     """
     header = [_word(cell) for cell in next(iter(sheets.values()))[0]]
     some = first_few([repr(name) for name in sheets], 6)
-    if any(name.lower() in SPLIT_WORDS for name in sheets):
+    if any(word.lower() in _SPLITS for name in sheets for word in WORDS.findall(name)):
         return False
     targets = [name for name in by_role("target", header) if name != "y" or "x" not in header]
-    run = any(len(names) > 2 for names in numbered(header).values())
-    if run and not targets and not any(re.search(r"\d", name) for name in sheets):
+    runs = [name for names in numbered(header).values() if len(names) > 2 for name in names]
+    rest = {*header} - {*runs, "", *by_role("id", header)}  # which may be the target, whatever its name
+    if runs and not (targets or rest) and not any(re.search(r"\d", name) for name in sheets):
         return True
     question = f"{path}: several sheets of one header hold cells ({some}); each may be a class, a recording, or a table"
     every: dict[str, str] = {"sheet": ALL_SHEETS}

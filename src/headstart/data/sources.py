@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -41,17 +42,20 @@ _OTHERS = {
     "pkl pickle pt joblib": "pickled",
     "rds rda rdata": "a file of R",
     "sqlite sqlite3 db db3": "a data base of SQLite",
-    "sav zsav por": "a file of SPSS",
+    "sav zsav": "a file of SPSS",
+    "por": "a portable file of SPSS",
     "dta": "a file of Stata",
     "sas7bdat xpt": "a file of SAS",
     "tdms": "a file of LabVIEW (TDMS)",
     "fcs": "a file of a flow cytometer (FCS)",
     "c3d": "a file of motion capture (C3D)",
     "trc": "a file of markers of motion capture (TRC)",
-    "spc spa opus": "a spectrum in the form of its maker",
+    "spc spa": "a spectrum in the form of its maker",
+    "opus": "a sound in Opus, or a spectrum of OPUS",
     "dcm dicom": "a picture of DICOM",
     "nii": "a picture of NIfTI",
     "fit": "a file of a sports watch (FIT)",
+    "fits fts": "a file of astronomy (FITS)",
     "bed gff gff3 gtf vcf bcf sam bam cram": "a list of places on a genome",
 }
 """What is not read, and is told from damage, by endings."""
@@ -66,19 +70,23 @@ _SIGNS = {
     b"FCS3.": "fcs",
     b"##fileformat=VCF": "vcf",
     b"##gff-version": "gff",
+    b"SIMPLE  =": "fits",
 }
 """How such files begin, whatever their name, with an ending that they have."""
 _WAYS = {
     "rds rda rdata": "write it as text: write.csv(x, 'x.csv')",
-    "sqlite sqlite3 db db3": "write a table as text: sqlite3 -header -csv {path} 'SELECT * FROM name' > x.csv",
-    "sav zsav por": "write it as text: pandas.read_spss({path!r}).to_csv('x.csv', index=False)",
+    "sqlite sqlite3 db db3": "write a table as text: sqlite3 -header -csv {quoted} 'SELECT * FROM name' > x.csv",
+    "por": "write it as text: pyreadstat.read_por({path!r})[0].to_csv('x.csv', index=False)",
+    "sav zsav": "write it as text: pandas.read_spss({path!r}).to_csv('x.csv', index=False)",
     "dta": "write it as text: pandas.read_stata({path!r}).to_csv('x.csv', index=False)",
     "sas7bdat xpt": "write it as text: pandas.read_sas({path!r}).to_csv('x.csv', index=False)",
     "tdms": "write a group as text: nptdms.TdmsFile({path!r})['group'].as_dataframe().to_csv('x.csv')",
     "c3d": "export it as CSV, a row for each frame",
-    "trc": "write it as text: pandas.read_csv({path!r}, sep='\\t', skiprows=5, header=None).iloc[:, 1:].to_csv("
-    "'x.csv', index=False, header=False)",
-    "spc spa opus": "export it as JCAMP-DX (.jdx) or CSV",
+    "trc": "write it as text: pandas.read_csv({path!r}, sep='\\t', skiprows=5, header=None).iloc[:, 1:]"
+    ".dropna(axis=1, how='all').to_csv('x.csv', index=False, header=False)",
+    "opus": "write a sound as FLAC: ffmpeg -i {quoted} x.flac; export a spectrum as JCAMP-DX (.jdx) or CSV",
+    "fits fts": "write a table as text: astropy.table.Table.read({path!r}).write('x.csv')",
+    "spc spa": "export it as JCAMP-DX (.jdx) or CSV",
     "dcm dicom": "pictures are read as PNG, and a course over time as .npy, (L,) or (L, F)",
     "nii": "save courses over time, such as means of regions, as .npy, (L, F)",
     "fit": "export it as CSV, a row for each time",
@@ -233,7 +241,9 @@ def _refuse_others(path: Path, ending: str) -> None:
         raise refusal
     for endings, what in _OTHERS.items():
         if ending in endings.split():
-            way = _WAYS.get(endings, "save it as CSV, JSON lines (.jsonl), Parquet or .npz").format(path=str(path))
+            way = _WAYS.get(endings, "save it as CSV, JSON lines (.jsonl), Parquet or .npz").format(
+                path=str(path), quoted=shlex.quote(str(path))
+            )
             raise BadInput(f"{path}: is {what}, which is not read; {way}")
 
 

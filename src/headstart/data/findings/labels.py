@@ -145,16 +145,14 @@ def odd_targets(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
 
 def far_ends(x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(those, the others) of sorted numbers of which a few at an end lie far from the others; the farthest is last."""
-    most = max(FEW_FAR, int(FAR_SHARE * len(x)))
+    most = min(max(FEW_FAR, int(FAR_SHARE * len(x))), len(x) - FEWEST_BESIDE)
     for y in (-x[::-1], x):
         sign = 1 if y is x else -1
-        for count in range(most, 0, -1):
+        counts = np.arange(most, 0, -1)
+        lasts = y[len(y) - counts - 1]  # of the others; in most sets no gap is wide, and no more is looked at
+        for count in counts[y[len(y) - counts] - lasts > LIGHT_RANGES * (lasts - y[0])].tolist():
             ends, rest = y[len(y) - count :], y[: len(y) - count]
-            if (
-                len(rest) >= FEWEST_BESIDE
-                and ends[0] - rest[-1] > _bar(rest) * np.ptp(rest) > 0
-                and _beyond(rest, ends[0])
-            ):
+            if ends[0] - rest[-1] > _bar(rest) * np.ptp(rest) > 0 and _beyond(rest, ends[0]):
                 yield np.unique(sign * ends)[::sign], sign * rest
                 break
 

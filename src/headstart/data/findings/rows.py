@@ -90,7 +90,9 @@ def unshared_symbols(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
     if s.kind != "tokens" or not 1 < len(s) <= s.width:  # fewer symbols than sequences: some share one
         return
     row = np.repeat(np.arange(len(s)), s.lengths)
-    if np.bincount(np.unique(np.stack([s.values, row]), axis=1)[0].astype(np.int64)).max() == 1:
+    symbols, last = s.values.astype(np.int64, copy=False), np.zeros(s.width, np.int64)
+    last[symbols] = row
+    if (last[symbols] == row).all():
         yield Finding.everywhere(
             f"no symbol stands in two of {many(len(s), 'sequence')}, so that none tells anything of others; where the "
             f"symbols are measurements, {option('kind', 'numbers')} reads them so"
