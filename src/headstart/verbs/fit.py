@@ -228,7 +228,7 @@ def _in_options() -> Iterator[None]:
     try:
         yield
     except BadInput as error:
-        text = _FIELD.sub(lambda match: f"--{match[match.lastindex].replace('_', '-')}", str(error))
+        text = _FIELD.sub(lambda match: f"--{next(filter(None, match.groups())).replace('_', '-')}", str(error))
         raise reworded(error, text.replace("task.file", "the file").replace("by_group=false", "--no-group")) from None
 
 
