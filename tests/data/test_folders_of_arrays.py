@@ -245,6 +245,7 @@ def test_a_folder_of_splits_with_x_and_y_each_names_them_and_each_is_read(tmp_pa
         BadInput, match=r"a data set for each split \('test', 'train'\); give one of them, such as .*train"
     ):
         read_sequences(tmp_path)
+    assert read_sequences(tmp_path / "train", LayoutSpec(target="y_train")).layout.target == "y_train"
     train = read_sequences(tmp_path / "train")
     assert (len(train), train.lengths[0], sorted(set(train.labels)), len(set(train.groups or ()))) == (
         12,

@@ -62,7 +62,7 @@ def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | 
     ends = {match[0].lower() if (match := _SPLIT_END.search(PurePosixPath(name).stem)) else "" for name in own}
     # X_test and y_test of one split have the names of those that a model was fitted to.
     stems = {PurePosixPath(name).stem: name for name in own}
-    if len(ends) == 1 and not set(spec.values) & set(stems):
+    if len(ends) == 1 and not {*spec.values, spec.target, spec.group, spec.id} & set(stems):
         stems = {_SPLIT_END.sub("", stem): name for stem, name in stems.items()}
     roles = {role: [stem for stem in stems if stem.lower() in ARRAY_NAMES[role]] for role in ("values", "target")}
     if len(stems) != len(own) or not all(roles.values()) or (deeper and not all(ends)):

@@ -95,6 +95,20 @@ def class_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSp
         return
 
 
+def hold_classes(paths: Sequence[tuple[str, ...]]) -> bool:
+    """Whether a level of folders has several names that are neither splits, folds, days nor persons."""
+
+    def is_class(name: str) -> bool:
+        other = FOLD_NAME.fullmatch(name) or DAY_NAME.fullmatch(name) or PERSON.fullmatch(name)
+        return not other and name.lower() not in SPLIT_WORDS
+
+    levels: list[set[str]] = [set() for _ in range(max(map(len, paths), default=0))]
+    for path in set(paths):
+        for level, name in enumerate(path):
+            levels[level].add(name)
+    return any(sum(map(is_class, level)) > 1 for level in levels)
+
+
 def person_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutSpec) -> None:
     """Take folders of persons, of several files each, for groups, where labels stand elsewhere."""
     for level in range(min(map(len, paths))) if spec.group is None and "group" not in table.roles else ():

@@ -16,7 +16,7 @@ import numpy as np
 from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import HEADERS, listed, members, reading, visible
 from headstart.data.array_folders import ABOUT, classes_by_file, folder_of_arrays, is_array_file, parts_of_one
-from headstart.data.class_folders import class_folders, person_folders, split_stems
+from headstart.data.class_folders import class_folders, hold_classes, person_folders, split_stems
 from headstart.data.clock import RATE_BEFORE
 from headstart.data.encodings import likely_encodings
 from headstart.data.exports import like_number
@@ -130,7 +130,8 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         (kind,) = kinds
         if kind == "texts" and _hold_numbers(path, [name for name in names if _kind(name) == kind]):
             kind = "tables"
-        if kind != "tables":  # meta/esc50.csv, beside sounds
+        paths = [PurePosixPath(name).parts[:-1] for name in names if is_array_file(name) or _kind(name) == kind]
+        if kind != "tables" and not hold_classes(paths):  # meta/esc50.csv, beside sounds
             more = [name for name in names if name not in tables and is_recording_table(name)]
             tables += more if len(more) <= FEW_TEXTS else []
         if kind == "arrays" and not tables:
