@@ -77,3 +77,17 @@ def test_loading_libraries_is_no_sign_of_a_slow_machine_and_the_largest_piece_ma
     pieces.took(283, 2.83 + LOADING)
     assert pieces.forecast(800) == pytest.approx(8.0)
     assert (pieces.more(9.0), pieces.more(8.0)) == (800, 400)
+
+
+@pytest.mark.parametrize("slow", [1.0, 4.0])
+def test_a_piece_that_an_earlier_command_has_stored_says_nothing_of_how_fast_the_machine_is(slow: float) -> None:
+    """A fit that was interrupted goes on with the most rows that it had learnt from, and is not late for it."""
+    pieces, now, there = Pieces(sizes_of(1_000_000, 2, lambda _: True), lambda rows: 1e-3 * rows), 0.1, {5_524, 7_812}
+    assert pieces.first(6.0, there.__contains__) == 7_812
+    pieces.took(7_812, now, stored=True)
+    grown = 0
+    while (size := pieces.more(60.0 - now)) is not None:
+        now, grown = now + slow * 1e-3 * size, size
+        pieces.took(size, slow * 1e-3 * size)
+    assert now <= 77.0
+    assert grown > 7_812

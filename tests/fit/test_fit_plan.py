@@ -415,7 +415,10 @@ def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits,
         return []
 
     settings, basis = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4)), _basis(kind="text")
-    fit = SimpleNamespace(settings=settings, splits=(None,) * splits, basis=basis, data=Path(), store=None, begun=100.0)
+    store = SimpleNamespace(finished=lambda _: False)
+    fit = SimpleNamespace(
+        settings=settings, splits=(None,) * splits, basis=basis, data=Path(), store=store, begun=100.0
+    )
     fit.without_networks = lambda *_, **__: Plan(None, (), {})  # type: ignore[arg-type]
     fit.pieces, fit.part, fit.spent, fit.rest = lambda: Pieces([300], lambda _: each), lambda _: None, 0.0, 99.0
     monkeypatch.setattr(perform.time, "monotonic", lambda: now[0])

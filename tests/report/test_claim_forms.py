@@ -635,3 +635,7 @@ def test_two_arms_that_come_to_the_same_runs_are_not_found_to_be_alike() -> None
     (part,) = verdicts(replace(results, table=same), paper)[0].parts
     assert (apart.outcome, part.outcome) == ("holds", "undecided")
     assert part.why == "both arms are the same runs, so that their likeness says nothing"
+    for several in ({"columns": ["average"]}, {"pairs": [["a", "b"]]}):
+        paper = made(claims=[{**OVER, **several, "within": 0.05}])
+        (apart,), (alike,) = (verdicts(replace(results, table=x), paper)[0].parts for x in (results.table, same))
+        assert (apart.outcome, alike.outcome, alike.why) == ("holds", "undecided", part.why), several

@@ -315,6 +315,17 @@ def test_a_pruned_search_goes_on_where_it_was_and_what_it_comes_to_is_known(tmp_
     assert search.trials == len(plan.trials) == 20
 
 
+def test_arms_have_equally_many_whole_trials_however_many_of_the_short_ones_diverged(tmp_path: Path) -> None:
+    def lost(cell: Cell) -> tuple[float, float] | None:
+        return None if cell.arm == "scratch" and cell.last.spec.budget.epochs == 0.5 else score(cell)
+
+    search = searched(tmp_path, prune=True)
+    plan, _ = whole(search, lost)
+    assert [len(drawn(plan, arm)) for arm in ("scratch", "self_pretrained")] == [8 + 2, 8 + 2]
+    assert drawn(plan, "scratch")[8:] == drawn(plan, "scratch")[:2], "in their order"
+    assert search.trials == len(plan.trials)
+
+
 def test_trials_whose_part_of_the_budget_is_nothing_or_shorter_than_their_schedule_are_refused(tmp_path: Path) -> None:
     table = study(prune=True)
     for more, message in (

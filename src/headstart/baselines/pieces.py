@@ -25,6 +25,8 @@ TRAIN_SCORED = 5_000
 """Rows of train that a stage scores at most, beside validation and test."""
 GROWTH = 8.0
 """Times as long as those before a piece takes at most: a forecast over more is a guess."""
+UNTIMED = 2.0
+"""The same where those before are of an earlier command, so that nothing says how fast this machine is."""
 
 
 @dataclass
@@ -32,21 +34,24 @@ class Pieces:
     """Which numbers of rows may be learnt from, in descending order, and what they are reckoned to take.
 
     seconds: of so many rows, on a machine that takes as long as reckoned. pace: how much longer this one takes, as
-    measured; the worst of the last two pieces.
+    measured of the last piece. timed: one was fitted here.
     """
 
     sizes: Sequence[int]
     seconds: Callable[[int], float]
     pace: float = 1.0
     done: int = 0
+    timed: bool = False
 
-    def first(self, seconds: float) -> int:
-        """The most rows that take so many seconds, or the fewest."""
-        return next((size for size in self.sizes if self.forecast(size) <= seconds), self.sizes[-1])
+    def first(self, seconds: float, stored: Callable[[int], bool] = lambda _: False) -> int:
+        """The most rows that take so many seconds, or the fewest; where an earlier command has `stored` these, the most
+        that are."""
+        size = next((size for size in self.sizes if self.forecast(size) <= seconds), self.sizes[-1])
+        return next(filter(stored, self.sizes)) if stored(size) else size
 
     def more(self, left: float) -> int | None:
         """The most rows that fit into their part of the time left; None where these are no more than are learnt."""
-        growth = GROWTH * self.forecast(self.done)
+        growth = (GROWTH if self.timed else UNTIMED) * self.forecast(self.done)
         parts = {size: LARGEST if size == self.sizes[0] else PART for size in self.sizes if size > self.done}
         return next((size for size, part in parts.items() if self.forecast(size) <= min(part * left, growth)), None)
 
@@ -54,10 +59,12 @@ class Pieces:
         """Seconds of a piece here."""
         return self.pace * self.seconds(size)
 
-    def took(self, size: int, seconds: float) -> None:
-        """A piece is done."""
-        loading = 0.0 if self.done else min(LOADING, seconds / 2)
-        self.done, self.pace = size, max((seconds - loading) / self.seconds(size), 0.1)
+    def took(self, size: int, seconds: float, stored: bool = False) -> None:
+        """A piece is done. stored: by an earlier command, so that its seconds say nothing."""
+        self.done = size
+        if not stored:
+            loading = 0.0 if self.timed else min(LOADING, seconds / 2)
+            self.timed, self.pace = True, max((seconds - loading) / self.seconds(size), 0.1)
 
 
 def sizes_of(rows: int, least: int, fits: Callable[[int], bool]) -> list[int]:

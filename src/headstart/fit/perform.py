@@ -58,14 +58,14 @@ def fit_first(fit: Fit, on: Listener = unheard, *, once: bool = False) -> First:
     begun = last = time.monotonic()
     pieces = fit.pieces()
     most = max(FIRST * limit - fit.spent, FIRST * limit / 2, min(SOON, (fit.rest or 0.0) / 4))
-    learnt: int | None = pieces.first(SOON if once else most)
+    learnt: int | None = pieces.first(SOON if once else most, lambda size: _stored(fit, size) == 1)
     while learnt is not None:
-        at = time.monotonic()
+        at, stored = time.monotonic(), _stored(fit, learnt) == 1
         whole = _fit_here(fit, runs[0], on, learnt=learnt, pieces=pieces, dearest=not once)
         now = time.monotonic()
         if once or not whole:
             return First(now - begun, 0.0, fit.part(learnt))
-        pieces.took(learnt, now - at)
+        pieces.took(learnt, now - at, stored)
         give_back()
         learnt = None if fit.rest is None else pieces.more(fit.rest)
     if now - fit.begun > limit:
@@ -137,15 +137,16 @@ def _fit_here(
     return True
 
 
+def _stored(fit: Fit, size: int) -> float:
+    """Share of the models of a piece that are finished."""
+    stages = fit.without_networks(fit.settings.runs[0], learnt=size).stages
+    return sum(map(fit.store.finished, stages)) / max(len(stages), 1)
+
+
 def usable(fit: Fit) -> First | None:
-    """The rows of train from which most of the models without gradients have learnt so far, of equals the most rows;
-    None where no model could serve."""
-
-    def finished(size: int) -> int:
-        return sum(map(fit.store.finished, fit.without_networks(fit.settings.runs[0], learnt=size).stages))
-
-    size = max(fit.pieces().sizes, key=finished)
-    return First(0.0, 0.0, fit.part(size)) if finished(size) else None
+    """The most rows of train from which most models without gradients have learnt; None where no model could serve."""
+    size = max(fit.pieces().sizes, key=lambda size: _stored(fit, size))
+    return First(0.0, 0.0, fit.part(size)) if _stored(fit, size) else None
 
 
 def plan(fit: Fit, slots: int, first: First, *, keep: bool = True, timed: bool = True) -> Planned:

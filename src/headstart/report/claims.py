@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -269,11 +270,17 @@ def _missing_premise(results: Results, paper: Paper | None, claim: Claim, column
 
 
 def _one_run(results: Results, claim: Claim, terms: Sequence[Term]) -> str:
-    """Why two arms that are alike say nothing: their settings come to the same stages, as where one does nothing."""
-    rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
-    stages = {frozenset(run.stages[-1][1] for run in row.runs) for row in rows}
-    several = claim.within is not None and len(rows) > 1
-    return "both arms are the same runs, so that their likeness says nothing" if several and len(stages) == 1 else ""
+    """Why two arms that are alike say nothing: their settings come to the same stages, as where one does nothing.
+
+    The terms then add up to nothing whatever the scores; of an average those of all columns do.
+    """
+    weights = Counter[frozenset[str]]()
+    for sign, arm, column in terms:
+        for row in results.table:
+            if row.arm == arm and (row.column == column or column.partition(" ")[0] == AVERAGE):
+                weights[frozenset(run.stages[-1][1] for run in row.runs)] += sign
+    same = claim.within is not None and weights and not any(weights.values())
+    return "both arms are the same runs, so that their likeness says nothing" if same else ""
 
 
 def _nothing_learnt(results: Results, claim: Claim, terms: Sequence[Term]) -> str:

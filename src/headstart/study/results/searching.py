@@ -140,8 +140,9 @@ class Searched:
                 score = None if candidates[-1].diverged or run.val is None else run.val if greater else -run.val
                 study.tell(trial, score, names.FAIL if score is None else names.COMPLETE)
         if self.search.prune:
-            left = [i for i, candidate in enumerate(candidates) if not candidate.diverged] or [0]
-            best = sorted(left, key=lambda i: sum(candidates[i].val.values()) * (-1 if greater else 1))
+            # What diverged comes last and is not left out: all arms have equally many whole trials.
+            scores = [0.0 if each.diverged else sum(each.val.values()) * (-1 if greater else 1) for each in candidates]
+            best = sorted(range(len(scores)), key=lambda i: (candidates[i].diverged, scores[i]))
             settings = [settings[i] for i in best[: self.search.finalists]]
             whole = [self._cell(arm, column, each, self.search.seed) for each in settings]
             cells += whole
