@@ -7,6 +7,7 @@ bits equal, nothing is lost, done twice or left over, and a message names the fi
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,13 +17,14 @@ from support.points.recorded import look, put_back, state_key
 from support.points.trials import DAILY, VERBS
 
 TESTS = Path(__file__).parent
+ALONE = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""A fork of several threads waits for ever."""
 
 
 def taken(*words: str) -> str:
     """The points of these commands, in a process of their own: they are forks of one that has one thread."""
     command = [sys.executable, "-m", "support.points", *words]
-    alone = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # a fork of several threads waits for ever
-    done = subprocess.run(command, cwd=TESTS, env=alone, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=TESTS, env=ALONE, capture_output=True, text=True, check=False)
     return "" if not done.returncode else done.stdout + done.stderr[-2_000:]
 
 
@@ -58,6 +60,20 @@ def test_more_power_cuts_of_the_commands_that_begin_with_a_folder(folder: str) -
     """Of several workers each writes what one process does, and trackers may lose what they were told."""
     names = [name for name in ALIKE[folder] if not name.startswith(("run --workers", "run --track"))]
     assert not taken(*names, "--power", "--stride", "10")
+
+
+@pytest.mark.slow
+def test_files_written_in_place_left_over_unflushed_or_given_up_in_silence_are_found() -> None:
+    """The control of these trials: a command with one file of each kind beside a sound one, of which nothing is found."""
+    words = [sys.executable, "-m", "support.points.control"]
+    done = subprocess.run(words, cwd=TESTS, env=ALONE, capture_output=True, text=True, check=True)
+    parts = {line.rpartition(": ")[2] for line in done.stdout.splitlines() if line}
+    assert {re.sub(r"[0-9a-f]{16}", "*", part) for part in parts} == {
+        "in_place has other bytes",
+        ".left_over.*.tmp is left over",
+        "unflushed has other bytes",
+        "unsaid is not there, though the command ended with 0",
+    }
 
 
 def test_a_folder_is_put_back_with_its_links_rights_and_times(tmp_path: Path) -> None:

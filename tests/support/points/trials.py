@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
@@ -99,6 +99,11 @@ class Reference:
     """The same of power cuts, by what is on the disk and whether somebody looks first."""
     mended: dict[frozenset[Any], list[str]] = field(default_factory=dict)
     """What does not hold after another command, which is given once for each disk: by what is on it."""
+
+    @property
+    def promised(self) -> list[str]:
+        """Files that are there where a command ends well, without another one."""
+        return [name for name in self.files if not re.search(r"^cache/|\.lock$", name)]
 
     @property
     def counted(self) -> list[Change]:
@@ -197,6 +202,7 @@ def findings(reference: Reference, point: Point) -> list[str]:
         if point.number < len(of_process(disturbed.operations, point.process)):
             break
     wrong = list(_of_end(disturbed, disturbed.operations, point))
+    wrong += _unwritten(reference, disturbed, listing(here))
     if point.process and point.fault.startswith(("killed", "cut")):  # another worker has done it
         wrong += [f"without a second command {line}" for line in _of_folder(reference, here, {})]
     return [f"{reference.head(point)}: {line}" for line in wrong + _again(reference, here, finished(here))]
@@ -215,7 +221,8 @@ def recorded_findings(reference: Reference, points: Sequence[Point]) -> list[str
         if disturbed is None or state is None:
             wrong.append(f"{head}: only {len(done.operations)} operations")
         else:
-            lines = [*_of_end(disturbed, done.operations, point), *_mended(reference, state)]
+            lines = [*_of_end(disturbed, done.operations, point), *_unwritten(reference, disturbed, state)]
+            lines += _mended(reference, state)
             wrong += [f"{head}: {line}" for line in lines]
     return wrong
 
@@ -236,6 +243,13 @@ def _again(reference: Reference, here: Path, before: Mapping[str, int]) -> list[
     if second.code:
         return [f"the second command ends with {second.code}: {second.text[-600:]}"]
     return list(_of_folder(reference, here, before))
+
+
+def _unwritten(reference: Reference, disturbed: Attempt, names: Iterable[str]) -> Iterator[str]:
+    """What a command lacks that said nothing of a refusal, and ended well, but for the index, which any other makes.
+    names: of what is there then."""
+    lacking = sorted({*reference.promised} - {*names, "runs/.index"}) if disturbed.code == 0 else []
+    yield from (f"{name} is not there, though the command ended with 0" for name in lacking)
 
 
 LOCKS = re.compile(r"\.lock(s/[^/]*)? is |\.locks is ")
@@ -276,7 +290,7 @@ def _after_a_cut(reference: Reference, state: Mapping[str, str], blobs: Path, lo
     """looks: a person does so first, with `ls`, which writes an index."""
     here = reference.base / "here"
     put(state, blobs, here)
-    promised = [file for file in reference.files if last and not re.search(r"^cache/|\.lock$", file)]
+    promised = reference.promised if last else []
     yield from (f"{file} is lost at the end" for file in promised if not (here / file).exists())
     if looks:
         listed = attempt(here, ("ls",))
