@@ -15,7 +15,7 @@ SOON = 2.0
 """Seconds that a first model may take, a quarter of those left at most, so that a small set is whole at once."""
 PART = 0.6
 """Of the time left, so much at most is for a piece: what it takes is a forecast, and others come after it."""
-LARGEST = 0.95
+LARGEST = 0.9
 """And so much for the largest piece, after which none comes."""
 LOADING = 1.2
 """Seconds of a first piece that load libraries, half of it at most."""
