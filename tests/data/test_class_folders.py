@@ -303,12 +303,13 @@ def test_recordings_as_texts_beside_a_folder_of_pictures_are_not_passed_over(tmp
     assert "holds 9 images and 6 texts" in why(tmp_path)
 
 
-def test_a_table_of_predictions_in_a_folder_beside_those_of_classes_is_no_table_of_labels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["results/predictions.csv", "predictions.csv"])
+def test_a_table_of_predictions_beside_folders_of_classes_is_no_table_of_labels(name: str, tmp_path: Path) -> None:
     for label in ("cat", "dog"):
         for k in range(4):
             image(tmp_path / label / f"{label}{k}.png")
     rows = [f"{label}{k}.png,{('cat', 'dog')[k % 2]}" for label in ("cat", "dog") for k in range(4)]
     (tmp_path / "results").mkdir()
-    write(tmp_path / "results" / "predictions.csv", "\n".join(["file,predicted", *rows]))
+    write(tmp_path / name, "\n".join(["file,predicted", *rows]))
     result = read(tmp_path, kind="numbers")
     assert (result.layout.target, result.labels) == ("folder", ("cat",) * 4 + ("dog",) * 4)

@@ -44,9 +44,10 @@ def labels_tables(names: Sequence[str]) -> list[str]:
     tables = [name for name in names if is_recording_table(name)]
     named = [name for name in tables if _is_named(name)]
     top = [name for name in tables if "/" not in name and name not in named]
+    own = {name: set(map(str.lower, WORDS.findall(name.partition(".")[0]))) for name in top}
+    top = [name for name in top if not own[name] & {"prediction", "predictions", "predicted"}]  # of an earlier model
     others: list[str] = []
     if len(top) > 1:  # train_labels.csv beside sample_submission.csv
-        own = {name: set(map(str.lower, WORDS.findall(name.partition(".")[0]))) for name in top}
         others = [name for name in top if own[name] & {"submission", "test", "testing"}]
         top = [name for name in top if own[name] & {*LABEL_TABLES, "train", "training"} and name not in others]
     return sorted(named, key=lambda name: name.count("/")) + ([*top, *others] if len(top) == 1 < len(names) else [])
