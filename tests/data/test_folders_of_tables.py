@@ -206,3 +206,11 @@ def test_two_sensors_with_clocks_of_their_own_are_not_joined_row_by_row(tmp_path
 )
 def test_one_clock_in_two_units_is_one(tmp_path: Path, name: str, factor: float) -> None:
     assert "acc" in read(two_clocks(tmp_path, name, factor)).channels
+
+
+def test_tables_whose_names_end_in_splits_are_told_from_recordings(tmp_path: Path) -> None:
+    for name in ("Waves_TEST.tsv", "Waves_TRAIN.tsv"):
+        (tmp_path / name).write_text("\n".join(f"{i % 2}\t{a}\t{b}\t{c}" for i, (a, b, c) in enumerate(X[:9])), "utf-8")
+    text = why(tmp_path)
+    assert text.endswith(f"('Waves_TEST.tsv', 'Waves_TRAIN.tsv'); give {tmp_path.name}/Waves_TRAIN.tsv")
+    assert len(read(tmp_path / "Waves_TRAIN.tsv")) == 9

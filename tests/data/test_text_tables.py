@@ -78,6 +78,7 @@ def test_an_encoding_that_is_none_is_refused(tmp_path):
     assert why(write(tmp_path / "f.csv", PLAIN), encoding="klingon").startswith(
         "f.csv: encoding: 'klingon' is not an encoding"
     )
+    assert why(tmp_path / "f.csv", sheet="A") == "f.csv: sheet: 'A' is of a workbook, and this is none; leave it out"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from headstart.data.table import Column, Table, arrow_texts
 from headstart.data.tidy import in_channels, names_tags
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.limits import check_memory
-from headstart.ways import in_python, labels_argument
+from headstart.ways import field_name, in_python, labels_argument
 
 _OTHERS = {
     "numbers": "a spreadsheet of Numbers",
@@ -190,6 +190,10 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         form = format_of(path) if spec.format == "auto" else spec.format
     if form == "folder":
         raise BadInput(f"layout.format: {path} is a file, no folder")
+    if spec.sheet is not None and form != "xlsx" and not spec.optional:
+        raise BadInput(
+            f"{path}: {field_name('sheet')}: {spec.sheet!r} is of a workbook, and this is none; leave it out"
+        )
     if spec.optional and spec.time_axis and spec.id == "file" and is_array_file(path.name):  # one of a folder of them
         table, names = folder_of_arrays(path.parent, [path.name], spec)
         table.columns["file"] = Column("file", "text", arrow_texts(names))
