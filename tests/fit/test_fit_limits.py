@@ -205,13 +205,19 @@ def test_a_second_for_many_rows_leaves_a_model_of_a_part_of_them(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("rest", "fitted"), [(9.0, ["majority", "kernels"]), (3.0, ["majority"]), (-20.0, ["majority"])]
+    ("rest", "serve", "fitted"),
+    [
+        (9.0, "auto", ["majority", "kernels"]),
+        (3.0, "auto", ["majority"]),
+        (-20.0, "auto", ["majority"]),
+        (3.0, "kernels", ["majority", "kernels"]),
+    ],
 )
 def test_the_dearest_model_is_left_out_where_it_would_end_too_late_and_a_cheaper_one_serves(
-    rest: float, fitted: list[str], monkeypatch: pytest.MonkeyPatch
+    rest: float, serve: Any, fitted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stages = {name: SimpleNamespace(name=name) for name in ("kernels", "majority")}
-    performed, settings = list[str](), FitSettings(time=20.0, seeds=(0,))
+    stages = {name: SimpleNamespace(name=name, arms=(name,)) for name in ("kernels", "majority")}
+    performed, settings = list[str](), FitSettings(time=20.0, seeds=(0,), serve=serve)
     monkeypatch.setattr(perform, "perform", lambda part, *_: performed.extend(stage.name for stage in part) or [])
     fit: Any = SimpleNamespace(
         settings=settings, splits=(None,), data=Path(), store=None, spent=1.0, rest=rest, begun=0.0
@@ -219,12 +225,12 @@ def test_the_dearest_model_is_left_out_where_it_would_end_too_late_and_a_cheaper
     fit.store = SimpleNamespace(finished=lambda _: False)
     pieces = Pieces([300], lambda _: 4.0)
     fit.without_networks = lambda *_, **__: SimpleNamespace(stages=stages)
-    assert perform._fit_here(fit, 0, unheard, learnt=300, pieces=pieces) == (rest > 4)
+    assert perform._fit_here(fit, 0, unheard, learnt=300, pieces=pieces) == (len(fitted) == 2)
     assert performed == fitted
 
 
 def test_where_others_have_the_processor_a_piece_is_taken_to_last_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, stages = [0.0], {name: SimpleNamespace(name=name) for name in ("kernels", "majority")}
+    now, stages = [0.0], {name: SimpleNamespace(name=name, arms=(name,)) for name in ("kernels", "majority")}
     performed = list[str]()
 
     def busy(part: list[Any], *_: object) -> list[object]:

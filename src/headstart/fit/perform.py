@@ -107,7 +107,7 @@ def _fit_here(
     """Fit the models of one run, the cheapest first, and tell as each begins, in later runs of the last alone.
     learnt: rows of train that they are fitted on. pieces: these rows are one; the first model of the first is told.
 
-    Returns whether all were: the dearest of the first piece is left out where it would end too late, or by `dearest`.
+    Returns whether all were. The dearest of a first piece is left out if late, unless it is to serve, or by `dearest`.
     """
     early, seconds = (not pieces.done, pieces.forecast(learnt)) if pieces and learnt else (False, 0.0)
     stages, runs = fit.without_networks(seed, slow=slow, learnt=learnt).stages, fit.settings.runs
@@ -116,8 +116,8 @@ def _fit_here(
     for part in parts:
         # Where others want the processor too, a piece takes longer by as much as these models did.
         busy = max(1.0, (time.monotonic() - begun) / max(time.process_time() - used, 1e-3))
-        late = not dearest or (fit.rest is not None and busy * seconds > fit.rest)
-        if part is not parts[0] and late and not fit.store.finished(next(iter(stages))):
+        late = fit.rest is not None and busy * seconds > fit.rest and fit.settings.serve not in part[0].arms
+        if part is not parts[0] and (late or not dearest) and not fit.store.finished(next(iter(stages))):
             return False
         for event in perform(part, fit.store, Runtime(fit.data, "cpu")):
             if event.begins and threading.current_thread() is threading.main_thread():
