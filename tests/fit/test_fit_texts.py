@@ -137,7 +137,7 @@ def test_each_worker_is_reckoned_to_hold_the_encoder_too(folder: Path, monkeypat
         reckoned.append(each)
         raise BadInput("it is counted, and nothing more is asked")
 
-    monkeypatch.setattr("headstart.verbs.fit.default_workers", workers)
+    monkeypatch.setattr("headstart.runner.job.default_workers", workers)
     assert headstart("fit", "reviews.csv", "--target", "label", "--backbone", "bert") == 2
     assert headstart("fit", "reviews.csv", "--target", "label") == 2
     numbers = sum(
