@@ -44,6 +44,12 @@ ALIKE: dict[str, list[str]] = {}
 for name, verb in VERBS.items():
     if not verb.lacking:
         ALIKE.setdefault(verb.begin.__name__, []).append(name)
+ALONE_WRITTEN = {
+    folder: [name for name in names if not name.startswith(("run --workers", "run --track"))]
+    for folder, names in ALIKE.items()
+    if names != ["run --workers"]
+}
+"""Those whose power is cut: of several workers each writes what one process does, and trackers may lose what they were told."""
 
 
 @pytest.mark.slow
@@ -55,11 +61,9 @@ def test_every_point_of_the_commands_that_begin_with_a_folder(folder: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("folder", ALIKE)
+@pytest.mark.parametrize("folder", ALONE_WRITTEN)
 def test_more_power_cuts_of_the_commands_that_begin_with_a_folder(folder: str) -> None:
-    """Of several workers each writes what one process does, and trackers may lose what they were told."""
-    names = [name for name in ALIKE[folder] if not name.startswith(("run --workers", "run --track"))]
-    assert not taken(*names, "--power", "--stride", "10")
+    assert not taken(*ALONE_WRITTEN[folder], "--power", "--stride", "10")
 
 
 @pytest.mark.slow
