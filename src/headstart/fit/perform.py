@@ -115,7 +115,7 @@ def _fit_here(
     parts = (order[:-1], order[-1:]) if early and len(order) > 1 else (order,)
     for part in parts:
         # Where others want the processor too, a piece takes longer by as much as these models did.
-        busy = max(1.0, (time.monotonic() - begun) / max(time.process_time() - used, 1e-3))
+        busy = max(1.0, (time.monotonic() - begun) / max(time.process_time() - used, 0.1))
         late = fit.rest is not None and busy * seconds > fit.rest and fit.settings.serve not in part[0].arms
         if part is not parts[0] and (late or not dearest) and not fit.store.finished(next(iter(stages))):
             return False
