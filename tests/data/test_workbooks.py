@@ -158,5 +158,5 @@ def test_sheets_of_one_header_are_asked_about_and_each_answer_works(tmp_path: Pa
     result = read(path, sheet="*", shape="long", id="sheet")
     assert (result.lengths.tolist(), result.channels, result.ids) == ([6] * 4, ("x", "y"), ("r1", "r2", "r3", "r4"))
     assert len(read(path, sheet="*", target="sheet", time="", values=("x", "y"))) == 24
-    shown = command("show", "f.xlsx", "--sheet", "*", "--layout", "long", "--id", "sheet", cwd=tmp_path)
-    assert shown.returncode == 0
+    looked = command("show", "f.xlsx", "--sheet", "*", "--layout", "long", "--id", "sheet", cwd=tmp_path)
+    assert looked.returncode == 0

@@ -123,7 +123,7 @@ def surroundings(lines: Sequence[str], name: str, source: str, spec: LayoutSpec)
         out.begin = spec.skip
         if spec.skip >= len(lines):
             raise BadInput(
-                f"{source}: {field_name('skip')}: it has {len(lines):,} lines, and {spec.skip} leave none of them"
+                f"{source}: {field_name('skip')}: it has {len(lines):,} lines, and to pass over {spec.skip} leaves none"
             )
     elif match := _SEPARATOR.match(lines[0] if lines else ""):
         out.begin, out.mark = 1, match[1]

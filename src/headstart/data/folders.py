@@ -138,8 +138,7 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             arrays = sorted(name for name in names if name.lower().endswith((".npy", ".npz")))
             if (classes := classes_by_file(path, arrays, spec)) is not None:
                 return classes
-        recordings = [n for n in _recording_tables(names) if n not in tables] if kind == "tables" else []
-        joined = {file for own in sensors_of(path, recordings).values() for file in own.values()}
+        joined = {name for name in _recording_tables(names) if name not in tables} if kind == "tables" else set()
         table, there = _read(path, kind, set(names) - (set(tables) if kind == "tables" else set()), spec, mistakes)
         beside = labelled_by_table(path, tables, there, spec)
         notes, table.notes = table.notes, []

@@ -107,7 +107,7 @@ def _fit_here(
     """Fit the models of one run, the cheapest first, and tell as each begins, in later runs of the last alone.
     learnt: rows of train that they are fitted on. pieces: these rows are one; the first model of the first is told.
 
-    Returns whether all were. The dearest of a first piece is left out if late, unless it is to serve, or by `dearest`.
+    Returns whether all were. The dearest of a first piece is left out without `dearest`, or if late and not to serve.
     """
     early, seconds = (not pieces.done, pieces.forecast(learnt)) if pieces and learnt else (False, 0.0)
     stages, runs = fit.without_networks(seed, slow=slow, learnt=learnt).stages, fit.settings.runs

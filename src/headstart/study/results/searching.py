@@ -6,7 +6,7 @@ search that was stopped goes on where it was, on any number of workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -131,9 +131,8 @@ class Searched:
             settings += [dict(trial.params) for trial in asked]
             drawn = [self._trial(self._cell(arm, column, each, self.search.seed)) for each in settings[-batch:]]
             cells += drawn
-            metric, greater = monitored(drawn, find)
-            runs = [read_run(cell, find, lambda _: "absent", metric) for cell in drawn]
-            if any(run.status not in ("complete", "diverged") for run in runs):
+            greater = monitored(drawn, find)[1]
+            if (runs := _finished(drawn, find)) is None:
                 return cells, None
             for trial, run in zip(asked, runs, strict=True):
                 candidates.append(_candidate(run))
@@ -146,8 +145,7 @@ class Searched:
             settings = [settings[i] for i in best[: self.search.finalists]]
             whole = [self._cell(arm, column, each, self.search.seed) for each in settings]
             cells += whole
-            runs = [read_run(cell, find, lambda _: "absent", monitored(whole, find)[0]) for cell in whole]
-            if any(run.status not in ("complete", "diverged") for run in runs):
+            if (runs := _finished(whole, find)) is None:
                 return cells, None
             candidates = [_candidate(run) for run in runs]
         # Where every trial diverged, so will the runs that are reported: the first setting stands for all.
@@ -173,6 +171,13 @@ class Searched:
         else:
             made = kinds.FloatDistribution(*space.values, log=space.kind == "loguniform")
         return made
+
+
+def _finished(trials: Sequence[Cell], find: Find) -> list[Run] | None:
+    """What trials came to, diverged or not; None while some have not ended."""
+    metric, _ = monitored(trials, find)
+    runs = [read_run(cell, find, lambda _: "absent", metric) for cell in trials]
+    return runs if all(run.status in ("complete", "diverged") for run in runs) else None
 
 
 def _candidate(run: Run) -> Candidate:
