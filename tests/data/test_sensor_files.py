@@ -53,6 +53,9 @@ def test_sensors_with_clocks_of_their_own_are_brought_onto_one_by_the_rate_that_
 def test_a_recording_that_lacks_a_sensor_is_named(tmp_path: Path) -> None:
     (recordings(tmp_path) / "subj2_walk_gyro.csv").unlink()
     assert "'subj2_walk_acc.csv' has no file of 'gyro' beside it, which other recordings have" in why(tmp_path)
+    (tmp_path / "subj2_walk_acc.csv").rename(tmp_path / "a_walk_acc.csv")
+    first = why(tmp_path)  # the example is one that has it, not the first of all
+    assert first.partition("recordings have (")[2].partition(")")[0].count("gyro") == 1
 
 
 def test_sensors_without_a_clock_are_joined_row_by_row_only_where_they_have_equal_numbers_of_rows(

@@ -99,10 +99,10 @@ def sensors_of(source: Path, names: Sequence[str]) -> dict[str, dict[str, str]]:
         )
     for key, own in out.items():
         if lost := [sensor for sensor in sensors if sensor not in own]:
+            whole = next(other for other in out.values() if lost[0] in other)
             raise BadInput(
                 f"{source}: {next(iter(own.values()))!r} has no file of {lost[0]!r} beside it, which other recordings "
-                f"have ({first_few([repr(name) for name in next(iter(out.values())).values()], 3)}); add it, or leave "
-                "the recording out"
+                f"have ({first_few([repr(name) for name in whole.values()], 3)}); add it, or leave the recording out"
             )
         out[key] = {sensor: own[sensor] for sensor in sensors}
     return out
