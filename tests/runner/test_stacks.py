@@ -266,7 +266,7 @@ def test_a_gpu_times_both_ways_once_and_later_runs_take_what_was_kept(
     monkeypatch.setattr(perform_module, "gpus", lambda _: ["cpu"])  # a CPU that is taken for one
     store, file = Store(tmp_path), tmp_path / "reports" / "study" / "stacks.json"
     engine, settings = replace(training(), seconds=clock, probe_task=probe), {"stack": "auto", "stacks": file}
-    stages = sweep()
+    stages = sweep(budget={"steps": 72})  # the limit has room for the choice, not for all of these
     begun = run(store, stages, engine, **settings, limit=0.5)
     assert clock.asked == asked
     notices = [event.text for event in begun if isinstance(event, Notice)]
