@@ -1,4 +1,4 @@
-"""Folds of train and val, and val that trains too: fields of any task, which leave the identities of others alone."""
+"""Folds of train and val, val that trains too, and labels dealt out anew: fields of any task, which leave the identities of others alone."""
 
 from pathlib import Path
 
@@ -17,8 +17,11 @@ from headstart.spec import read
 from headstart.store import Store
 from headstart.study.language.plan import make_plan
 from headstart.study.language.spec import read_study
+from headstart.tasks.bit_strings import BitXorSpec
+from headstart.tasks.digits import DigitsSpec
 from headstart.tasks.own import OwnSpec
-from headstart.tasks.task import Task, content, open_task
+from headstart.tasks.stand_ins import PairsSpec
+from headstart.tasks.task import Task, TaskSpec, content, open_task
 
 ROWS, LENGTH = 60, 12
 
@@ -128,6 +131,34 @@ def test_one_of_the_two_fields_alone_is_refused(tmp_path: Path, more: dict[str, 
 def test_a_fold_without_a_row_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"task\.folds: 60 folds of 44 labelled .* fold 59 has none; give fewer folds"):
         opened(write(tmp_path), folds=60, fold=59)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        BitXorSpec(train=200, val=40, test=40),
+        PairsSpec(train=60, val=20, test=20),
+        DigitsSpec(labelled=100),
+    ],
+)
+def test_a_control_deals_the_labels_of_train_and_val_out_anew_and_leaves_test(plain: TaskSpec, tmp_path: Path) -> None:
+    control = plain.model_copy(update={"shuffled_labels": True})
+    before, after = open_task(plain, tmp_path), open_task(control, tmp_path)
+    assert after.fresh is None
+    for name in ("train", "val"):
+        split, dealt_out = before.split(name), after.split(name)
+        assert split.target is not None
+        assert dealt_out.target is not None
+        assert not np.array_equal(split.target, dealt_out.target)
+        assert np.array_equal(np.sort(split.target), np.sort(dealt_out.target))
+        assert np.array_equal(split.target == IGNORE, dealt_out.target == IGNORE)
+        assert np.array_equal(split.values, dealt_out.values)
+        if split.paired:
+            assert np.array_equal(dealt_out.target[::2], dealt_out.target[1::2])
+    assert np.array_equal(before.test.target, after.test.target)
+    assert any("dealt out anew" in note for note in after.notes)
+    assert content(control, tmp_path) == content(plain, tmp_path)
+    assert control.document() == {**plain.document(), "shuffled_labels": True}
 
 
 @pytest.mark.parametrize("groups", [False, True])

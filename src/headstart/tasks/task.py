@@ -18,6 +18,7 @@ from headstart.data.prepared import UnequalSizes, check_sizes, reading, remember
 from headstart.data.prepared import progress as watcher
 from headstart.data.splits import in_fold, stratified_order
 from headstart.errors import BadInput, OwnCall
+from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Batch, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
 from headstart.text import first_few
@@ -30,6 +31,12 @@ LONG_RANGE_ARENA = (
 )
 """What the tasks of that benchmark do not show."""
 
+SHUFFLED = (
+    "The labels of train and val are dealt out anew among their examples: a control, in which no arm can do better on "
+    "test than a guess"
+)
+"""The note of a task with `shuffled_labels`."""
+
 WHOLE_DATA = {
     "fraction": 1.0,
     "labelled": None,
@@ -39,6 +46,7 @@ WHOLE_DATA = {
     "validation": 1,
     "rows": None,
     "scored": None,
+    "shuffled_labels": False,
 }
 """Fields of a spec that change what is made of the loaded data: at these values, nothing."""
 
@@ -159,6 +167,9 @@ class TaskSpec(Spec):
     are a part of more (left out: all)."""
     scored: int | None = neutral(None, ge=1)
     """Units of val, and of test, at most: the first of an order in which each class has its share (left out: all)."""
+    shuffled_labels: bool = neutral(False)
+    """True: a control, in which nothing can be learnt: the labels of train and those of val are dealt out anew among
+    their units (or positions). Test keeps its own, so that each arm has to score there what a guess does."""
 
     reader: ClassVar[int] = 1
     """Raised where the same files give other arrays, so that none of before are taken for them."""
@@ -299,10 +310,25 @@ def narrowed(spec: TaskSpec, task: Task) -> Task:
     if spec.labelled is not None:
         train = _keep_labels(train, spec, order)
         _refuse_empty_classes(task, train, f"task.labelled: {spec.labelled}")
+    if spec.shuffled_labels:
+        train, val = _with_shuffled_labels(train, spec, "train"), _with_shuffled_labels(task.val, spec, "val")
+        task = replace(task, val=val, notes=(*task.notes, SHUFFLED))
     # A chosen part of a stream is a fixed set: the first epoch's.
     fresh = task.fresh if train is task.train else None
     augment = task.augment or spec.augmentation()
     return replace(task, train=train, fresh=fresh, augment=augment, fingerprint=task.fingerprint or fingerprint(task))
+
+
+def _with_shuffled_labels(split: Examples, spec: TaskSpec, name: str) -> Examples:
+    """The split with its labels in another order; what has none keeps none."""
+    if split.target is None:
+        raise BadInput(f"task.shuffled_labels: task {spec.kind!r} has no target; leave it out")
+    labels = split.target.copy()
+    units = labels.reshape(-1, 2 if split.paired else 1, *labels.shape[1:])
+    lacks = np.isnan(units) if units.dtype.kind == "f" else units == IGNORE
+    have = np.flatnonzero(~lacks.reshape(len(units), -1).all(1))
+    units[have] = units[have[permutation(spec.split_seed, f"task/labels/{name}", len(have))]]
+    return replace(split, target=labels)
 
 
 def _first_of(split: Examples, count: int, classed: bool, seed: int) -> Examples:
