@@ -76,12 +76,13 @@ class _Once:
 
 
 def kill(numbers: random.Random, reference: Reference, folder: Path, counts: Counter[str]) -> None:
-    """SIGKILL to a run in one process, again and again, until one gets through."""
+    """SIGKILL to a run in one process, again and again, until one gets through: soon after another or later."""
     root, log = folder / "runs", folder / "log.txt"
     once = _Once(root)
+    longest = numbers.choice((0.1, 0.4, 1.2)) * reference.seconds
     for _ in range(12):
         child = forked(root, log)
-        code = ended(child, numbers.uniform(0, 1.2 * reference.seconds))
+        code = ended(child, numbers.uniform(0, longest))
         if code is None:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
