@@ -58,6 +58,7 @@ def forked(root: Path, log: Path, change: Callable[[], None] | None = None, work
     """The process id of a child of this process that performs the study after `change`; it ends with 1 where one failed."""
     child = os.fork()
     if child:
+        os.setpgid(child, child)  # here too: it may be killed before it has begun
         return child
     code = 70
     try:
