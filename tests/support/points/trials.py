@@ -62,6 +62,8 @@ FIT = (
 )
 NOISY = re.compile(r"\.lock$|/(stage|result|plan)\.json$|/records\.jsonl$|\.index$|(^|/)reports/|\.(md|html)$")
 """Files that name times, which no two runs share; of stages `store_content` compares all else."""
+ENDS = 12
+"""Operations at each end of a command with workers that are its own: two files, with their folder, or two reports."""
 WAYS_OUT = re.compile(
     r"give |make room|name another|again|check the disk|another (file|folder|store|disk)|--\w+|close ", re.I
 )
@@ -127,7 +129,7 @@ class Reference:
 
     def of_each(self, stride: int, offset: int) -> list[Point]:
         """The trials of each so many-th operation; offset: taken modulo what there is, so that commands differ."""
-        numbers = sorted({(point.process, point.number) for point in self.points})
+        numbers = sorted({(point.process, point.number) for point in self.trials})
         taken = set(numbers[offset % min(stride, len(numbers)) :: stride])
         return [point for point in self.trials if (point.process, point.number) in taken]
 
@@ -139,8 +141,17 @@ class Reference:
 
     @property
     def trials(self) -> list[Point]:
-        """Those that leave the files each in another way."""
-        return [point for point in self.points if not alike(point, self.operations)]
+        """Those that leave the files each in another way, and that no other command or worker has as well."""
+        return [point for point in self.points if not alike(point, self.operations) and self._own(point)]
+
+    def _own(self, point: Point) -> bool:
+        """Of a command with workers: its first and last operations, since those between are of a command without them,
+        too; and each operation of a worker once, by the workers in turn, since they do the same."""
+        workers = max(change.process for change in self.operations)
+        if point.process:
+            return point.number % workers == point.process - 1 or not point.number
+        count = len(of_process(self.operations, 0))
+        return not workers or point.number < ENDS or point.number >= count - ENDS
 
 
 TEMPORARY = r"^\.(.+)\.[0-9a-f]{16}\.tmp$"
