@@ -1,6 +1,7 @@
 """A part of a large file, read in place of all of it."""
 
 import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from headstart.data import LayoutSpec, part, read_sequences
+from headstart.data import LayoutSpec, arrays, part, read_sequences
 from headstart.data.folders import recordings_of
 from headstart.data.part import FilePart
+from headstart.errors import BadInput
 from headstart.limits import FreeMemory
 
 ROWS = 3_000
@@ -123,6 +125,40 @@ def test_arrays_that_are_cut_short_are_refused_by_their_reader(tmp_path: Path) -
     content = (tmp_path / "x.npy").read_bytes()
     (tmp_path / "x.npy").write_bytes(content[: len(content) // 2])
     assert FilePart.of(tmp_path / "x.npy", LayoutSpec(), tmp_path / "data", 0.03) is None
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("each", [(), (3,), (2, 3), (0,)])
+def test_rows_of_an_array_in_a_file_are_those_of_the_array(tmp_path: Path, each: tuple[int, ...], order: str) -> None:
+    array = np.asarray(np.random.default_rng(0).random((ROWS, *each)), order=order)
+    near, far, none = np.arange(5, 900, 3), np.array([0, 7, ROWS - 1]), np.arange(0)
+    np.save(tmp_path / "x.npy", array)
+    np.savez(tmp_path / "x.npz", x=array)
+    for name in ("x.npy", "x.npz"):
+        [stored] = arrays.file_arrays(tmp_path / name).values()
+        assert np.array_equal(stored.whole(), array)
+        with pytest.MonkeyPatch.context() as patch:
+            for gap, together in ((1 << 16, 1 << 22), (0, 100), (4, 64)):
+                patch.setattr(arrays, "GAP_BYTES", gap)
+                patch.setattr(arrays, "READ_BYTES", together)
+                assert all(np.array_equal(stored.rows(some), array[some]) for some in (near, far, none))
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_an_array_that_is_cut_while_a_part_of_it_is_read_does_not_end_the_process(tmp_path: Path, early: bool) -> None:
+    """Cut before it is opened, or behind the look at its size: no page of it is mapped, which would be a SIGBUS."""
+    file = tmp_path / "x.npy"
+    np.save(file, np.zeros((ROWS, 100)))
+    [stored] = arrays.file_arrays(file).values()
+    look = arrays._stamp
+    cut = lambda opened: (look(opened), os.truncate(file, 5_000))[0]  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        if early:
+            os.truncate(file, 5_000)
+        else:
+            patch.setattr(arrays, "_stamp", cut)
+        with pytest.raises(BadInput, match=r"x\.npy: changed while it was read"):
+            stored.rows(np.arange(ROWS))
 
 
 def folder(path: Path, count: int = 120) -> Path:

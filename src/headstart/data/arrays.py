@@ -7,6 +7,8 @@ import os
 import struct
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any
@@ -23,6 +25,9 @@ from headstart.sequence import IGNORE, one_hot
 from headstart.text import first_few, many
 from headstart.ways import field_name, option
 
+GAP_BYTES, READ_BYTES = 1 << 16, 1 << 22
+"""Bytes between two rows of a file that are read with them, and bytes that are read at once, about."""
+CHANGED = "changed while it was read; give it again when nothing else writes it"
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""
 MOST_AXES = 32
@@ -118,20 +123,82 @@ def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
     return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
 
 
-def mapped(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a file by name, on disk but where they are packed. Raises: BadInput where one cannot be read."""
+@dataclass(frozen=True)
+class FileArray:
+    """An array in a file, of which rows are read as they are asked for: it may be larger than memory, and is no map,
+    since another program that cuts a mapped file ends this process. begin: bytes before its first number. stamp: what
+    the file was like when its header was read."""
+
+    path: Path
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    begin: int
+    stamp: tuple[int, int, int]
+
+    @property
+    def nbytes(self) -> int:
+        """As of an array in memory."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def whole(self) -> np.ndarray:
+        """All of it. Raises: as `rows`."""
+        flat = self._records([(self.begin, self.nbytes)], np.arange(1))[0]
+        return flat.reshape(self.shape[::-1]).transpose() if self.fortran else flat.reshape(self.shape)
+
+    def rows(self, numbers: np.ndarray) -> np.ndarray:
+        """(k, ...) those of these numbers (k,), which rise. Raises: BadInput where the file is not as it was."""
+        each = self.shape[1:]
+        if not self.fortran:
+            row = math.prod(each) * self.dtype.itemsize
+            return self._records([(self.begin, row)], numbers)[0].reshape(len(numbers), *each)
+        size, length = self.dtype.itemsize, self.shape[0] * self.dtype.itemsize
+        columns = [(self.begin + i * length, size) for i in range(math.prod(each))]
+        parts = self._records(columns, numbers)
+        return np.concatenate(parts).reshape(*each[::-1], len(numbers)).transpose()
+
+    def _records(self, places: Sequence[tuple[int, int]], numbers: np.ndarray) -> list[np.ndarray]:
+        """Of each place (where records begin, and bytes of one) the values of the records of these numbers."""
+        parts = []
+        with reading(self.path), self.path.open("rb") as file:
+            if _stamp(file) != self.stamp:
+                raise BadInput(f"{self.path}: {CHANGED}")
+            for begin, size in places:
+                out = np.empty((len(numbers), size), np.uint8)
+                apart = np.diff(numbers) * size > GAP_BYTES
+                apart |= np.diff(numbers * size // READ_BYTES) > 0
+                ends = [0, *(np.flatnonzero(apart) + 1).tolist(), len(numbers)]
+                for low, high in pairwise(ends if len(numbers) else []):
+                    first, count = numbers[low], int(numbers[high - 1] - numbers[low]) + 1
+                    file.seek(begin + int(first) * size)
+                    data = file.read(count * size)
+                    if len(data) < count * size:
+                        raise BadInput(f"{self.path}: {CHANGED}")
+                    out[low:high] = np.frombuffer(data, np.uint8).reshape(count, size)[numbers[low:high] - first]
+                parts.append(out.reshape(-1).view(self.dtype))
+        return parts
+
+
+def _stamp(file: IO[bytes]) -> tuple[int, int, int]:
+    facts = os.fstat(file.fileno())
+    return facts.st_size, facts.st_mtime_ns, facts.st_ino
+
+
+def file_arrays(path: Path) -> dict[str, FileArray | np.ndarray]:
+    """The arrays of a file by name; of those that are not packed the headers alone are read. Raises: BadInput where one
+    cannot be read."""
     with reading(path), path.open("rb") as file:
         if path.suffix.lower() == ".npy":
-            return {"values": _mapped(path, file, path.stat().st_size)}
+            return {"values": _file_array(path, file, path.stat().st_size)}
         try:
             with zipfile.ZipFile(file) as archive:
-                arrays = {}
+                arrays: dict[str, FileArray | np.ndarray] = {}
                 for info in (info for info in archive.infolist() if info.filename.endswith(".npy")):
                     name = info.filename.removesuffix(".npy")
                     if info.compress_type == zipfile.ZIP_STORED:
                         file.seek(info.header_offset + 26)  # lengths of its name and of more, which come before it
                         file.seek(sum(struct.unpack("<HH", file.read(4))), os.SEEK_CUR)
-                        arrays[name] = _mapped(path, file, info.file_size)
+                        arrays[name] = _file_array(path, file, info.file_size)
                     elif info.file_size <= most_unpacked(path, 8 * SMALL_FILE):
                         with archive.open(info) as member:
                             arrays[name] = _read(member, info.file_size, str(path))
@@ -140,12 +207,8 @@ def mapped(path: Path) -> dict[str, np.ndarray]:
             raise BadInput(f"{path}: is not a whole .npz file ({one_line(error, 120)}); write it again") from None
 
 
-def _mapped(path: Path, file: IO[bytes], size: int) -> np.ndarray:
-    shape, fortran, dtype = _header(file, size, str(path))
-    try:
-        return np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C")
-    except ValueError as error:
-        raise BadInput(f"{path}: is cut short ({one_line(error, 120)}); write it again") from None
+def _file_array(path: Path, file: IO[bytes], size: int) -> FileArray:
+    return FileArray(path, *_header(file, size, str(path)), file.tell(), _stamp(file))
 
 
 def check_dtype(dtype: np.dtype[Any], source: str) -> None:

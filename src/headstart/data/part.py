@@ -21,7 +21,7 @@ import numpy as np
 from headstart import disk
 from headstart.atomic import PRIVATE, PRIVATE_FOLDER, Writable, publish, published, stamps
 from headstart.data.archives import check_link, files_of, listed, visible
-from headstart.data.arrays import mapped
+from headstart.data.arrays import FileArray, file_arrays
 from headstart.data.file_labels import WHOLE_LIST
 from headstart.data.folders import recordings_of
 from headstart.data.layout import LayoutSpec
@@ -259,12 +259,12 @@ class _Parquet(_Source):
 
 
 def _arrays(path: Path, layout: LayoutSpec) -> _Source | None:
-    arrays = mapped(path)
+    arrays = file_arrays(path)
     largest = max(arrays, key=lambda name: arrays[name].nbytes, default="")
     largest = next((name for name in layout.values if name in arrays), largest)
-    if not arrays or (arrays[largest].ndim < 2 and arrays[largest].dtype.kind not in "US"):
+    if not arrays or (len(arrays[largest].shape) < 2 and arrays[largest].dtype.kind not in "US"):
         return None  # vectors may be the channels of one recording
-    rows = len(arrays[largest])
+    rows = arrays[largest].shape[0]
     size = sum(array.nbytes for array in arrays.values() if array.shape[:1] == (rows,))
     return _Arrays(path, size, FIRST_BYTES, TIMED_BYTES, arrays=arrays, rows=rows)
 
@@ -273,12 +273,18 @@ def _arrays(path: Path, layout: LayoutSpec) -> _Source | None:
 class _Arrays(_Source):
     """Arrays of numpy with a row for each sequence, and others; those that are not packed are not held."""
 
-    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    arrays: Mapping[str, FileArray | np.ndarray] = field(default_factory=dict)
     rows: int = 0
 
     def _part(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        arrays = self.arrays.items()
-        return {name: array[chosen] if array.shape[:1] == (self.rows,) else array for name, array in arrays}
+        part = {}
+        for name, array in self.arrays.items():
+            apart = array.shape[:1] == (self.rows,)
+            if isinstance(array, FileArray):
+                part[name] = array.rows(chosen) if apart else array.whole()
+            else:
+                part[name] = array[chosen] if apart else array
+        return part
 
     def _save(self, file: Any, part: Mapping[str, np.ndarray]) -> None:
         if self.path.suffix.lower() == ".npy":
