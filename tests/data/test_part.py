@@ -140,7 +140,7 @@ def test_rows_of_an_array_in_a_file_are_those_of_the_array(tmp_path: Path, each:
         with pytest.MonkeyPatch.context() as patch:
             for gap, together in ((1 << 16, 1 << 22), (0, 100), (4, 64)):
                 patch.setattr(arrays, "GAP_BYTES", gap)
-                patch.setattr(arrays, "READ_BYTES", together)
+                patch.setattr(arrays, "ROWS_BYTES", together)
                 assert all(np.array_equal(stored.rows(some), array[some]) for some in (near, far, none))
 
 

@@ -25,7 +25,7 @@ from headstart.sequence import IGNORE, one_hot
 from headstart.text import first_few, many
 from headstart.ways import field_name, option
 
-GAP_BYTES, READ_BYTES = 1 << 16, 1 << 22
+GAP_BYTES, ROWS_BYTES = 1 << 16, 1 << 22
 """Bytes between two rows of a file that are read with them, and bytes that are read at once, about."""
 CHANGED = "changed while it was read; give it again when nothing else writes it"
 MOST_ARRAYS = 10_000
@@ -166,7 +166,7 @@ class FileArray:
             for begin, size in places:
                 out = np.empty((len(numbers), size), np.uint8)
                 apart = np.diff(numbers) * size > GAP_BYTES
-                apart |= np.diff(numbers * size // READ_BYTES) > 0
+                apart |= np.diff(numbers * size // ROWS_BYTES) > 0
                 ends = [0, *(np.flatnonzero(apart) + 1).tolist(), len(numbers)]
                 for low, high in pairwise(ends if len(numbers) else []):
                     first, count = numbers[low], int(numbers[high - 1] - numbers[low]) + 1
