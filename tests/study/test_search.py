@@ -331,6 +331,9 @@ def test_trials_whose_part_of_the_budget_is_nothing_or_shorter_than_their_schedu
     for more, message in (
         ({"budget": {"steps": 1}}, r"search.prune: of 1/4 of the budget finetune.budget: is no whole step.*4 steps"),
         ({"budget": {"steps": 40}, "optim": {"warmup_steps": 20}}, r"search.prune: .*optim.warmup_steps: 20 is more"),
+        ({"budget": {"epochs": 4}, "optim": {"warmup_steps": 20}}, r"search.prune: .*optim.warmup_steps: 20 is more"),
+        ({"budget": {"epochs": 4}, "optim": {"average": 0.9}}, r"search.prune: .*optim.average: 0.9 averages over"),
+        ({"budget": {"epochs": 1}, "optim": {"warmup_steps": 60}}, r"^stages.finetune.optim.warmup_steps: 60 is more"),
     ):
         table["stages"]["finetune"] |= more
         with pytest.raises(BadInput, match=message):

@@ -108,13 +108,18 @@ class Searched:
         if not self.search.prune or not isinstance(spec, TrainStage) or spec.budget.empty:
             return cell
         budget = BudgetSpec(**{**spec.budget.model_dump(), "share": 1 / PRUNED, "scored": "val"})
+        short = spec.model_copy(update={"budget": budget})
+        try:
+            self._outlines.size(spec)
+        except BadInput as error:  # of the whole budget: not pruning's
+            plan = replace(self.written, cells=(cell,))
+            raise reworded(error, plan.as_written(cell.last, f"{cell.last.name}.{error}")) from None
         try:
             if budget.empty:
                 raise BadInput(f"{cell.last.name}.budget: is no whole step then; give {PRUNED} steps or more")
-            spec.optim.check_total(budget.steps or 0)
+            self._outlines.size(short)
         except BadInput as error:
             raise reworded(error, f"search.prune: of 1/{PRUNED} of the budget {error}; or leave 'prune' out") from None
-        short = spec.model_copy(update={"budget": budget})
         identity = self._outlines.identity(short, cell.last.open)
         return replace(cell, chain=(*cell.chain[:-1], replace(cell.last, spec=short, identity=identity)))
 
