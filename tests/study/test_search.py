@@ -189,7 +189,7 @@ def test_another_seed_on_the_axis_changes_neither_trials_nor_choice(tmp_path: Pa
 
 
 def test_the_table_has_the_fresh_seeds_alone_and_the_best_so_far_beside(tmp_path: Path) -> None:
-    plan, done = whole(searched(tmp_path, trials=12))
+    plan, done = whole(searched(tmp_path, trials=12, batch=5))
     results = select(plan, done.get)
     for row in results.table:
         assert sorted(run.seed for run in row.runs) == [0, 1, 2]
@@ -202,7 +202,34 @@ def test_the_table_has_the_fresh_seeds_alone_and_the_best_so_far_beside(tmp_path
     assert first.cells["best 12"].values["best 12"] == max(results.table[0].trials)
     assert random.cells["best 10"].values["best 10"] == max(results.table[0].trials[:10])
     assert random.cells["best 12"].values["best 12"] is None
-    assert "search.sampler=random" in table.note
+    assert "search.random_baseline=true" in table.note
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_random_search_of_the_same_size_stands_beside_and_changes_neither_trials_nor_choice(
+    prune: bool, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"trials": 15, "prune": prune, "over": {LR: OVER[LR]}}
+    plain, _ = whole(searched(tmp_path, **settings))
+    search = searched(tmp_path, **settings, random_baseline=True)
+    plan, done = whole(search)
+    assert plan.cells == plain.cells
+    added = [cell for cell in plan.trials if cell not in plain.trials]
+    assert [len([cell for cell in added if cell.arm == arm]) for arm in ("scratch", "self_pretrained")] == [3, 3]
+    assert [c.settings for c in added[:3]] == [c.settings for c in added[3:]]
+    alone, _ = whole(searched(tmp_path, **settings, sampler="random"))
+    assert [c.settings for c in (*plan.trials[:12], *added[:3])] == [c.settings for c in alone.trials[:15]]
+    assert sum(search.times().values()) == len(plan.stages)
+    assert search.trials == len(plan.trials)
+    results = select(plan, done.get)
+    scores = [score(cell)[0] for cell in (*plan.trials[:12], *added[:3])]
+    table = search_table(results, plan.study.search)
+    assert table is not None
+    assert table.lines[1].cells["best 15"].values["best 15"] == pytest.approx(max(scores))
+    assert "The first 12 trials and 3 trials beside the search are drawn at random" in table.note
+    del done[added[1].last.identity]
+    assert select(plan, done.get).table[0].random_trials == ()
+    assert len(results.table[0].trials) == 15
 
 
 def test_the_best_so_far_is_a_picture_beside_the_table_with_random_search_and_trials_that_diverged(
@@ -215,14 +242,14 @@ def test_the_best_so_far_is_a_picture_beside_the_table_with_random_search_and_tr
     results, spec = select(plan, done.get), plan.study.search
     assert spec is not None
     drawing = next(d for d in drawings(plan, results, Store(tmp_path / "runs"))[0] if d.name == "search-digits")
-    assert "the first 10 trials are drawn at random" in drawing.text.lower()
+    assert "the first 12 trials are drawn at random" in drawing.text.lower()
     figure = drawing.figure()
     assert figure is not None
     steps, random, crosses = figure.axes[0].lines[:3]
     best = [float(y) for y in steps.get_ydata()]  # type: ignore[union-attr]
     assert best == sorted(best)
     assert best[-1] == max(s for s in results.table[0].trials if s is not None)
-    assert len(random.get_xdata()) == 10  # type: ignore[arg-type]
+    assert len(random.get_xdata()) == 12  # type: ignore[arg-type]
     assert [int(x) for x in crosses.get_xdata()] == [  # type: ignore[union-attr]
         i for i, s in enumerate(results.table[0].trials, 1) if s is None
     ]
@@ -380,6 +407,8 @@ REFUSED = {
     "nothing searched": ({"over": {}}, r"search.over"),
     "another tool": ({"with": "hyperopt"}, r"with.*optuna"),
     "a wrong key": ({"trails": 3}, r"search.trails: .*trials"),
+    "random beside random": ({"random_baseline": True, "sampler": "random"}, r"search.*random_baseline: all 8 trials"),
+    "too few to add random ones": ({"random_baseline": True}, r"search.*all 8 trials.*give more trials"),
     "no such sampler": ({"sampler": "grid"}, r"search.sampler"),
     "a seed of the axis": ({"seed": 1}, r"search.seed: 1 is a seed of the axis.*such as 3"),
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from headstart import words
 from headstart.report.tables.report_table import ReportTable, TableCell, TableLine, score_name, table_of
-from headstart.study.language.search import RANDOM_TRIALS, SearchSpec
+from headstart.study.language.search import SearchSpec
 from headstart.study.results.results import Results
 from headstart.study.results.rows import Row
 
@@ -56,7 +56,7 @@ AT_RANDOM = "at random, on average"
 
 def bests(row: Row, search: SearchSpec) -> dict[str, Sequence[float | None]]:
     """How settings were drawn -> the best validation score after so many trials: by the sampler, and at random."""
-    random = row.trials if search.sampler == "random" else row.trials[:RANDOM_TRIALS]
+    random = row.trials[: search.first_random] + row.random_trials
     curves: dict[str, Sequence[float | None]] = {AT_RANDOM: expected_best(random, row.greater)}
     if search.sampler != "random":
         curves = {f"by {search.sampler}": best_so_far(row.trials, row.greater), **curves}
@@ -67,14 +67,12 @@ def random_sentence(search: SearchSpec) -> str:
     """Which trials say what random search gives."""
     if search.sampler == "random":
         return "Trials were drawn at random: the best of k is its mean over all orders of the trials."
-    size = min(RANDOM_TRIALS, search.trials)
-    rest = (
-        f"; beyond these, the same study with search.sampler=random tells what random search of {search.trials} trials "
-        "gives"
-    )
+    size = search.first_random
+    rest = f"; search.random_baseline=true adds those that random search of {search.trials} trials takes"
+    more = f" and {search.random_trials} trials beside the search" if search.random_trials else ""
     return (
-        f"The first {size} trials are drawn at random, and say what random search gives, as the mean over their orders"
-        f"{rest if search.trials > size else ''}."
+        f"The first {size} trials{more} are drawn at random, and say what random search gives, as the mean over their "
+        f"orders{rest if search.trials > size and not more else ''}."
     )
 
 

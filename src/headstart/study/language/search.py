@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,7 +22,7 @@ SPACES = {
 }
 """Kinds of spaces, each with an example."""
 RANDOM_TRIALS = 10
-"""Trials that the sampler `tpe` draws at random before it looks at a score."""
+"""Trials of which the sampler `tpe` wants scores before it draws otherwise than at random."""
 PRUNED = 4
 """With `prune`, trials are trained for one part in so many of their budget, and the best part of so many for all."""
 LARGEST_INTEGER = 2**53
@@ -38,8 +38,8 @@ class SearchSpec(Spec):
     over: dict[str, str] = Field(min_length=1)
     """Full name of a setting = its space: `loguniform 1e-5 1e-2`, `uniform 0 0.1`, `integer 1 8` or `choice 32 64`."""
     sampler: Literal["tpe", "random"] = "tpe"
-    """How settings are drawn: `tpe` (a tree-structured Parzen estimator, of which the first 10 trials are random), or
-    `random`, by which the same number of trials is what a search is held against."""
+    """How settings are drawn: `tpe` (a tree-structured Parzen estimator, whose first 10 trials, in whole batches, are
+    random), or `random`, by which the same number of trials is what a search is held against."""
     batch: int = Field(default=4, ge=1)
     """Trials of an arm on a column that are drawn at a time, before any of them is scored: what is drawn depends on it,
     and never on the number of workers."""
@@ -48,6 +48,9 @@ class SearchSpec(Spec):
     prune: bool = False
     """Trials have a quarter of the last stage's budget, by which settings are drawn; the best quarter of them on
     validation are trained anew with all of it, and of these one setting is chosen. No two budgets are compared."""
+    random_baseline: bool = False
+    """Whether each arm has settings drawn at random besides, so many that with the first, random trials of the search
+    they are as many as its own: the report says what random search of the same size gives. None of them is chosen."""
 
     @model_validator(mode="before")
     @classmethod
@@ -58,6 +61,25 @@ class SearchSpec(Spec):
         if table["with"] != "optuna":
             raise ValueError(f'with: {table["with"]!r}: a search is one with optuna; write with = "optuna"')
         return {key: value for key, value in table.items() if key != "with"}
+
+    @model_validator(mode="after")
+    def _random_trials_are_missing(self) -> Self:
+        if self.random_baseline and self.first_random == self.trials:
+            more = "" if self.sampler == "random" else ", or give more trials, or smaller batches"
+            raise ValueError(f"random_baseline: all {self.trials} trials are drawn at random; leave it out{more}")
+        return self
+
+    @property
+    def first_random(self) -> int:
+        """Trials of an arm on a column that are drawn at random by the sampler, whole batches of them."""
+        return (
+            self.trials if self.sampler == "random" else min(-(-RANDOM_TRIALS // self.batch) * self.batch, self.trials)
+        )
+
+    @property
+    def random_trials(self) -> int:
+        """Trials of an arm on a column that `random_baseline` adds."""
+        return self.trials - self.first_random if self.random_baseline else 0
 
     @property
     def finalists(self) -> int:

@@ -138,9 +138,9 @@ class StudySpec(Spec):
 
     @property
     def listed_trials(self) -> int | None:
-        """How many trials of an arm on a column are listed, None for all: after pruned ones come those with the whole
-        budget, whose scores are not to stand beside theirs."""
-        return self.search.trials if self.search is not None and self.search.prune else None
+        """How many trials of an arm on a column are listed, None without a search: behind them stand those with the
+        whole budget, after pruned ones, whose scores are not to stand beside theirs, and those of `random_baseline`."""
+        return None if self.search is None else self.search.trials
 
 
 def read_study(

@@ -199,7 +199,8 @@ class Row:
     `MEASURED_QUANTITIES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not
     from here. `guess`: a baseline that does not do what is asked (see `selection.is_guess`). `hardly_mixes`: as of its
     last stage; `but_for_init`: the digest of that stage without the draw of fresh weights. `trials`: of a search, what
-    each of them scored on validation, in order (None: it diverged).
+    each of them scored on validation, in order (None: it diverged); `random_trials`: the same of those that a random
+    baseline adds, once all have ended.
     """
 
     arm: str
@@ -230,6 +231,7 @@ class Row:
     source: str = ""
     guess: bool = False
     trials: tuple[float | None, ...] = ()
+    random_trials: tuple[float | None, ...] = ()
 
     @property
     def settings_tried(self) -> int:
@@ -380,6 +382,7 @@ class Row:
             "budget": {**self.budget, "last_stage": dict(self.last), "all_tried": dict(self.tried)},
             "tried": self.settings_tried,
             **({"trials": list(self.trials)} if self.trials else {}),
+            **({"random_trials": list(self.random_trials)} if self.random_trials else {}),
             **({"slices": {name: value.mean for name, value in self.slices.items()}} if self.slices else {}),
             **more,
             **{name: match.together if (match := self.match(name)) else None for name in MATCHES},

@@ -59,14 +59,15 @@ class Searched:
         trials, cells = list[Cell](), list[Cell]()
         for arm, column in self._pairs():
             drawn, chosen = self._replay(arm, column, lambda key: None if key.startswith(OPEN) else find(key))
-            trials += drawn
+            trials += [*drawn, *self._at_random(arm, column)]
             cells += [self._cell(arm, column, chosen, seed) for seed in self.seeds if chosen is not None]
         return replace(self.written, trials=tuple(trials)).with_runs(cells)
 
     @property
     def trials(self) -> int:
-        """Of all arms on all columns, those with the whole budget after short ones too."""
-        return (self.search.trials + self.search.finalists) * sum(1 for _ in self._pairs())
+        """Of all arms on all columns, those with the whole budget after short ones and those of `random_baseline`."""
+        search = self.search
+        return (search.trials + search.finalists + search.random_trials) * sum(1 for _ in self._pairs())
 
     def times(self, short: float = 1.0) -> dict[str, float]:
         """How often a stage of the plan as written would be done, by identity: once for each seed of the axis, and in
@@ -80,10 +81,11 @@ class Searched:
             anew = False
             for planned in cell.chain if cell.seed == self.seeds[0] else ():
                 anew = anew or any(matters(path, (planned,)) for path in self.search.over)
+                each = search.trials + search.random_trials
                 if anew and search.prune and planned is cell.last and planned.trains:
-                    out[planned.identity] += short * search.trials + search.finalists
+                    out[planned.identity] += short * each + search.finalists
                 elif anew:
-                    out[planned.identity] += search.trials
+                    out[planned.identity] += each
                 elif planned.identity not in shared:
                     shared.add(planned.identity)
                     out[planned.identity] += 1
@@ -126,8 +128,7 @@ class Searched:
     def _replay(self, arm: str, column: str, find: Find) -> tuple[list[Cell], dict[str, Any] | None]:
         """The trials of an arm on a column, and the settings that were chosen once all of them are finished."""
         names = self._optuna.trial.TrialState
-        study = self._optuna.create_study(sampler=self._sampler(), direction="maximize")
-        distributions = {path: self._distribution(space) for path, space in self.search.spaces.items()}
+        study, distributions = self._study(self.search.sampler)
         settings, cells, candidates = list[dict[str, Any]](), list[Cell](), list[Candidate]()
         greater = True
         while len(candidates) < self.search.trials:
@@ -156,15 +157,26 @@ class Searched:
         # Where every trial diverged, so will the runs that are reported: the first setting stands for all.
         return cells, settings[choose(candidates, greater) or 0]
 
-    def _sampler(self) -> optuna.samplers.BaseSampler:
+    def _at_random(self, arm: str, column: str) -> list[Cell]:
+        """The trials of `random_baseline`: what a random sampler draws behind as many as the search begins with."""
+        if not self.search.random_trials:
+            return []
+        study, distributions = self._study("random")
+        asked = [dict(study.ask(distributions).params) for _ in range(self.search.trials)]
+        return [
+            self._trial(self._cell(arm, column, each, self.search.seed)) for each in asked[self.search.first_random :]
+        ]
+
+    def _study(self, sampler: Literal["tpe", "random"]) -> tuple[optuna.Study, dict[str, BaseDistribution]]:
         """Equal for all arms and columns: they begin with the same settings, and a new name changes none."""
         samplers, seed = self._optuna.samplers, self.search.seed % 2**32
-        sampler: optuna.samplers.BaseSampler = (
+        drawn = (
             samplers.RandomSampler(seed=seed)
-            if self.search.sampler == "random"
+            if sampler == "random"
             else samplers.TPESampler(seed=seed, n_startup_trials=RANDOM_TRIALS, multivariate=True, constant_liar=True)
         )
-        return sampler
+        study = self._optuna.create_study(sampler=drawn, direction="maximize")
+        return study, {path: self._distribution(space) for path, space in self.search.spaces.items()}
 
     def _distribution(self, space: Space) -> BaseDistribution:
         kinds = self._optuna.distributions

@@ -155,7 +155,9 @@ def _row(
     candidates = [Candidate(x, any(r.status == "diverged" for r in own)) for x, own in zip(scores, runs, strict=True)]
     picked = choose(candidates, greater)
     trials = [cell for cell in plan.trials if (cell.arm, cell.column) == (cells[0].arm, column)]
-    tried = [read_run(cell, find, state, metric) for cell in trials[: plan.study.listed_trials]]
+    drawn = [read_run(cell, find, state, metric) for cell in trials]
+    listed, search = plan.study.listed_trials, plan.study.search
+    at_random = drawn[len(drawn) - search.random_trials :] if search is not None else []
     # Where validation trains too nothing can be chosen, and a single setting stands.
     unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
     picked = 0 if unchosen else picked
@@ -189,7 +191,10 @@ def _row(
         but_for_init=but_for_init(cells[0]),
         parameters=parameters(last),
         trained=parameters(last, "trainable"),
-        trials=tuple(None if run.status == "diverged" else run.val for run in tried),
+        trials=tuple(None if run.status == "diverged" else run.val for run in drawn[:listed]),
+        random_trials=tuple(None if run.status == "diverged" else run.val for run in at_random)
+        if all(run.status in ("complete", "diverged") for run in at_random)
+        else (),
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
 
