@@ -3,6 +3,7 @@ accused."""
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from support.made_outcomes import outcome
 from support.made_tables import read, write
 
-from headstart.data import LayoutSpec, Sequences, data_card, flatters, read_sequences
+from headstart.data import LayoutSpec, Sequences, alike, card, data_card, flatters, neighbours, padding, read_sequences
 from headstart.data.findings.leaks import about_leaks
 from headstart.data.neighbours import about_pieces, beginning_inside
 from headstart.estimator.inputs import warn_of_leaks
@@ -172,7 +173,11 @@ def test_pieces_that_overlap_are_told_in_whatever_order_they_stand() -> None:
     assert flatters(text)
 
 
-def test_rows_that_begin_inside_of_others_are_counted_as_a_plain_search_counts_them() -> None:
+@pytest.mark.parametrize("at_once", [7, 100, neighbours.MARKED_AT_ONCE])
+def test_rows_that_begin_inside_of_others_are_counted_as_a_plain_search_counts_them(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "MARKED_AT_ONCE", at_once)
     rng = noise()
     values = pieces(3, rows=40)[rng.permutation(40)]
     values[::7, 2:5] = np.nan
@@ -184,6 +189,42 @@ def test_rows_that_begin_inside_of_others_are_counted_as_a_plain_search_counts_t
     inner = {stretch for row, alive in zip(stretches, lively, strict=True) for stretch in row[alive:]}
     assert 5 < beginning_inside(s) < 40
     assert beginning_inside(s) == sum(a and row[0] in inner for row, a in zip(stretches, lively, strict=True))
+
+
+@pytest.mark.parametrize("way", ["zeros", "front", "last"])
+def test_a_card_that_looks_at_few_values_at_a_time_finds_what_it_finds_at_once(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = noise()
+    rows = [rng.normal(size=(rng.integers(12, 40), 2)) for _ in range(ROWS)]
+    for row in rows[::2]:
+        row[-4:] = row[-4] if way == "last" else 0
+        row[: 4 * (way == "front")] = 0
+    for row in rows[1::8]:
+        row[:, 1] = 3.5
+    s = read_sequences(
+        [*rows, *(row + rng.normal(size=row.shape) / 1e4 for row in rows[:30])], labels=[*LABELS, *LABELS[:30]]
+    )
+    at_once, filling = data_card(s), padding.filled(s.values, s.offsets, way)
+    assert len(at_once.findings) > 2
+    assert filling.any()
+    sizes = {alike: "ASKED_AT_ONCE", card: "SUMMED_AT_ONCE", neighbours: "MARKED_AT_ONCE", padding: "FILLED_AT_ONCE"}
+    for module, name in sizes.items():
+        monkeypatch.setattr(module, name, 10)
+    assert data_card(s).findings == at_once.findings
+    assert data_card(s).tables == at_once.tables
+    np.testing.assert_array_equal(padding.filled(s.values, s.offsets, way), filling)
+
+
+def test_a_card_takes_a_few_times_the_memory_of_its_values() -> None:
+    """Copies in eight bytes of all values, or of where each stands, were the peak of a fit of many rows."""
+    values = noise().normal(size=(4_000, 1_000)).astype(np.float32)
+    s = read_sequences(values, labels=LABELS * 50)
+    tracemalloc.start()
+    data_card(s)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 * values.nbytes, peak / values.nbytes
 
 
 def test_rows_that_are_recordings_of_their_own_are_no_pieces() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -13,8 +14,9 @@ from headstart.text import many
 
 FEWEST_SKETCHED, FEWEST_IN_ROW = 60, 8
 """Rows, and values of each, from which on it is looked for."""
-MOST_SKETCHED, MOST_READ, ASKED = 50_000, 2**21, 200
-"""Rows among which others are looked for, values of all of them that are read, and rows of which one asks."""
+MOST_SKETCHED, MOST_READ, ASKED, ASKED_AT_ONCE = 50_000, 2**21, 200, 20
+"""Rows among which others are looked for, values of all of them that are read, and rows of which one asks, so many of
+them at a time."""
 SKETCH, LETTER_SKETCH, WORD = 64, 256, 6
 """Numbers that stand for a row of numbers, and one of symbols; symbols in a row that are looked at together."""
 AROUND, FEW_NEAR = 16, 8
@@ -68,15 +70,17 @@ def near_copies(s: Sequences, of: np.ndarray | None = None) -> Alike | None:
         return None
     asked = np.arange(len(rows)) if of is None else np.flatnonzero(np.isin(rows, of))
     asked = np.sort(np.random.default_rng(1).permutation(asked)[:ASKED])
-    square = (x**2).sum(1)
-    apart = np.maximum(square[asked][:, None] + square - 2 * x[asked] @ x.T, 0)
-    apart[np.arange(len(asked)), asked] = np.inf
-    if s.groups is not None:
-        of_group = np.unique(np.array(s.groups), return_inverse=True)[1][rows]
-        apart[of_group[asked][:, None] == of_group] = np.inf
-    nearest = apart.argmin(1)
-    around = min(AROUND, len(rows) // 2)
-    near = np.sort(np.partition(apart, around - 1, axis=1)[:, :around], axis=1)
+    square, around = (x**2).sum(1), min(AROUND, len(rows) // 2)
+    of_group = None if s.groups is None else np.unique(np.array(s.groups), return_inverse=True)[1][rows]
+    nearest, near = np.zeros(len(asked), dtype=np.int64), np.zeros((len(asked), around))
+    for at in np.array_split(np.arange(len(asked)), math.ceil(len(asked) / ASKED_AT_ONCE)):
+        each = asked[at]
+        apart = np.maximum(square[each][:, None] + square - 2 * x[each] @ x.T, 0)
+        apart[np.arange(len(each)), each] = np.inf
+        if of_group is not None:
+            apart[of_group[each][:, None] == of_group] = np.inf
+        nearest[at] = apart.argmin(1)
+        near[at] = np.sort(np.partition(apart, around - 1, axis=1)[:, :around], axis=1)
     there = np.isfinite(near).all(1)
     if not there.any():
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,8 @@ from headstart.data.text import printable
 from headstart.text import many
 from headstart.ways import option
 
-MOST_LISTED = 20
-"""Classes and channels that are listed."""
+MOST_LISTED, SUMMED_AT_ONCE = 20, 2**20
+"""Classes and channels that are listed; numbers whose moments are taken at a time."""
 FINE = 3e-6
 """Share of a channel's range below which a change is lost in single precision: 50 times what it resolves there."""
 
@@ -149,17 +150,20 @@ def _channel_facts(s: Sequences) -> list[dict[str, Any]]:
         there = column if s.observed is None else column[s.observed[:, f]]
         gaps = column if s.observed is None else np.where(s.observed[:, f], column, np.nan)
         with np.errstate(over="ignore"):  # an infinite step is none
-            within = np.delete(np.diff(gaps), s.offsets[1:-1] - 1)
-        steps = np.abs(within[np.isfinite(within) & (within != 0)])
-        step = float(np.median(steps)) if len(steps) else 0.0
+            within = np.diff(gaps)
+        within[s.offsets[1:-1] - 1] = 0  # none from one sequence to the next
+        still, steps = not within.any(), within[np.isfinite(within) & (within != 0)]
+        del within
+        step = float(np.median(np.abs(steps, out=steps), overwrite_input=True)) if len(steps) else 0.0
+        del steps
         reach = float(there.max()) - float(there.min()) if len(there) else 0.0
         out.append(
             {
                 "name": name,
-                "constant within": bool(len(within) > 0 and (within == 0).all()),
+                "constant within": still and len(column) > len(s),
                 "missing": float(1 - len(there) / len(column)),
                 "lost steps": [step, reach] if 0 < step < FINE * reach else None,
-                **_moments(there.astype(np.float64)),
+                **_moments(there),
             }
         )
     return out
@@ -168,7 +172,11 @@ def _channel_facts(s: Sequences) -> list[dict[str, Any]]:
 def _moments(x: np.ndarray) -> dict[str, float | None]:
     if not len(x):
         return dict.fromkeys(("min", "mean", "max", "deviation"))
-    return {"min": float(x.min()), "mean": float(x.mean()), "max": float(x.max()), "deviation": float(x.std())}
+    # In float64 all of them, and their squares, would take six times the memory.
+    parts = np.array_split(x, math.ceil(len(x) / SUMMED_AT_ONCE))
+    mean = sum(float(part.sum(dtype=np.float64)) for part in parts) / len(x)
+    square = sum(float(np.square(part.astype(np.float64) - mean).sum()) for part in parts)
+    return {"min": float(x.min()), "mean": mean, "max": float(x.max()), "deviation": math.sqrt(square / len(x))}
 
 
 def _target_facts(s: Sequences) -> dict[str, Any]:

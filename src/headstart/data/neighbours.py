@@ -12,8 +12,8 @@ from headstart.ways import option
 STRETCH, STRETCH_KINDS, MOST_HASHED = 8, 6, 2**24
 """Values at the beginning of a row that are looked for in others, how many of them must differ, and values of all rows
 among which they are looked for."""
-LOOKED_BITS = 22
-"""Of a mark of a stretch, so many are looked at first."""
+LOOKED_BITS, MARKED_AT_ONCE = 22, 2**20
+"""Of a mark of a stretch, so many are looked at first; positions whose marks are made at a time."""
 PIECES_SHARE = 0.2
 """Share of the rows that begin inside of others, or whose values go on, from which on it is said."""
 FEWEST_NEIGHBOURS, ROWS_AHEAD, NEAREST, GOES_ON, USUAL_STEPS = 20, (2, 3, 4, 5), 0.5, 0.4, 3.0
@@ -51,23 +51,37 @@ def beginning_inside(s: Sequences) -> int:
     if count < 1 or len(np.unique(x[:10_000])) < FEW_LEVELS:
         return 0
     # Sums of products with odd numbers, modulo 2^64: stretches that differ hardly ever agree.
-    bits = np.ascontiguousarray(x).view(np.uint32 if x.dtype == np.float32 else np.uint64).astype(np.uint64)
     odd = np.random.default_rng(1).integers(2**63, size=(STRETCH, x.shape[1]), dtype=np.uint64) * 2 + 1
-    mark = np.zeros(count, dtype=np.uint64)
-    for step in range(STRETCH):
-        mark += (bits[step : step + count] * odd[step]).sum(1, dtype=np.uint64)
-    row = np.repeat(np.arange(len(s)), s.lengths)
-    whole = row[:count] == row[STRETCH - 1 :]
     begins = s.offsets[:-1][s.lengths >= STRETCH]
     first = np.sort(x[begins[:, None] + np.arange(STRETCH), 0], axis=1)
     other = (first[:, 1:] != first[:, :-1]) & ~np.isnan(first[:, :-1])  # all that are missing are alike
     begins = begins[1 + other.sum(1) >= STRETCH_KINDS]
-    wanted = np.zeros(1 << LOOKED_BITS, dtype=bool)
-    at = (mark >> (64 - LOOKED_BITS)).astype(np.int32)
-    wanted[at[begins]] = True  # few of all marks agree with one of the first in their first bits: those are compared
-    inside = whole & wanted[at]
-    inside[begins] = False
-    return int(np.isin(mark[begins], mark[inside]).sum()) if len(begins) else 0
+    if not len(begins):
+        return 0
+    of_begins = _marks(x[begins[:, None] + np.arange(STRETCH)], odd)[:, 0]
+    wanted, shift = np.zeros(1 << LOOKED_BITS, dtype=bool), np.uint64(64 - LOOKED_BITS)
+    wanted[of_begins >> shift] = True  # few of all marks agree with one of the first in their first bits
+    ends, inside = s.offsets[1:], list[np.ndarray]()
+    for first_mark in range(0, count, MARKED_AT_ONCE):  # in blocks: all marks take many times the memory of the values
+        last = min(first_mark + MARKED_AT_ONCE, count)
+        mark = _marks(x[None, first_mark : last + STRETCH - 1], odd)[0]
+        whole = np.ones(last - first_mark, dtype=bool)
+        for before in range(1, STRETCH):  # none across the end of a row
+            cut = ends[(ends >= first_mark + before) & (ends < last + before)] - before - first_mark
+            whole[cut] = False
+        whole[begins[(begins >= first_mark) & (begins < last)] - first_mark] = False
+        inside.append(mark[whole & wanted[mark >> shift]])
+    return int(np.isin(of_begins, np.concatenate(inside)).sum())
+
+
+def _marks(x: np.ndarray, odd: np.ndarray) -> np.ndarray:
+    """(n, L - 7) uint64 marks of the stretches of rows (n, L, F)."""
+    bits = np.ascontiguousarray(x).view(np.uint32 if x.dtype == np.float32 else np.uint64).astype(np.uint64)
+    count = x.shape[1] - STRETCH + 1
+    mark = np.zeros((len(x), count), dtype=np.uint64)
+    for step in range(STRETCH):
+        mark += (bits[:, step : step + count] * odd[step]).sum(2, dtype=np.uint64)
+    return mark
 
 
 def goes_on(s: Sequences) -> bool:
@@ -81,18 +95,15 @@ def goes_on(s: Sequences) -> bool:
     ):
         return False
     starts, ends = s.offsets[:-1], s.offsets[1:] - 1
-    x = s.values.astype(np.float64)
-    steps = np.abs(np.diff(x, axis=0))
-    steps = np.delete(steps, ends[:-1], axis=0)
     count = len(s) - max(ROWS_AHEAD)
-    first, last = x[starts], x[ends][:count]
+    first, last = (s.values[at].astype(np.float64) for at in (starts, ends[:count]))
     near = np.abs(first[1 : count + 1] - last)
     far = np.array([np.abs(first[k : count + k] - last) for k in ROWS_AHEAD])
-    usual = np.median(steps, axis=0) if len(steps) else np.zeros(x.shape[1])
     nearest = (near < far.min(0)).mean(0) > NEAREST
-    on = (
-        nearest
-        & (np.median(near, axis=0) < GOES_ON * np.median(far, axis=(0, 1)))
-        & (np.median(near, axis=0) <= USUAL_STEPS * usual)
-    )
+    on = nearest & (np.median(near, axis=0) < GOES_ON * np.median(far, axis=(0, 1)))
+    if 2 * on.sum() <= len(on):  # of most data: the steps of all need not be looked at
+        return False
+    steps = np.delete(np.abs(np.diff(s.values.astype(np.float64), axis=0)), ends[:-1], axis=0)
+    usual = np.median(steps, axis=0) if len(steps) else np.zeros(len(on))
+    on &= np.median(near, axis=0) <= USUAL_STEPS * usual
     return bool(2 * on.sum() > len(on))

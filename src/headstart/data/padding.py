@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+
+FILLED_AT_ONCE = 2**20
+"""Positions that are looked through at a time, or a sequence."""
 
 
 def filled(values: np.ndarray, offsets: np.ndarray, padding: str) -> np.ndarray:
     """(n,) positions of each sequence of values (S, F) that are filling, NaN being none: `zeros` and `last` at its end,
     `front`, zeros at its beginning. The first of equal last values is none; a sequence keeps one position."""
+    if len(values) > FILLED_AT_ONCE and len(offsets) > 2:  # numbers of positions take twice the memory of the values
+        rows = np.array_split(
+            np.arange(len(offsets) - 1), min(math.ceil(len(values) / FILLED_AT_ONCE), len(offsets) - 1)
+        )
+        some = [offsets[part[0] : part[-1] + 2] for part in rows]
+        return np.concatenate([filled(values[each[0] : each[-1]], each - each[0], padding) for each in some])
     starts, ends = offsets[:-1], offsets[1:]
     level = values[ends - 1] if padding == "last" else np.zeros((len(starts), 1), values.dtype)
     differs = (values != np.repeat(level, ends - starts, axis=0)).any(1)

@@ -165,9 +165,9 @@ def dropouts(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
         x = s.values[:, f]
         there = np.ones(len(x), dtype=bool) if s.observed is None else s.observed[:, f]
         zeros = (x == 0) & there
-        rest = np.abs(x[there & ~zeros])
         if not 0 < zeros.sum() < MOST_DROPPED * len(x) or x[there].min() < 0 < x[there].max():
             continue
+        rest = np.abs(x[there & ~zeros])
         low, middle = np.quantile(rest, [0.01, 0.5])
         if (
             low < FAR_FROM_ZERO * middle
@@ -267,13 +267,15 @@ def dead_rows(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
         x = s.values[:, f]
         moves = np.concatenate([[False], x[1:] != x[:-1]])
         moves[starts] = False
-        count = np.add.reduceat(moves.astype(np.int64), starts)
-        there = s.lengths if s.observed is None else np.add.reduceat(s.observed[:, f].astype(np.int64), starts)
+        count = np.add.reduceat(moves, starts, dtype=np.int64)
+        there = s.lengths if s.observed is None else np.add.reduceat(s.observed[:, f], starts, dtype=np.int64)
         dead = (count == 0) & (there == s.lengths) & (s.lengths >= STILL_POSITIONS)
         live = ~dead & (s.lengths >= STILL_POSITIONS)
         if not dead.any() or not live.any() or count[live].sum() < LIVELY * (s.lengths[live] - 1).sum():
             continue
-        if len(np.unique(x[np.repeat(live, s.lengths)][:LOOKED_VALUES])) < LEAST_LEVELS:
+        some = int(np.flatnonzero(live)[:LOOKED_VALUES][-1]) + 1
+        looked = x[: s.offsets[some]][np.repeat(live[:some], s.lengths[:some])][:LOOKED_VALUES]
+        if len(np.unique(looked)) < LEAST_LEVELS:
             continue
         row = int(dead.argmax())
         yield Finding.located(

@@ -95,11 +95,12 @@ def _gaps(s: Sequences) -> Iterator[Trait]:
 
 def _settings(s: Sequences) -> Iterator[Trait]:
     """Channels that do not change within any sequence."""
-    inside = np.delete(np.arange(len(s.values) - 1), s.offsets[1:-1] - 1)
-    rest = []
+    rest, within = [], len(s.values) > len(s)
     for f, channel in enumerate(s.channels):
         x = s.values[:, f] if s.observed is None else np.where(s.observed[:, f], s.values[:, f], np.nan)
-        if len(inside) and (x[inside] == x[inside + 1]).all():
+        changes = x[1:] != x[:-1]
+        changes[s.offsets[1:-1] - 1] = False
+        if within and not changes.any():
             rest.append((f, channel, x[s.offsets[:-1]].astype(np.float64)))
     still = [f for f, *_ in rest]
     for _, channel, x in rest:
