@@ -22,10 +22,11 @@ from headstart.fitted.outcome import Answers
 from headstart.fitted.page import write_page
 from headstart.fitted.recordings import (
     BUCKETS,
-    FOLDED_CLASSES,
     OPEN_CLASSES,
+    SHOWN_CLASSES,
     Shown,
     _clock,
+    open_classes,
     path_of,
     png,
     shown_recordings,
@@ -159,9 +160,16 @@ def test_a_channel_that_is_missing_throughout_is_drawn_empty(tmp_path: Path) -> 
 def test_of_many_classes_the_commonest_stand_open_and_the_others_in_a_fold(tmp_path: Path) -> None:
     names = tuple(f"k{i:02}" for i in range(50))
     drawn = shown(tmp_path, wide([name for i, name in enumerate(names) for _ in range(10 if i else 30)]), names)
-    assert (len(drawn.groups), len(drawn.more)) == (OPEN_CLASSES, FOLDED_CLASSES)
+    assert (len(drawn.groups), len(drawn.more)) == (OPEN_CLASSES, SHOWN_CLASSES - OPEN_CLASSES)
     assert drawn.groups[0].name == "k00"
-    assert f"Of 50 classes the {OPEN_CLASSES + FOLDED_CLASSES} commonest" in drawn.caption
+    assert f"Of 50 classes the {SHOWN_CLASSES} commonest" in drawn.caption
+
+
+@pytest.mark.parametrize(
+    ("classes", "strips", "few"), [(3, 3, 4), (8, 1, 8), (8, 0, 8), (9, 1, 4), (4, 3, 4), (5, 2, 4), (60, 1, 4)]
+)
+def test_all_classes_stand_open_where_the_answer_is_not_far_below(classes: int, strips: int, few: int) -> None:
+    assert open_classes(classes, strips) == few
 
 
 def test_a_long_recording_is_drawn_by_the_ends_of_each_stretch_and_gaps_break_its_line() -> None:

@@ -132,8 +132,7 @@ def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: P
         assert any(head.startswith("Stand-in data: digits for digits") for head in heads)
         assert drawn.caption.startswith("Stand-in data: digits for digits.")
     assert answer(results).startswith(
-        "With stand-in data: the one direction that the paper claims and that could be "
-        "checked here holds. On digits, self_pretrained beats scratch"
+        "With stand-in data: the claim of the paper, “It helps”, holds. On digits, self_pretrained beats scratch"
     )
 
 
@@ -339,21 +338,26 @@ def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
     [
         (
             ["holds", "holds", "not measured"],
-            "Of 2 directions that the study asks about and that could be checked here, "
-            "2 hold (the same after Holm's correction). On digits, self_pretrained beats scratch",
+            "The claims of the study hold in both comparisons (the same after Holm's correction for their number); 1 more "
+            "could not be checked here. On digits, self_pretrained beats scratch",
         ),
         (
             ["the other way round", "undecided", "holds", "undecided", "does not hold"],
-            "Of 5 directions that the study asks about and that could be checked here, 1 holds, 1 is the other way round, "
-            "1 does not hold and 2 are undecided (the same after Holm's correction). On digits,",
+            "The claims of the study hold in 1 of 5 comparisons, 1 is the other way round, 1 does not hold and 2 are "
+            "undecided (the same after Holm's correction for their number). On digits,",
         ),
         (
             ["holds", ("holds", "undecided"), ("holds", "undecided")],
-            "Of 3 directions that the study asks about and that could be checked here, 3 hold and 0 are undecided (1 and 2 "
-            "after Holm's correction). On digits,",
+            "The claims of the study hold in all 3 comparisons (1 holds and 2 are undecided after Holm's correction "
+            "for their number). On digits,",
         ),
-        (["undecided"], "The one direction that the study asks about and that could be checked here is undecided. On"),
-        (["not measured"], "No direction that the study asks about could be checked here. On digits,"),
+        (
+            ["undecided", "undecided"],
+            "The claims of the study hold in none of 2 comparisons and 2 are undecided (the same after Holm's correction "
+            "for their number). On digits,",
+        ),
+        (["undecided"], "The claim of the study, “More labels help”, is undecided. On digits,"),
+        (["not measured"], "No claim of the study could be checked here. On digits,"),
         ([], "On digits, self_pretrained beats scratch"),
     ],
 )
@@ -366,7 +370,8 @@ def test_the_outcome_of_the_claims_comes_first(
         uncorrected, outcome = (None, item) if isinstance(item, str) else item
         return SimpleNamespace(outcome=outcome, uncorrected=uncorrected)
 
-    output = [SimpleNamespace(parts=[part(item) for item in outcomes]), SimpleNamespace(parts=())]
+    claim = SimpleNamespace(says="More labels help.")
+    output = [SimpleNamespace(parts=[part(item) for item in outcomes], claim=claim), SimpleNamespace(parts=())]
     monkeypatch.setattr(module, "verdicts", lambda *_: output)
     assert answer(done[1]).startswith(message)
     assert answer(replace(done[1], table=())) == "No run is finished."

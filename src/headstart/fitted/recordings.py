@@ -26,8 +26,9 @@ from headstart.text import short
 
 SHOWN_PER_CLASS, SHOWN_MISTAKES = 3, 5
 """Recordings of a class that are drawn, and mistakes."""
-OPEN_CLASSES, FOLDED_CLASSES = 8, 32
-"""Classes whose recordings stand open, the commonest, and those that a fold holds besides."""
+OPEN_CLASSES, OPEN_ROWS, SHOWN_CLASSES = 4, 8, 40
+"""Classes that always stand open, rows of drawings up to which all do (the answer is not far below then), and classes
+that are drawn at most: the commonest, those that do not stand open in a fold."""
 SHOWN_CHANNELS = 3
 """Channels that are drawn, the first ones."""
 FIRST_LETTERS, SHOWN_TOKENS = 120, 20
@@ -99,7 +100,9 @@ def shown_recordings(
 
     split, answers: held-out rows, and what the served model answered to each.
     """
-    chosen = list(_chosen(task.train, facts))
+    strips = 1 if _image_size(source) else min(len(facts.channels), SHOWN_CHANNELS)
+    few = open_classes(len(facts.labels), strips)
+    chosen = list(_chosen(task.train, facts, few))
     worst, wrong = worst_rows(answers)
     drawn = [(task.train, i) for *_, rows in chosen for i in rows] + [(split, i) for i in worst]
     pen = _Pen.of(task, facts, source, drawn)
@@ -107,9 +110,12 @@ def shown_recordings(
         RecordingGroup(name, count, tuple(pen.drawn(task.train, i) for i in rows)) for name, count, rows in chosen
     ]
     mistakes = tuple(pen.drawn(split, i, *_answered(answers, i, outcome.labels)) for i in worst)
-    return Shown(
-        tuple(groups[:OPEN_CLASSES]), tuple(groups[OPEN_CLASSES:]), pen.caption(len(facts.labels)), mistakes, wrong
-    )
+    return Shown(tuple(groups[:few]), tuple(groups[few:]), pen.caption(len(facts.labels)), mistakes, wrong)
+
+
+def open_classes(classes: int, strips: int) -> int:
+    """How many groups stand open. strips: of each drawing."""
+    return max(OPEN_CLASSES, classes if classes * max(strips, 1) <= OPEN_ROWS else 0)
 
 
 def worst_rows(answers: Answers) -> tuple[list[int], int]:
@@ -140,16 +146,16 @@ def _answered(answers: Answers, row: int, labels: tuple[str, ...]) -> tuple[str,
     )
 
 
-def _chosen(train: Examples, facts: OwnFacts) -> Iterator[tuple[str, str, list[int]]]:
+def _chosen(train: Examples, facts: OwnFacts, few: int) -> Iterator[tuple[str, str, list[int]]]:
     """Name of each group, how many it stands for, and its rows: spread over each class, as neighbours may be pieces of
-    one recording, the commonest classes first where not all can be shown; of numbers, the ends and the middle."""
+    one recording, the commonest classes first where more than `few` are; of numbers, the ends and the middle."""
     target = train.target
     if target is None or train.per_position or len(target) != len(train.offsets) - 1:
         yield "recordings", "", list(range(min(SHOWN_PER_CLASS, len(train.offsets) - 1)))
     elif facts.labels:
         counts = np.bincount(target[target != IGNORE].astype(np.int64), minlength=len(facts.labels))
-        order = np.argsort(-counts, kind="stable")[: OPEN_CLASSES + FOLDED_CLASSES]
-        order = np.sort(order) if len(facts.labels) <= OPEN_CLASSES else order
+        order = np.argsort(-counts, kind="stable")[:SHOWN_CLASSES]
+        order = np.sort(order) if len(facts.labels) <= few else order
         for k in order.tolist():
             rows = np.flatnonzero(target == k)
             if len(rows):
@@ -242,8 +248,8 @@ class _Pen:
                 texts.append(f"Drawn are the first {SHOWN_CHANNELS} of {len(self.facts.channels):,} channels.")
         if not (classes or self.facts.layout.per_position) and self.facts.layout.target:
             texts.append(f"The number above each is its {short(self.facts.layout.target)!r}.")
-        if classes > OPEN_CLASSES + FOLDED_CLASSES:
-            texts.append(f"Of {classes:,} classes the {OPEN_CLASSES + FOLDED_CLASSES} commonest are shown.")
+        if classes > SHOWN_CLASSES:
+            texts.append(f"Of {classes:,} classes the {SHOWN_CLASSES} commonest are shown.")
         return " ".join(texts)
 
     def _number(self, x: Examples, row: int) -> float:

@@ -10,7 +10,7 @@ from headstart.report.claims import SAYS_NOTHING, TOO_SMALL, ClaimOutcome, verdi
 from headstart.statistics import LEVEL, Difference, corrected
 from headstart.study.results.results import Results
 from headstart.study.results.rows import OTHER_MACHINES, Row, on_other_machines, test_gap
-from headstart.text import sentence
+from headstart.text import sentence, short
 
 OUTCOME_VERBS: Mapping[ClaimOutcome, tuple[str, str]] = {
     "holds": ("holds", "hold"),
@@ -19,7 +19,9 @@ OUTCOME_VERBS: Mapping[ClaimOutcome, tuple[str, str]] = {
     "undecided": ("is undecided", "are undecided"),
     "withdrawn": ("is withdrawn", "are withdrawn"),
 }
-"""How one direction with this outcome, and how several, are spoken of."""
+"""How one comparison with this outcome, and how several, are spoken of."""
+CLAIM_LENGTH = 160
+"""Letters of a claim that are quoted."""
 
 
 def runs_done(results: Results) -> tuple[int, int]:
@@ -29,7 +31,7 @@ def runs_done(results: Results) -> tuple[int, int]:
 
 
 def answer(results: Results) -> str:
-    """How many directions that are claimed hold; is an arm better than the one it is compared with, by how much, and
+    """In how many comparisons the claims hold; is an arm better than the one it is compared with, by how much, and
     how sure is that."""
     done, planned = runs_done(results)
     scored = [row for row in results.table if row.val is not None and row.test is not None]
@@ -62,24 +64,38 @@ def _on_stand_ins(results: Results) -> str:
 
 
 def _claims(results: Results) -> str:
-    """`of 8 directions that the paper claims and that could be checked here, 2 hold and 6 are undecided`."""
-    parts = [part for verdict in verdicts(results, results.paper) for part in verdict.parts]
+    """`the paper's claims hold in 2 of 9 comparisons, 1 is the other way round and 6 are undecided`."""
+    checked = [verdict for verdict in verdicts(results, results.paper) if verdict.parts]
+    parts = [part for verdict in checked for part in verdict.parts]
     counts = Counter(part.uncorrected or part.outcome for part in parts)
     after = Counter(part.outcome for part in parts)
-    which = "the study asks about" if results.paper is None else "the paper claims"
-    which += " or the study asks about" if results.paper is not None and results.claims else ""
-    seen = [outcome for outcome in OUTCOME_VERBS if counts[outcome] or after[outcome]]
-    each = [f"{counts[outcome]} {OUTCOME_VERBS[outcome][counts[outcome] != 1]}" for outcome in seen]
-    checked = sum(counts[outcome] for outcome in OUTCOME_VERBS)
+    measured = sum(counts[outcome] for outcome in OUTCOME_VERBS)
+    whose = "of the study" if results.paper is None else "of the paper"
+    whose += " and of the study" if results.paper is not None and results.claims else ""
     if not counts:
         return ""
-    if not checked:
-        return f"no direction that {which} could be checked here"
-    if checked == 1:
-        return f"the one direction that {which} and that could be checked here {each[0].removeprefix('1 ')}"
-    standing = "the same" if after == counts else words.listed([str(after[outcome]) for outcome in seen])
-    text = f"of {checked} directions that {which} and that could be checked here, {words.listed(each)}"
-    return f"{text} ({standing} after Holm's correction)"
+    if not measured:
+        return f"no claim {whose} could be checked here"
+    left = len(parts) - measured
+    lacking = f"; {left} more could not be checked here" if left else ""
+    if measured == 1:
+        part = next((v, part) for v in checked for part in v.parts if part.outcome in OUTCOME_VERBS)
+        verb = OUTCOME_VERBS[part[1].uncorrected or part[1].outcome][0]
+        return f"the claim {whose}, “{short(part[0].claim.says.rstrip('.'), CLAIM_LENGTH)}”, {verb}{lacking}"
+    every = "both" if measured == 2 else f"all {measured}"
+    share = every if counts["holds"] == measured else f"{counts['holds'] or 'none'} of {measured}"
+    text = words.listed([f"the claims {whose} hold in {share} comparisons", *_counted(counts)[counts["holds"] > 0 :]])
+    same = "the same" if after == counts else words.listed(_counted(after))
+    return f"{text} ({same} after Holm's correction for their number){lacking}"
+
+
+def _counted(counts: Mapping[ClaimOutcome, int]) -> list[str]:
+    """`2 hold`, `1 is undecided`."""
+    return [
+        f"{counts[outcome]} {verbs[counts[outcome] != 1]}"
+        for outcome, verbs in OUTCOME_VERBS.items()
+        if counts[outcome]
+    ]
 
 
 def _one_arm(scored: list[Row], noun: str) -> str:
