@@ -51,10 +51,7 @@ def test_places_of_files_do_not_decide_a_plan(tmp_path) -> None:
         ('arms=["scratch"]', "headstart run"),
         ("report.against=scratch", "headstart run"),
         ("model.width=[16,32]", "sweeps finetune.optim.lr alone"),
-        (
-            "finetune.budget.epochs=3",
-            "plans its training in steps, not in epochs; give --epochs, --pretrain-epochs, or",
-        ),
+        ("finetune.budget.epochs=3", r"in steps, not in epochs; give them: finetune\.budget\.steps=N, pretrain"),
         ("budget={flops=1e9}", "not in flops"),
         ("pretrain={budget={tokens=99}}", "not in tokens"),
     ],

@@ -144,8 +144,8 @@ def _check_override(word: str, own: bool) -> None:
     tables = [layer.get("budget", {}) for layer in (table, *table.values()) if isinstance(layer, Mapping)]
     if other := [name for name in Plan.MEASURES if name != "steps" and any(name in budget for budget in tables)]:
         raise BadInput(
-            f"override: {path}={value}: a fit plans its training in steps, not in {other[0]}; give --epochs, "
-            "--pretrain-epochs, or budget.steps=N of the stage"
+            f"override: {path}={value}: a fit plans its training in steps, not in {other[0]}; give them: "
+            "finetune.budget.steps=N, pretrain.budget.steps=N"
         )
 
 
