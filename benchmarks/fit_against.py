@@ -47,6 +47,8 @@ SEED = 0
 """Of splits, starts and draws, ours and the rivals'."""
 LIMIT = 3_600
 """Seconds after which a method is given up on a set, which is noted."""
+DRAWN = 400
+"""Draws of answers that hold by chance."""
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 LETTERS = ("DNA", "proteins", "text")
 """Families of sets that n-grams can be counted of."""
@@ -258,8 +260,16 @@ def scores_of(answers: Path, classes: Sequence[str], labels: Sequence[str | None
         "accuracy": float(right.mean()),
         "log_loss": -float(np.log(np.maximum(chances[np.arange(len(truth)), truth], 1e-6)).mean()),
         "calibration_error": reliability(truth, chances).error,
+        "calibration_by_chance": error_by_chance(chances),
         "right": np.packbits(right).tobytes().hex(),
     }
+
+
+def error_by_chance(chances: np.ndarray) -> float:
+    """The mean calibration error of (n, K) probabilities that are right: their answers hold as often as they say."""
+    rng, answers, sure = np.random.default_rng(SEED), chances.argmax(1), chances.max(1)
+    draws = [np.where(rng.random(len(sure)) < sure, answers, answers - 1) % chances.shape[1] for _ in range(DRAWN)]
+    return mean(reliability(truth, chances).error for truth in draws)
 
 
 def _processor_seconds() -> float:

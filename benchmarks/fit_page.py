@@ -236,9 +236,15 @@ def loss_goal(rows: Table) -> str:
 
 
 def calibration_goal(rows: Table) -> str:
-    """The mean calibration error."""
-    errors = [row[MAIN]["calibration_error"] for row in rows.values() if MAIN in row]
-    return f"{_verdict(mean(errors) <= CALIBRATED)}: {mean(errors):.3f}" if errors else NONE
+    """The mean calibration error; where it is stored, beside what it would be if the probabilities were right."""
+    fits = [row[MAIN] for row in rows.values() if MAIN in row]
+    errors = [fit["calibration_error"] for fit in fits]
+    text = f"{_verdict(mean(errors) <= CALIBRATED)}: {mean(errors):.3f}" if errors else NONE
+    both = [(fit["calibration_error"], fit["calibration_by_chance"]) for fit in fits if "calibration_by_chance" in fit]
+    if both:
+        own, chance = (mean(side) for side in zip(*both, strict=True))
+        text += f"; on {len(both)} sets {own:.3f}, by chance alone {chance:.3f}: {signed(own - chance)} above it"
+    return text
 
 
 def longer_goal(rows: Table) -> str:
@@ -260,7 +266,11 @@ def longer_goal(rows: Table) -> str:
 
 AGAINST = ("rival", "sets", "wins / ties / losses", "difference", "p")
 SUMMARY = ("method", "mean rank", "mean accuracy", "median processor seconds")
-SERVED = ("set", *(f"serves, {t} s" for t in TIMES), *("accuracy", "its best", "log-loss", "its best", "calibration"))
+SERVED = (
+    "set",
+    *(f"serves, {t} s" for t in TIMES),
+    *("accuracy", "its best", "log-loss", "its best", "calibration", "by chance"),
+)
 
 
 def against_each(rows: Table, methods: Sequence[str]) -> list[list[str]]:
@@ -309,7 +319,8 @@ def served_lines(rows: Table) -> Iterator[list[str]]:
             fit["log_loss"],
             min(m["log_loss"] for m in models),
         ]
-        yield [name, *serves, *(f"{score:.3f}" for score in [*scores, fit["calibration_error"]])]
+        chance = f"{fit['calibration_by_chance']:.3f}" if "calibration_by_chance" in fit else NONE
+        yield [name, *serves, *(f"{score:.3f}" for score in [*scores, fit["calibration_error"]]), chance]
 
 
 def _agreement(parts: Mapping[str, Table], later: str) -> str:

@@ -332,10 +332,21 @@ def test_the_goals_compare_what_is_served_with_the_models_of_the_same_fits() -> 
     assert fit_page.half_goal(table) == "**no**: +0.0312 of +0.0938 over `kernels` (33%)"
     assert fit_page.loss_goal(table) == "**no**: on 1 of 2; not CBF +50%"
     assert fit_page.calibration_goal(table) == "yes: 0.030"
+    table["CBF"]["fit 60 s"] |= {"calibration_error": 0.09, "calibration_by_chance": 0.02}
+    assert fit_page.calibration_goal(table) == "**no**: 0.060; on 1 sets 0.090, by chance alone 0.020: +0.070 above it"
     assert fit_page.published_goal(table).startswith("yes: 0.9062 against 0.8766, +0.030 [")
     lines = list(fit_page.served_lines(table))
     dash = "\N{EM DASH}"
-    assert lines[0] == ["CBF", dash, "kernels", dash, "0.938", "0.938", "0.300", "0.200", "0.030"]
+    assert lines[0] == ["CBF", dash, "kernels", dash, "0.938", "0.938", "0.300", "0.200", "0.090", "0.020"]
+    assert lines[1][-2:] == ["0.030", dash]
+
+
+def test_right_probabilities_have_a_calibration_error_that_few_rows_make() -> None:
+    """Of one bin it is the mean of |share of right answers - p|, which for a binomial of n is near (2 p (1 - p) / pi n) ** 0.5."""
+    for n in (25, 400):
+        chances = np.tile([0.1, 0.8, 0.1], (n, 1))
+        assert fit_against.error_by_chance(chances) == pytest.approx((2 * 0.8 * 0.2 / np.pi / n) ** 0.5, rel=0.12)
+    assert fit_against.error_by_chance(np.eye(3)) == 0
 
 
 def test_longer_time_helps_where_an_interval_over_sets_is_clear_of_0() -> None:
