@@ -129,7 +129,6 @@ def make_plan(
         axes={LR: list(rates), "seed": list(seeds)},
         paper=None,
         search=None,
-        listed_trials=None,
         claims=(),
         scale=scale,
         scale_note="one block" if scale else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from support.stacked import begun, differences, finished, together, turns
 from support.tape import taped
 from support.thinned import thinned
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from headstart.errors import StackTooLarge
 from headstart.models.mixers import MIXERS
@@ -250,6 +252,47 @@ def test_a_state_whose_sums_come_in_another_order_goes_on_beside_a_fresh_stage()
         for record, other in zip(reversed(mine), reversed(theirs), strict=False):
             assert record["step"] == other["step"]
             assert record["train"] == pytest.approx(other["train"], rel=1e-6)
+
+
+class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts torch's operations by name, without those that only look at memory."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.overloadpacket.__name__
+        if not function.is_view and name != "_unsafe_view":
+            self.names[name] += 1
+        return function(*args, **(kwargs or {}))
+
+
+def operations(count: int) -> Counter[str]:
+    """Of one step of so many models: of one alone, or of a stack."""
+    model = {"width": 16, "blocks": 2, "position": {"kind": "rotary"}, "mixer": {"kind": "attention", "heads": 4}}
+    stages = [begun({"seed": seed, "model": model}, BASE, optim={"precision": "float32"}) for seed in range(count)]
+    stack = Stack()
+    live = [stages[0].timed_steps()] if count == 1 else [stack.ticks(live.setting, live.progress) for live in stages]
+    for _ in range(3):
+        for ticks in live:
+            next(ticks)
+    with Operations() as counted:
+        for ticks in live:
+            next(ticks)
+    return counted.names
+
+
+def test_a_step_of_a_stack_has_as_many_products_as_one_of_a_model_alone_and_as_many_operations_for_any_size() -> None:
+    alone, small, large = operations(1), operations(2), operations(6)
+    products = ("mm", "addmm", "bmm", "baddbmm")
+    assert sum(alone[name] for name in products) == small["bmm"] == large["bmm"]
+    assert not any(large[name] for name in products if name != "bmm"), "models are in the batch of every product"
+    padded = "constant_pad_nd"  # of each member's batch, where a CPU puts them together
+    assert small - Counter({padded: small[padded]}) == large - Counter({padded: large[padded]})
+    norms = 2 * 2 + 1
+    assert large["mul"] == alone["mul"] + 3 * norms, "weights of norms, and their gradients; no bias is multiplied"
+    assert sum(small.values()) < 1.5 * sum(alone.values())
 
 
 def test_what_cannot_be_mapped_goes_on_alone_with_its_own_bits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -25,6 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.func import vmap
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from headstart.errors import StackTooLarge, first_line, lacks_memory
 from headstart.models.norms import Tensors
@@ -262,8 +263,7 @@ class _Rows:
             return self.model_step.forward_loss(tensors, statistics, Batch(**batch), seed, epoch, dropout)
 
         mapped = vmap(forward, in_dims=(0, 0, 0, 0, 0, None if dropout is None else 0))
-        lower = StackedPrecision() if self.model_step.optim.precision == "bfloat16" else nullcontext()
-        with lower:
+        with StackedPrecision() if self.model_step.optim.precision == "bfloat16" else _Biases():
             sums, updates = mapped({**own[0], **frozen}, own[1], fields, inputs.seeds, inputs.epochs, dropout)
         return sums, updates
 
@@ -290,6 +290,18 @@ class _Rows:
             self.sums += new
         else:
             self.sums[rows] += new
+
+
+class _Biases(TorchFunctionMode):
+    """Adds the bias of a linear layer as it is: `vmap` multiplies it and its product by 1, and their gradients too."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        x, weight, bias = (*args, *(kwargs or {}).values(), None)[:3] if func is functional.linear else (None,) * 3
+        if x is None or bias is None:
+            return func(*args, **(kwargs or {}))
+        return (x.flatten(0, -2) @ weight.mT + bias).unflatten(0, x.shape[:-1])
 
 
 def _alike(first: _Member, second: _Member) -> bool:

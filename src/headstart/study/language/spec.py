@@ -136,12 +136,6 @@ class StudySpec(Spec):
         """Name of the stage whose scores are reported."""
         return list(self.stages)[-1]
 
-    @property
-    def listed_trials(self) -> int | None:
-        """How many trials of an arm on a column are listed, None without a search: behind them stand those with the
-        whole budget, after pruned ones, whose scores are not to stand beside theirs, and those of `random_baseline`."""
-        return None if self.search is None else self.search.trials
-
 
 def read_study(
     source: str | Path | Mapping[str, Any],

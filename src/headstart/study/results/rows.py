@@ -25,6 +25,7 @@ from headstart.study.language.papers import (
     SPEEDUPS,
     TIME_QUANTITIES,
 )
+from headstart.study.language.search import SearchSpec
 from headstart.study.results.answers import Draws, RightAnswers, over_examples, scores_on_draws
 from headstart.text import plain
 from headstart.words import many
@@ -186,6 +187,22 @@ class Window:
         return f"{span}; {self.within} of {self.of} rates"
 
 
+TrialScores = tuple[float | None, ...]
+
+
+def trial_scores(runs: Sequence[Run], search: SearchSpec | None) -> tuple[TrialScores, TrialScores]:
+    """`trials` and `random_trials` of a `Row`, of runs in the order in which `Searched` plans them.
+
+    Those with the whole budget, after pruned ones, are left out: their scores are not to stand beside theirs.
+    """
+    if search is None:
+        return (), ()
+    scores = [None if run.status == "diverged" else run.val for run in runs]
+    at_random = slice(len(runs) - search.random_trials, None)
+    ended = all(run.status in ("complete", "diverged") for run in runs[at_random])
+    return tuple(scores[: search.trials]), tuple(scores[at_random]) if ended else ()
+
+
 @dataclass(frozen=True)
 class Row:
     """One arm on one column at its chosen settings.
@@ -230,8 +247,8 @@ class Row:
     measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     source: str = ""
     guess: bool = False
-    trials: tuple[float | None, ...] = ()
-    random_trials: tuple[float | None, ...] = ()
+    trials: TrialScores = ()
+    random_trials: TrialScores = ()
 
     @property
     def settings_tried(self) -> int:

@@ -32,7 +32,7 @@ from headstart.study.results.collect import (
 )
 from headstart.study.results.columns import averages, side_by_side
 from headstart.study.results.results import Results, TaskFacts
-from headstart.study.results.rows import Point, Row, RowStatus, Run, test_gap
+from headstart.study.results.rows import Point, Row, RowStatus, Run, test_gap, trial_scores
 
 if TYPE_CHECKING:
     from headstart.study.language.plan import Cell, Plan
@@ -153,14 +153,11 @@ def _row(
     runs = [[read_run(cell, find, state, metric) for cell in members] for members in settings]
     scores = [{run.seed: run.val for run in members if run.val is not None} for members in runs]
     candidates = [Candidate(x, any(r.status == "diverged" for r in own)) for x, own in zip(scores, runs, strict=True)]
-    picked = choose(candidates, greater)
     trials = [cell for cell in plan.trials if (cell.arm, cell.column) == (cells[0].arm, column)]
-    drawn = [read_run(cell, find, state, metric) for cell in trials]
-    listed, search = plan.study.listed_trials, plan.study.search
-    at_random = drawn[len(drawn) - search.random_trials :] if search is not None else []
+    drawn = trial_scores([read_run(cell, find, state, metric) for cell in trials], plan.study.search)
     # Where validation trains too nothing can be chosen, and a single setting stands.
     unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
-    picked = 0 if unchosen else picked
+    picked = 0 if unchosen else choose(candidates, greater)
     points = [
         _point(_chosen_over(members[0], axes), [with_all_scores(run, find, metric, records, answers) for run in done])
         for members, done in zip(settings, runs, strict=True)
@@ -191,10 +188,8 @@ def _row(
         but_for_init=but_for_init(cells[0]),
         parameters=parameters(last),
         trained=parameters(last, "trainable"),
-        trials=tuple(None if run.status == "diverged" else run.val for run in drawn[:listed]),
-        random_trials=tuple(None if run.status == "diverged" else run.val for run in at_random)
-        if all(run.status in ("complete", "diverged") for run in at_random)
-        else (),
+        trials=drawn[0],
+        random_trials=drawn[1],
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
 
