@@ -309,13 +309,16 @@ def test_a_score_a_little_above_a_number_is_undecided_on_few_test_examples_and_h
         claim = {"says": "S", "higher": "scratch", "than": 0.338, "columns": ["a"], **more}
         results, paper = run(made(claims=[claim]), score=lambda cell: (0.3, 0.35 + 0.003 * (cell.seed - 2)))
         facts = {key: replace(value, sizes={"test": examples}) for key, value in results.facts.items()}
-        return verdicts(replace(results, facts=facts), paper)[0].parts[0]
+        return verdicts(replace(results, facts=facts), paper)[0]
 
-    assert [of(examples).outcome for examples in (500, 1_000_000)] == ["undecided", "holds"]
-    assert of(500).difference.sem == pytest.approx(0.0213, abs=2e-4)
+    few = of(500).parts[0]
+    assert [of(examples).parts[0].outcome for examples in (500, 1_000_000)] == ["undecided", "holds"]
+    assert few.difference.sem == pytest.approx(0.0213, abs=2e-4)
+    assert "z 0.6 over seeds and test examples" in str(of(500))
     # Those of training are no draw that could have been another, and of unknown size there is no error to be counted.
-    assert of(500, quantity="train").difference.examples == 0
-    unknown = of(0)
+    assert of(500, quantity="train").parts[0].difference.examples == 0
+    unknown = of(0).parts[0]
+    assert "z " not in str(of(0))
     assert unknown.outcome == "holds"
     assert "another draw of the test examples" in unknown.why
 
@@ -441,7 +444,7 @@ def test_an_arm_is_held_against_a_number() -> None:
         "undecided",
     ]
     assert "(scratch less 0.3, test): holds on a (+" in str(of(0.3))
-    assert "], 5 seeds, preliminary)" in str(of(0.3))
+    assert "], z 2.2 over seeds and test examples, 5 seeds, preliminary)" in str(of(0.3))
 
 
 def test_how_soon_the_training_data_are_fitted_is_read_from_train_and_not_from_validation() -> None:

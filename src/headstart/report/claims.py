@@ -131,7 +131,10 @@ def _evidence(claim: Claim, part: Part) -> str:
         return part.why
     text = difference_text(claim, gap)
     seeds = words.many(gap.n, "seed") if claim.fixed else words.seeds(gap)
-    return _joined(", ".join(filter(None, [text, seeds, part.standing])), part.why)
+    z = ""
+    if claim.fixed and gap.sem and gap.examples and not gap.level:
+        z = f"z {gap.mean / gap.sem:.1f} over seeds and test examples".replace("-", words.MINUS)
+    return _joined(", ".join(filter(None, [text, z, seeds, part.standing])), part.why)
 
 
 def difference_text(claim: Claim, gap: Difference) -> str:
@@ -157,7 +160,10 @@ def claims_note(verdicts: Sequence[Verdict], noun: str = "seed") -> str:
         for fixed in (True, False)
     )
     undated = any(v.written is None and any(part.standing == "exploratory" for part in v.parts) for v in verdicts)
-    drawn_anew = " An interval of a difference from a fixed number counts the draw of the test examples too."
+    drawn_anew = (
+        " An interval of a difference from a fixed number counts the draw of the test examples too; z is the "
+        "difference over the standard error of both."
+    )
     agreed = " An interval of a difference that is the same at every seed is over the test examples." if level else ""
     several = "; an outcome other than undecided stands Holm's correction for the number of verdicts on this page"
     return (
