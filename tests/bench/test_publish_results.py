@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ import pretraining_pays
 import publish_results as published
 import withdrawn
 
+from headstart import words
 from headstart.fit import defaults
 from headstart.report.claims import Part
 from headstart.report.results_page import MOST_WORDS, words_of
@@ -176,6 +178,44 @@ def test_a_published_page_has_at_most_600_words_above_its_folds(file: Path) -> N
         r"^(Scale .*)?Trained with .*(headstart \S+ \(commit|a version of headstart that was not)", text, re.M
     )
     assert text.count("<details") == text.count("</details>") > 3
+
+
+@pytest.mark.parametrize("name", [*PAGES])
+def test_a_page_has_short_paragraphs_and_at_most_five_caveats_above_its_folds(name: str) -> None:
+    screen = (published.RESULTS / f"{name}.md").read_text().split("<details")[0]
+    lines = [line for line in screen.splitlines() if not line.startswith(("|", "!"))]
+    assert max(map(words_of, lines)) <= 130
+    assert sum(line.startswith("- ") for line in screen.partition("## What to keep in mind")[2].splitlines()) <= 5
+
+
+def test_real_language_says_how_its_lead_changes_with_steps() -> None:
+    """The output layer is not at its end, so that a difference belongs to its number of steps."""
+    file = published.RESULTS / "real-language.json"
+    table = json.loads(file.read_text())
+    leads = []
+    for column in ("mnist", "cifar10"):
+        for step in (1_000, 4_000):
+            scores: dict[str, list[float]] = {"pretrained": [], "random": []}
+            for run in table["runs"]:
+                if run["column"] == column and run["arm"] in scores:
+                    records = table["stages"][run["stages"]["finetune"]]["records"]
+                    scores[run["arm"]].append(records["val.accuracy"][records["step"].index(step)])
+            leads.append(words.signed(statistics.mean(scores["pretrained"]) - statistics.mean(scores["random"])))
+    mnist, cifar = (f"from {leads[i]}" for i in (0, 2))
+    screen = file.with_suffix(".md").read_text().split("<details")[0]
+    assert f"{mnist} at 1,000 steps to {leads[1]} at 4,000 on MNIST, and {cifar} to {leads[3]} on CIFAR-10" in screen
+
+
+def test_the_numbers_of_the_readme_are_those_of_its_pages() -> None:
+    readme = " ".join((published.ROOT / "README.md").read_text().split())
+    own = (published.RESULTS / "own.md").read_text()
+    sets, ahead = (int(re.findall(text, own)[0]) for text in (r"On (\d+) sets", r"A network is ahead .* on (\d+)\."))
+    assert f"on {sets - ahead} of {sets} real sets" in readme
+    demo = (published.ROOT / "docs" / "demo.md").read_text()
+    shown = readme.partition("raises the test accuracy")[2].partition("The data are made")[0]
+    numbers = re.findall(r"[+−]?0\.\d{3}", shown)
+    assert len(numbers) >= 9
+    assert not [number for number in numbers if number not in demo]
 
 
 @pytest.mark.parametrize("name", sorted([*WITHOUT_RESULTS, "README"]))

@@ -86,6 +86,24 @@ def test_outcomes_follow_the_interval_of_the_fresh_seeds() -> None:
     assert replication(before, fresh(-0.02, 0.06)) == "not seen"
     assert replication(before, fresh(-0.12, -0.08)) == "not seen"
     assert replication(before, None) == "not seen"
+    # What the page contradicts, or leaves open, is told with it; of likeness both intervals hold 0.
+    assert replication(before, fresh(0.07, 0.13), "the other way round", "the other way round") == (
+        "the other way round, confirmed,"
+    )
+    undecided = Difference(-0.012, 0.01, -0.045, 0.021, 3)
+    assert replication(undecided, fresh(-0.026, -0.001), "undecided", "the other way round") == (
+        "undecided on the page and the other way round with fresh seeds,"
+    )
+    assert replication(undecided, fresh(-0.01, 0.01)) == "confirmed"
+    assert replication(undecided, fresh(-0.3, 0.1), "holds", "undecided") == "not seen"
+
+
+def test_a_claim_that_the_page_contradicts_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = {"says": "It hurts.", "higher": "scratch", "lower": "self_pretrained"}
+    page = published(tmp_path, [claim])
+    challenged(page, monkeypatch)
+    text = page.with_suffix(".md").read_text().split("<details")[0]
+    assert "It hurts: the other way round, confirmed, on digits (−0.20" in text
 
 
 def test_a_page_without_a_claim_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

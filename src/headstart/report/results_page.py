@@ -23,6 +23,8 @@ from headstart.study.paper.challenge import challenge_line
 MOST_WORDS = 600
 """Above the folds."""
 MOST_CAVEATS = 5
+MOST_OF_CAVEAT = 80
+"""Words of one above the folds, in whole sentences; all of a longer one stands below."""
 LISTED_ROWS = 24
 """Rows of the table that the first screen has room for; of more, arms stand by columns."""
 UNRECORDED = "unknown"
@@ -61,9 +63,11 @@ def results_page(
         if each is not None:
             (top if _fits([*top, _table(each)]) else later).append(_table(each))
     caveats = [str(caveat) for caveat in results.caveats]
-    number = max(k for k in range(MOST_CAVEATS + 1) if k == 0 or _fits([*top, *caveats[:k]]))
-    if caveats[:number]:
-        top += ["## What to keep in mind", _bullets(caveats[:number])]
+    short = [_first_sentences(caveat) for caveat in caveats[:MOST_CAVEATS]]
+    number = max(k for k in range(len(short) + 1) if k == 0 or _fits([*top, *short[:k]]))
+    if number:
+        top += ["## What to keep in mind", _bullets(short[:number])]
+    rest = [caveat for k, caveat in enumerate(caveats) if k >= number or short[k] != caveat]
     folds = [
         ("All of the table", [*later, *map(_table, filter(None, [content.pivot, content.table]))]),
         (content.claims_heading, list(_claims(content))),
@@ -74,7 +78,7 @@ def results_page(
         folds.append((more.title, [_table(titled)]))
     folds += [(figure.title, _figure(figure, folder)) for figure in figures if figure not in first]
     folds += [("Figures that are not here", [markdown(reason) for reason in undrawn])]
-    folds += [("More to keep in mind", [_bullets(caveats[number:])] if caveats[number:] else [])]
+    folds += [("More to keep in mind", [_bullets(rest)] if rest else [])]
     folds += [("Data and methods", [setting[-1], markdown(content.answer), markdown(content.methods)])]
     folds += [("Cost and provenance", [_cost(content), *_provenance(content)])]
     return "\n\n".join([*top, *(_fold(title, parts) for title, parts in folds if parts)]) + "\n"
@@ -83,6 +87,13 @@ def results_page(
 def _fits(parts: Sequence[str]) -> bool:
     """Whether these stand above the folds together, with the headings that there may be."""
     return words_of("\n".join(parts)) <= MOST_WORDS - 20
+
+
+def _first_sentences(text: str) -> str:
+    """The sentences that the first screen has room for, the first of them always."""
+    sentences = re.split(r"(?<=\.) (?=[A-Z])", text)
+    fitting = [k for k in range(1, len(sentences) + 1) if words_of(" ".join(sentences[:k])) <= MOST_OF_CAVEAT]
+    return " ".join(sentences[: max(fitting, default=1)])
 
 
 def words_of(text: str) -> int:

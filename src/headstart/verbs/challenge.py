@@ -52,7 +52,7 @@ def challenge(page: str, seeds: int, folders: FolderOptions, way: RunOptions) ->
                 "says": verdict.claim.says,
                 "column": part.column,
                 "difference": words.difference(gap),
-                "outcome": replication(part.difference, gap),
+                "outcome": replication(part.difference, gap, part.outcome, again.parts[0].outcome),
                 "made_by": release(),
             }
         )

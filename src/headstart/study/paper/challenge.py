@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from headstart.spec import nested
 from headstart.statistics import Difference
@@ -11,7 +11,6 @@ from headstart.study.language.scales import overlay
 from headstart.study.paper.snapshot import Snapshot
 from headstart.study.results.results import Results
 
-Replication = Literal["confirmed", "weaker", "not seen"]
 FIRST_SEED = 1000
 """Of fresh seeds: far from those of pages and pilots."""
 
@@ -56,12 +55,21 @@ def fresh_study(
     }
 
 
-def replication(before: Difference, after: Difference | None) -> Replication:
-    """`confirmed`: clear of 0 on the same side, and not below the page's interval; `weaker`: clear, but below it."""
-    if after is None or not after.clear or (after.mean > 0) != (before.mean > 0):
-        return "not seen"
-    near = min(abs(end) for end in before.interval or (before.mean,))
-    return "confirmed" if abs(after.mean) >= near else "weaker"
+def replication(before: Difference, after: Difference | None, page: str = "holds", fresh: str = "holds") -> str:
+    """`confirmed`: clear of 0 on the same side, and not below the page's interval; `weaker`: clear, but below it.
+
+    page, fresh: outcomes of the claim on the page and on fresh seeds; both stand where the page left it undecided,
+    since nothing can come back then.
+    """
+    if page in ("undecided", "withdrawn"):
+        return f"{page} on the page and {fresh} with fresh seeds,"
+    moved = before.clear and after is not None and not (after.clear and (after.mean > 0) == (before.mean > 0))
+    if after is None or fresh != page or moved:
+        word = "not seen"
+    else:
+        near = min(abs(end) for end in before.interval or (before.mean,)) if before.clear else 0.0
+        word = "confirmed" if abs(after.mean) >= near else "weaker"
+    return word if page == "holds" else f"{page}, {word},"
 
 
 def challenge_line(challenge: Mapping[str, Any]) -> str:
