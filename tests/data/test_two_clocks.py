@@ -72,17 +72,29 @@ def test_what_was_counted_till_then_beside_the_time_is_no_second_clock(name: str
     assert (sequences.layout.time, sequences.channels) == ("time", ("x",))
 
 
-def test_a_clock_beside_each_sensor_under_one_name_is_told_with_the_form_that_is_read(tmp_path: Path) -> None:
-    rows = [f"{k * 0.02:.2f},{k % 7}.5,{k * 0.1:.2f},{k % 5}.5" for k in range(30)]
-    (tmp_path / "f.csv").write_text("\n".join(["X[s],EMG (V),X[s],ACC (g)", *rows]))
-    with pytest.raises(
-        BadInput, match=r"'X\[s\]' is there 2 times, a clock for each sensor; write each sensor with its"
-    ):
+@pytest.mark.parametrize("clock", ["X[s]", "Time", "X_Value"])
+def test_a_clock_beside_each_sensor_under_one_name_is_brought_onto_one(clock: str, tmp_path: Path) -> None:
+    for label in ("rest", "walk"):
+        (tmp_path / label).mkdir()
+        for take in range(2):
+            fast = [f"{k * 0.02:.2f},{k % 7}.5" for k in range(50)]
+            slow = [f"{k * 0.1:.2f},{k % 5}.5" for k in range(10)] + [","] * 40
+            rows = [",".join(cells) for cells in zip(fast, slow, strict=True)]
+            header = f"{clock},EMG (V),{clock},ACC (g)"
+            (tmp_path / label / f"{take}.csv").write_text("\n".join([header, *rows]))
+    with pytest.raises(BadInput, match=r"own \(steps of 0\.02 in 'EMG \(V\)' and 0\.1 in 'ACC \(g\)'\); .*rate"):
+        read_sequences(tmp_path)
+    result = read_sequences(tmp_path, LayoutSpec(rate=50))
+    assert (result.channels, set(result.lengths.tolist())) == (("EMG (V)", "ACC (g)"), {50})
+    np.testing.assert_allclose(result.values[:46, 0], [k % 7 + 0.5 for k in range(46)])
+    np.testing.assert_allclose(result.values[:46:5, 1], [k % 5 + 0.5 for k in range(10)])
+    again = read_sequences(tmp_path / "walk" / "1.csv", result.layout.fixed())
+    np.testing.assert_array_equal(again.values, result.values[-50:])
+    alone = read_sequences(tmp_path / "walk" / "1.csv", LayoutSpec(rate=50, window=10, target=""))
+    np.testing.assert_array_equal(alone.values[:40], result.values[:40])
+
+
+def test_a_clock_that_comes_twice_with_nothing_behind_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("\n".join(["time,x,time", *(f"{k},{k % 7},{k}" for k in range(30))]))
+    with pytest.raises(BadInput, match="'time' is there twice"):
         read_sequences(tmp_path / "f.csv")
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    for name, at in (("emg", 0), ("acc", 2)):
-        cells = [",".join(row.split(",")[at : at + 2]) for row in ["X[s],EMG (V),X[s],ACC (g)", *rows]]
-        (folder / f"walk_{name}.csv").write_text("\n".join(cells))
-        (folder / f"rest_{name}.csv").write_text("\n".join(cells))
-    assert read_sequences(folder, LayoutSpec(rate=50)).channels == ("ACC (g)", "EMG (V)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,14 +10,13 @@ from typing import Literal
 import numpy as np
 
 from headstart.data.layout import LayoutSpec, check_names
+from headstart.data.own_clocks import told_clocks
 from headstart.data.text import DELIMITERS
 from headstart.errors import BadInput
 from headstart.text import many
 
 LINES_AT_ONCE = 1 << 24
 """Bytes whose quotes are looked at together."""
-_CLOCK = re.compile(r"^(time|timestamp|t|x)\s*[\[(](n|u|µ|m)?s[\])]$|^time(stamp)?$", re.IGNORECASE)
-"""Names of the clock of a sensor, as exports have it beside each."""
 UNNAMED = "column {}"
 """The name of a column that the header leaves without one, by its number."""
 
@@ -62,13 +60,7 @@ class CsvForm:
         """
         if self.header:
             names = [name.strip() or UNNAMED.format(i) for i, name in enumerate(first, 1)]
-            if names.count(names[0]) > 1 and _CLOCK.search(names[0]):
-                raise BadInput(
-                    f"{self.source}:{self.begin + 1}: {names[0]!r} is there {names.count(names[0])} times, a clock for "
-                    "each sensor; write each sensor with its clock into a file of its own, such as walk_emg.csv and "
-                    "walk_acc.csv of one folder, which are read as one recording"
-                )
-            self.names = check_names(names, f"{self.source}:{self.begin + 1}")
+            self.names = check_names(told_clocks(names), f"{self.source}:{self.begin + 1}")
         elif even:
             count, width, roles = (
                 len(first),

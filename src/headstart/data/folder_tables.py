@@ -11,7 +11,6 @@ import numpy as np
 
 from headstart.data.archives import check_link
 from headstart.data.clock import (
-    NO_TIMES,
     STEP_BEFORE,
     ask_unit,
     check_one_rate,
@@ -22,6 +21,7 @@ from headstart.data.clock import (
 )
 from headstart.data.layout import LayoutSpec, by_role, matching
 from headstart.data.order import WORDS, Ordered, clock_name, clock_rank, counter_name
+from headstart.data.own_clocks import in_time_order, on_one_clock
 from headstart.data.readers import format_by, reader_of
 from headstart.data.rows import list_column
 from headstart.data.table import Cells, Column, Table, arrow_lists, arrow_numbers, arrow_texts
@@ -70,7 +70,8 @@ def read_table(file: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     own = spec.model_copy(update={"target": None, "id": None, "group": None, "columns": None, "shape": "auto"})
     table: Table = reader_of(format_by(ending, b"", lambda _: None))(file, own, mistakes)
     table = _of_positions(table) if table.rows == 1 and f".{ending}" in JSON_TABLES else table
-    return in_channels(table, own) if names_tags([*table.columns]) else table
+    table = in_channels(table, own) if names_tags([*table.columns]) else table
+    return on_one_clock(table, own, mistakes)
 
 
 def _of_positions(table: Table) -> Table:
@@ -303,17 +304,3 @@ def channels_of(table: Table, spec: LayoutSpec, time: str | None) -> list[str]:
             f"{first_few(list(map(repr, names)), 8)}); name some with {option('values')}"
         )
     return out
-
-
-def in_time_order(table: Table, time: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """(the rows in the order of time, the times in this order; none of these without a clock)."""
-    if time is None:
-        return np.arange(table.rows), NO_TIMES
-    values = Ordered(table.columns[time], "," if table.decimal == "," else ".").values
-    if values is None:
-        raise BadInput(
-            f"{table.places.source}: {time!r} holds no times; correct it, or give {option('time', '')} to take rows as "
-            "they come"
-        )
-    order = np.argsort(values, kind="stable")
-    return order, values[order]

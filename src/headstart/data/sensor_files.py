@@ -5,27 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from headstart.data.archives import check_link
-from headstart.data.clock import NO_TIMES, TIME_UNITS, ask_unit, seconds_in, step_words
-from headstart.data.folder_tables import (
-    channels_of,
-    clock_of,
-    in_time_order,
-    is_constant,
-    read_table,
-    recordings_table,
-)
+from headstart.data.folder_tables import channels_of, clock_of, is_constant, read_table, recordings_table
 from headstart.data.layout import LayoutSpec
-from headstart.data.order import clock_name
-from headstart.data.table import Cells, Column, Table, arrow_numbers, arrow_texts
+from headstart.data.own_clocks import SensorTable, joined, sensor_table
+from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import first_few, listed
-from headstart.ways import option
 
 # fmt: off
 SENSORS = frozenset(("acc", "accel", "accelerometer", "acceleration", "gyr", "gyro", "gyroscope", "mag", "magn",
@@ -33,31 +22,7 @@ SENSORS = frozenset(("acc", "accel", "accelerometer", "acceleration", "gyr", "gy
     "temp", "temperature", "gps", "imu"))
 # fmt: on
 """Words for a sensor in names of files and folders."""
-MOST_UNLIKE_SPANS = 10
-"""Times that one clock of a recording runs longer than another from which on they count other units."""
 _JOINTS = re.compile(r"([_\s.\-/]+)")
-
-
-@dataclass(frozen=True)
-class SensorTable:
-    """What one sensor of a recording wrote, in the order of its clock. times: (n,) of its clock, empty without one.
-    unit: seconds of a unit of these. columns: (n,) each. words: what stands in all rows."""
-
-    clock: str | None
-    times: np.ndarray
-    unit: float | None
-    columns: Mapping[str, np.ndarray]
-    words: Mapping[str, str]
-
-    @property
-    def rows(self) -> int:
-        """Rows of the file."""
-        return len(next(iter(self.columns.values())))
-
-    @property
-    def step(self) -> float:
-        """The usual step of its clock."""
-        return float(np.median(np.diff(self.times))) if len(self.times) > 1 else float("nan")
 
 
 def sensors_of(source: Path, names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -130,8 +95,8 @@ def folder_of_sensors(
 
     def tables() -> Iterator[Table]:
         for key in keys:
-            own = {sensor: _read(path, name, spec, mistakes) for sensor, name in sensors[key].items()}
-            yield _joined(path / key, own, spec)
+            own = {sensor: _read(path, sensor, name, spec, mistakes) for sensor, name in sensors[key].items()}
+            yield joined(path / key, own, spec)
 
     places = Places(str(path), names=[str(path / key) for key in keys])
     table = recordings_table(tables(), places, "a folder of a table for each sensor", spec, mistakes)
@@ -140,108 +105,16 @@ def folder_of_sensors(
     return table, keys
 
 
-def _read(path: Path, name: str, spec: LayoutSpec, mistakes: Mistakes) -> SensorTable:
+def _read(path: Path, sensor: str, name: str, spec: LayoutSpec, mistakes: Mistakes) -> SensorTable:
     check_link(path, path / name)
     table = read_table(path / name, spec, mistakes)
     mistakes.check()
     own = spec.model_copy(update={"values": ()})
     clock = clock_of(table, own.model_copy(update={"time": spec.time if spec.time in table.columns else None}))
-    order, times = in_time_order(table, clock)
-    cells = Cells(table.places, frozenset(spec.na), "." if table.decimal == "auto" else table.decimal)
     channels = [name for name in channels_of(table, own, clock) if not is_constant(table.columns[name], spec)]
-    columns = {channel: cells.numbers(table.columns[channel])[order] for channel in channels}
-    cells.report(mistakes, [])
-    mistakes.check()
-    unit = seconds_in(table.columns[clock], times, spec) if clock is not None else None
+    read = sensor_table(table, clock, channels, spec, mistakes)
+    columns = {name if sensor in name.lower() else f"{sensor} {name}": x for name, x in read.columns.items()}
     named = [column for column in table.columns.values() if column.type == "text" or is_constant(column, spec)]
     texts = {column.name: {word for word in column.words if word} for column in named}
     words = {name: kinds.pop() for name, kinds in texts.items() if len(kinds) == 1}
-    return SensorTable(clock, times, unit, columns, words)
-
-
-def _joined(recording: Path, sensors: Mapping[str, SensorTable], spec: LayoutSpec) -> Table:
-    """The sensors of one recording side by side, or, where their clocks differ, one below the other with gaps."""
-    sensors = _in_one_unit(recording, sensors)
-    tables = list(sensors.values())
-    counts = {table.rows for table in tables}
-    timed = [table for table in tables if len(table.times)]
-    named = {
-        sensor: {name if sensor in name.lower() else f"{sensor} {name}": x for name, x in table.columns.items()}
-        for sensor, table in sensors.items()
-    }
-    columns: dict[str, np.ndarray] = {}
-    if len(counts) == 1 and all(_alike(timed[0], table) for table in timed):
-        times = timed[0].times if timed else NO_TIMES
-        columns = {name: x for own in named.values() for name, x in own.items()}
-    elif len(timed) < len(tables):
-        rows = listed([f"{table.rows:,} of {sensor!r}" for sensor, table in sensors.items()])
-        raise BadInput(
-            f"{recording}: its sensors have unequal numbers of rows ({rows}), and not all have a column of times, so "
-            "that nothing tells which rows belong together; add one to each file"
-        )
-    else:
-        _check_clocks(recording, sensors, spec)
-        times = np.concatenate([table.times for table in tables])
-        order, begin = np.argsort(times, kind="stable"), 0
-        for table, own in zip(tables, named.values(), strict=True):
-            for name, x in own.items():
-                whole = np.full(len(times), np.nan)
-                whole[begin : begin + len(x)] = x
-                columns[name] = whole[order]
-            begin += table.rows
-        times = times[order]
-    length = len(next(iter(columns.values())))
-    clock = timed[0].clock if timed else None
-    unit = next((name for name, seconds in TIME_UNITS.items() if timed and seconds == timed[0].unit), "")
-    clock = clock if clock is None or clock == spec.time or clock_name(clock) else "time"  # as it is looked for again
-    made = {clock: Column(clock, "number", arrow_numbers(times), unit)} if clock is not None else {}
-    made |= {name: Column(name, "number", arrow_numbers(x)) for name, x in columns.items()}
-    words = {name: word for table in tables for name, word in table.words.items() if name not in made}
-    made |= {name: Column(name, "text", arrow_texts([word] * length)) for name, word in words.items()}
-    return Table(made, length, Places(str(recording)), "a table for each sensor")
-
-
-def _in_one_unit(recording: Path, sensors: Mapping[str, SensorTable]) -> dict[str, SensorTable]:
-    """The sensors with the times of all in the unit of the first clock. Raises: BadInput where a unit is not known of
-    all, and those that are known, or the spans of the clocks, differ."""
-    timed = {sensor: table for sensor, table in sensors.items() if len(table.times)}
-    units = {table.unit for table in timed.values()}
-    seconds = [unit for unit in units if unit is not None]
-    spans = [float(np.ptp(table.times)) for table in timed.values()]
-    if None in units and seconds and (len(seconds) > 1 or max(spans) > MOST_UNLIKE_SPANS * min(spans)):
-        clocks = listed([f"{table.clock!r} of {sensor!r}" for sensor, table in timed.items()])
-        raise BadInput(
-            f"{recording}: not all clocks of its sensors say their unit ({clocks}); write it into the names of these "
-            "columns, such as time_ms"
-        )
-    if len(seconds) < 2:
-        return dict(sensors)
-    first = next(iter(timed.values())).unit or 1.0
-    return {
-        sensor: replace(table, times=table.times * (table.unit / first), unit=first) if table.unit else table
-        for sensor, table in sensors.items()
-    }
-
-
-def _alike(first: SensorTable, other: SensorTable) -> bool:
-    """Whether two clocks show the same times, to half a step."""
-    return len(first.times) == len(other.times) and bool((np.abs(first.times - other.times) <= first.step / 2).all())
-
-
-def _check_clocks(recording: Path, sensors: Mapping[str, SensorTable], spec: LayoutSpec) -> None:
-    """Raises: BadInput where no rate is set that brings all sensors onto one clock, or their times share no span."""
-    tables = list(sensors.values())
-    begin, end = max(table.times.min() for table in tables), min(table.times.max() for table in tables)
-    steps = listed([f"{step_words(table.step)} in {sensor!r}" for sensor, table in sensors.items()])
-    if begin >= end:
-        raise BadInput(
-            f"{recording}: the times of its sensors share no span; write times of one clock into all of its files"
-        )
-    fastest = min(tables, key=lambda table: table.step)
-    if spec.rate is None:
-        if fastest.unit is None:
-            raise ask_unit(str(recording), str(fastest.clock), fastest.times)
-        rate = option("rate", f"{1 / (fastest.step * fastest.unit):.6g}")
-        raise BadInput(
-            f"{recording}: its sensors have clocks of their own (steps of {steps}); {rate} brings all onto one clock"
-        )
+    return replace(read, columns=columns, words=words)

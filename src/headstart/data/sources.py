@@ -26,6 +26,7 @@ from headstart.data.labels import check_order
 from headstart.data.layout import Decision, LayoutSpec
 from headstart.data.letter_folders import labelled_beside
 from headstart.data.numerals import texts_to_numbers
+from headstart.data.own_clocks import on_one_clock
 from headstart.data.packed_folders import packed
 from headstart.data.readers import block_reader_of, format_by, reader_of
 from headstart.data.rows import frame, table_of
@@ -208,7 +209,8 @@ def _columns(table: Table, spec: LayoutSpec) -> Table:
     """The table with numbers for texts with decimal commas, and a column for each channel where one names channels."""
     if spec.shape != "list":
         texts_to_numbers(table, spec.decimal, spec.thousands)
-    return in_channels(table, spec) if names_tags([*table.columns]) else table
+    table = in_channels(table, spec) if names_tags([*table.columns]) else table
+    return on_one_clock(table, spec, Mistakes())
 
 
 def format_of(path: Path) -> str:

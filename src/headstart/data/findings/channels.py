@@ -165,7 +165,7 @@ def dropouts(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
         x = s.values[:, f]
         there = np.ones(len(x), dtype=bool) if s.observed is None else s.observed[:, f]
         zeros = (x == 0) & there
-        if not 0 < zeros.sum() < MOST_DROPPED * len(x) or x[there].min() < 0 < x[there].max():
+        if not 0 < zeros.sum() < MOST_DROPPED * len(x) or x[there].min() < 0 < x[there].max() or not x[there].any():
             continue
         rest = np.abs(x[there & ~zeros])
         low, middle = np.quantile(rest, [0.01, 0.5])
