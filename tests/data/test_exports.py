@@ -48,10 +48,8 @@ def test_lines_above_the_header_are_passed_over_and_said(above: str, end: str, t
     sequences = read(path)
     plainly(sequences)
     count = len(ABOVE[above])
-    lines, they = (
-        ("1 line above the table was", "it") if count == 1 else (f"{count} lines above the table were", "them")
-    )
-    assert sequences.notes[0] == f"{lines} passed over (--skip 0 reads {they})"
+    lines = "1 line above the table was" if count == 1 else f"{count} lines above the table were"
+    assert sequences.notes[0] == f"{lines} passed over (--skip sets how many)"
     assert sequences.places.of(0) == f"{path}:{count + 2}"
     plainly(read(path, skip=count))
 
@@ -70,7 +68,7 @@ def test_a_row_of_units_or_types_is_passed_over_and_said(units: list[str], tmp_p
     path = write(tmp_path / "f.csv", text(NAMES, ",".join(units), *ROWS))
     plainly(read(path))
     assert read(path).notes[0].startswith("line 2 was passed over as units or types (")
-    assert "--units-row 0 reads it as a row" in read(path).notes[0]
+    assert "--units-row sets how many" in read(path).notes[0]
     plainly(read(path, units_row=1))
     assert "is not a number" in why(path, units_row=0)
 
@@ -212,12 +210,12 @@ def test_a_sheet_with_a_title_and_units_is_read(tmp_path: Path) -> None:
     rows += [[row.split(",")[0], row.split(",")[1], *map(float, row.split(",")[2:])] for row in ROWS]
     sequences = read(workbook(tmp_path / "f.xlsx", {"Data": rows}))
     plainly(sequences)
-    assert "2 lines above the table were passed over (--skip 0 reads them)" in sequences.notes
+    assert "2 lines above the table were passed over (--skip sets how many)" in sequences.notes
 
 
 def test_the_card_says_what_was_passed_over(tmp_path: Path) -> None:
     card = data_card(read(write(tmp_path / "f.csv", text("Device: X", NAMES, *ROWS))))
-    assert ("note", "1 line above the table was passed over (--skip 0 reads it)") in card.head
+    assert ("note", "1 line above the table was passed over (--skip sets how many)") in card.head
 
 
 def test_units_are_told_from_names() -> None:

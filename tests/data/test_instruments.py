@@ -30,14 +30,14 @@ FORMS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "BIOPAC": (
         "rec.acq\n10 msec/sample\n2 channels\nECG\nmV\nRSP\nVolts\nsec,CH1,CH2,\n,40,40,\n" + rows("{t:g},{a},{b},"),
         ("CH1", "CH2"),
-        "line 9 was passed over, as it counts samples (40; --units-row 0 reads it)",
+        "line 9 was passed over, as it counts samples (40; --units-row sets how many)",
     ),
     "LabVIEW": (LABVIEW + rows("{t:.6f}\t{a}\t{b}"), ("Voltage", "Current"), "no row has a cell for 'Comment'"),
     "Campbell": (
         '"TOA5","CR1000","CR1000","12345"\n"TIMESTAMP","RECORD","BattV","AirTC_Avg"\n"TS","RN","Volts","Deg C"\n'
         '"","","Smp","Avg"\n' + rows('"2024-03-01 10:{i:02}:00",{i},{a},{b}'),
         ("BattV", "AirTC_Avg"),
-        "lines 3 to 4 were passed over as units or types ('TS', 'RN', 'Volts' and 1 more; --units-row 0 reads it as a row)",
+        "lines 3 to 4 were passed over as units or types ('TS', 'RN', 'Volts' and 1 more; --units-row sets how many)",
     ),
     "wrist": (
         "1709287200.000000, 1709287200.000000\n32.000000, 32.000000\n" + rows("{a},{b}"),
@@ -53,7 +53,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...], str]] = {
         '"Plot Title: room"\n"#","Date Time, GMT+01:00","Temp","RH"\n'
         + rows("{i},03/01/24 10:{i:02}:00 AM,{a},{b}").replace("\n0,", "\n0,"),
         ("Temp", "RH"),
-        "1 line above the table was passed over (--skip 0 reads it)",
+        "1 line above the table was passed over (--skip sets how many)",
     ),
     "decimal commas": (
         "Zeit/min;Masse;DSC\n" + rows("{t:.2f};{a};{b}").replace(".", ","),

@@ -16,7 +16,7 @@ from headstart.data.archives import check_link
 from headstart.data.arrays import ARRAY_NAMES, array_table, last_part, npy_array, npz_arrays, together
 from headstart.data.axes import time_axis
 from headstart.data.class_folders import split_stems
-from headstart.data.folder_tables import read_table
+from headstart.data.folder_tables import FEWEST_POSITIONS, read_table
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.named import Named
 from headstart.data.named_recordings import ALL, ID, arrays_table, signals_of
@@ -41,8 +41,6 @@ _APART = {
 """What reads files in a process of its own, by endings."""
 CLASS_FILE = "file"
 """The column of the classes, where each has a file."""
-FEWEST_POSITIONS = 10
-"""Columns from which on those of a matrix may be positions rather than channels."""
 _ROLES = frozenset(name for names in ARRAY_NAMES.values() for name in names)
 _MANY = "; where a file holds all sequences of a class, put all into one: numpy.savez('all.npz', X=X, y=y)"
 
@@ -175,6 +173,7 @@ def folder_of_arrays(path: Path, names: Sequence[str], spec: LayoutSpec) -> tupl
         whole.left |= named.left
     if all(len(arrays) == 1 for arrays in level.values()) and len({key for own in level.values() for key in own}) > 1:
         level = {key: {"": next(iter(arrays.values()))} for key, arrays in level.items()}  # named as their files are
+    level = _without_numbers(level, spec)
     signals = _signals(path, level, spec)
     if not signals:
         first, arrays = next(iter(level.items()))
@@ -197,6 +196,18 @@ def folder_of_arrays(path: Path, names: Sequence[str], spec: LayoutSpec) -> tupl
     table.notes += whole.notes
     files = [str(word) for word in table.columns.pop(ID).words]
     return replace(table, places=Places(str(path), names=[str(path / name) for name in files])), files
+
+
+def _without_numbers(level: _Level, spec: LayoutSpec) -> _Level:
+    """The arrays by names without digits, where each file has others that are the same without them: `X097_DE_time` of
+    97.mat."""
+    bare = {key: {re.sub(r"\d+", "", name): array for name, array in own.items()} for key, own in level.items()}
+    whole = all(len(bare[key]) == len(own) for key, own in level.items()) and len({*map(frozenset, bare.values())}) == 1
+    own = {name for arrays in level.values() for name in arrays}
+    differ = len(own) == sum(map(len, level.values())) and (
+        len(level) > 1 or bool(spec.values and not {*spec.values} & own)
+    )
+    return bare if whole and differ else level
 
 
 def _signals(path: Path, level: _Level, spec: LayoutSpec) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from headstart.data.layout import LayoutSpec, check_names
-from headstart.data.own_clocks import told_clocks
+from headstart.data.own_clocks import numbered_clocks
 from headstart.data.text import DELIMITERS
 from headstart.errors import BadInput
 from headstart.text import many
@@ -60,7 +60,7 @@ class CsvForm:
         """
         if self.header:
             names = [name.strip() or UNNAMED.format(i) for i, name in enumerate(first, 1)]
-            self.names = check_names(told_clocks(names), f"{self.source}:{self.begin + 1}")
+            self.names = check_names(numbered_clocks(names), f"{self.source}:{self.begin + 1}")
         elif even:
             count, width, roles = (
                 len(first),

@@ -34,7 +34,9 @@ LABELLED_COLUMNS, FEW_LABELS = 6, 20
 _SEPARATOR = re.compile(r"^\ufeff?\"?sep=(.)\"?;*,*\s*$", re.IGNORECASE)
 _NUMBER = re.compile("^[+-]?(?:\\d[\\d.,'\u00a0\u2009\u202f\u2019 ]*|[.,]\\d+)(?:[eE][+-]?\\d+)?$")
 _LONE = re.compile(r"^\s*[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?\s*$")
-_END = re.compile(r"^\W*(end[_ ]?of[_ ]?header|begin[_ ](spectral[_ ])?data|data|xydata)\W*$", re.IGNORECASE)
+_END = re.compile(
+    r"^\W*(end[_ ]?of[_ ]?header|begin[_ ](spectral[_ ])?data|(chromatogram[_ ])?data|xydata)\W*$", re.IGNORECASE
+)
 """A line behind which the table begins: ***End_of_Header***, [Data]."""
 _DIGITS = re.compile(r"\d")
 _KEY = re.compile(r"^[A-Za-z]\w*=$")
@@ -208,8 +210,8 @@ def _counts_below(rows: Sequence[Sequence[str]], width: int, out: Surroundings, 
         return
     if all(row[0].strip() for row in below) and not any(row[1:] == rows[at][1:] for row in below):
         out.below += 1
-        way = option("units_row", str(out.below - 1))
-        out.notes.append(f"line {at + 1:,} was passed over, as it counts samples ({next(iter(cells))}; {way} reads it)")
+        way = f"{option('units_row')} sets how many"
+        out.notes.append(f"line {at + 1:,} was passed over, as it counts samples ({next(iter(cells))}; {way})")
 
 
 def start_and_rate(lines: Sequence[str]) -> int:
@@ -227,7 +229,7 @@ def start_and_rate(lines: Sequence[str]) -> int:
 def _passed(begin: int) -> str:
     """What is said of lines above a table."""
     count = counted(begin, "line above the table was", "lines above the table were")
-    return f"{count} passed over ({option('skip', '0')} reads {'it' if begin == 1 else 'them'})"
+    return f"{count} passed over ({option('skip')} sets how many)"
 
 
 def _behind(lines: Sequence[str]) -> int:
@@ -318,7 +320,8 @@ def _above(
         mark = next((mark for mark in COMMENTS if row and row[0].lstrip("\ufeff ").startswith(mark)), "")
         if mark and spec.comment != "":
             cells = _uncommented(row, mark)
-            if len(cells) == width and not any(map(like_number, cells)) and _is_data(rows, i + 1, numbers):
+            whole = len(cells) == width and not _like_comment(row)
+            if whole and not any(map(like_number, cells)) and _is_data(rows, i + 1, numbers):
                 out.begin, out.names, out.header = i + 1, cells, True
                 out.notes.append(f"names of columns were read from the comment in line {i + 1:,}")
                 return
@@ -328,7 +331,7 @@ def _above(
         if _reach(row) >= full and width - 1 <= len(row) <= width + 1:
             headed = not _is_data(rows, i, numbers)
             lines = [row for row in rows[start:i] if _reach(row) and not row[0].lstrip("\ufeff ").startswith(COMMENTS)]
-            if headed or all(is_footer(row, width) for row in lines):
+            if headed or all(is_footer(row, width) or 2 * _reach(row) < width - 1 for row in lines):
                 out.begin = i
             break
     else:
@@ -344,7 +347,8 @@ def _uncommented(row: Sequence[str], mark: str) -> list[str]:
 
 
 def _like_comment(row: Sequence[str]) -> bool:
-    return _reach(row) < 2
+    """Whether a line that begins as comments do has no second cell, or a name and its value: `#Laser=`, 532 nm."""
+    return _reach(row) < 2 or row[0].rstrip().endswith(("=", ":"))
 
 
 def _is_data(rows: Sequence[Sequence[str]], i: int, numbers: Sequence[int]) -> bool:
@@ -392,8 +396,7 @@ def _below(
         line = words[-units] + 1
         some = first_few([repr(cell.strip()) for cell in dict.fromkeys(rows[words[-units]]) if cell.strip()], 3)
         which = f"line {line:,} was" if units == 1 else f"lines {line:,} to {line + units - 1:,} were"
-        way = option("units_row", "0")
-        out.notes.append(f"{which} passed over as units or types ({some}; {way} reads it as a row)")
+        out.notes.append(f"{which} passed over as units or types ({some}; {option('units_row')} sets how many)")
     if header == first:
         return
     above, width = [rows[i] for i in words if i < header], len(rows[header])

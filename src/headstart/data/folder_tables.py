@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +29,8 @@ from headstart.data.table import Cells, Column, Table, arrow_lists, arrow_number
 from headstart.data.tidy import in_channels, names_tags
 from headstart.data.two_clocks import ask_clock
 from headstart.errors import BadInput, Mistakes, Places, nearest
-from headstart.text import first_few, is_number
-from headstart.ways import field_name, option
+from headstart.text import counted, first_few, is_number
+from headstart.ways import asked, field_name, option
 
 JSON_TABLES = (".json", ".jsonl", ".ndjson")
 _TABLES = (
@@ -53,6 +54,8 @@ RECORDING_TABLES = (*_TABLES, *_WORKBOOKS, *JSON_TABLES, ".jdx", ".dx")
 """Endings of tables that may hold a recording each."""
 MOST_CELLS = 2**29
 """Cells of all tables."""
+FEWEST_POSITIONS = 10
+"""Columns from which on those of a table may be positions rather than channels."""
 NEAR_STEPS = 0.05
 """Share by which the steps of time of two recordings of one rate may differ."""
 CURVE = "JCAMP-DX"
@@ -70,8 +73,32 @@ def read_table(file: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     own = spec.model_copy(update={"target": None, "id": None, "group": None, "columns": None, "shape": "auto"})
     table: Table = reader_of(format_by(ending, b"", lambda _: None))(file, own, mistakes)
     table = _of_positions(table) if table.rows == 1 and f".{ending}" in JSON_TABLES else table
-    table = in_channels(table, own) if names_tags([*table.columns]) else table
+    table = in_channels(table, own) if names_tags([*table.columns]) else _upright(table, own)
     return on_one_clock(table, own, mistakes)
+
+
+def _upright(table: Table, spec: LayoutSpec) -> Table:
+    """A table of a row for each channel, whose header has the times, as one of a row for each position, where that was
+    set. Raises: BadInput where nothing tells whether rows are channels, positions or sequences."""
+    first, *rest = table.columns.values()
+    axis = np.array([float(column.name) if is_number(column.name) else np.nan for column in rest])
+    names = [word or "" for word in first.words]
+    lies = first.type == "text" and len(rest) >= FEWEST_POSITIONS and all(c.type == "number" for c in rest)
+    if not lies or not (np.diff(axis) > 0).all() or not 1 < len(set(names)) == table.rows or spec.time_axis == "first":
+        return table
+    if spec.time_axis == "second":
+        cells = np.stack([column.floats for column in rest])
+        columns = {"time": Column("time", "number", arrow_numbers(axis))}
+        columns |= {name: Column(name, "number", arrow_numbers(cells[:, k])) for k, name in enumerate(names)}
+        return replace(table, columns=columns, rows=len(rest), places=Places(table.places.source))
+    if spec.optional:
+        return table
+    question = (
+        f"{table.places.source}: each of its rows ({first_few(list(map(repr, names)), 3)}) may be a channel, and the "
+        "header the times, or a position (where each is a sequence, put all files into one table with a column of "
+        "labels)"
+    )
+    raise BadInput(asked(question, {"time_axis": "second"}, {"time_axis": "first"}))
 
 
 def _of_positions(table: Table) -> Table:
@@ -138,6 +165,7 @@ def recordings_table(
     labels: dict[str, list[np.ndarray]] = {}
     unit: float | None = None
     notes: list[str] = []
+    others: list[Column] = []
     time, cells = None, 0
     for number, table in enumerate(tables):
         if number == 0:
@@ -145,6 +173,7 @@ def recordings_table(
             _check_one_clock(table, spec, time)
             channels = channels_of(table, spec, time)
             notes += table.notes
+            others = [c for c in table.columns.values() if c.type == "text" and not Ordered(c).never_falls]
         lost = [column for column in [*channels, *([time] if time else [])] if column not in table.columns]
         if lost:
             raise BadInput(
@@ -183,6 +212,12 @@ def recordings_table(
         if cells > MOST_CELLS:
             raise BadInput(f"{places.source}: holds more than {MOST_CELLS:,} values; give fewer or shorter recordings")
     mistakes.check()
+    bare = [c for c in channels if not spec.values and all(np.isnan(row[c]).all() for row in rows)]
+    channels = [channel for channel in channels if channel not in bare] or channels
+    if len(bare) < len(rows[0]) and bare:
+        notes.append(f"columns without a number in any recording are left out: {first_few(list(map(repr, bare)), 3)}")
+    again = {note: counted(n - 1, "more recording", "more recordings") for note, n in Counter(notes).items() if n > 1}
+    notes = [f"{note}, and so in {again[note]}" if note in again else note for note in dict.fromkeys(notes)]
     written += f", each a recording{f' in the order of {time!r}' if time else ''}"
     whole = Table({}, len(rows), places, written, shape="list", notes=list(notes))
     for channel in channels:
@@ -196,10 +231,13 @@ def recordings_table(
             ends = np.concatenate([[0], np.cumsum([len(words) for words in each])])
             flat = [word for words in each for word in words.tolist()]
             whole.columns[name] = Column(name, "list", arrow_lists(flat, ends))
+    if left := [repr(c.name) for c in others if c.name not in (*channels, *whole.columns, time)]:
+        way = "" if spec.optional else f"; {option('window', '100')} may take them as labels of windows"
+        whole.notes.append(f"texts that change within a recording are not read: {first_few(left, 3)}{way}")
     if spec.rate is not None and time is not None:
         whole.made[STEP_BEFORE] = np.array(before)
     positive = np.array([step for step in steps if np.isfinite(step) and step > 0])
-    whole.clock = time
+    whole.clock, whole.time_axis = time, spec.time_axis
     whole.steps, whole.unit = (np.array(steps), unit) if len(positive) == len(steps) else (None, None)
     if time is not None and spec.rate is None and not spec.optional:
         check_one_rate(places.source, names, np.array(steps), np.array(evens), (time, unit))
@@ -216,7 +254,8 @@ def is_one_recording(path: Path, table: Table, spec: LayoutSpec) -> bool:
         return True
     columns = [table.columns.get(name) for name in spec.values]
     numbers = all(column is not None and _of_numbers(column) for column in columns)
-    table_alone = is_recording_table(path.name) or path.suffix.lower() == ".txt"
+    ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    table_alone = is_recording_table(path.name) or format_by(ending, b"", lambda _: None) == "csv"
     return spec.optional and spec.shape == "list" and bool(columns) and numbers and table_alone
 
 

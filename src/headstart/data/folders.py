@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 
 from headstart.data.annotations import ANNOTATION
-from headstart.data.archives import HEADERS, listed, members, reading, visible
+from headstart.data.archives import HEADERS, check_link, listed, members, reading, visible
 from headstart.data.array_folders import ABOUT, classes_by_file, folder_of_arrays, is_array_file, parts_of_one
 from headstart.data.class_folders import class_folders, hold_classes, person_folders, split_stems
 from headstart.data.clock import RATE_BEFORE
@@ -35,6 +35,7 @@ from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
 from headstart.data.sensor_files import folder_of_sensors, refuse_sensors, sensors_of
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sample_form, sound_rate
+from headstart.data.sources import format_of
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.data.text import ODD_BYTES, UTF16_MARKS
 from headstart.errors import BadInput, Mistakes, Places, one_line
@@ -59,8 +60,9 @@ TABLES = (".csv", ".tsv", ".txt", ".dat", ".tab", ".parquet", ".npy", ".npz", ".
 """Files beside others that may hold their labels, or a recording each."""
 FEW_TEXTS = 8
 """Texts about a data set beside its files, and tables that may label these, at most."""
-LOOKED_FILES, LEAST_LINES = 3, 8
-"""Texts that are looked at, and lines of numbers that each holds at least, where these are tables."""
+LOOKED_FILES, LEAST_LINES, LEAST_CELLS = 3, 8, 10
+"""Texts that are looked at, and lines of numbers that each holds at least, where these are tables; cells of a line that
+may begin with a name."""
 _MARKS = re.compile(r"\s*[;\t]\s*|,\s+|,(?=[^\d])|\s+|,(?=\d)")
 FILE_FORM, FILE_CHANNELS = "the form of the files", "the number of channels of the files"
 """What files still show that were brought to one form: how fine their levels are, and what was mixed."""
@@ -110,7 +112,13 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
                 )
             if len(every) == 1 and "/" not in every[0] and recordings in ([], every) and not spec.optional:
                 raise BadInput(f"{path}: holds one table, which a folder is not needed for; give {path / every[0]}")
+            plain = [name for name in names if name not in tables and "." not in name[:1]]
+            if not recordings and len(plain) > 1 and _hold_numbers(path, plain):
+                recordings = plain  # of endings that no program shares: .asc, .24
             if not recordings:
+                for name in names[:1]:
+                    check_link(path, path / name)
+                    format_of(path / name)
                 some = ", ".join(repr(name) for name in names[:4])
                 raise BadInput(
                     f"{path}: holds no image, recording, table or .txt file{f' (but {some})' if some else ''}; name a "
@@ -217,9 +225,10 @@ def _hold_numbers(path: Path, names: Sequence[str]) -> bool:
         if lines and lines[0].startswith("##TITLE="):  # JCAMP-DX, which its reader refuses by this name
             return True
         rows = [_MARKS.split(line.strip(" ,;\t")) for line in lines[len(lines) // 2 : -1] if line.strip()]
-        begins = [row for row in rows if row[0].strip('"')[:1] in "0123456789+-."]
+        begins = [row for row in rows if row[0].strip('"')[:1] in "0123456789+-." or len(row) >= LEAST_CELLS]
         numbers = sum(2 * sum(map(like_number, row)) >= len(row) for row in begins)
-        if numbers < LEAST_LINES or 10 * numbers < 9 * len(rows):
+        many_cells = sum(map(len, begins)) >= LEAST_LINES * LEAST_CELLS
+        if (numbers < LEAST_LINES and not many_cells) or 10 * numbers < 9 * len(rows) or not numbers:
             return False
     return True
 
@@ -239,6 +248,7 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         return folder_of_arrays(path, sorted(filter(is_array_file, names)), spec)
     if kind == "tables":
         recordings = [*_recording_tables(sorted(names)), *(name for name in names if _kind(name) == "texts")]
+        recordings = recordings or [*names]
         if sensors := sensors_of(path, recordings):
             return folder_of_sensors(path, sensors, spec, mistakes)
         return folder_of_tables(path, sorted(recordings), spec, mistakes)

@@ -121,6 +121,8 @@ INSTRUMENTS: dict[str, tuple[str | None, FieldValues]] = {
     "scopes:columns_about": ("record sampl interval horizontal vertical source increment tinc second xinc frame",
         _RECORDING),
     "scopes:start_and_step": ("increment tinc", _RECORDING),
+    "scopes:waveforms": ("waveform", _RECORDING),
+    "scopes:beside": ("wavelength wavenumber raman", _RECORDING),
     "scopes:in_seconds": ("second", _RECORDING),
     "scopes:data_below": ("xinc", _RECORDING),
     "scopes:markers": ("marker_names", _RECORDING),

@@ -60,7 +60,7 @@ def folder_of_letters(path: Path, names: Sequence[str], spec: LayoutSpec, mistak
     )
     table.columns["file"] = Column("file", "text", arrow_texts([stems[k] for k in of_row]))
     table.roles["id"] = "id"
-    table.notes += [note for other in tables for note in other.notes]
+    table.notes += dict.fromkeys(note for other in tables for note in other.notes)
     _label(table, [names[k] for k in of_row], stems, spec)
     return table
 

@@ -48,7 +48,7 @@ class SensorTable:
         return float(np.median(np.diff(self.times))) if len(self.times) > 1 else float("nan")
 
 
-def told_clocks(names: Sequence[str]) -> list[str]:
+def numbered_clocks(names: Sequence[str]) -> list[str]:
     """The names of columns, the first of which is a clock that stands before each sensor, with a number behind each
     further one: `X[s] 2`; the names as they are where one has no column behind it."""
     at = [k for k, name in enumerate(names) if name == names[0]]
@@ -61,9 +61,9 @@ def clocks_of(table: Table) -> list[str]:
     """The columns that are a clock each of those behind it up to the next one; none where these are not several."""
     names = list(table.columns)
     first = names[0] if names else ""
-    told = [name for name in names if name == first or re.fullmatch(re.escape(first) + r" \d+", name)]
-    if len(told) > 1 and SENSOR_CLOCK.match(first):
-        return told
+    clocks = [name for name in names if name == first or re.fullmatch(re.escape(first) + r" \d+", name)]
+    if len(clocks) > 1 and SENSOR_CLOCK.match(first):
+        return clocks
     days = [c for c in table.columns.values() if SENSOR_CLOCK.match(c.name.rpartition(": ")[2])]
     days = [c for c in days if c.name != c.name.rpartition(": ")[2] and (c.type == "time" or dated(c.top))]
     return [c.name for c in days] if len(days) > 1 and days[0].name == first else []
@@ -92,8 +92,8 @@ def on_one_clock(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         return table
     whole = joined(table.places.source, sensors, spec)
     note = f"each of {first_few(list(map(repr, clocks)), 3)} is the clock of the columns behind it, of one recording"
-    kept = {"columns": whole.columns, "rows": whole.rows, "places": whole.places}
-    return replace(table, **kept, decimal="auto", notes=[*table.notes, note])
+    own = replace(table, columns=whole.columns, rows=whole.rows, places=whole.places)
+    return replace(own, decimal="auto", notes=[*table.notes, note])
 
 
 def sensor_table(

@@ -45,6 +45,16 @@ class Section(Export):
                 raise BadInput(f"{source}: {name!r} holds a curve, too; save each as a file of its own")
 
 
+class Beside(Export):
+    """Curves beside each other, which end at the first line that holds no number."""
+
+    def rows(self, lines: Iterable[str], source: str) -> Iterator[str]:
+        """As many lines."""
+        head = itertools.islice(lines := iter(lines), self.begin)
+        own = itertools.takewhile(lambda line: any(map(number, cells(line, self.mark or ",")[:2])), lines)
+        yield from super().rows(itertools.chain(head, own), source)
+
+
 def sections(head: Head) -> Section | None:
     """Parts with names in brackets above them, one of which holds the curve: rows of numbers below their names.
 
@@ -146,6 +156,35 @@ def start_and_step(head: Head) -> Export | None:
     if not all(i < len(head.rows[begin]) and number(head.rows[begin][i]) for i in columns):
         return None
     return _spaced(head, begin, columns, [header[i] for i in columns], first, step)
+
+
+def waveforms(head: Head) -> Export | None:
+    """Channels behind times of day each, below the first time and the step of each waveform of LabVIEW."""
+    keys = [row[0].lower() for row in head.rows[:3]]
+    at = next((i for i, row in enumerate(head.rows) if row[0].lower().startswith("time[")), 0)
+    if keys != ["waveform", "t0", "delta t"] or not at or at + 1 >= len(head.rows):
+        return None
+    columns = [i for i, cell in enumerate(head.rows[at]) if cell.lower().startswith("y[")]
+    steps = {cell.replace(",", ".") for cell in head.rows[2][1:] if cell}
+    if len(steps) != 1 or not all(i < len(head.rows[at + 1]) and number(head.rows[at + 1][i]) for i in columns):
+        return None
+    return _spaced(head, at + 1, columns, [head.rows[at][i] for i in columns], "0", steps.pop())
+
+
+def beside(head: Head) -> Beside | None:
+    """Spectra beside each other, two columns each, below a line of their names, and lines about them at the end."""
+    if len(head.rows) < FEWEST_LINES:
+        return None
+    (over, header), width = head.rows[:2], sum(map(bool, head.rows[1]))
+    names = [cell for cell in over[:width] if cell]
+    pairs = header[:2] * (width // 2) == header[:width] and width > 2
+    if not pairs or len(set(names)) < len(names) or over[:width:2] != names or 2 * len(names) != width:
+        return None
+    if not all(number(cell) for cell in head.rows[2][:width]):
+        return None
+    columns = [f"{names[k // 2]}: {cell}" for k, cell in enumerate(header[:width])]
+    note = f"{len(names):,} curves stand beside each other; what stands below them is not read"
+    return Beside(2, mark=head.mark, names=columns, header=True, notes=[note], columns=range(width))
 
 
 def in_seconds(head: Head) -> Export | None:

@@ -65,6 +65,7 @@ def _values(table: Table, tag: Column) -> Column | None:
     """The one column of numbers that are values: by its name, or as no other changes within a channel."""
     numbers = [c for c in table.columns.values() if c.type == "number" and c is not tag and not clock_name(c.name)]
     chosen = [c for c in numbers if plain(c.name) in VALUE_NAMES]
+    chosen = chosen[: 1 if all(c.words == chosen[0].words for c in chosen) else None]  # Value and vValue
     free = [c for c in numbers if not Ordered(c).one_within(tag.coded[0]) and not by_role("id", [c.name])]
     return chosen[0] if len(chosen) == 1 else free[0] if len(free) == 1 else None
 

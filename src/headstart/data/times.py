@@ -20,7 +20,9 @@ MOST_HOURS, NEAR_STEP = 1_000, 0.25
 """Steps back that are looked at, and share of its usual step by which a step back of an hour may be off."""
 EXACT = 2**53
 """Whole numbers from which on not each has a float of its own: nanoseconds since 1970 lie beyond."""
-_TIME_OF_DAY = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:[.,]\d+)?)(?:\s*([AaPp])\.?[Mm]\.?)?")
+_TIME_OF_DAY = re.compile(
+    r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2}(?:[.,]\d+|(?<=\d:\d\d:\d\d):\d{3})?)(?:\s*([AaPp])\.?[Mm]\.?)?"
+)
 _MONTH = re.compile(r"(\d{4})[-/](0?[1-9]|1[0-2])|(0?[1-9]|1[0-2])/((?:19|20)\d\d)|((?:19|20)\d\d)-?Q([1-4])")
 MONTH_LENGTH = 365.2425 / 12 * DAY_LENGTH
 """Seconds of a month on the average, so that months count evenly."""
@@ -31,7 +33,9 @@ _MONTHS = {name: number for number, names in enumerate(("jan ene gen", "feb fev"
 """How months begin in English, German, French, Spanish, Italian, Portuguese and Dutch, without accents."""
 # fmt: on
 _LETTERS = r"[^\W\d_]{3,}"
-_NAMED_MONTH = re.compile(rf"(\d{{1,2}})(?:\.|st|nd|rd|th|º)?[-/ .](?:de )?({_LETTERS})[-/ .,]+(?:de )?(\d{{4}})(?!\d)")
+_NAMED_MONTH = re.compile(
+    rf"(\d{{1,2}})(?:\.|st|nd|rd|th|º)?[-/ .](?:de )?({_LETTERS})[-/ .,]+(?:de )?(\d{{4}}|\d\d)(?!\d)"
+)
 _MONTH_FIRST = re.compile(rf"({_LETTERS})\.? (\d{{1,2}}),? (\d{{4}})(?!\d)")
 _ELAPSED = re.compile(
     r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:[.,]\d+)?)S)?)?(?<=[DHMS])"
@@ -88,7 +92,7 @@ def _seconds(word: str, of_day: bool = False) -> float:
         hours, minutes, seconds = minutes, seconds, "0"
     if half:
         hours = str(int(hours) % 12 + 12 * (half in "Pp"))
-    return 3600 * int(hours or 0) + 60 * float(minutes) + float(seconds.replace(",", "."))
+    return 3600 * int(hours or 0) + 60 * float(minutes) + float(seconds.replace(",", ".").replace(":", "."))
 
 
 def day_seconds(words: Words) -> np.ndarray:
@@ -132,7 +136,7 @@ def _with_month(word: str | None) -> str:
     if (match := _MONTH_FIRST.match(plain)) and (month := _month(match[1])):
         return f"{match[3]}-{month}-{match[2]}{plain[match.end() :]}"
     if (match := _NAMED_MONTH.match(plain)) and (month := _month(match[2])):
-        return f"{match[3]}-{month}-{match[1]}{plain[match.end() :]}"
+        return f"{match[3]:0>4}-{month}-{match[1]}{plain[match.end() :]}"
     return plain
 
 
