@@ -336,3 +336,31 @@ def test_classes_that_are_named_as_sums_are_rows(tmp_path: Path) -> None:
     rows = [f"{('mean', 'max')[i % 2]},{row.split(',', 2)[2]}" for i, row in enumerate(ROWS)]
     names = f"label,{NAMES.split(',', 2)[2]}"
     assert len(read(write(tmp_path / "f.csv", text(names, *rows)))) == 12
+
+
+@pytest.mark.parametrize(
+    ("above", "names"),
+    [
+        (["#Laser=\t532 nm", "#Date=\t05.03.2024", "#Unit[0]=\tCnt"], ("1", "2")),
+        (["Injection:", "Volume\t10", "", "Chromatogram Data:", "Time (min)\tValue"], ("Time (min)", "Value")),
+    ],
+)
+def test_lines_of_a_name_and_a_value_are_no_header(above: list[str], names: tuple[str, ...], tmp_path: Path) -> None:
+    path = write(tmp_path / "f.txt", "\n".join([*above, *(f"{i * 0.5:.1f}\t{i % 7}.25" for i in range(60))]) + "\n")
+    result = read(path, window=10)
+    assert (result.layout.time, result.channels) == names
+    np.testing.assert_allclose(result.values[:, 0], [i % 7 + 0.25 for i in range(60)])
+
+
+def test_rows_below_pairs_need_no_header_and_milliseconds_may_stand_behind_a_colon(tmp_path: Path) -> None:
+    lines = ["Device,X1", "Sex,female", *[""] * 5, "Units,g"]
+    lines += [f"2024-03-05 09:12:44:{20 * i:03d},{i}.5,{i % 3}.25,0.125,1,0" for i in range(40)]
+    result = read(write(tmp_path / "f.csv", "\n".join(lines) + "\n"), window="200ms")
+    assert (len(result), result.lengths[0], result.values[:3, 0].tolist()) == (4, 10, [0.5, 1.5, 2.5])
+
+
+def test_a_blank_between_the_sign_and_a_number_is_passed_over_and_said(tmp_path: Path) -> None:
+    rows = [f"{i * 0.5:.1f},{'+-'[i % 2]}   {i}.5,a" for i in range(40)]
+    result = read(write(tmp_path / "f.csv", "\n".join(["time,x,label", *rows])), window=10)
+    assert result.values[:3, 0].tolist() == [0.5, -1.5, 2.5]
+    assert "blanks between the sign and a number are passed over" in result.notes

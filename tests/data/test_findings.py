@@ -505,3 +505,9 @@ def test_odd_targets_of_many_rows_are_looked_for_in_a_moment() -> None:
     assert not any(far_ends(x))
     assert time.process_time() - before < 0.25  # 0.8 s where the range of all is computed for each count
     assert not any(far_ends(x[:1]))
+
+
+def test_a_channel_of_nothing_but_zeros_and_missing_cells_is_no_dropout(tmp_path: Path) -> None:
+    cells = [["0", ""][i % 2] for i in range(80)]
+    rows = [f"{i // 20},{i},{i % 7}.5,{cell}" for i, cell in enumerate(cells)]
+    assert findings("dropouts", read(write(tmp_path / "f.csv", "\n".join(["id,time,x,y", *rows])))) == []

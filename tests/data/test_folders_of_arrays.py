@@ -268,3 +268,17 @@ def test_files_of_arrays_that_are_sensors_or_splits_are_no_classes(
         np.save(tmp_path / f"{name}.npy", np.random.default_rng(0).normal(size=(6, 40, 3)))
     with pytest.raises(BadInput, match=text):
         read_sequences(tmp_path)
+
+
+def test_arrays_that_are_named_by_the_number_of_their_file_are_one_channel(tmp_path: Path) -> None:
+    from scipy.io import savemat
+
+    data = np.random.default_rng(0).normal(size=(6, 300))
+    for number, array in enumerate(data, 97):
+        (tmp_path / "ab"[number % 2]).mkdir(exist_ok=True)
+        arrays = {f"X{number:03d}_DE_time": array[:, None], f"X{number:03d}RPM": np.array([[1796 + number]])}
+        savemat(tmp_path / "ab"[number % 2] / f"{number}.mat", arrays)
+    result = read_sequences(tmp_path)
+    assert (len(result), result.width, result.lengths.tolist()) == (6, 1, [300] * 6)
+    again = read_sequences(tmp_path / "b" / "97.mat", result.layout.fixed())
+    np.testing.assert_allclose(again.values[:, 0], data[0], rtol=1e-6)

@@ -214,3 +214,52 @@ def test_tables_whose_names_end_in_splits_are_told_from_recordings(tmp_path: Pat
     text = why(tmp_path)
     assert text.endswith(f"('Waves_TEST.tsv', 'Waves_TRAIN.tsv'); give {tmp_path.name}/Waves_TRAIN.tsv")
     assert len(read(tmp_path / "Waves_TRAIN.tsv")) == 9
+
+
+@pytest.mark.parametrize("ending", [".asc", ".24", ""])
+def test_texts_of_numbers_with_any_ending_are_recordings(ending: str, tmp_path: Path) -> None:
+    result = read(folder(tmp_path, *(f"{'ab'[i % 2]}/r{i}{ending}" for i in range(6))))
+    assert (len(result), result.channels, result.classes) == (6, ("x", "y"), ("a", "b"))
+    again = read_sequences(tmp_path / "b" / f"r1{ending}", result.layout.fixed())
+    assert np.allclose(again.values, X[20:29, :2])
+
+
+def test_a_folder_of_what_is_not_read_says_what_it_is(tmp_path: Path) -> None:
+    for label in ("a", "b"):
+        (tmp_path / label).mkdir()
+        write(tmp_path / label / "r.tdms", b"TDSm" + bytes(40))
+    assert "is a file of LabVIEW (TDMS), which is not read; write a group as text" in why(tmp_path)
+
+
+def test_texts_that_change_and_columns_without_a_number_are_left_out_of_recordings_and_said_once(
+    tmp_path: Path,
+) -> None:
+    for number in range(4):
+        rows = [f"{i / 10},{a},n.a.,,{['low', 'high'][i % 2]}" for i, a in enumerate(X[:20, number % 3])]
+        rows[0] = rows[0].replace(str(X[0, number % 3]), "n.a.")
+        write(tmp_path / f"{'ab'[number % 2]}_{number}.csv", "\n".join(["time,x,y,z,gear", *rows]))
+    result = read(tmp_path)
+    assert result.channels == ("x",)
+    assert "columns without a number in any recording are left out: 'z'" in result.notes
+    assert any(
+        note.startswith("texts that change within a recording are not read: 'gear'; --w") for note in result.notes
+    )
+    assert "'n.a.' in 1 row is read as missing, and so in 3 more recordings" in result.notes
+
+
+def test_a_table_of_a_row_for_each_channel_is_asked_about_and_both_answers_read_it(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / "ab"[number % 2]).mkdir(exist_ok=True)
+        lines = ["\t".join(["", *(f"{4 * i:.1f}" for i in range(30))])]
+        lines += ["\t".join([name, *map(str, X[:30, k] + number)]) for k, name in enumerate(("C3", "C4"))]
+        write(tmp_path / "ab"[number % 2] / f"r{number}.txt", "\n".join(lines) + "\n")
+    message = why(tmp_path)
+    assert "each of its rows ('C3', 'C4') may be a channel" in message
+    ways = [line.split()[-1] for line in message.splitlines()[1:]]
+    assert ways == ["time_axis=second", "time_axis=first"]
+    result = read(tmp_path, time_axis="second")
+    assert (result.channels, set(result.lengths.tolist())) == (("C3", "C4"), {30})
+    assert np.allclose(result.values[:30], X[:30, :2])
+    assert read(tmp_path, time_axis="first").width == 30
+    again = read_sequences(tmp_path / "a" / "r0.txt", result.layout.fixed())
+    assert np.allclose(again.values, X[:30, :2])

@@ -65,6 +65,17 @@ FORMS = {
     "units below lines about the device": (2, [*KEYS, "Second,Volt,Volt", *rows(2)]),
     "a channel alone": (1, [*AGILENT, "Data,", *rows(times=False)]),
     "times and a channel": (1, [*AGILENT, "XY Data,", *rows()]),
+    "waveforms of LabVIEW": (
+        2,
+        [
+            "waveform,[0],,[1]",
+            "t0,12.03.2024 10:00:00,,12.03.2024 10:00:00",
+            "delta t,1e-05,,1e-05",
+            "",
+            "time[0],Y[0],time[1],Y[1]",
+            *(f"12.03.2024 10:00:00,{a},12.03.2024 10:00:00,{b}" for a, b in VALUES.T.tolist()),
+        ],
+    ),
     "a waveform of segments": (
         1,
         [
@@ -200,3 +211,14 @@ def test_each_form_of_the_table_tells_an_example_that_the_others_before_it_do_no
         )
         first.add(next(tells, ""))
     assert first - {""} == set(INSTRUMENTS)
+
+
+def test_curves_beside_each_other_end_where_lines_about_them_begin(tmp_path: Path) -> None:
+    names = [f"{'ab'[k % 2]}{k}" for k in range(4)]
+    body = ["".join(f"{400 + 2 * i},{VALUES[0, i] + k:.4f}," for k in range(4)) for i in range(COUNT)]
+    about = ["", *(f"{name}\nCollection Time: 5/3/2024 10:00:00\n  Instrument   Cary 60\n" for name in names)]
+    head = ["".join(f"{name},," for name in names), "Wavelength (nm),Abs," * 4]
+    result = read(write(tmp_path / "f.csv", "\r\n".join([*head, *body, *about])))
+    assert (len(result), result.ids, result.lengths.tolist()) == (4, tuple(names), [COUNT] * 4)
+    assert np.allclose(result.values[:, 0], np.concatenate([VALUES[0] + k for k in range(4)]), atol=1e-4)
+    assert "4 curves stand beside each other; what stands below them is not read" in result.notes

@@ -446,3 +446,21 @@ def test_backslashes_that_stand_before_no_quote_stay(tmp_path):
     lines = ["label,text", *(f'{"ab"[i % 2]},"C:\\data\\{i}, said ""it"" twice"' for i in range(12))]
     result = read(write(tmp_path / "f.csv", "\n".join(lines)))
     assert result.speak(3) == 'C:\\data\\3, said "it" twice'
+
+
+LETTERS = ["".join("ACDEFGHIKL"[(i * (k + 2) + k) % 10] for k in range(12)) for i in range(40)]
+
+
+def test_letters_under_the_name_of_a_sequence_win_over_numbers_beside_them(tmp_path):
+    rows = [f"{i},{i + 90},{i % 9},{text},{'ab'[i % 2]}" for i, text in enumerate(LETTERS)]
+    result = read(write(tmp_path / "f.csv", "\n".join(["start,end,score,sequence,label", *rows])))
+    assert (result.layout.shape, result.layout.target, len(result)) == ("text", "label", 40)
+
+
+def test_several_columns_of_letters_are_asked_about_and_each_is_read(tmp_path):
+    rows = [f"CASS{text},{text[:9]},{i % 2}" for i, text in enumerate(LETTERS)]
+    path = write(tmp_path / "f.csv", "\n".join(["CDR3,peptide,label", *rows]))
+    message = why(path)
+    assert "has several columns of letters that may each be the sequence" in message
+    assert [line.split()[-2:] for line in message.splitlines()[1:]] == [["--values", "CDR3"], ["--values", "peptide"]]
+    assert read(path, values=("peptide",)).lengths.tolist() == [9] * 40

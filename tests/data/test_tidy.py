@@ -30,6 +30,10 @@ FORMS = {
     "one with a quality": table(
         "Timestamp,TagName,Value,Quality", lambda i, k: f"{clock(i)},{TAGS[k]},{VALUES[i, k]},{'Good' if k else 'Bad'}"
     ),
+    "one with its values twice": table(
+        "DateTime,TagName,Value,vValue,Quality",
+        lambda i, k: f"{clock(i)},{TAGS[k]},{VALUES[i, k]},{VALUES[i, k]},192",
+    ),
     "one of a control system": table(
         '"VarName";"TimeString";"VarValue";"Validity";"Time_ms"',
         lambda i, k: f'"{TAGS[k]}";"12.03.2024 10:00:{i:02}";{str(VALUES[i, k]).replace(".", ",")};1;{45363416 + i},5',

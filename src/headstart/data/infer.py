@@ -11,7 +11,6 @@ from headstart.data.labels import check_one_group, check_one_target
 from headstart.data.layout import (
     PLAIN_TARGET,
     ROLES,
-    TEXTS,
     Channel,
     Decision,
     Layout,
@@ -23,7 +22,7 @@ from headstart.data.layout import (
     run_of,
     set_channels,
 )
-from headstart.data.likely import at_an_end, likely_target, word_of_fasta
+from headstart.data.likely import at_an_end, letter_columns, likely_target, likely_text, word_of_fasta
 from headstart.data.order import ROWS_EACH, Evidence, Ordered, axis_name, clock_name, counter_name, evidence, goes_on
 from headstart.data.table import Column, Table, arrow_texts, unread
 from headstart.data.text import looks_like_list
@@ -166,7 +165,7 @@ def _shape(view: View) -> TableShape:
         return "list"
     named = {name for role in ROLES for name in by_role(role, table.columns)}
     numbers = [column for column in columns if column.type in ("number", "empty") and column.name not in named]
-    return "text" if view.texts(texts) and len(numbers) < 3 else "wide"
+    return "text" if view.texts(texts) and (len(numbers) < 3 or letter_columns(view, texts)) else "wide"
 
 
 def _is_long(view: View, run: int, columns: list[Column]) -> bool:
@@ -427,8 +426,7 @@ def _channels(view: View, shape: TableShape) -> tuple[Channel, ...]:
         return _wide(view, free)
     if shape == "text":
         texts = view.texts(free) or [column for column in free if column.type == "text" and not view.files(column)]
-        named = [column for column in texts if plain(column.name) in TEXTS]
-        chosen = sorted(named or texts, key=lambda column: column.mean_length)[-1:]
+        chosen = likely_text(view, texts)
     elif shape == "list":
         lists = [column for column in free if column.type == "list" or looks_like_list(column.words)]
         words = [column for column in lists if column.has_words]

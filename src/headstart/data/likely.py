@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from headstart.data.layout import TableShape
+from collections.abc import Sequence
+
+from headstart.data.layout import TEXTS, TableShape, plain
 from headstart.data.order import Ordered, clock_name, counter_name
 from headstart.data.subjects import looks_like_subject, says_subject
 from headstart.data.table import Column
@@ -54,6 +56,22 @@ def _behind(view: View, free: list[Column], text: Column) -> str:
         return ""
     plainly = not (last.name in run or clock_name(last.name) or counter_name(last.name))
     return last.name if plainly and names.index(text.name) < min(map(names.index, run)) else ""
+
+
+def letter_columns(view: View, texts: Sequence[Column]) -> list[Column]:
+    """Columns of letters without blanks under names that sequences have, of many kinds: CDR3, peptide."""
+    named = [column for column in texts if plain(column.name) in TEXTS and not view.few(column)]
+    return [column for column in named if "".join(word or "" for word in column.top).isalpha()]
+
+
+def likely_text(view: View, texts: Sequence[Column]) -> list[Column]:
+    """The column whose texts are the sequences: by its name, else the longest. Raises: BadInput with each where several
+    hold letters under names that sequences have."""
+    if len(several := letter_columns(view, texts)) > 1:
+        question = f"{view.source}: has several columns of letters that may each be the sequence"
+        raise BadInput(asked(question, *({"values": column.name} for column in several)))
+    named = several or [column for column in texts if plain(column.name) in TEXTS]
+    return sorted(named or texts, key=lambda column: column.mean_length)[-1:]
 
 
 def word_of_fasta(view: View) -> list[str]:
