@@ -348,7 +348,7 @@ def test_classes_that_are_named_as_sums_are_rows(tmp_path: Path) -> None:
 def test_lines_of_a_name_and_a_value_are_no_header(above: list[str], names: tuple[str, ...], tmp_path: Path) -> None:
     path = write(tmp_path / "f.txt", "\n".join([*above, *(f"{i * 0.5:.1f}\t{i % 7}.25" for i in range(60))]) + "\n")
     result = read(path, window=10)
-    assert (result.layout.time, result.channels) == names
+    assert (result.layout.time, *result.channels) == names
     np.testing.assert_allclose(result.values[:, 0], [i % 7 + 0.25 for i in range(60)])
 
 

@@ -196,8 +196,24 @@ def test_channels_of_a_brain_are_read_and_counters_and_clocks_are_none(tmp_path:
     assert sequences.classes == ("left", "right")
 
 
+CURVES = [
+    "".join(f"{'ab'[k % 2]}{k},," for k in range(4)),
+    "Wavelength (nm),Abs," * 4,
+    *("".join(f"{400 + 2 * i},{VALUES[0, i] + k:.4f}," for k in range(4)) for i in range(COUNT)),
+    "",
+    *(f"{'ab'[k % 2]}{k}\nCollection Time: 5/3/2024 10:00:00\n  Instrument   Cary 60\n" for k in range(4)),
+]
+
+
+def test_curves_beside_each_other_end_where_lines_about_them_begin(tmp_path: Path) -> None:
+    result = read(write(tmp_path / "f.csv", "\r\n".join(CURVES)))
+    assert (len(result), result.ids, result.lengths.tolist()) == (4, ("a0", "b1", "a2", "b3"), [COUNT] * 4)
+    assert np.allclose(result.values[:, 0], np.concatenate([VALUES[0] + k for k in range(4)]), atol=1e-4)
+    assert "4 curves stand beside each other; what stands below them is not read" in result.notes
+
+
 def test_each_form_of_the_table_tells_an_example_that_the_others_before_it_do_not(tmp_path: Path) -> None:
-    examples = [*(lines for _, lines in FORMS.values()), *MOVEMENTS.values(), *BRAINS.values(), LOGGED]
+    examples = [*(lines for _, lines in FORMS.values()), *MOVEMENTS.values(), *BRAINS.values(), LOGGED, CURVES]
     touching = [f"{i:4d}" + "".join(f"{1000 * v - 2000:8.2f}" for v in row) for i, row in enumerate(PLACES)]
     parts = ["[Header]", "Version\t5.97", "[Curve]", "Time\tIntensity", *(f"{i}\t{v}" for i, v in enumerate(VALUES[0]))]
     printed = ["id | x", "---+---", *(f"{i} | {v}" for i, v in enumerate(VALUES[0]))]
@@ -211,14 +227,3 @@ def test_each_form_of_the_table_tells_an_example_that_the_others_before_it_do_no
         )
         first.add(next(tells, ""))
     assert first - {""} == set(INSTRUMENTS)
-
-
-def test_curves_beside_each_other_end_where_lines_about_them_begin(tmp_path: Path) -> None:
-    names = [f"{'ab'[k % 2]}{k}" for k in range(4)]
-    body = ["".join(f"{400 + 2 * i},{VALUES[0, i] + k:.4f}," for k in range(4)) for i in range(COUNT)]
-    about = ["", *(f"{name}\nCollection Time: 5/3/2024 10:00:00\n  Instrument   Cary 60\n" for name in names)]
-    head = ["".join(f"{name},," for name in names), "Wavelength (nm),Abs," * 4]
-    result = read(write(tmp_path / "f.csv", "\r\n".join([*head, *body, *about])))
-    assert (len(result), result.ids, result.lengths.tolist()) == (4, tuple(names), [COUNT] * 4)
-    assert np.allclose(result.values[:, 0], np.concatenate([VALUES[0] + k for k in range(4)]), atol=1e-4)
-    assert "4 curves stand beside each other; what stands below them is not read" in result.notes

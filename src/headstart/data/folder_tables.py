@@ -256,6 +256,8 @@ def is_one_recording(path: Path, table: Table, spec: LayoutSpec) -> bool:
     numbers = all(column is not None and _of_numbers(column) for column in columns)
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     table_alone = is_recording_table(path.name) or format_by(ending, b"", lambda _: None) == "csv"
+    if spec.optional and spec.shape == "list" and spec.time_axis == "second":
+        return table_alone
     return spec.optional and spec.shape == "list" and bool(columns) and numbers and table_alone
 
 

@@ -227,7 +227,7 @@ def _hold_numbers(path: Path, names: Sequence[str]) -> bool:
         rows = [_MARKS.split(line.strip(" ,;\t")) for line in lines[len(lines) // 2 : -1] if line.strip()]
         begins = [row for row in rows if row[0].strip('"')[:1] in "0123456789+-." or len(row) >= LEAST_CELLS]
         numbers = sum(2 * sum(map(like_number, row)) >= len(row) for row in begins)
-        many_cells = sum(map(len, begins)) >= LEAST_LINES * LEAST_CELLS
+        many_cells = sum(map(len, begins)) >= 2 * LEAST_CELLS
         if (numbers < LEAST_LINES and not many_cells) or 10 * numbers < 9 * len(rows) or not numbers:
             return False
     return True
