@@ -282,3 +282,19 @@ def test_arrays_that_are_named_by_the_number_of_their_file_are_one_channel(tmp_p
     assert (len(result), result.width, result.lengths.tolist()) == (6, 1, [300] * 6)
     again = read_sequences(tmp_path / "b" / "97.mat", result.layout.fixed())
     np.testing.assert_allclose(again.values[:, 0], data[0], rtol=1e-6)
+
+
+def test_files_of_as_many_sequences_each_may_be_classes_or_sensors_and_both_answers_read_them(tmp_path: Path) -> None:
+    data = np.random.default_rng(0).normal(size=(2, 6, 40, 3))
+    for name, array in zip(("chest", "thigh"), data, strict=True):
+        np.save(tmp_path / f"{name}.npy", array)
+    with pytest.raises(BadInput, match="may hold the sequences of a class, or a sensor of the same") as caught:
+        read_sequences(tmp_path)
+    ways = [line.split(maxsplit=3)[-1] for line in str(caught.value).splitlines()[1:]]
+    assert ways == ["--target file", "--target ''"]
+    classes = read_sequences(tmp_path, LayoutSpec(target="file"))
+    assert (len(classes), classes.width, classes.classes) == (12, 3, ("chest", "thigh"))
+    sensors = read_sequences(tmp_path, LayoutSpec(target=""))
+    assert (len(sensors), sensors.width) == (6, 6)
+    assert np.array_equal(read_sequences(tmp_path, sensors.layout.fixed()).values, sensors.values)
+    np.testing.assert_allclose(sensors.values[:40], np.concatenate(data[:, 0], 1), rtol=1e-6)

@@ -155,3 +155,35 @@ def test_a_label_that_stands_as_a_number_in_each_row_of_a_recording_is_its_label
     result = read(tmp_path, target="label", group="subject")
     assert (result.labels, len(set(result.groups or ()))) == (("0", "1") * 4, 4)
     assert not {"label", "subject"} & {word for channel in result.channels for word in channel.split()}
+
+
+def test_folders_of_sensors_without_a_label_may_be_classes_and_both_answers_read_them(tmp_path: Path) -> None:
+    for sensor in ("ecg", "emg"):
+        (tmp_path / sensor).mkdir()
+        for number in range(3):
+            write(tmp_path / sensor / f"{number}.csv", "time,x\n" + "".join(f"{i / 10},{i % 7}\n" for i in range(30)))
+    message = why(tmp_path)
+    assert "its folders may be sensors of one recording, or classes" in message
+    assert [line.split(maxsplit=3)[-1] for line in message.splitlines()[1:]] == ["--target folder", "--target ''"]
+    assert (len(read(tmp_path, target="folder")), read(tmp_path, target="folder").classes) == (6, ("ecg", "emg"))
+    assert (len(read(tmp_path, target="")), read(tmp_path, target="").channels) == (3, ("ecg x", "emg x"))
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_axes_in_files_of_their_own_are_channels_where_the_folder_around_them_has_labels(
+    part: str, tmp_path: Path
+) -> None:
+    signals = np.random.default_rng(0).normal(size=(4, 12, 20)).round(4)
+    for around, rows in (("train", 12), ("test", 5)):
+        folder = tmp_path / around / "Inertial Signals"
+        folder.mkdir(parents=True)
+        for k, name in enumerate(("acc_x", "acc_y", "acc_z", "gyro_x")):
+            np.savetxt(folder / f"{name}_{around}.txt", signals[k, :rows])
+        np.savetxt(tmp_path / around / f"y_{around}.txt", np.arange(rows) % 3 + 1, fmt="%d")
+        np.savetxt(tmp_path / around / f"subject_{around}.txt", np.arange(rows) // 3 + 1, fmt="%d")
+    train = read(tmp_path / "train" / "Inertial Signals")
+    assert (train.channels, sorted(set(train.labels))) == (("acc_x", "acc_y", "acc_z", "gyro_x"), ["1", "2", "3"])
+    assert len(set(train.groups or ())) == 4
+    np.testing.assert_allclose(train.values[:20], signals[:, 0].T, rtol=1e-6)
+    result = read_sequences(tmp_path / part / "Inertial Signals", train.layout.fixed())
+    assert (len(result), result.width) == ({"train": 12, "test": 5}[part], 4)

@@ -94,6 +94,31 @@ def parts_of_one(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | 
     return table
 
 
+def axes_by_file(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | None:
+    """The sequences of a folder with a text of numbers (n, L) for each axis of its sensors (`body_acc_x_train.txt`),
+    labelled by the folder around it (`y_train.txt`, `subject_train.txt`); None of another folder."""
+    stems = {_SPLIT_END.sub("", PurePosixPath(name).stem): name for name in names if name.lower().endswith(_TEXTS)}
+    axes = {stem[-2:].lower() for stem in stems}
+    if len(stems) < len(names) or "/" in "".join(names) or axes != {"_x", "_y", "_z"} or spec.label_from:
+        return None
+    files = {_SPLIT_END.sub("", file.stem): file for file in sorted(path.resolve().parent.iterdir())}
+    roles = {*ARRAY_NAMES["target"], *ARRAY_NAMES["group"]}
+    beside = {stem: file for stem, file in files.items() if stem.lower() in roles and file.suffix.lower() in _TEXTS}
+    if not spec.optional and not {stem.lower() for stem in beside} & {*ARRAY_NAMES["target"]}:
+        return None
+    for file in [*(path / name for name in names), *beside.values()]:
+        check_link(path, file)
+    arrays = {stem: _cells(path / name) for stem, name in stems.items()}
+    arrays |= {stem: _cells(file) for stem, file in beside.items()}
+    there = {stem: array for stem, array in arrays.items() if array is not None}
+    if len(there) < len(arrays) or len({there[stem].shape for stem in stems}) > 1:
+        return None
+    values = spec.values or tuple(sorted(stems))
+    table = together(there, path, spec.model_copy(update={"values": values}))
+    table.notes.append(f"files such as {stems[values[0]]!r} are channels, whose labels are in the folder around them")
+    return table
+
+
 def classes_by_file(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table | None:
     """The sequences of a folder with an array (n, L) or (n, L, F) of them for each class, whose file is named by it;
     None of another folder.
@@ -103,7 +128,13 @@ def classes_by_file(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table
     stems = [PurePosixPath(name).stem for name in names]
     words = len(set(stems)) > 1 and not any(re.search(r"[/\d]", name.partition(".")[0]) for name in names)
     others = split_stems(stems) or {stem.lower() for stem in stems} & _ROLES or sensors_of(path, names)
-    if not words or others or spec.label_from or spec.target not in (None, CLASS_FILE) or spec.time_axis == "second":
+    if (
+        not words
+        or others
+        or spec.label_from
+        or spec.target not in (None, "", CLASS_FILE)
+        or spec.time_axis == "second"
+    ):
         return None
     arrays = []
     for name in names:
@@ -115,6 +146,15 @@ def classes_by_file(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table
         return None
     if any(array.dtype.kind not in "biuf" or not array.size for array in arrays):
         return None
+    even = arrays[0].ndim == 3 and len({*map(len, arrays)}) == 1
+    if even and (spec.target == "" or (spec.optional and spec.target is None)):
+        return array_table(np.concatenate(arrays, 2), str(path), spec, "a folder of arrays, a file for each sensor")
+    if spec.target == "":
+        return None
+    if even and spec.target is None:
+        some = first_few(list(map(repr, names)), 3)
+        question = f"{path}: each file ({some}) may hold the sequences of a class, or a sensor of the same sequences"
+        raise BadInput(asked(question, {"target": CLASS_FILE}, {"target": ""}))
     if arrays[0].ndim == 2 and spec.target != CLASS_FILE:
         if spec.time_axis or spec.optional or spec.channels_first or arrays[0].shape[1] < FEWEST_POSITIONS:
             return None

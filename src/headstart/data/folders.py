@@ -15,7 +15,14 @@ import numpy as np
 
 from headstart.data.annotations import ANNOTATION
 from headstart.data.archives import HEADERS, check_link, listed, members, reading, visible
-from headstart.data.array_folders import ABOUT, classes_by_file, folder_of_arrays, is_array_file, parts_of_one
+from headstart.data.array_folders import (
+    ABOUT,
+    axes_by_file,
+    classes_by_file,
+    folder_of_arrays,
+    is_array_file,
+    parts_of_one,
+)
 from headstart.data.class_folders import class_folders, hold_classes, person_folders, split_stems
 from headstart.data.clock import RATE_BEFORE
 from headstart.data.encodings import likely_encodings
@@ -33,7 +40,7 @@ from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
 from headstart.data.letter_folders import folder_of_letters, is_letter_file
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
-from headstart.data.sensor_files import folder_of_sensors, refuse_sensors, sensors_of
+from headstart.data.sensor_files import folder_of_sensors, holds_sensors, refuse_sensors, sensors_of
 from headstart.data.sounds import at_rate, decoder_of, read_sound, sample_form, sound_rate
 from headstart.data.sources import format_of
 from headstart.data.table import Column, Table, arrow_texts
@@ -41,7 +48,7 @@ from headstart.data.text import ODD_BYTES, UTF16_MARKS
 from headstart.errors import BadInput, Mistakes, Places, one_line
 from headstart.store.plain import leads_out
 from headstart.text import counted, many
-from headstart.ways import option
+from headstart.ways import asked, option
 
 ENDINGS = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"),
@@ -81,8 +88,9 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         names = listed(path, visible)
         own = {str(PurePosixPath(name).parent) for name in names if PurePosixPath(name).name in OWN_FILES}
         names = [name for name in names if not own & set(map(str, PurePosixPath(name).parents))]
-        if (together := parts_of_one(path, names, spec)) is not None:
-            return together
+        for read in (parts_of_one, axes_by_file):
+            if (together := read(path, names, spec)) is not None:
+                return together
         aside: list[str] = []
         about = [n for n in names if _kind(n) == "texts" and PurePosixPath(n).stem.lower() in ABOUT]
         if about and len(about) == sum(_kind(name) == "texts" for name in names) and _recording_tables(names):
@@ -170,6 +178,9 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     windows = spec.window is not None and by_role("target", table.columns)
     inside = spec.target in table.columns or windows or _inside(table)
     labelled = inside or "target" in table.roles or "folder" in table.columns or used is not None
+    if not labelled and spec.target is None and not spec.optional and holds_sensors(names):
+        question = f"{path}: its folders may be sensors of one recording, or classes"
+        raise BadInput(asked(question, {"target": "folder"}, {"target": ""}))
     if not (spec.optional or labelled):
         example = option("label_from", "{label}_{take}" + os.path.splitext(there[0])[1])
         table.notes.append(
@@ -241,7 +252,8 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
     """The sequences of files, and the names of these."""
     if kind != "tables":
         own = [name for name in names if (is_array_file(name) if kind == "arrays" else _kind(name) == kind)]
-        refuse_sensors(path, sensors_of(path, own))
+        if spec.target != "folder":
+            refuse_sensors(path, sensors_of(path, own))
     if kind == "signals":
         return folder_of_signals(path, sorted(name for name in names if _kind(name) == kind), spec)
     if kind == "arrays":
@@ -249,7 +261,7 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
     if kind == "tables":
         recordings = [*_recording_tables(sorted(names)), *(name for name in names if _kind(name) == "texts")]
         recordings = recordings or [*names]
-        if sensors := sensors_of(path, recordings):
+        if sensors := sensors_of(path, recordings) if spec.target != "folder" else {}:
             return folder_of_sensors(path, sensors, spec, mistakes)
         return folder_of_tables(path, sorted(recordings), spec, mistakes)
     lists: list[np.ndarray | None] = []

@@ -15,6 +15,7 @@ from headstart.data.own_clocks import SensorTable, joined, sensor_table
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import first_few, listed
+from headstart.ways import option
 
 # fmt: off
 SENSORS = frozenset(("acc", "accel", "accelerometer", "acceleration", "gyr", "gyro", "gyroscope", "mag", "magn",
@@ -73,6 +74,12 @@ def sensors_of(source: Path, names: Sequence[str]) -> dict[str, dict[str, str]]:
     return out
 
 
+def holds_sensors(names: Sequence[str]) -> bool:
+    """Whether folders, rather than files, are named as sensors are."""
+    folders = {part.lower() for name in names for part in name.split("/")[:-1]}
+    return len(folders & SENSORS) > 1
+
+
 def refuse_sensors(path: Path, sensors: Mapping[str, Mapping[str, str]]) -> None:
     """Raises: BadInput for sensors in files of their own that are no tables, which nothing joins."""
     if sensors:
@@ -80,6 +87,7 @@ def refuse_sensors(path: Path, sensors: Mapping[str, Mapping[str, str]]) -> None
         raise BadInput(
             f"{path}: files such as {listed(files)} are sensors of one recording, and only tables are joined; write "
             "all channels of a recording into one file, or move the files of one sensor into a folder and give that"
+            + (f"; {option('target', 'folder')} where folders are classes" if "/" in files[0] else "")
         )
 
 
