@@ -113,3 +113,17 @@ def test_the_unit_of_the_times_in_a_row_of_units_counts_where_windows_have_a_len
     result = read(path, window=f"{50 * seconds * 1000:g}ms" if seconds > 1e-6 else 100)
     assert result.lengths.tolist() == [100] * 4
     assert result.layout.seconds == seconds
+
+
+@pytest.mark.parametrize("form", ["a table", "a folder"])
+def test_times_of_few_digits_are_told_with_all_options_that_lengths_in_time_need(form: str, tmp_path: Path) -> None:
+    rows = [f"{k / 360:.2f},{k % 11}.5,{'ab'[k // 60 % 2]}" for k in range(360)]
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "1.csv", "\n".join(["time,x,label", *rows]))
+    path = tmp_path if form == "a folder" else tmp_path / "a" / "1.csv"
+    message = why(path, window="0.5s")
+    assert "--time-column '' --rate 3" in message
+    rate = float(message.partition("--rate ")[2].split()[0])
+    assert 355 < rate < 365
+    assert read(path, window="0.5s", time="", rate=rate).lengths[0] == round(rate / 2)

@@ -267,3 +267,23 @@ def test_a_table_of_a_row_for_each_channel_is_asked_about_and_both_answers_read_
     assert read(tmp_path, time_axis="first").width == 30
     again = read_sequences(tmp_path / "a" / "r0.txt", result.layout.fixed())
     assert np.allclose(again.values, X[:30, :2])
+
+
+def test_an_archive_of_data_sets_is_refused_with_one_of_them_that_is_read(tmp_path: Path) -> None:
+    for name in ("Coffee", "Gun"):
+        (tmp_path / name).mkdir()
+        for part in ("TRAIN", "TEST"):
+            rows = ["\t".join([str(1 + i % 2), *map(str, X[i % 40])]) for i in range(12)]
+            write(tmp_path / name / f"{name}_{part}.tsv", "\n".join(rows) + "\n")
+    assert "its folders ('Coffee', 'Gun') are data sets with a table for each split; give " in why(tmp_path)
+    assert len(read(tmp_path / "Coffee" / "Coffee_TRAIN.tsv")) == 12
+
+
+def test_rows_of_numbers_in_a_file_for_each_class_are_asked_about_and_both_answers_read_them(tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        np.savetxt(tmp_path / f"{name}.txt", np.random.default_rng(0).normal(size=(30, 20)))
+    message = why(tmp_path)
+    assert "each file may hold the sequences of a class, a row each, or be one recording" in message
+    assert [line.split()[-1] for line in message.splitlines()[1:]] == ["file", "time_axis=first"]
+    assert read(tmp_path, target="file").lengths.tolist() == [20] * 60
+    assert read(tmp_path, time_axis="first").lengths.tolist() == [30, 30]

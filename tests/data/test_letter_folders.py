@@ -110,3 +110,16 @@ def test_a_table_of_labels_that_lacks_a_sequence_or_has_one_twice_is_told(tmp_pa
     (tmp_path / "labels.csv").write_text("\n".join(["id,label", *rows, f"{ids[0]},b"]))
     with pytest.raises(BadInput, match=rf"'{ids[0]}' stands in a row above, too .* with another 'label'"):
         read(path)
+
+
+def test_texts_that_may_hold_one_a_line_are_asked_about_and_both_answers_read_them(tmp_path: Path) -> None:
+    for name, letters in (("pos", "ACGT"), ("neg", "GGCA")):
+        lines = ["".join(row) for row in np.random.default_rng(0).choice(list(letters), (12, 30))]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    message = why(tmp_path)
+    assert "each file may be one text, or hold a text a line" in message
+    assert [line.split(maxsplit=3)[-1] for line in message.splitlines()[1:]] == ["--target file", "--target ''"]
+    result = read(tmp_path, target="file")
+    assert (len(result), result.classes, set(result.lengths.tolist())) == (24, ("neg", "pos"), {30})
+    assert np.array_equal(read_sequences(tmp_path, result.layout.fixed()).values, result.values)
+    assert len(read(tmp_path, target="")) == 2

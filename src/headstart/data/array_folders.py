@@ -139,8 +139,13 @@ def classes_by_file(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table
     arrays = []
     for name in names:
         check_link(path, path / name)
-        own = {ALL: npy_array(path / name)} if name.lower().endswith(".npy") else npz_arrays(path / name)
-        arrays += list(own.values())
+        if is_array_file(name):
+            own = {ALL: npy_array(path / name)} if name.lower().endswith(".npy") else npz_arrays(path / name)
+            arrays += list(own.values())
+        elif name.lower().endswith(_TEXTS) and (cells := _cells(path / name, bare=True)) is not None:
+            arrays.append(cells)
+        else:
+            return None
     kinds = {(array.ndim, array.shape[1:]) for array in arrays}
     if len(arrays) != len(names) or len(kinds) > 1 or arrays[0].ndim not in (2, 3):
         return None
@@ -163,7 +168,7 @@ def classes_by_file(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table
         )
         question = f"{path}: each file may hold the sequences of a class, a row each, or be one recording ({some})"
         alike = len({len(array) for array in arrays}) == 1
-        recordings = [{"time_axis": "first"}, *([{"time_axis": "second"}] if alike else [])]
+        recordings = [{"time_axis": "first"}, *([{"time_axis": "second"}] if alike and is_array_file(names[0]) else [])]
         raise BadInput(asked(question, {"target": CLASS_FILE}, *recordings))
     table = array_table(np.concatenate(arrays), str(path), spec, "a folder of arrays, a file for each class")
     labels = [stem for stem, array in zip(stems, arrays, strict=True) for _ in range(len(array))]
@@ -173,13 +178,16 @@ def classes_by_file(path: Path, names: Sequence[str], spec: LayoutSpec) -> Table
     return table
 
 
-def _cells(file: Path) -> np.ndarray | None:
+def _cells(file: Path, bare: bool = False) -> np.ndarray | None:
     """(n, L) of the rows of a text file of numbers, (n,) of one column of numbers or words; None of other files.
 
-    A first column of row numbers without a name, as pandas writes it, is no part of them.
+    A first column of row numbers without a name, as pandas writes it, is no part of them. bare: a header makes it
+    another file.
     """
     table = read_table(file, LayoutSpec(), mistakes := Mistakes())
     mistakes.check()
+    if bare and table.header:
+        return None
     columns = list(table.columns.values())
     if len(columns) > 1 and table.header and columns[0].name == "column 1" and columns[0].type == "number":
         columns = columns[np.array_equal(columns[0].floats, np.arange(table.rows)) :]

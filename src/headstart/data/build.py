@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headstart.data.axes import axis_of_all
-from headstart.data.clock import ask_unit, step_words
+from headstart.data.clock import as_they_come, ask_unit, step_words
 from headstart.data.labels import (
     by_id,
     check_numbers,
@@ -455,8 +455,8 @@ def _check_times(
         mistakes.add(
             table.places.cell(row, str(layout.time)),
             f"{words[row]!r} is a time that {ids[row]!r} has already ({table.places.of(before)}){many}; give one row "
-            f"for each time, name another {option('id')} or {option('time')}, or give {option('time', '')} to take "
-            "rows as they come",
+            f"for each time, name another {option('id')} or {option('time')}, or give "
+            f"{as_they_come(table.columns[str(layout.time)], time[order], layout.spec)} to take rows as they come",
         )
     if (np.diff(order)[same] < 0).any():
         notes.append(f"rows were put in the order of {layout.time!r}")

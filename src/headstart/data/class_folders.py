@@ -135,3 +135,14 @@ def split_stems(stems: Sequence[str]) -> list[str]:
     ends = {stem: next((word for word in _WORD.findall(stem.lower()) if word in SPLIT_WORDS), "") for stem in stems}
     named = [stem for stem in stems if ends[stem]]
     return named if len({ends[stem] for stem in named}) == len(named) > 1 else alone
+
+
+def data_sets(names: Sequence[str]) -> list[str]:
+    """Folders each of which holds a table for each split of a data set, as an archive of data sets does; none where one
+    of these tables stands elsewhere."""
+    folders: dict[str, set[str]] = {}
+    for name in names:
+        at, _, file = name.rpartition("/")
+        folders.setdefault(at, set()).add(file.partition(".")[0])
+    whole = "" not in folders and all(len(stems) == len(split_stems(sorted(stems))) > 1 for stems in folders.values())
+    return sorted(folders) if whole else []

@@ -67,6 +67,16 @@ def ask_unit(source: str, column: str, times: np.ndarray) -> BadInput:
     return BadInput(asked(question, {"time_unit": first}, {"time_unit": second}))
 
 
+def as_they_come(column: Column, times: np.ndarray, spec: LayoutSpec) -> str:
+    """What takes rows as they come, whose times (n,) have too few digits, with the rate that lengths in time need."""
+    steps = np.diff(times)
+    going = steps >= 0
+    if not (isinstance(spec.window, str) or spec.rate) or not steps[going].sum():
+        return option("time", "")
+    rate = going.sum() / (steps[going].sum() * (seconds_in(column, times, spec) or 1.0))
+    return settings({"time": "", "rate": f"{rate:.4g}"})
+
+
 def on_clock(
     source: str, values: np.ndarray, offsets: np.ndarray, times: np.ndarray, rate: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ import numpy as np
 from headstart.data.archives import check_link
 from headstart.data.clock import (
     STEP_BEFORE,
+    as_they_come,
     ask_unit,
     check_one_rate,
     equal_steps,
@@ -183,6 +184,11 @@ def recordings_table(
         order, times = in_time_order(table, time)
         step = float(np.median(np.diff(times))) if len(times) > 1 else float("nan")
         before.append(step)
+        if time is not None and step == 0 and (isinstance(spec.window, str) or spec.rate):
+            way = as_they_come(table.columns[time], times, spec)
+            raise BadInput(
+                f"{names[number]}: most rows have the {time!r} of the row before; {way} takes rows as they come"
+            )
         unit = seconds_in(table.columns[time], times, spec) if time is not None and number == 0 else unit
         read = Cells(table.places, frozenset(spec.na), "." if table.decimal == "auto" else table.decimal)
         rows.append({channel: read.numbers(table.columns[channel])[order] for channel in channels})

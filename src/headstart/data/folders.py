@@ -23,7 +23,7 @@ from headstart.data.array_folders import (
     is_array_file,
     parts_of_one,
 )
-from headstart.data.class_folders import class_folders, hold_classes, person_folders, split_stems
+from headstart.data.class_folders import class_folders, data_sets, hold_classes, person_folders, split_stems
 from headstart.data.clock import RATE_BEFORE
 from headstart.data.encodings import likely_encodings
 from headstart.data.exports import like_number
@@ -37,7 +37,7 @@ from headstart.data.file_labels import (
 )
 from headstart.data.folder_tables import JSON_TABLES, folder_of_tables, is_recording_table
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
-from headstart.data.letter_folders import folder_of_letters, is_letter_file
+from headstart.data.letter_folders import by_line, folder_of_letters, is_letter_file
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
 from headstart.data.sensor_files import folder_of_sensors, holds_sensors, refuse_sensors, sensors_of
@@ -47,7 +47,7 @@ from headstart.data.table import Column, Table, arrow_texts
 from headstart.data.text import ODD_BYTES, UTF16_MARKS
 from headstart.errors import BadInput, Mistakes, Places, one_line
 from headstart.store.plain import leads_out
-from headstart.text import counted, many
+from headstart.text import counted, first_few, many
 from headstart.ways import asked, option
 
 ENDINGS = {
@@ -91,6 +91,13 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         for read in (parts_of_one, axes_by_file):
             if (together := read(path, names, spec)) is not None:
                 return together
+        read_as_tables = [n for n in names if is_recording_table(n) or _kind(n) == "texts"]
+        if not spec.optional and (sets := data_sets(read_as_tables)):
+            first = next((n for n in sorted(read_as_tables) if "train" in n.lower()), read_as_tables[0])
+            some = first_few(list(map(repr, sets)), 3)
+            raise BadInput(
+                f"{path}: its folders ({some}) are data sets with a table for each split; give {path / first}"
+            )
         aside: list[str] = []
         about = [n for n in names if _kind(n) == "texts" and PurePosixPath(n).stem.lower() in ABOUT]
         if about and len(about) == sum(_kind(name) == "texts" for name in names) and _recording_tables(names):
@@ -154,9 +161,15 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             arrays = sorted(name for name in names if name.lower().endswith((".npy", ".npz")))
             if (classes := classes_by_file(path, arrays, spec)) is not None:
                 return classes
+        if kind == "tables" and not tables:
+            plain = sorted(n for n in names if is_recording_table(n) or _kind(n) == "texts")
+            if (classes := classes_by_file(path, plain, spec)) is not None:
+                return classes
         joined = {name for name in _recording_tables(names) if name not in tables} if kind == "tables" else set()
         table, there = _read(path, kind, set(names) - (set(tables) if kind == "tables" else set()), spec, mistakes)
         beside = labelled_by_table(path, tables, there, spec)
+        if kind == "texts" and beside is None and (lines := by_line(table, there, spec)) is not None:
+            return lines
         notes, table.notes = table.notes, []
         annotated = _labelled_by_annotations(table, there, beside, spec)
         used = _label(table, there, beside, spec.model_copy(update={"target": ANNOTATION}) if annotated else spec)

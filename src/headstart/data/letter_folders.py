@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from headstart.data.archives import check_link
+from headstart.data.array_folders import CLASS_FILE
 from headstart.data.class_folders import class_folders, split_stems
 from headstart.data.file_labels import labelled_by_name, labels_beside, labels_of, only_label
 from headstart.data.folder_tables import read_table
 from headstart.data.layout import LayoutSpec, by_role
 from headstart.data.readers import READERS
 from headstart.data.table import Column, Table, arrow_texts
-from headstart.errors import Mistakes, Places
+from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import first_few
-from headstart.ways import option
+from headstart.ways import asked, option
 
 _ENDINGS = tuple(
     f".{word}" for form in ("fasta", "fastq", "genbank") for word in str(READERS[form].facts["endings"]).split()
 )
+
+FEWEST_TEXTS = 5
+"""Lines of each file from which on they may be a text each."""
 
 
 def is_letter_file(name: str) -> bool:
@@ -122,3 +127,35 @@ def _lost(path: Path, ids: Sequence[str], spec: LayoutSpec) -> list[str]:
     named = [{(word or "").strip() for word in column.words} for column in table.columns.values()]
     lost = min(([name for name in ids if name not in words] for words in named), key=len, default=[])
     return lost if 2 * len(lost) <= len(ids) else []
+
+
+def by_line(table: Table, names: Sequence[str], spec: LayoutSpec) -> Table | None:
+    """The lines of a folder of texts, each labelled by its file, where that was set; None of other folders.
+
+    Raises: BadInput with both settings where nothing tells whether a file is a text or holds one a line.
+    """
+    stems = [PurePosixPath(name).stem for name in names]
+    lines = [
+        [line.strip() for line in (word or "").splitlines() if line.strip()] for word in table.columns["values"].words
+    ]
+    words = len(names) > 1 and not any(re.search(r"[/\d]", stem) for stem in (*names, *stems))
+    if not words or spec.label_from or spec.target not in (None, CLASS_FILE) or min(map(len, lines)) < FEWEST_TEXTS:
+        return None
+    if spec.target is None:
+        if spec.optional:
+            return None
+        question = f"{table.places.source}: each file may be one text, or hold a text a line with its name as the class"
+        raise BadInput(asked(question, {"target": CLASS_FILE}, {"target": ""}))
+    texts = [line for own in lines for line in own]
+    places = Places(
+        table.places.source,
+        names=[f"{n}, text {i + 1}" for n, own in zip(names, lines, strict=True) for i in range(len(own))],
+    )
+    labels = [stem for stem, own in zip(stems, lines, strict=True) for _ in own]
+    whole = Table({}, len(texts), places, "a folder of texts, one a line", shape="text", notes=list(table.notes))
+    whole.columns = {
+        "values": Column("values", "text", arrow_texts(texts)),
+        CLASS_FILE: Column(CLASS_FILE, "text", arrow_texts(labels)),
+    }
+    whole.roles["target"] = CLASS_FILE
+    return whole
