@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.made_tables import numbers, read, write
+from support.made_tables import numbers, read, why, write
 
 TAGS = ("Tank.Temp", "Tank.Level", "Pump.Flow")
 VALUES = numbers(40, 3)
@@ -135,3 +135,17 @@ def test_channels_of_two_rates_are_not_joined_and_a_rate_brings_them_onto_one_cl
     assert any("36 values are missing" in note and "--rate" in note for note in result.notes)
     even = read(path, rate=1, time_unit="s")
     assert np.allclose(even.values[:9, 1], 100 + np.arange(9))
+
+
+def test_rows_that_name_a_field_before_each_value_are_told_with_the_form_that_is_read(tmp_path: Path) -> None:
+    rows = [f"Data,1,record,timestamp,{1_078_560_764 + i},s,heart_rate,{120 + i % 7},bpm" for i in range(30)]
+    header = "Type,Local Number,Message,Field 1,Value 1,Units 1,Field 2,Value 2,Units 2"
+    for label in ("easy", "hard"):
+        (tmp_path / label).mkdir()
+        write(tmp_path / label / "a.csv", "\n".join([header, *rows]))
+        data = "\n".join(["record.timestamp[s],record.heart_rate[bpm]", *(f"{i + 1e9:.0f},{i % 7}" for i in range(30))])
+        write(tmp_path / label / "a_data.csv", data)
+    assert "with its options --data record it writes a_data.csv, a column for each" in why(tmp_path)
+    for file in tmp_path.rglob("a.csv"):
+        file.unlink()
+    assert read(tmp_path).channels == ("record.heart_rate[bpm]",)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from headstart.data.layout import GROUP_NAMES, IDS, LayoutSpec, by_role, plain
 from headstart.data.order import Ordered, clock_name
 from headstart.data.table import Column, Table
+from headstart.errors import BadInput
 from headstart.text import counted, first_few
 from headstart.ways import option
 
@@ -36,6 +38,12 @@ def in_channels(table: Table, spec: LayoutSpec) -> Table:
     if table.shape is not None or spec.shape not in ("auto", "long") or table.rows < 2:
         return table
     columns = table.columns
+    if {"Field 1", "Value 1", "Message"} <= {*columns} and not spec.values:
+        file = Path(table.places.source)
+        raise BadInput(
+            f"{file}: 'Field 1' names in each row what 'Value 1' holds, as FitCSVTool writes; with "
+            f"its options --data record it writes {file.stem}_data.csv, a column for each, which is read"
+        )
     named = {spec.id, spec.target, spec.group}
     tag = next((c for c in columns.values() if _names_channels(c) and c.name not in named), None)
     if tag is None or any(name in columns for name in spec.values):
@@ -52,7 +60,7 @@ def in_channels(table: Table, spec: LayoutSpec) -> Table:
 
 def names_tags(names: Iterable[str]) -> bool:
     """Whether one of the columns has the name of one that names channels."""
-    return any(plain(name) in TAGS or name == "__name__" for name in names)
+    return any(plain(name) in TAGS or name in ("__name__", "Field 1") for name in names)
 
 
 def _names_channels(column: Column) -> bool:
