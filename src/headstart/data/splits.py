@@ -28,6 +28,11 @@ ACROSS = "also stand in"
 """Words of a note on sequences of one split that are in an earlier one, too."""
 TELLS = "scores may show how sequences were recorded"
 """Words of a note on what tells the label though it was not measured."""
+SHUFFLED = (
+    "The labels of train and val are dealt out anew among their examples: a control, in which no arm can do better on "
+    "test than a guess"
+)
+"""The note of a task with `shuffled_labels`."""
 
 
 def occurs_once(group: np.ndarray) -> np.ndarray:
@@ -62,6 +67,18 @@ def hold_out(target: np.ndarray, may: np.ndarray, count: int, seed: int, field: 
 def shuffled(items: Sequence[T], what: str, seed: int) -> list[T]:
     """Items that a split takes whole, in an order that its seed draws; what: their name, a part of the draw."""
     return [items[i] for i in permutation(seed, f"task/{what}", len(items))]
+
+
+def with_shuffled_labels(split: Examples, seed: int, name: str) -> Examples:
+    """The split with its labels dealt out anew among the units (positions, where these have one) that have a label."""
+    if split.target is None:
+        raise BadInput("task.shuffled_labels: the task has no target; leave it out")
+    labels = split.target.copy()
+    units = labels.reshape(-1, 2 if split.paired else 1, *labels.shape[1:])
+    lacks = np.isnan(units) if units.dtype.kind == "f" else units == IGNORE
+    have = np.flatnonzero(~lacks.reshape(len(units), -1).all(1))
+    units[have] = units[have[permutation(seed, f"task/labels/{name}", len(have))]]
+    return replace(split, target=labels)
 
 
 def stratified_order(target: np.ndarray | None, units: int, seed: int) -> np.ndarray:

@@ -23,6 +23,12 @@ from headstart.text import in_order
 
 R = TypeVar("R")
 
+LONG_RANGE_ARENA = (
+    "much of the signal of the Long Range Arena is short-range: a high score here does not show that a model uses "
+    "long-range context."
+)
+"""What the tasks of that benchmark do not show."""
+
 
 class GeneratedSpec(TaskSpec):
     """A task that is generated from its spec alone."""

@@ -21,9 +21,9 @@ from headstart.data.text import ARCHIVE
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.spec import neutral
-from headstart.tasks.build import size_note
+from headstart.tasks.build import LONG_RANGE_ARENA, size_note
 from headstart.tasks.images import augmenter, decode, pixel_task, tiled
-from headstart.tasks.task import LONG_RANGE_ARENA, Augment, Outline, Task, TaskSpec, each_split
+from headstart.tasks.task import Augment, Outline, Task, TaskSpec, each_split
 
 CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR_SIDE = 32

@@ -26,8 +26,8 @@ from headstart.data.text import ARCHIVE, text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.seeds import bits
 from headstart.sequence import Signature
-from headstart.tasks.build import classes_of, prepared_task, write_split
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Outline, Task, TaskSpec
+from headstart.tasks.build import LONG_RANGE_ARENA, classes_of, prepared_task, write_split
+from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 from headstart.tasks.text import IMDB_ORIGIN, decoder, find, reviews
 
 LAYOUTS = (("label", "id1", "id2", "text1", "text2"), ("label", "text1", "text2"))

@@ -16,26 +16,13 @@ from pydantic import Field, model_validator
 from headstart.atomic import stamps
 from headstart.data.prepared import UnequalSizes, check_sizes, reading, remembered
 from headstart.data.prepared import progress as watcher
-from headstart.data.splits import in_fold, stratified_order
+from headstart.data.splits import SHUFFLED, in_fold, stratified_order, with_shuffled_labels
 from headstart.errors import BadInput, OwnCall
-from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Batch, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
 from headstart.text import first_few
 
 SPLITS = ("train", "val", "test")
-
-LONG_RANGE_ARENA = (
-    "much of the signal of the Long Range Arena is short-range: a high score here does not show that a model uses "
-    "long-range context."
-)
-"""What the tasks of that benchmark do not show."""
-
-SHUFFLED = (
-    "The labels of train and val are dealt out anew among their examples: a control, in which no arm can do better on "
-    "test than a guess"
-)
-"""The note of a task with `shuffled_labels`."""
 
 WHOLE_DATA = {
     "fraction": 1.0,
@@ -161,15 +148,13 @@ class TaskSpec(Spec):
     validation: Literal[0, 1] = neutral(1)
     """0 where val trains too: nothing is left to choose on, so that a network keeps its last weights. What is decided
     by train (standards, ranges) stays that of train as it was, and test stays test."""
-
     rows: int | None = neutral(None, ge=1)
     """Units of train at most: one of each class, then the first of an order in which each has its share, so that fewer
     are a part of more (left out: all)."""
     scored: int | None = neutral(None, ge=1)
     """Units of val, and of test, at most: the first of an order in which each class has its share (left out: all)."""
     shuffled_labels: bool = neutral(False)
-    """True: a control, in which nothing can be learnt: the labels of train and those of val are dealt out anew among
-    their units (or positions). Test keeps its own, so that each arm has to score there what a guess does."""
+    """True: a control. Labels of train and val are dealt out anew, so that test scores have to be those of a guess."""
 
     reader: ClassVar[int] = 1
     """Raised where the same files give other arrays, so that none of before are taken for them."""
@@ -311,24 +296,13 @@ def narrowed(spec: TaskSpec, task: Task) -> Task:
         train = _keep_labels(train, spec, order)
         _refuse_empty_classes(task, train, f"task.labelled: {spec.labelled}")
     if spec.shuffled_labels:
-        train, val = _with_shuffled_labels(train, spec, "train"), _with_shuffled_labels(task.val, spec, "val")
+        parts = {"train": train, "val": task.val}
+        train, val = (with_shuffled_labels(part, spec.split_seed, name) for name, part in parts.items())
         task = replace(task, val=val, notes=(*task.notes, SHUFFLED))
     # A chosen part of a stream is a fixed set: the first epoch's.
     fresh = task.fresh if train is task.train else None
     augment = task.augment or spec.augmentation()
     return replace(task, train=train, fresh=fresh, augment=augment, fingerprint=task.fingerprint or fingerprint(task))
-
-
-def _with_shuffled_labels(split: Examples, spec: TaskSpec, name: str) -> Examples:
-    """The split with its labels in another order; what has none keeps none."""
-    if split.target is None:
-        raise BadInput(f"task.shuffled_labels: task {spec.kind!r} has no target; leave it out")
-    labels = split.target.copy()
-    units = labels.reshape(-1, 2 if split.paired else 1, *labels.shape[1:])
-    lacks = np.isnan(units) if units.dtype.kind == "f" else units == IGNORE
-    have = np.flatnonzero(~lacks.reshape(len(units), -1).all(1))
-    units[have] = units[have[permutation(spec.split_seed, f"task/labels/{name}", len(have))]]
-    return replace(split, target=labels)
 
 
 def _first_of(split: Examples, count: int, classed: bool, seed: int) -> Examples:

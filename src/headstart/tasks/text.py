@@ -24,8 +24,8 @@ from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.data.text import ARCHIVE, text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
-from headstart.tasks.build import classes_of, prepared_task, size_note, write_split
-from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec
+from headstart.tasks.build import LONG_RANGE_ARENA, classes_of, prepared_task, size_note, write_split
+from headstart.tasks.task import Outline, Task, TaskSpec
 
 IMDB_SIZES = {"train": 25_000, "test": 25_000}
 IMDB_ORIGIN = (

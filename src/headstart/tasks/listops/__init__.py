@@ -20,9 +20,9 @@ from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Examples, Signature
 from headstart.spec import neutral
-from headstart.tasks.build import GeneratedSpec, in_threads, prepared_task, write_split
+from headstart.tasks.build import LONG_RANGE_ARENA, GeneratedSpec, in_threads, prepared_task, write_split
 from headstart.tasks.listops.generate import CLOSE, SYMBOLS, Rules, Trees, before, decode, encode, grow
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, each_split, rule
+from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec, each_split, rule
 
 DRAWS_AT_ONCE = 8_192_000
 """Draws at a time x longest tree: 4,096 draws of LRA's lengths. The arrays of one level then fit into a

@@ -20,11 +20,11 @@ from headstart.data.splits import stratified_split
 from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Examples, Signature
-from headstart.tasks.build import GeneratedSpec, in_threads
+from headstart.tasks.build import LONG_RANGE_ARENA, GeneratedSpec, in_threads
 from headstart.tasks.images import decode, pixel_examples, pixel_task
 from headstart.tasks.pathfinder.generate import images
 from headstart.tasks.pathfinder.geometry import recipe, tables
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Outline, Task, TaskSpec, each_split, rule
+from headstart.tasks.task import SPLITS, Baseline, Outline, Task, TaskSpec, each_split, rule
 
 CONTOUR_LABELS = ("two contours", "one contour")
 
