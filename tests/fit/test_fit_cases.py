@@ -465,7 +465,9 @@ def test_each_model_without_a_network_is_named_as_it_begins_and_then_each_furthe
         "fitting kernels, run 3 of 3 ...",
     ]
     usable = next(i for i, line in enumerate(lines) if line.startswith("a first usable model after"))
-    assert lines.index("fitting majority ...") < usable < lines.index("fitting kernels, run 2 of 3 ...")
+    assert lines.index("fitting summary ...") < usable < lines.index("fitting kernels, run 2 of 3 ..."), (
+        "a majority is none"
+    )
     assert fit(tmp_path, *words, *QUICK[2:-1], quick=False) == 0
     assert "fitting" not in capsys.readouterr().out, "nothing is fitted again"
 

@@ -29,7 +29,7 @@ from headstart.baselines.features import Features, FeatureTable, Tabled, Togethe
 from headstart.baselines.fitting import SECONDS_AT_LEAST, FittedFacts, Shapes
 from headstart.baselines.hydra import Hydra, fit_hydra, hydra_size
 from headstart.baselines.linear import PenalisedSpec, ridge_bytes, ridge_seconds
-from headstart.baselines.ngrams import Ngrams, best_ngrams
+from headstart.baselines.ngrams import Ngrams, best_ngrams, ngrams_seconds
 from headstart.baselines.quant import Quant, fit_quant, quant_size
 from headstart.errors import BadInput
 from headstart.seeds import below, permutation, uniform
@@ -53,10 +53,9 @@ BLOCK_POSITIONS, BLOCK_SHARES = 1 << 17, 1 << 17
 """Positions of a block of sequences, and shares that are handed on at once: these arrays stay in a core's cache."""
 MOST_BLOCK_NUMBERS = 1 << 22
 """Numbers of a block of sequences of many channels."""
-POSITION_SECONDS, TOKEN_SECONDS, HYDRA_TIMES = 5e-7, 5e-6, 4
-"""Processor seconds of a position of a sequence of numbers (twice that with `FEW_FEATURES`), and of symbols, for which
-several orders of n-grams are tried; and how many features of random kernels one of competing ones takes as long as
-(2-core AMD EPYC)."""
+POSITION_SECONDS, HYDRA_TIMES = 5e-7, 4
+"""Processor seconds of a position of a sequence of numbers (twice that with `FEW_FEATURES`), and how many features of
+random kernels one of competing ones takes as long as (2-core AMD EPYC)."""
 _GOLDEN = (5**0.5 + 1) / 2
 
 
@@ -229,7 +228,7 @@ class KernelsSpec(PenalisedSpec):
     def seconds(self, labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
         """Features of all, and the ridge regression."""
         if signature.input == "tokens":
-            return SECONDS_AT_LEAST + TOKEN_SECONDS * float(lengths.mean()) * (labels + scored)
+            return SECONDS_AT_LEAST + ngrams_seconds(labels, scored, signature, lengths)
         columns = self._columns(labels, signature, lengths)
         slow = (HYDRA_TIMES - 1) * hydra_size(lengths) if "hydra" in self.also else 0
         each = POSITION_SECONDS * (1 + (columns + slow) / FEW_FEATURES) * (1 if signature.width == 1 else 2)

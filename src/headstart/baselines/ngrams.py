@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from headstart.baselines.features import Entries, Features, FeatureTable
-from headstart.baselines.fitting import FittedFacts, Shapes, pieces
+from headstart.baselines.fitting import SECONDS_AT_LEAST, FittedFacts, Shapes, pieces
 from headstart.baselines.linear import PenalisedSpec
 from headstart.errors import BadInput
 from headstart.seeds import bits
@@ -33,6 +33,12 @@ SMALL_VOCABULARY = 32
 """Tokens of a small vocabulary (DNA, proteins): longer runs are tried, and tokens at their places."""
 PLACED_TOKENS = 8_192
 """Tokens times positions at most, for tokens at their places."""
+RUN_SECONDS, ENTRY_SECONDS, COLUMN_SECONDS, PATH_SECONDS = 1e-7, 1.5e-7, 2.5e-6, 0.015
+"""Processor seconds of a run of a sequence; of a regression for each class, of an entry and of a column of its table;
+and what regressions take at least (2-core AMD EPYC)."""
+NEW_RUNS, RUNS_OF_ROW = 1 / 8, 1 / 2
+"""Of the runs of one length of all sequences so many have a column, where there could be as many, and of the runs of
+a sequence so many are different."""
 
 
 @dataclass(frozen=True)
@@ -115,15 +121,31 @@ def fit_ngrams(examples: Examples, longest: int, placed: int = 0, width: int = 0
 
 def best_ngrams(train: Examples, signature: Signature, sizes: Mapping[str, int] | None) -> Iterator[Ngrams]:
     """Runs of up to 4; in a small vocabulary of up to 3 or 6, with or without tokens at their places; or of `sizes`."""
-    if sizes is not None:
-        yield fit_ngrams(train, sizes["longest"], sizes["placed"], signature.width)
-        return
-    lengths, small = train.lengths, signature.width <= SMALL_VOCABULARY
-    aligned = bool((lengths == lengths[0]).all()) and int(lengths[0]) * signature.width <= PLACED_TOKENS
-    for longest in (3, 6) if small else (4,):
-        yield fit_ngrams(train, longest)
-        if aligned and small:
-            yield fit_ngrams(train, longest, int(lengths[0]), signature.width)
+    tried = sizes_tried(signature, train.lengths) if sizes is None else [(sizes["longest"], sizes["placed"])]
+    for longest, placed in tried:
+        yield fit_ngrams(train, longest, placed, signature.width)
+
+
+def sizes_tried(signature: Signature, lengths: np.ndarray) -> list[tuple[int, int]]:
+    """(the longest run, positions at which tokens count by themselves) of each of the features that are tried."""
+    small, length = signature.width <= SMALL_VOCABULARY, int(lengths[0])
+    aligned = bool((lengths == length).all()) and length * signature.width <= PLACED_TOKENS
+    places = (0, length) if small and aligned else (0,)
+    return [(longest, placed) for longest in ((3, 6) if small else (4,)) for placed in places]
+
+
+def ngrams_seconds(labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
+    """Processor seconds of the features and of the regressions on them, roughly: of texts, DNA, words, lists and
+    proteins within 2.5 times what they took. lengths (n,): of train."""
+    length, classes, total = float(lengths.mean()), max(signature.classes, signature.targets), 0.0
+    for longest, placed in sizes_tried(signature, lengths):
+        new = NEW_RUNS * labels * length
+        columns = min(sum(min(float(signature.width) ** run, new) for run in range(1, longest + 1)), MOST_BUCKETS)
+        entries = labels * (min(RUNS_OF_ROW * longest * length, columns) + placed)
+        each = ENTRY_SECONDS * entries + COLUMN_SECONDS * (columns + placed * signature.width)
+        total += PATH_SECONDS + RUN_SECONDS * longest * length * (labels + scored)
+        total += each * (1 if classes == 2 else classes)
+    return total
 
 
 def _at_places(examples: Examples, placed: int, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -169,6 +191,10 @@ class NgramsSpec(PenalisedSpec):
     version: ClassVar[int] = 2
     kind: Literal["ngrams"] = "ngrams"
     reads: ClassVar[Mapping[str, type[Features]]] = {"ngrams": Ngrams}
+
+    def seconds(self, labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
+        """Of the features and of the regressions on them."""
+        return SECONDS_AT_LEAST + ngrams_seconds(labels, scored, signature, lengths)
 
     def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """Raises: BadInput for floats."""

@@ -20,7 +20,7 @@ from headstart.baselines.pieces import FIRST, PART, SOON, Pieces
 from headstart.core import Event, Failed, Runtime, Store, perform
 from headstart.fit import plan as planning
 from headstart.fit.again import reserved
-from headstart.fit.arms import arms, check_names
+from headstart.fit.arms import arms, check_names, constant_names
 from headstart.fit.budget import AFTER
 from headstart.fit.choose import Chosen, Listener, Piece, choose, unheard
 from headstart.fit.plan import Planned
@@ -105,7 +105,7 @@ def _fit_here(
     dearest: bool = True,
 ) -> bool:
     """Fit the models of one run, the cheapest first, and tell as each begins, in later runs of the last alone.
-    learnt: rows of train that they are fitted on. pieces: these rows are one; the first model of the first is told.
+    learnt: rows of train that they are fitted on. pieces: these rows are one; the first that looks at them is told.
 
     Returns whether all were. The dearest of a first piece is left out without `dearest`, or if late and not to serve.
     """
@@ -131,7 +131,7 @@ def _fit_here(
                 if not more or event.identity == next(iter(stages)):
                     on(piece)
             on(event)
-            if early and fit.store.finished(event.identity):
+            if early and fit.store.finished(event.identity) and stages[event.identity].arms[0] not in constant_names():
                 early = False
                 on(f"{USABLE} after {words.duration(fit.spent)}; from now on Ctrl-C keeps one")
     return True
