@@ -1,24 +1,30 @@
 """Does `headstart fit --time T` end within 1.2 T + 5 s, whatever it is given? 20 made-up files of 20 to 1,000,000 rows.
 
-    python benchmarks/fit_limits.py WORK [--times 10 60 300] [--inputs NAME ...] [--others 2] [--processor]
+    python benchmarks/fit_limits.py WORK [--times 10 60 300] [--inputs NAME ...] [--most N] [--again] [--others 2] [--processor]
+    python benchmarks/fit_limits.py WORK --goal [--environment FOLDER]
 
-Writes docs/benchmarks/fit-limits.md: seconds from start to end, memory, and the rows that were read and learnt from; what
-was measured is kept in WORK and not measured again. --others: so many other processes want a core meanwhile. --processor:
-the clock is the processor's time of one process (`--workers 0`): what a core that is free would take.
+Writes docs/benchmarks/fit-limits.json and its page: seconds from start to end, memory, and the rows that were read and learnt
+from. Each input is written as it is measured, and not measured again without --again: --most so many are, the others by the
+same command another day (all at 300 s take 100 minutes). --others: so many other processes want a core meanwhile. --processor: the
+clock is the processor's time of one process (`--workers 0`): what a core that is free would take. --goal: 100,000 rows of 500
+numbers in 600 s within 4 GB, and QUANT of aeon on all of them, in the environment of fit_against.py; on 10,000 other rows.
 """
 
 import json
 import re
 import shutil
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from fit_against import Methods, measure
 from fit_time import others
-from harness import PAGES, filled, headstart, made_here, markdown, once, parser_of, with_head, write
+from harness import PAGES, Set, days_of, filled, headstart, made_here, markdown, parser_of, with_head, write
+
+from headstart.data import LayoutSpec
 
 INPUTS = {
     **{f"numbers {n} x {length}": ("numbers", n, length, 3) for n, length in ((20, 50), (50, 1_000), (200, 100))},
@@ -32,6 +38,7 @@ INPUTS = {
     "words 2000 x 40": ("words", 2_000, 40, 2),
 }
 """Kind, rows, positions and classes (0: a number) of each."""
+PAGE, RESULTS = PAGES / "fit-limits.md", PAGES / "fit-limits.json"
 CLOCK = "import sys, time; time.monotonic = time.process_time; from headstart.cli import main; main(sys.argv[1:])"
 
 
@@ -74,44 +81,78 @@ def measured(work: Path, name: str, seconds: int, processor: bool) -> dict[str, 
     return ran | {"score": re.findall(r"\(predicts\) (\S+)", text)[0], "made": made_here("headstart")}
 
 
+def goal_run(work: Path, environment: Path) -> dict[str, Any]:
+    """The goal for many rows: what a fit serves and QUANT, each fitted on the same rows, on the same others."""
+    both, train, test = (work / f"goal-{name}.csv" for name in ("both", "train", "test"))
+    write_rows(both, "numbers", 110_000, 500, 5)
+    with both.open() as lines:
+        head, *first = islice(lines, 100_001)
+        train.write_text("".join([head, *first]))
+        test.write_text("".join([head, *lines]))
+    words = ["--target", "label", "--time", "600s", "--memory", "4G", "--test-share", "0", "-o", "model"]
+    took = headstart(work, "fit", str(train), *words)
+    headstart(work, "predict", "model", str(test), "-o", "answers.csv")
+    answers, truth = (pyarrow.csv.read_csv(path) for path in (work / "answers.csv", test))
+    right = np.mean(np.array(answers["prediction"]) == np.array(truth["label"]))
+    made = Set("goal", "made-up", lambda _: (train, test, None), LayoutSpec(target="label", target_kind="class"))
+    quant = measure(made, "quant", work, Methods(600, environment))
+    ours = {"seconds": took.wall, "memory": took.memory, "accuracy": float(right), "made": made_here("headstart")}
+    return ours | {"quant": {key: quant.get(key) for key in ("seconds", "accuracy", "error")}}
+
+
+def page_of(document: dict[str, Any]) -> str:
+    """The part of the page above its first section."""
+    rows = [{**ran, "ratio": ran["seconds"] / (1.2 * ran["time"] + 5)} for ran in document["fits"].values()]
+    rows.sort(key=lambda ran: (-round(ran["ratio"], 2), ran["input"]))  # what is late comes first
+    heads = [
+        "input",
+        "clock",
+        "time",
+        "took",
+        "of 1.2 T + 5 s",
+        "MiB",
+        "rows read",
+        "rows of train learnt",
+        "validation",
+    ]
+    named = {"seconds": "{:.0f}", "ratio": "{:.2f}", "memory": "{:.0f}"}
+    keys = ("input", "clock", "time", "seconds", "ratio", "memory", "read", "learnt", "score")
+    cells = [[named.get(key, "{}").format(ran[key]) for key in keys] for ran in rows]
+    worst = f"{rows[0]['ratio']:.2f} ({rows[0]['input']} at {rows[0]['time']} s)"
+    days, machines = zip(*(ran["made"].split(", ", 1) for ran in rows), strict=True)
+    made, goal = f"{days_of(days)}, {'; '.join(dict.fromkeys(machines))}", document.get("goal")
+    reach = "" if goal is None else (
+        f"100,000 rows of 500 numbers, 600 s, 4 GB: took {goal['seconds']:.0f} s and {goal['memory']:.0f} MiB, accuracy "
+        f"{goal['accuracy']:.3f} on 10,000 others; QUANT {goal['quant']['accuracy'] or goal['quant']['error']} in "
+        f"{goal['quant']['seconds']:.0f} processor seconds ({goal['made']})."
+    )  # fmt: skip
+    return filled("fit-limits", made=made, worst=worst, table=markdown(heads, cells, 2), goal=reach)
+
+
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("work", type=Path)
     parser.add_argument("--times", type=int, nargs="*", default=[10, 60, 300])
-    parser.add_argument("--inputs", nargs="*", default=list(INPUTS))
+    parser.add_argument("--inputs", nargs="*", default=list(INPUTS), choices=list(INPUTS))
+    parser.add_argument("--most", type=int, default=len(INPUTS) * 3)
     parser.add_argument("--others", type=int, default=0)
-    parser.add_argument("--processor", action="store_true")
+    for flag in ("--again", "--processor", "--goal"):
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("--environment", type=Path, default=Path.home() / ".cache/headstart-benchmarks/fit-against")
     args = parser.parse_args()
-    clock = "processor" if args.processor else f"wall-{args.others}"
-    for seconds, name in ((seconds, name) for seconds in args.times for name in args.inputs):
+    document = json.loads(RESULTS.read_text("utf-8"))
+    clock = "processor" if args.processor else f"wall, {args.others} others"
+    keys = {f"{clock}, {seconds} s, {name}": (seconds, name) for seconds in args.times for name in args.inputs}
+    wanted = {key: which for key, which in keys.items() if args.again or key not in document["fits"]}
+    for key, (seconds, name) in [] if args.goal else [*wanted.items()][: args.most]:
         with others(args.others):
-            measure = partial(measured, args.work, name, seconds, args.processor)
-            once(args.work / clock / f"{seconds} {name}.json", measure)
-    rows, ratios, made = [], {}, ""
-    for path in sorted((args.work / clock).glob("*.json"), key=lambda path: [int(path.stem.split()[0]), path.stem]):
-        (seconds, _, name), ran = path.stem.partition(" "), json.loads(path.read_text("utf-8"))
-        ratio, made = ran["seconds"] / (1.2 * int(seconds) + 5), ran["made"]
-        ratios[f"{name} at {seconds} s"] = ratio
-        rows.append(
-            [
-                name,
-                seconds,
-                f"{ran['seconds']:.0f}",
-                f"{ratio:.2f}",
-                f"{ran['memory']:.0f}",
-                ran["read"],
-                ran["learnt"],
-                ran["score"],
-            ]
-        )
-    rows.sort(key=lambda row: -float(row[3]))  # what is late comes first
-    worst = max(ratios, key=lambda name: ratios[name])
-    heads = ["input", "time", "took", "of 1.2 T + 5 s", "MiB", "rows read", "rows of train learnt", "validation"]
-    how = {"processor": "processor time of one process, `--workers 0`"}.get(
-        clock, f"wall clock, {args.others} other processes busy"
-    )
-    text = filled("fit-limits", made=made, how=how, worst=f"{ratios[worst]:.2f} ({worst})", table=markdown(heads, rows))
-    write(PAGES / "fit-limits.md", with_head((PAGES / "fit-limits.md").read_text("utf-8"), text))
+            ran = measured(args.work, name, seconds, args.processor)
+        document["fits"][key] = {"input": name, "clock": clock, "time": seconds, **ran}
+        RESULTS.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", "utf-8")
+    if args.goal:
+        document["goal"] = goal_run(args.work, args.environment)
+        RESULTS.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", "utf-8")
+    write(PAGE, with_head(PAGE.read_text("utf-8"), page_of(document)))
 
 
 if __name__ == "__main__":
