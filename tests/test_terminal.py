@@ -50,6 +50,19 @@ def test_a_text_of_others_is_shown_with_escapes_however_it_is_printed(capsys: py
     assert r"\x9b31m\u202eb\u2066c\u200fd\x7f\x00e" in text
 
 
+def test_no_line_ends_in_blanks_which_a_narrower_terminal_would_show_as_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row(Text("kind"), Text("numbers"))
+    grid.add_row(Text("length"), Text("a long sentence " * 20))
+    for item in (grid, hanging("some words " * 30), table(["a", "b"], [["x", "longer"], ["longer", "y"]])):
+        console().print(item)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 8
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
 def test_colours_of_ones_own_reach_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,9 @@ import pytest
 from support.checkpoints import GPT2, saved
 from support.command import command
 from support.made_files import signals, workbook
+
+from headstart import cli
+from headstart.verbs import terminal
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```", re.M | re.S)
@@ -96,6 +100,47 @@ def test_the_guide_to_the_papers_says_commands_that_work(tmp_path: Path) -> None
     assert "halves at scale tiny is sound" in halves.stdout
 
 
+SMALLER = {
+    "train = 2000, val = 500, test = 500": "train = 40, val = 12, test = 12",
+    "max_length = 60": "max_length = 12",
+    "width = 32, blocks = 2": "width = 8, blocks = 1",
+    "epochs = 10": "epochs = 1",
+    "seed = [0, 1, 2]": "seed = [0]",
+}
+"""Of the study of the guide to studies, what keeps a test of its commands short."""
+
+
+@pytest.mark.slow
+def test_the_guide_to_studies_says_commands_that_work(tmp_path: Path) -> None:
+    text = (GUIDES / "studies.md").read_text("utf-8")
+    study = text.split("```toml\n")[1].partition("```")[0]
+    for usual, small in SMALLER.items():
+        assert usual in study
+        study = study.replace(usual, small)
+    (tmp_path / "my-question.toml").write_text(study)
+    (tmp_path / "study.toml").write_text(study.replace("my-question", "study"))
+    lines = [line.partition("  #")[0] for line in re.findall(r"^headstart .+", text, re.M)]
+    lines += re.findall(r"`(headstart report [^`|]+? (?:--tidy|--figure-width) [^`\s]+)", text.replace("\n", " "))
+    compared = [line for line in lines if line.startswith("headstart compare")]
+    pooled = [line for line in lines if line.endswith(("digits.json", "which.json", "pooled.md"))]
+    assert (len(lines), len(compared), len(pooled)) == (21, 3, 3)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        done = command(*words, cwd=tmp_path, env={**os.environ, "HEADSTART_CACHE": str(tmp_path / "cache")})
+        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    for line in lines:
+        if line not in (*compared, *pooled):
+            run(*shlex.split(line.replace("--serve 8080", "--serve 0"))[1:])
+    run("report", "study.toml", "--json", "earlier.json")
+    first, second = (stage["id"][:8] for stage in json.loads(run("ls", "--json", "-").stdout)[:2])
+    for line in compared:
+        run(*shlex.split(line.replace("3f2a9c", first).replace("81b0d4", second))[1:])
+    run(*shlex.split(pooled[-1].replace("digits.json which.json", "all.json"))[1:])
+    assert "self_pretrained" in (tmp_path / "pooled.md").read_text()
+
+
 @pytest.mark.slow
 def test_the_guide_to_ones_own_file_gets_from_the_file_to_its_table(tmp_path: Path) -> None:
     shown, checked, ran, listed, cleared = walk("own-file.md", tmp_path)
@@ -154,19 +199,55 @@ def test_a_guide_gets_from_what_people_have_to_predictions(
     assert len(lines) == (10 if guide == "sound.md" else 21)
 
 
-@pytest.mark.slow
-def test_each_form_of_a_file_is_read_by_the_command_beside_its_picture(tmp_path: Path) -> None:
+def made_forms(folder: Path) -> list[subprocess.CompletedProcess[str]]:
+    """The files of the page of forms, those that need a library too, and each command of the page on them."""
     rng = np.random.default_rng(0)
     for i in range(8):
-        signals(tmp_path / "nights" / ["well", "ill"][i % 2] / f"n{i}.edf", rng.normal(0, 1, (400, 2)))
+        signals(folder / "nights" / ["well", "ill"][i % 2] / f"n{i}.edf", rng.normal(0, 1, (400, 2)))
     rows = [["id", "state", "t0", "t1", "t2"]]
     rows += [[f"r{i}", ["sound", "worn"][i % 2], *rng.normal(0, 1, 3).round(3).tolist()] for i in range(20)]
-    workbook(tmp_path / "log.xlsx", {"About": [["a pump"]], "Export": rows})
-    made, *shown = walk("which-form.md", tmp_path)
+    workbook(folder / "log.xlsx", {"About": [["a pump"]], "Export": rows})
+    made, *shown = walk("which-form.md", folder)
     assert made.returncode == 0
+    return shown
+
+
+@pytest.mark.slow
+def test_each_form_of_a_file_is_read_by_the_command_beside_its_picture_and_told_alike_to_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wide = partial(terminal._Door, highlight=False, markup=False, emoji=False, width=4000)
+    monkeypatch.setattr(terminal, "console", wide)
+
+    def output(*words: str) -> str:
+        with pytest.raises(SystemExit, match="0"):
+            cli.main(list(words))
+        return capsys.readouterr().out
+
+    shown = made_forms(tmp_path)
+    monkeypatch.chdir(tmp_path)
     for done in shown:
         assert "2 classes" in done.stdout, done.args
         assert "all of them labelled" in done.stdout, done.args
+        words = done.args[done.args.index("show") :]
+        people, programs = output(*words), output(*words, "--json")
+        lines, document = [" ".join(line.split()) for line in people.splitlines()], json.loads(programs)
+        head = [*document["head"].items(), *(("note", text) for text in document["notes"])]
+        assert lines[: len(head)] == [" ".join(f"{name} {text}".split()) for name, text in head], words
+        for column in document["columns"]:
+            name = column["column"] or "(the table)"
+            name += f" to {column['last']} ({column['count']:,})" if column["last"] else ""
+            role = f"{document['shape']}: " if column["role"] == "shape" else column["role"] or "not used"
+            facts = [column["confidence"], column["why"], ", ".join(column["otherwise"]), column["option"]]
+            row = next(line for line in lines if line.startswith(f"{name} {role}"))
+            assert row.endswith(" ".join(" ".join(facts).split())), words
+        after = next(i for i, line in enumerate(lines) if line.startswith(("worth a look:", "nothing looks wrong")))
+        rows = (
+            len(document["columns"]) + len(document["facts"]["target"]["classes"]) + len(document["facts"]["channels"])
+        )
+        tables = [line for line in lines[len(head) : after] if line and not set(line) <= set("─ ")]
+        assert len(tables) == rows + 1 + (1 if document["facts"]["channels"] else 0) + 1, words
+        assert [line.removeprefix("- ") for line in lines[after + 1 :]] == document["findings"], words
 
 
 def test_each_form_of_the_page_has_a_picture_and_a_command() -> None:
@@ -208,7 +289,8 @@ def test_the_guide_to_pandas_fits_each_form_of_frames(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_guide_to_windows_gets_from_long_recordings_to_spans(tmp_path: Path) -> None:
-    _, card, fitted, _, _ = walk("windows.md", tmp_path)
+    _, card, fitted, _, joined = walk("windows.md", tmp_path)
+    assert "spans of predictions of" in joined.stderr
     assert "24 recordings are cut into 936 windows of 2s (40 positions) every 1s" in " ".join(card.stdout.split())
     assert "model" in fitted.stdout
     lines = (tmp_path / "windows.csv").read_text().splitlines()

@@ -331,6 +331,19 @@ def test_explanations_are_a_row_for_each_window_and_a_page(
     assert "<script" not in page
 
 
+def test_windows_of_a_recording_are_told_apart_on_the_page_of_explanations() -> None:
+    from headstart.analysis.occlusion import Explained
+    from headstart.serve.predictions import Predictions
+    from headstart.verbs.explain import _page
+
+    within = {"start": np.array([0.0, 2.5]), "end": np.array([2.5, 5.0])}
+    predictions = Predictions("recording", ["p0.csv", "p0.csv"], ["sit", "run"], {}, within)
+    places = np.array([[1, 2], [1, 2]])
+    page = _page(predictions, Explained(np.full((2, 2), 0.1), places, places), "summary", True, "looks.csv")
+    assert [f"p0.csv, {times}</th>" in page for times in ("0 to 2.5", "2.5 to 5")] == [True, True]
+    assert "<h1>Where the model “summary” looks</h1>" in page
+
+
 def test_explanations_are_refused_where_they_cannot_be_had(
     fitted: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

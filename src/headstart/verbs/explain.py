@@ -73,7 +73,7 @@ def _page(predictions: Predictions, explained: occlusion.Explained, name: str, c
     drops = explained.drop[:SHOWN_SEQUENCES]
     largest = float(np.nanmax(np.abs(drops))) or 1.0
     rows = []
-    for i, (key, _, answer, _) in zip(range(len(drops)), predictions.rows(), strict=False):
+    for i, (key, within, answer, _) in zip(range(len(drops)), predictions.rows(), strict=False):
         places = [
             f"{a} to {b}" if b > a else f"{a}" for a, b in zip(explained.first[i], explained.last[i], strict=True)
         ]
@@ -86,7 +86,8 @@ def _page(predictions: Predictions, explained: occlusion.Explained, name: str, c
             for drop, positions in zip(np.nan_to_num(drops[i]).tolist(), places, strict=True)
         ]
         most = int(np.nanargmax(drops[i]))
-        row = {"key": key, "answer": answer if isinstance(answer, str) else f"{answer:.6g}", "cells": cells}
+        of = f"{key}, {' to '.join(f'{time:g}' for time in within)}" if within else key
+        row = {"key": of, "answer": answer if isinstance(answer, str) else f"{answer:.6g}", "cells": cells}
         rows.append({**row, "most": f"{places[most]} ({drops[i, most]:.3g})" if drops[i, most] > 0 else "none alone"})
     if classes:
         change = "the probability of the predicted class falls"
@@ -95,7 +96,7 @@ def _page(predictions: Predictions, explained: occlusion.Explained, name: str, c
         change, hint = "the predicted number moves", "The darker a window, the more the number moves"
     return filled(
         EXPLAIN_TEMPLATE,
-        title=f"Where the model {name} looks",
+        title=f"Where the model “{name}” looks",
         answer=f"The colours say by how much {change} where a window of the sequence holds another sequence's values, "
         f"on average over {occlusion.DRAWS} other sequences of the same file.",
         hint=f"{hint}; the strongest colour stands for {largest:.3g}. Where several windows say the same, none of them "

@@ -108,7 +108,7 @@ def predict_file(
     for line in remarks.lines():
         say.print(Text(printable(line)))
     if target is not None:
-        say.print(Text(printable(f"{output.rows:,} predictions of {name} in {target}")))
+        say.print(Text(printable(f"{output.rows:,} {'spans of ' * spans}predictions of {name} in {target}")))
     if looks:
         say.print(Text(printable(looks)))
 

@@ -41,9 +41,19 @@ class _Door(Console):
     """A console to which no character of a text comes that a terminal would act on: it is shown as an escape."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich renders it, with what it draws itself (colours, the cursor of a live display) as it is."""
+        """As rich renders it, with what it draws itself (colours, the cursor of a live display) as it is; without the
+        blanks at the end of lines, which a terminal that is made narrower shows as lines of their own."""
+        blanks: list[Segment] = []
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=escaped(segment.text))
+            if segment.control:
+                yield segment
+                continue
+            text = escaped(segment.text)
+            if rest := text.rstrip(" "):
+                yield from () if rest.startswith("\n") else blanks
+                blanks = []
+                yield segment._replace(text=rest)
+            blanks.append(segment._replace(text=text[len(rest) :]))
 
 
 def console(*, stderr: bool = False) -> Console:
