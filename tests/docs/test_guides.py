@@ -138,7 +138,7 @@ def test_the_guide_to_studies_says_commands_that_work(tmp_path: Path) -> None:
     for line in compared:
         run(*shlex.split(line.replace("3f2a9c", first).replace("81b0d4", second))[1:])
     run(*shlex.split(pooled[-1].replace("digits.json which.json", "all.json"))[1:])
-    assert "self_pretrained" in (tmp_path / "pooled.md").read_text()
+    assert "Gains of self-pretraining" in (tmp_path / "pooled.md").read_text()
 
 
 @pytest.mark.slow
