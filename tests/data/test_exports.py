@@ -364,3 +364,17 @@ def test_a_blank_between_the_sign_and_a_number_is_passed_over_and_said(tmp_path:
     result = read(write(tmp_path / "f.csv", "\n".join(["time,x,label", *rows])), window=10)
     assert result.values[:3, 0].tolist() == [0.5, -1.5, 2.5]
     assert "blanks between the sign and a number are passed over" in result.notes
+
+
+def test_a_line_about_the_file_with_fewer_cells_than_the_header_is_no_header(tmp_path: Path) -> None:
+    rows = [f"{i * 0.5:.1f},{i % 7}.5,{i % 5}.5" for i in range(40)]
+    above = ['"HIOKI 8861"', '"Channels","2"', '"Sampling interval","1ms"', "", '"Time","CH1[V]","CH2[V]"']
+    result = read(write(tmp_path / "f.csv", "\n".join([*above, *rows])), window=10)
+    assert (result.layout.time, result.channels) == ("Time", ("CH1[V]", "CH2[V]"))
+
+
+def test_a_line_of_names_with_values_above_rows_without_a_header_is_passed_over(tmp_path: Path) -> None:
+    above = "title:s1, recorded:05.03.24, sampling:128, subject:P1, chan:3, units:emotiv"
+    rows = [f"{i % 7}.5,{i % 5}.25,{i % 3}.125" for i in range(40)]
+    result = read(write(tmp_path / "f.csv", "\n".join([above, *rows])), window=10)
+    assert (len(result), result.width, result.values[0].tolist()) == (4, 3, [0.5, 0.25, 0.125])

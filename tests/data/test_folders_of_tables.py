@@ -233,6 +233,10 @@ def test_a_folder_of_what_is_not_read_says_what_it_is(tmp_path: Path) -> None:
         (tmp_path / label).mkdir()
         write(tmp_path / label / "r.tdms", b"TDSm" + bytes(40))
     assert "is a file of LabVIEW (TDMS), which is not read; write a group as text" in why(tmp_path)
+    for label in ("a", "b"):
+        (tmp_path / label / "r.tdms").unlink()
+        write(tmp_path / label / "r.58", "    -1\n    58\nacc\n" + "1.5 2.5 3.5\n" * 40)
+    assert "is a universal file of vibrations (UFF), which is not read" in why(tmp_path)
 
 
 def test_texts_that_change_and_columns_without_a_number_are_left_out_of_recordings_and_said_once(

@@ -205,6 +205,22 @@ CURVES = [
 ]
 
 
+SPECTRUM = [
+    *("TITLE\ts1", "XUNITS\tNANOMETERS", "YUNITS\tABSORBANCE", f"NPOINTS\t{COUNT}", "XYDATA"),
+    *(f"{400 + 2 * i}.0\t{v}" for i, v in enumerate(VALUES[0].tolist())),
+    *("", "##### Extended Information", "[Comments]", "Sample name\ts1", "Band width\t1.5 nm"),
+]
+
+
+def test_a_spectrum_ends_where_lines_about_the_device_begin(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "s.txt", "\n".join(SPECTRUM) + "\n")
+    result = read(tmp_path)
+    assert (result.channels, result.lengths.tolist(), result.layout.target) == (("ABSORBANCE",), [COUNT] * 2, "folder")
+    assert np.allclose(result.values[:COUNT, 0], VALUES[0], atol=1e-6)
+
+
 def test_curves_beside_each_other_end_where_lines_about_them_begin(tmp_path: Path) -> None:
     result = read(write(tmp_path / "f.csv", "\r\n".join(CURVES)))
     assert (len(result), result.ids, result.lengths.tolist()) == (4, ("a0", "b1", "a2", "b3"), [COUNT] * 4)
@@ -213,7 +229,14 @@ def test_curves_beside_each_other_end_where_lines_about_them_begin(tmp_path: Pat
 
 
 def test_each_form_of_the_table_tells_an_example_that_the_others_before_it_do_not(tmp_path: Path) -> None:
-    examples = [*(lines for _, lines in FORMS.values()), *MOVEMENTS.values(), *BRAINS.values(), LOGGED, CURVES]
+    examples = [
+        *(lines for _, lines in FORMS.values()),
+        *MOVEMENTS.values(),
+        *BRAINS.values(),
+        LOGGED,
+        CURVES,
+        SPECTRUM,
+    ]
     touching = [f"{i:4d}" + "".join(f"{1000 * v - 2000:8.2f}" for v in row) for i, row in enumerate(PLACES)]
     parts = ["[Header]", "Version\t5.97", "[Curve]", "Time\tIntensity", *(f"{i}\t{v}" for i, v in enumerate(VALUES[0]))]
     printed = ["id | x", "---+---", *(f"{i} | {v}" for i, v in enumerate(VALUES[0]))]

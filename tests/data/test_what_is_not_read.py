@@ -144,3 +144,20 @@ def test_files_of_other_fields_are_refused_with_what_they_are_and_what_writes_a_
     (tmp_path / name).write_bytes(content)
     with pytest.raises(BadInput, match=text):
         read_sequences(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("start", "what"),
+    [
+        ("Name: caffeine\nMW: 194\nNum Peaks: 2\n55 10; 194 999;\n", "is a library of spectra (MSP)"),
+        ("%%MatrixMarket matrix coordinate integer general\n3 3 2\n1 1 5\n2 3 1\n", "is a sparse matrix"),
+        ("# STOCKHOLM 1.0\ns1 ACGT\n//\n", "is an alignment of sequences"),
+        ("CLUSTAL W (1.83) multiple sequence alignment\n\ns1 ACGT\n", "is an alignment of sequences"),
+        ("    -1\n    58\nacc\nNONE\n", "is a universal file of vibrations (UFF)"),
+    ],
+)
+@pytest.mark.parametrize("name", ["f.txt", "f"])
+def test_text_of_another_form_is_told_by_how_it_begins(start: str, what: str, name: str, tmp_path: Path) -> None:
+    message = why(write(tmp_path / name, start))
+    assert f"{name}: {what}" in message
+    assert "which is not read; " in message

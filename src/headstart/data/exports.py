@@ -331,7 +331,7 @@ def _above(
         if _reach(row) >= full and width - 1 <= len(row) <= width + 1:
             headed = not _is_data(rows, i, numbers)
             lines = [row for row in rows[start:i] if _reach(row) and not row[0].lstrip("\ufeff ").startswith(COMMENTS)]
-            if headed or all(is_footer(row, width) or 2 * _reach(row) < width - 1 for row in lines):
+            if headed or all(_is_about(row, width) for row in lines):
                 out.begin = i
             break
     else:
@@ -340,14 +340,18 @@ def _above(
         out.comment = seen
 
 
+def _is_about(row: Sequence[str], width: int) -> bool:
+    """Whether a line above rows without a header is about the file: a remark, few cells, or names with their values."""
+    return is_footer(row, width) or 2 * _reach(row) < width - 1 or all(":" in cell for cell in row if cell.strip())
+
+
 def _uncommented(row: Sequence[str], mark: str) -> list[str]:
     first = row[0].lstrip("\ufeff ").removeprefix(mark).strip()
     rest = [cell.strip() for cell in row[1:]]
     return [first, *rest] if first else rest
 
 
-def _like_comment(row: Sequence[str]) -> bool:
-    """Whether a line that begins as comments do has no second cell, or a name and its value: `#Laser=`, 532 nm."""
+def _like_comment(row: Sequence[str]) -> bool:  # no second cell, or a name and its value: `#Laser=`, 532 nm
     return _reach(row) < 2 or row[0].rstrip().endswith(("=", ":"))
 
 
@@ -401,6 +405,7 @@ def _below(
         return
     above, width = [rows[i] for i in words if i < header], len(rows[header])
     doubtful = above if width > FEW_COLUMNS else above[-1:]  # lines about the file have two cells or three
+    doubtful = [row for row in doubtful if _reach(row) >= min(_reach(rows[header]), width)]
     if spec.skip is not None or any(_may_be_header(row, width) for row in doubtful):
         first_words = first_few([repr(rows[header][k].strip()) for k in numbers if k < len(rows[header])], 3)
         raise BadInput(

@@ -130,10 +130,10 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             plain = [name for name in names if name not in tables and "." not in name[:1]]
             if not recordings and len(plain) > 1 and _hold_numbers(path, plain):
                 recordings = plain  # of endings that no program shares: .asc, .24
+            for name in plain[:1] if recordings in ([], plain) else ():
+                check_link(path, path / name)
+                format_of(path / name)
             if not recordings:
-                for name in names[:1]:
-                    check_link(path, path / name)
-                    format_of(path / name)
                 some = ", ".join(repr(name) for name in names[:4])
                 raise BadInput(
                     f"{path}: holds no image, recording, table or .txt file{f' (but {some})' if some else ''}; name a "

@@ -123,6 +123,7 @@ INSTRUMENTS: dict[str, tuple[str | None, FieldValues]] = {
     "scopes:start_and_step": ("increment tinc", _RECORDING),
     "scopes:waveforms": ("waveform", _RECORDING),
     "scopes:beside": ("wavelength wavenumber raman", _RECORDING),
+    "scopes:jasco": ("xydata", _RECORDING),
     "scopes:in_seconds": ("second", _RECORDING),
     "scopes:data_below": ("xinc", _RECORDING),
     "scopes:markers": ("marker_names", _RECORDING),

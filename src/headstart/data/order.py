@@ -33,7 +33,7 @@ CLOCKS = frozenset(("time", "times", "timestamp", "timestamps", "datetime", "dat
 COUNTS = frozenset(("cycle", "cycles", "tick", "ticks", "frame", "frames", "step", "timestep"))
 COUNTERS = frozenset(("id", "ids", "no", "nr", "num", "number", "idx", "index", "counter", "segment", "trial", "bout",
     "track", "instance", "rep", "repetition", "recording", "record", "session", "run", "window", "episode", "unit",
-    "case", "sample", "pt", "subject", "patient", "participant", "user", "person", "series"))
+    "case", "sample", "pt", "point", "subject", "patient", "participant", "user", "person", "series"))
 AXES = frozenset(("wavelength", "wavelengths", "lambda", "wavenumber", "wavenumbers", "nm", "frequency", "freq", "hz",
     "khz", "mz", "angle", "theta", "energy", "ev", "depth", "distance", "position", "shift", "potential", "voltage"))
 # fmt: on

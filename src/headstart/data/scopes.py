@@ -46,7 +46,7 @@ class Section(Export):
 
 
 class Beside(Export):
-    """Curves beside each other, which end at the first line that holds no number."""
+    """Curves that end at the first line that holds no number."""
 
     def rows(self, lines: Iterable[str], source: str) -> Iterator[str]:
         """As many lines."""
@@ -185,6 +185,18 @@ def beside(head: Head) -> Beside | None:
     columns = [f"{names[k // 2]}: {cell}" for k, cell in enumerate(header[:width])]
     note = f"{len(names):,} curves stand beside each other; what stands below them is not read"
     return Beside(2, mark=head.mark, names=columns, header=True, notes=[note], columns=range(width))
+
+
+def jasco(head: Head) -> Beside | None:
+    """A spectrum below a line XYDATA, and lines about the device above it and below."""
+    rows, at = head.rows, head.line_of("xydata", alone=True)
+    keys = head.keys(max(at, 0))
+    if at < 0 or not {"xunits", "yunits"} <= set(keys) or not all(map(number, rows[at + 1])):
+        return None
+    names = [" ".join(keys[key][:1]) for key in ("xunits", "yunits")]
+    names += [f"CH{i}" for i in range(2, len(rows[at + 1]))]
+    note = "what stands above XYDATA and below the numbers is not read"
+    return Beside(at + 1, mark=head.mark, names=names, header=True, notes=[note], columns=range(len(rows[at + 1])))
 
 
 def in_seconds(head: Head) -> Export | None:

@@ -57,6 +57,9 @@ _OTHERS = {
     "nii": "a picture of NIfTI",
     "fit": "a file of a sports watch (FIT)",
     "fits fts": "a file of astronomy (FITS)",
+    "mtx": "a sparse matrix (Matrix Market)",
+    "aln sto": "an alignment of sequences",
+    "uff unv": "a universal file of vibrations (UFF)",
     "bed gff gff3 gtf vcf bcf sam bam cram": "a list of places on a genome",
 }
 """What is not read, and is told from damage, by endings."""
@@ -72,6 +75,11 @@ _SIGNS = {
     b"##fileformat=VCF": "vcf",
     b"##gff-version": "gff",
     b"SIMPLE  =": "fits",
+    b"%%MatrixMarket": "mtx",
+    b"CLUSTAL": "aln",
+    b"# STOCKHOLM": "aln",
+    b"-1\n    58": "uff",
+    b"-1\r\n    58": "uff",
 }
 """How such files begin, whatever their name, with an ending that they have."""
 _WAYS = {
@@ -86,6 +94,9 @@ _WAYS = {
     "trc": "write it as text: pandas.read_csv({path!r}, sep='\\t', skiprows=5, header=None).iloc[:, 1:]"
     ".dropna(axis=1, how='all').to_csv('x.csv', index=False, header=False)",
     "opus": "write a sound as FLAC: ffmpeg -i {quoted} x.flac; export a spectrum as JCAMP-DX (.jdx) or CSV",
+    "mtx": "write its rows as text: numpy.savetxt('x.csv', scipy.io.mmread({path!r}).toarray(), delimiter=',')",
+    "aln sto": "write it as FASTA, without the marks of gaps where these do not matter",
+    "uff unv": "save a recording as .npy, (L,): numpy.save('x.npy', pyuff.UFF({path!r}).read_sets(0)['data'])",
     "fits fts": "write a table as text: astropy.table.Table.read({path!r}).write('x.csv')",
     "spc spa": "export it as JCAMP-DX (.jdx) or CSV",
     "dcm dicom": "pictures are read as PNG, and a course over time as .npy, (L,) or (L, F)",
@@ -228,6 +239,11 @@ def format_of(path: Path) -> str:
     if start.startswith((b"BEGIN IONS", b"##MGF")):
         raise BadInput(
             f"{path}: is a list of peaks (MGF), which is not read; write JSON lines, a spectrum a line: "
+            '{"title": "s1", "intensity": [0.1, 0.7], "label": "a"}'
+        )
+    if start[:5].lower() == b"name:" and b"\nnum peaks:" in start.lower():
+        raise BadInput(
+            f"{path}: is a library of spectra (MSP), which is not read; write JSON lines, a spectrum a line: "
             '{"title": "s1", "intensity": [0.1, 0.7], "label": "a"}'
         )
     if start.startswith(b"version https://git-lfs"):
