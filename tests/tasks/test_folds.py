@@ -153,6 +153,13 @@ def test_a_control_deals_the_labels_of_train_and_val_out_anew_and_leaves_test(pl
         assert np.array_equal(np.sort(split.target), np.sort(dealt_out.target))
         assert np.array_equal(split.target == IGNORE, dealt_out.target == IGNORE)
         assert np.array_equal(split.values, dealt_out.values)
+        # Each class gets all classes in proportion: by chance alone new labels would be like the old ones, or unlike them.
+        old, new = (x.target[split.target != IGNORE] for x in (split, dealt_out))
+        classes, counts = np.unique(old, return_counts=True)
+        paired = 2 if split.paired else 1
+        for old_class, count in zip(classes, counts, strict=True):
+            shares = [(new[old == old_class] == new_class).sum() for new_class in classes]
+            assert np.abs(shares - count * counts / counts.sum()).max() <= 2 * paired
         if split.paired:
             assert np.array_equal(dealt_out.target[::2], dealt_out.target[1::2])
     assert np.array_equal(before.test.target, after.test.target)

@@ -69,18 +69,6 @@ def shuffled(items: Sequence[T], what: str, seed: int) -> list[T]:
     return [items[i] for i in permutation(seed, f"task/{what}", len(items))]
 
 
-def with_shuffled_labels(split: Examples, seed: int, name: str) -> Examples:
-    """The split with its labels dealt out anew among the units (positions, where these have one) that have a label."""
-    if split.target is None:
-        raise BadInput("task.shuffled_labels: the task has no target; leave it out")
-    labels = split.target.copy()
-    units = labels.reshape(-1, 2 if split.paired else 1, *labels.shape[1:])
-    lacks = np.isnan(units) if units.dtype.kind == "f" else units == IGNORE
-    have = np.flatnonzero(~lacks.reshape(len(units), -1).all(1))
-    units[have] = units[have[permutation(seed, f"task/labels/{name}", len(have))]]
-    return replace(split, target=labels)
-
-
 def stratified_order(target: np.ndarray | None, units: int, seed: int) -> np.ndarray:
     """One order of units whose every prefix holds each class in proportion: nested subsets are prefixes.
 
@@ -95,6 +83,25 @@ def stratified_order(target: np.ndarray | None, units: int, seed: int) -> np.nda
         ranks = np.argsort(np.argsort(noise[members], kind="stable"), kind="stable")
         rank[members] = (ranks + 0.5) / len(members)
     return np.lexsort((noise, rank)).astype(np.int64)
+
+
+def with_shuffled_labels(split: Examples, seed: int, name: str) -> Examples:
+    """The split with its labels dealt out anew among the units (positions, where these have one) that have a label.
+
+    What had one class gets each class in proportion, so that new labels tell nothing of the old ones: of 1,000 in two
+    classes a plain shuffle leaves 52 % or more as they were one time in nine, from which a model learns.
+    """
+    if split.target is None:
+        raise BadInput("task.shuffled_labels: the task has no target; leave it out")
+    labels = split.target.copy()
+    units = labels.reshape(-1, 2 if split.paired else 1, *labels.shape[1:])
+    lacks = np.isnan(units) if units.dtype.kind == "f" else units == IGNORE
+    have = np.flatnonzero(~lacks.reshape(len(units), -1).all(1))
+    target = units[have, 0] if units.ndim == 2 and units.dtype.kind != "f" else None
+    noise = bits(seed, f"task/labels/{name}", np.arange(len(have)))
+    places = np.argsort(noise, kind="stable") if target is None else np.lexsort((noise, target))
+    units[have[places]] = units[have[stratified_order(target, len(have), seed)]]
+    return replace(split, target=labels)
 
 
 def stratified_split(
