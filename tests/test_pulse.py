@@ -27,6 +27,15 @@ def test_pieces_that_are_each_shorter_than_the_pause_between_lines_are_told_of(
     assert all(line.startswith("piece ") and "of the time gone" in line for line in lines)
 
 
+def test_a_line_in_a_terminal_fits_a_narrow_one_and_its_time_is_never_cut() -> None:
+    pulse = Pulse(10.0, 0.0)
+    pulse.begins("reading " + "x" * 200 + ".csv")
+    line = pulse.line(5.0, module.NARROW)
+    assert len(line) == module.NARROW
+    assert line.endswith("…: 50% of the time gone, about 5.0 s left")
+    assert pulse.line(5.0).startswith("reading " + "x" * 200 + ".csv: 50%")
+
+
 def test_of_a_moment_and_of_an_empty_piece_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     pulse = Pulse(None, time.monotonic() - 10)
     with pulse.at("a moment"):

@@ -9,11 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from headstart.text import escaped
+from headstart.text import escaped, short
 from headstart.words import duration
 
 EVERY, SHORT, LOOK = 1.5, 0.5, 0.2
 """Seconds between two lines, of whatever pieces; of a piece of which nothing is said; and between two looks."""
+NARROW = 79
+"""Letters of a line in a terminal: of a longer one a terminal that is made narrower keeps the first part for good."""
 
 
 class Pulse:
@@ -47,8 +49,8 @@ class Pulse:
             self._clear()
             self._piece, self._since, self._seconds = piece, time.monotonic(), seconds
 
-    def line(self, now: float) -> str:
-        """What is said."""
+    def line(self, now: float, most: int | None = None) -> str:
+        """What is said, in so many letters: the piece is cut, never the time."""
         spent = now - self.begun
         parts = [f"{min((now - self._since) / self._seconds, 0.99):.0%} done"] if self._seconds else []
         if self.limit is None:
@@ -59,7 +61,8 @@ class Pulse:
             if not self._seconds:
                 parts.append(f"{spent / self.limit:.0%} of the time gone")
             parts.append(f"about {duration(self.limit - spent)} left")
-        return f"{self._piece}: {', '.join(parts)}"
+        times, piece = f": {', '.join(parts)}", escaped(self._piece)
+        return f"{piece if most is None else short(piece, max(most - len(times), 1))}{times}"
 
     def _beat(self, over: threading.Event) -> None:
         while not over.wait(LOOK):
@@ -67,9 +70,11 @@ class Pulse:
                 now = time.monotonic()
                 due = now - self._spoken >= EVERY and now - self._since >= SHORT
                 if due and self._piece and not sys.stderr.closed:
-                    self._spoken, text = now, escaped(self.line(now))
-                    wide = shutil.get_terminal_size().columns - 1
-                    sys.stderr.write(f"\r\x1b[K{text[:wide]}" if sys.stderr.isatty() else f"{text}\n")
+                    self._spoken, wide = now, min(shutil.get_terminal_size().columns - 1, NARROW)
+                    if sys.stderr.isatty():
+                        sys.stderr.write(f"\r\x1b[K{self.line(now, wide)[:wide]}")
+                    else:
+                        sys.stderr.write(f"{self.line(now)}\n")
                     sys.stderr.flush()
 
     def _clear(self) -> None:
