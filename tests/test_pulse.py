@@ -30,8 +30,8 @@ def test_pieces_that_are_each_shorter_than_the_pause_between_lines_are_told_of(
 def test_a_line_in_a_terminal_fits_a_narrow_one_and_its_time_is_never_cut() -> None:
     pulse = Pulse(10.0, 0.0)
     pulse.begins("reading " + "x" * 200 + ".csv")
-    line = pulse.line(5.0, module.NARROW)
-    assert len(line) == module.NARROW
+    line = pulse.line(5.0, module.LINE_WIDTH)
+    assert len(line) == module.LINE_WIDTH
     assert line.endswith("…: 50% of the time gone, about 5.0 s left")
     assert pulse.line(5.0).startswith("reading " + "x" * 200 + ".csv: 50%")
 

@@ -14,7 +14,7 @@ from headstart.words import duration
 
 EVERY, SHORT, LOOK = 1.5, 0.5, 0.2
 """Seconds between two lines, of whatever pieces; of a piece of which nothing is said; and between two looks."""
-NARROW = 79
+LINE_WIDTH = 79
 """Letters of a line in a terminal: of a longer one a terminal that is made narrower keeps the first part for good."""
 
 
@@ -70,7 +70,7 @@ class Pulse:
                 now = time.monotonic()
                 due = now - self._spoken >= EVERY and now - self._since >= SHORT
                 if due and self._piece and not sys.stderr.closed:
-                    self._spoken, wide = now, min(shutil.get_terminal_size().columns - 1, NARROW)
+                    self._spoken, wide = now, min(shutil.get_terminal_size().columns - 1, LINE_WIDTH)
                     if sys.stderr.isatty():
                         sys.stderr.write(f"\r\x1b[K{self.line(now, wide)[:wide]}")
                     else:
