@@ -3,6 +3,7 @@
     python benchmarks/fit_against.py --data DIR [--work DIR] [--part choosing|reporting|other] [--methods NAME ...]
                                      [--fit-time SECONDS] [--mantis FOLDER] [--write] [SET ...]
 
+A set's name with ", labels shuffled" behind it is the set with the labels of its train rows dealt anew.
 DIR holds ucr/, uea/, biology/, fsdd/, mnist/, cifar10/, imdb/ and listops/ (docs/results/own.md names their sources). fit_against.toml says which sets are for
 choosing, which for reporting and which are neither, fit_against.txt what the rivals run with: an environment of their own, made once in
 --environment. --mantis names a folder of weights of Mantis or MantisV2, which then is a rival, too: frozen, read by its authors'
@@ -23,7 +24,7 @@ import sys
 import time
 import venv
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, cached_property, partial
 from itertools import pairwise
@@ -32,7 +33,7 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
-from fit_page import MANTIS, NGRAMS, OURS, PARTS, RIVALS, TITLES, gather
+from fit_page import CONTROL, MANTIS, NGRAMS, OURS, PARTS, RIVALS, SHUFFLED, TITLES, gather
 from fit_rivals import GIVEN_UP
 from harness import HERE, POSITIONS, Set, all_sets, files_of, once, other_sets, parser_of, plain_name, sets_of
 
@@ -126,6 +127,22 @@ def arrays_of(dataset: Set, work: Path) -> tuple[Path, Sequences]:
         out.parent.mkdir(parents=True, exist_ok=True)
         np.savez(out, **arrays)
     return out, test
+
+
+def shuffled(dataset: Set) -> Set:
+    """A table of tab-separated rows, the label first, with the labels of its train rows dealt anew."""
+
+    def files(work: Path) -> tuple[Path, Path, None]:
+        train, test = files_of(dataset, work)
+        heads = int(dataset.layout.header is not False)
+        lines = [line.partition("\t") for line in train.read_text("utf-8").splitlines()]
+        order = [*range(heads), *(heads + np.random.default_rng(SEED).permutation(len(lines) - heads)).tolist()]
+        text = "".join(f"{lines[i][0]}\t{line[2]}\n" for i, line in zip(order, lines, strict=True))
+        work.mkdir(parents=True, exist_ok=True)
+        (path := work / f"shuffled{train.suffix}").write_text(text, "utf-8")
+        return path, test, None
+
+    return replace(dataset, name=dataset.name + SHUFFLED, files=files)
 
 
 def _is_text(rows: Sequences) -> bool:
@@ -222,7 +239,8 @@ def _fit(dataset: Set, work: Path, seconds: float) -> tuple[list[str], dict[str,
     config, plan = (json.loads((folder / f"{name}.json").read_text("utf-8")) for name in ("config", "plan"))
     with answers.open(newline="", encoding="utf-8") as file:
         predicted = [row["prediction"].removeprefix("'") for row in csv.DictReader(file)]
-    more = {"fit_seconds": fitted, "serves": config["serve"], "given": seconds}
+    _, _, readme = (folder / "README.md").read_text("utf-8").partition("\n# ")
+    more = {"fit_seconds": fitted, "serves": config["serve"], "given": seconds, "says": readme.split("\n\n")[1]}
     return predicted, {**more, "learnt": plan["learnt"], "made_by": config["made_by"]}
 
 
@@ -313,6 +331,7 @@ def main() -> None:
         gather([row for row in chosen if row["method"] != MANTIS or row["weights"] == methods.content])
         return
     sets = {dataset.name: dataset for dataset in [*all_sets(options.data, work), *other_sets(options.data)]}
+    sets |= {name: shuffled(sets[name.removesuffix(SHUFFLED)]) for name in CONTROL if name in options.sets}
     parts = [options.part] if options.part else [] if options.sets else PARTS
     for name in dict.fromkeys([*options.sets, *(name for part in parts for name in sets_of(part))]):
         for method in options.methods:

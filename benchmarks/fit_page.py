@@ -23,6 +23,9 @@ from headstart.words import listed, signed
 PAGE = PAGES / "fit.md"
 PARTS = ("reporting", "choosing", "other")
 """Of fit_against.toml."""
+SHUFFLED = ", labels shuffled"
+CONTROL = tuple(name + SHUFFLED for name in ("SyntheticControl", "Strawberry", "splice junctions"))
+"""Sets on which nothing can be learnt: two of numbers, with many classes and with few that are not equally frequent, and letters."""
 OURS = "fit"
 TIMES = (20, 60, 300)
 COLUMNS = tuple(f"{OURS} {time} s" for time in TIMES)
@@ -55,7 +58,7 @@ def gather(rows: Sequence[Row]) -> None:
     """Put rows among those beside the page, in the place of such of the same set, method and time, and make the page."""
     path = PAGE.with_suffix(".json")
     before = json.loads(path.read_text("utf-8")) if path.exists() else []
-    order = [name for part in PARTS for name in sets_of(part)]
+    order = [*(name for part in PARTS for name in sets_of(part)), *CONTROL]
     every = {
         (order.index(row["set"]), [*TITLES].index(row["method"]), row.get("given", 0)): row for row in [*before, *rows]
     }
@@ -115,6 +118,7 @@ def page(measured: Sequence[Row]) -> str:
             "\n".join(markdown(SUMMARY, summary(side, [column, *methods]))) for column in COLUMNS[:2] for side in sides
         ),
         served=markdown(SERVED, [line for part in parts.values() for line in served_lines(part)]),
+        control=control_lines(measured),
         agree=tuple(_agreement(parts, column) for column in COLUMNS[1:]),
         learnt=tuple(_learnt(parts, column) for column in COLUMNS),
         lacking="; ".join(_lacking(parts, methods, measured)) or "nothing",
@@ -266,6 +270,17 @@ def longer_goal(rows: Table) -> str:
 
 AGAINST = ("rival", "sets", "wins / ties / losses", "difference", "p")
 SUMMARY = ("method", "mean rank", "mean accuracy", "median processor seconds")
+SHUFFLED_HEADS = (
+    "set",
+    "time",
+    "serves",
+    "accuracy",
+    "commonest",
+    "log-loss",
+    "commonest",
+    "calibration",
+    "its page says",
+)
 SERVED = (
     "set",
     *(f"serves, {t} s" for t in TIMES),
@@ -321,6 +336,23 @@ def served_lines(rows: Table) -> Iterator[list[str]]:
         ]
         chance = f"{fit['calibration_by_chance']:.3f}" if "calibration_by_chance" in fit else NONE
         yield [name, *serves, *(f"{score:.3f}" for score in [*scores, fit["calibration_error"]]), chance]
+
+
+def control_lines(measured: Sequence[Row]) -> list[str]:
+    """A line for each set with shuffled labels: accuracy and log-loss of what is served, and of the commonest class."""
+    lines = []
+    for row in (row for row in measured if row["set"] in CONTROL):
+        scores = [each[key] for key in ("accuracy", "log_loss") for each in (row, row["models"]["majority"])]
+        cells = [f"{row['given']:g} s", row["serves"], *(f"{score:.3f}" for score in scores)]
+        lines.append(
+            [
+                row["set"].removesuffix(SHUFFLED),
+                *cells,
+                f"{row['calibration_error']:.3f}",
+                row["says"].partition(". ")[0],
+            ]
+        )
+    return markdown(SHUFFLED_HEADS, lines, rule=[*["---"] * 3, *["---:"] * 5, "---"]) if lines else []
 
 
 def _agreement(parts: Mapping[str, Table], later: str) -> str:

@@ -349,6 +349,29 @@ def test_right_probabilities_have_a_calibration_error_that_few_rows_make() -> No
     assert fit_against.error_by_chance(np.eye(3)) == 0
 
 
+def test_a_control_has_the_labels_of_train_rows_dealt_anew_and_all_else_as_it_was(tmp_path: Path) -> None:
+    for side, count in (("train", 40), ("test", 3)):
+        rows = [f"{CLASSES[i % 2]}\tword {i}\tmore" for i in range(count)]
+        (tmp_path / f"{side}.tsv").write_text("\n".join(["label\tsequence\tnote", *rows]) + "\n")
+    paths = tmp_path / "train.tsv", tmp_path / "test.tsv"
+    dataset = fit_against.shuffled(Set("words", "text", lambda _: (*paths, None), LayoutSpec(target="label")))
+    train, test = harness.files_of(dataset, tmp_path)
+    assert (dataset.name, test) == ("words, labels shuffled", paths[1])
+    before, after = ([line.split("\t", 1) for line in path.read_text().splitlines()] for path in (paths[0], train))
+    assert [line[1] for line in before] == [line[1] for line in after]
+    assert after[0] == before[0]
+    assert sorted(after) != sorted(before)
+    assert sorted(line[0] for line in before) == sorted(line[0] for line in after)
+
+
+def test_a_line_of_the_control_stands_beside_the_commonest_class() -> None:
+    models = {name: {"accuracy": accuracy, "log_loss": 0.7} for name, accuracy in (("kernels", 0.5), ("majority", 0.4))}
+    row = served("00ff") | {"set": fit_page.CONTROL[0], "given": 20.0, "models": models, "says": "None leads. More."}
+    lines = fit_page.control_lines([row, row | {"set": "CBF"}])
+    assert lines[2:] == ["| SyntheticControl | 20 s | kernels | 0.500 | 0.400 | 0.300 | 0.700 | 0.030 | None leads |"]
+    assert fit_page.control_lines([]) == []
+
+
 def test_longer_time_helps_where_an_interval_over_sets_is_clear_of_0() -> None:
     wrong = {"CBF": "00ff", "Worms": "01ff", "FaceAll": "0fff"}
     table = {
