@@ -279,7 +279,7 @@ def test_an_archive_of_data_sets_is_refused_with_one_of_them_that_is_read(tmp_pa
         for part in ("TRAIN", "TEST"):
             rows = ["\t".join([str(1 + i % 2), *map(str, X[i % 40])]) for i in range(12)]
             write(tmp_path / name / f"{name}_{part}.tsv", "\n".join(rows) + "\n")
-    assert "its folders ('Coffee', 'Gun') are data sets with a table for each split; give " in why(tmp_path)
+    assert "holds a data set in each folder ('Coffee', 'Gun'), in splits; give " in why(tmp_path)
     assert len(read(tmp_path / "Coffee" / "Coffee_TRAIN.tsv")) == 12
 
 
@@ -291,3 +291,30 @@ def test_rows_of_numbers_in_a_file_for_each_class_are_asked_about_and_both_answe
     assert [line.split()[-1] for line in message.splitlines()[1:]] == ["file", "time_axis=first"]
     assert read(tmp_path, target="file").lengths.tolist() == [20] * 60
     assert read(tmp_path, time_axis="first").lengths.tolist() == [30, 30]
+
+
+def test_a_table_of_participants_labels_the_files_of_their_folders_and_each_is_in_one_split(tmp_path: Path) -> None:
+    rows = ["participant_id\tage\tsex\tgroup"]
+    for i in range(8):
+        rows.append(f"sub-{i:02d}\t{30 + i}\t{'MMF'[i % 3]}\t{['patient', 'control'][i % 2]}")
+        for task in ("rest", "walk"):
+            (tmp_path / f"sub-{i:02d}" / "eeg").mkdir(parents=True, exist_ok=True)
+            recording(tmp_path / f"sub-{i:02d}" / "eeg" / f"sub-{i:02d}_task-{task}_eeg.csv", i % 4, 20)
+    write(tmp_path / "participants.tsv", "\n".join(rows) + "\n")
+    result = read(tmp_path, target="group")
+    assert (len(result), result.classes) == (16, ("control", "patient"))
+    assert len(set(result.groups or ())) == 8
+    assert dict(zip(result.groups or (), result.labels, strict=True))["sub-01"] == "control"
+    message = why(tmp_path)
+    assert "has several columns that may be the label" in message
+    assert [line.split()[-2:] for line in message.splitlines()[1:]] == [["--target", "sex"], ["--target", "group"]]
+    again = read_sequences(tmp_path, result.layout.fixed())
+    assert (again.labels, again.groups) == (result.labels, result.groups)
+
+
+def test_numbered_parts_of_names_may_each_be_the_class_and_are_asked_about(tmp_path: Path) -> None:
+    names = [f"S{s:02d}_A{a:02d}_R{r}.csv" for s in range(1, 5) for a in range(1, 4) for r in (1, 2)]
+    message = why(folder(tmp_path, *names))
+    patterns = [line.split()[-1].strip("'") for line in message.splitlines()[1:]]
+    assert patterns == ["{subject}_{label}_{part3}.csv", "{subject}_{part2}_{label}.csv"]
+    assert read(tmp_path, label_from=patterns[0]).classes == ("A01", "A02", "A03")

@@ -18,12 +18,17 @@ from headstart.errors import BadInput, Mistakes
 from headstart.text import counted, first_few, in_order
 from headstart.ways import asked, field_name, option
 
-LABEL_TABLES = ("labels", "label", "metadata", "meta", "annotations", "annotation", "index", "manifest", "targets")
+# fmt: off
+LABEL_TABLES = ("labels", "label", "metadata", "meta", "annotations", "annotation", "index", "manifest", "targets",
+    "participants")
+# fmt: on
 """Names, without their endings, of tables of labels beside files."""
 RECORDED = frozenset(
     ("fs", "rate", "length", "duration", "samples", "size", "path", "split", "fold", "channels", "frequency")
 )
 """Words of what a table says of files that is no label."""
+PARTICIPANT = "participant"
+"""The column of the folders that a table of labels names."""
 WHOLE_LIST = ".whole.txt"
 """The file of a folder that is a part of another one with the names of all files of that."""
 _BRACES = re.compile(r"\{(\w+)\}")
@@ -78,9 +83,38 @@ def labelled_by_table(
             continue
         column = max(table.columns.values(), key=lambda column: _matches(column.words, keys), default=None)
         if column is None or not _matches(column.words, keys):
+            if columns := _of_folders(table, files):
+                return name, columns
             continue
         return name, _joined(path / name, table, column, files, keys, whole)
     return None
+
+
+def _of_folders(table: Table, files: Sequence[str]) -> dict[str, Column]:
+    """The columns of a table that names a folder of each file, such as that of a participant, in the order of the
+    files; none where it does not. The names of the folders are the column `participant`."""
+    for column in table.columns.values():
+        rows = {(word or "").strip(): row for row, word in enumerate(column.words)}
+        folders = [next((part for part in PurePosixPath(file).parts[:-1] if part in rows), None) for file in files]
+        at = [rows[folder] for folder in folders if folder is not None]
+        if len(at) == len(files) and len(set(at)) > 1:
+            others = {n: c for n, c in table.columns.items() if c is not column and c.type in ("number", "text")}
+            out = {n: Column(n, c.type, arrow_texts([c.words[row] for row in at])) for n, c in others.items()}
+            return {**out, PARTICIPANT: Column(PARTICIPANT, "text", arrow_texts(folders))}
+    return {}
+
+
+def roles_of_folders(source: str, columns: Mapping[str, Column], spec: LayoutSpec) -> dict[str, str]:
+    """The roles of the columns of a table that names folders: each of these is a group. Raises: BadInput where several
+    columns may be the label."""
+    if PARTICIPANT not in columns:
+        return {}
+    texts = {name: [word or "" for word in c.words] for name, c in columns.items() if c.type == "text"}
+    few = [name for name, words in texts.items() if name != PARTICIPANT and _is_label(words)]
+    if len(few) > 1 and spec.target is None and not spec.optional:
+        question = f"{source}: the table that names its folders has several columns that may be the label"
+        raise BadInput(asked(question, *({"target": name} for name in few)))
+    return {"group": PARTICIPANT} | ({"target": few[0]} if len(few) == 1 and spec.target is None else {})
 
 
 def labels_beside(path: Path) -> list[Path]:
@@ -266,6 +300,8 @@ def _guessed(table: Table, files: Sequence[str]) -> bool:
     ]
     if not few:
         return False
+    if all(_is_word_of_numbers(parts[k]) for k in few):  # S01_A01_R1: A01 may be the class as well as R1
+        few = [k for k in range(len(parts)) if k in few or (k not in persons and _is_word_of_numbers(parts[k]))]
     if few[0] > 0 and _is_digit(parts[0]) and any(all(map(str.isdigit, cells)) for cells in parts[1:]):
         few = [0, *few]  # 7_anna_3: a class, or one of few persons or sessions
     if not persons and few[0] > 0 and _is_numbered(parts[0]):  # anna1_yes_3: what comes first holds several takes
@@ -294,9 +330,14 @@ def _guessed(table: Table, files: Sequence[str]) -> bool:
 
 def _is_numbered(cells: Sequence[str]) -> bool:
     """Whether a part of names is one word with several numbers, each of them in several names."""
+    return _is_word_of_numbers(cells) and len(set(cells)) > 2
+
+
+def _is_word_of_numbers(cells: Sequence[str]) -> bool:
+    """Whether a part of names is one word with several numbers, each of them in several names: A01, A02."""
     kinds = len(set(cells))
     alike = len({re.sub(r"\d+$", "", cell) for cell in cells}) == 1 and cells[0][:1].isalpha()
-    return alike and kinds > 2 and 2 * kinds <= len(cells)
+    return alike and kinds > 1 and 2 * kinds <= len(cells)
 
 
 def _is_digit(cells: Sequence[str]) -> bool:

@@ -34,6 +34,7 @@ from headstart.data.file_labels import (
     labelled_by_table,
     labels_tables,
     only_label,
+    roles_of_folders,
 )
 from headstart.data.folder_tables import JSON_TABLES, folder_of_tables, is_recording_table
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
@@ -95,9 +96,7 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         if not spec.optional and (sets := data_sets(read_as_tables)):
             first = next((n for n in sorted(read_as_tables) if "train" in n.lower()), read_as_tables[0])
             some = first_few(list(map(repr, sets)), 3)
-            raise BadInput(
-                f"{path}: its folders ({some}) are data sets with a table for each split; give {path / first}"
-            )
+            raise BadInput(f"{path}: holds a data set in each folder ({some}), in splits; give {path / first}")
         aside: list[str] = []
         about = [n for n in names if _kind(n) == "texts" and PurePosixPath(n).stem.lower() in ABOUT]
         if about and len(about) == sum(_kind(name) == "texts" for name in names) and _recording_tables(names):
@@ -336,7 +335,7 @@ def _label(
         lacking = f"; {counted(bare, 'file has', 'files have')} no row there" if bare else ""
         splits = all(part.lower() in SPLIT_WORDS for path in paths for part in path)
         label = only_label(columns) if splits and spec.target is None else ""
-        table.roles |= {"target": label} if label else {}
+        table.roles |= ({"target": label} if label else {}) | roles_of_folders(table.places.source, columns, spec)
         labels = bool(label) or holds_labels(columns, spec)
         table.notes.append(f"{'labels are' if labels else 'what is known of the files is'} in {name!r}{lacking}")
         (person_folders if labels else class_folders)(table, paths, spec)
