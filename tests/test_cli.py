@@ -383,6 +383,13 @@ def test_quick_verbs_import_nothing_heavy(finished: Path, words: list[str]) -> N
     assert done.stdout
 
 
+def test_a_folder_that_has_the_name_of_a_task_is_named_with_the_command_that_shows_it(tmp_path: Path) -> None:
+    (tmp_path / "ucr" / "a").mkdir(parents=True)
+    (tmp_path / "ucr" / "a" / "1.csv").write_text("time,x\n" + "".join(f"{i / 10},{i % 7}\n" for i in range(30)))
+    assert "the folder or file of this name: headstart show ./ucr" in headstart("show", "ucr", cwd=tmp_path).stdout
+    assert "a folder of tables" in headstart("show", "./ucr", cwd=tmp_path).stdout
+
+
 def test_the_keys_of_a_table_and_of_a_kind_are_shown(tmp_path: Path) -> None:
     optim = headstart("show", "optim", cwd=tmp_path).stdout
     assert "weight_decay" in optim

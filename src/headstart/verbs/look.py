@@ -224,6 +224,8 @@ def print_one(
         finally:  # also where its data are absent
             _show_keys(what, overrides)
             _show_lines(what)
+            if os.path.exists(what):
+                console().print(f"{what} is a task; the folder or file of this name: headstart show ./{what}")
         return _show_study(what) if what in built_in_studies() else None
     if what in MIXERS:
         return _show_mixer(what)
