@@ -13,7 +13,9 @@ of scale at the worst weight, where weights moved by 8.5e-3 at most). Then the p
 called, and the paces are those of calls. Not compared: biases of keys. Their gradient is zero but for rounding, and
 AdamW makes full steps of rounding.
 
-Beside Image's two phases: `ragged`, tokens of 500 to 2,000 positions in pools of like length, which are recorded for
+Beside Image's two phases: `heads`, pretraining with two heads of width 32 in place of four of 16; `listops`, of 12.6 million
+parameters in batches of 32; `stack`, a sweep of 15 digits models as one stack beside one of them, with the operations of
+both; `ragged`, tokens of 500 to 2,000 positions in pools of like length, which are recorded for
 each padded length; `windows`, the same in windows of 256 positions; `fresh`, an endless stream (bit memory), whose
 examples are copied to where the recorded step looks for them. Of `ragged` and `windows` the flash kernel's steps
 (HEADSTART_FLASH=1) are compared with those of the kernel that takes a mask, and timed, on a GPU in bfloat16.
@@ -25,7 +27,7 @@ import argparse
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,7 @@ from headstart.tasks import open_task
 from headstart.tasks.task import Task
 from headstart.training.graph import RECORDERS, Recorder
 from headstart.training.loop import BudgetSpec
+from headstart.training.stack import Stack
 
 STEPS, WARM, PROFILED = 20, 50, 5
 PRECISIONS = ("bfloat16", "float32")
@@ -52,7 +55,9 @@ LIMIT, SHARE = 1e-5, 0.25
 """What is allowed in float32, and of the way of the weights in the precision that is asked for."""
 NOISE = "key.bias"
 CALLED = "called (a CPU records none)"
-CASES = ("pretrain", "finetune", "ragged", "windows", "fresh")
+CASES = ("pretrain", "finetune", "heads", "listops", "stack", "ragged", "windows", "fresh")
+EPOCHS = {"pretrain": 45_000, "finetune": 45_000, "heads": 45_000, "listops": 96_000}
+"""Sequences of an epoch of the task itself."""
 CLASSIFY = {"objective": {"kind": "classify"}, "budget": {"steps": 1}}
 MOVED = 5
 """Limits that the weights must have moved by, so that agreement means something."""
@@ -182,10 +187,22 @@ def agreement(phase: str, spec: TrainStage, task: Task, device: str) -> Agreemen
     )
 
 
-def pace(spec: TrainStage, task: Task, device: str, record: Recorder | None, steps: int) -> float:
-    """Seconds of a step, over `steps` steps after warm ones."""
+def ticks_of(
+    specs: Sequence[TrainStage], task: Task, device: str, record: Recorder | None, steps: int
+) -> tuple[TrainedRun, Iterator[Any]]:
+    """The first of some stages, and the steps of it alone, or of all as a stack, which begins with a tick of its own."""
+    runs, stack = [started(spec, task, device, record, steps) for spec in specs], Stack()
+    if len(runs) == 1:
+        return runs[0], runs[0].steps()
+    for run in runs:
+        run.join(stack)
+    return runs[0], zip(*[run.timed_steps() for run in runs], strict=True)
+
+
+def pace(specs: Sequence[TrainStage], task: Task, device: str, record: Recorder | None, steps: int) -> float:
+    """Seconds of a step of one stage, or of a stack, over `steps` steps after warm ones."""
     warm = min(WARM, steps)
-    ticks = started(spec, task, device, record, warm + steps).steps()
+    _, ticks = ticks_of(specs, task, device, record, warm + steps)
     for _ in itertools.islice(ticks, warm):
         pass
     wait_for(device)
@@ -196,9 +213,11 @@ def pace(spec: TrainStage, task: Task, device: str, record: Recorder | None, ste
     return (time.perf_counter() - start) / steps
 
 
-def kernels(spec: TrainStage, task: Task, device: str, record: Recorder | None) -> list[tuple[str, float, float]]:
+def kernels(
+    specs: Sequence[TrainStage], task: Task, device: str, record: Recorder | None
+) -> list[tuple[str, float, float]]:
     """(kernel, or operation on a CPU; how often in a step; milliseconds of a step), the longest first."""
-    ticks = started(spec, task, device, record, 10 + PROFILED).steps()
+    _, ticks = ticks_of(specs, task, device, record, 10 + PROFILED)
     for _ in itertools.islice(ticks, 10):
         pass
     wait_for(device)
@@ -274,12 +293,43 @@ def others(units: int, longest: int, precision: str) -> Iterator[tuple[str, Trai
     yield "fresh", spec, open_task(spec.task, Path())
 
 
+def larger(
+    pretrain: TrainStage, options: argparse.Namespace, words: list[str]
+) -> Iterator[tuple[str, TrainStage, Task]]:
+    """(name, stage, task): Image's pretraining with heads of width 32, and ListOps in batches of 32."""
+    mixer = pretrain.model.mixer.model_copy(update={"heads": 2})
+    model = pretrain.model.model_copy(update={"mixer": mixer})
+    yield "heads", pretrain.model_copy(update={"model": model}), made_up(options.units, options.length)
+    words = ["columns=listops", "seed=[0]", *words, "finetune.optim.batch_size=32"]
+    study = Study("coser-1-described", words, scale="paper", absent="open")
+    yield "listops", phases(study)["finetune"], ragged_tokens(options.units, options.longest)
+
+
+def compare_stack(device: str, steps: int) -> int:
+    """A sweep of digits as one recorded stack, and one of its models: paces, operations and agreement, printed. 1: apart."""
+    plan = Study("digits", ["arms=scratch"]).plan
+    specs = [planned.spec for planned in plan.stages.values() if isinstance(planned.spec, TrainStage)]
+    task = open_task(specs[0].task, Path())
+    first, ticks = ticks_of(specs, task, device, recorder(device), STEPS)
+    for _ in itertools.islice(ticks, STEPS + 1):
+        pass
+    plain = taken(specs[0], task, device, None)
+    weights = {name: tensor.detach() for name, tensor in first.progress.flat.tensors.items()}
+    far = largest({name: weights[name] - plain.weights[name] for name in weights}) / largest(plain.weights)
+    print(f"stack: {len(specs)} models, {STEPS} steps, {first.progress.how}: {far:.1e} of scale from plain steps alone")
+    for name, some in (("one model", specs[:1]), (f"a stack of {len(specs)}", specs)):
+        seconds = pace(some, task, device, recorder(device), steps)
+        print(f"{name}: {1e3 * seconds:.3f} ms a step, {1e3 * seconds / len(some):.3f} ms a model")
+        print("\n".join(kernel_lines(kernels(some, task, device, recorder(device)))))
+    return int(not far <= LIMIT)
+
+
 def flashing(name: str, spec: TrainStage, task: Task, device: str, steps: int) -> str:
     """The flash kernel beside the one that takes a mask: agreement of 20 plain steps, and paces of recorded ones."""
     outcomes = []
     for word in ("0", "1"):
         os.environ["HEADSTART_FLASH"] = word
-        outcomes.append((taken(spec, task, device, None), pace(spec, task, device, recorder(device), steps)))
+        outcomes.append((taken(spec, task, device, None), pace([spec], task, device, recorder(device), steps)))
     os.environ.pop("HEADSTART_FLASH")
     (masked, slow), (flash, fast) = outcomes
     return (
@@ -304,6 +354,7 @@ def main() -> int:
     where: dict[str, Any] = setting(device, options.threads)
     print(", ".join(f"{key} {value}" for key, value in where.items()))
     cases = [(name, spec, task) for name, spec in phases(study).items()]
+    cases += larger(phases(study)["pretrain"], options, words)
     for phase, spec, task in (*cases, *others(options.units, options.longest, options.precision)):
         if phase not in options.only.split(","):
             continue
@@ -313,15 +364,18 @@ def main() -> int:
             print(f"{phase}: {comparison.problem}")
             wrong = 1
             continue
-        plain, played = (pace(spec, task, device, way, options.steps) for way in (None, recorder(device)))
-        epoch = f"; an epoch of 45,000 images {45_000 / spec.optim.batch_size * played:.2f} s"
+        plain, played = (pace([spec], task, device, way, options.steps) for way in (None, recorder(device)))
+        units = EPOCHS.get(phase, 0)
+        epoch = f"; an epoch of {units:,} sequences {units / spec.optim.batch_size * played:.2f} s"
         print(
             f"{phase}: batch {spec.optim.batch_size}, plain {1e3 * plain:.3f} ms a step, {comparison.how} "
-            f"{1e3 * played:.3f} ms{epoch if phase in ('pretrain', 'finetune') else ''}"
+            f"{1e3 * played:.3f} ms{epoch if units else ''}"
         )
         if phase in ("ragged", "windows") and device == "cuda" and options.precision == "bfloat16":
             print(flashing(phase, spec, task, device, options.steps))
-        print("\n".join(kernel_lines(kernels(spec, task, device, recorder(device)))))
+        print("\n".join(kernel_lines(kernels([spec], task, device, recorder(device)))))
+    if "stack" in options.only.split(","):
+        wrong |= compare_stack(device, options.steps)
     return wrong
 
 

@@ -93,6 +93,7 @@ def test_a_part_of_a_head_turns_a_bias_is_added_and_the_scale_may_be_left_out(
 def test_heads_may_share_keys_and_values_and_queries_and_keys_may_be_normed(
     causal: bool, theta: float | None, fields: dict[str, Any]
 ) -> None:
+    torch.manual_seed(0)  # some weights are so large that the rounded table of turns is seen
     module = AttentionSpec(heads=H, **fields).build(D, L, causal, theta=theta).double()
     with torch.no_grad():
         for parameter in module.parameters():
