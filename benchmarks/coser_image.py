@@ -262,7 +262,7 @@ def checked(study: Study, device: str, log: Log) -> bool:
         if comparison.problem is not None:
             log.say(f"{phase}: {comparison.problem}; nothing is trained")
             return False
-        for line in kernel_lines(kernels(spec, task, device, recorder(device))):
+        for line in kernel_lines(kernels([spec], task, device, recorder(device))):
             log.say(line)
     return True
 

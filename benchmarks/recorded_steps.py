@@ -305,9 +305,9 @@ def larger(
     yield "listops", phases(study)["finetune"], ragged_tokens(options.units, options.longest)
 
 
-def compare_stack(device: str, steps: int) -> int:
+def compare_stack(device: str, steps: int, *words: str) -> int:
     """A sweep of digits as one recorded stack, and one of its models: paces, operations and agreement, printed. 1: apart."""
-    plan = Study("digits", ["arms=scratch"]).plan
+    plan = Study("digits", ["arms=scratch", *words]).plan
     specs = [planned.spec for planned in plan.stages.values() if isinstance(planned.spec, TrainStage)]
     task = open_task(specs[0].task, Path())
     first, ticks = ticks_of(specs, task, device, recorder(device), STEPS)

@@ -202,6 +202,15 @@ def test_ragged_windowed_and_endless_stages_are_compared_too(monkeypatch):
             assert agreement.recorded == 0.0
 
 
+@pytest.mark.slow
+def test_a_stack_is_compared_with_one_of_its_models(monkeypatch, capsys):
+    monkeypatch.setattr(recorded_steps, "STEPS", 3)
+    assert recorded_steps.compare_stack("cpu", 1, "seed=[0]") == 0
+    printed = capsys.readouterr().out
+    assert "stack: 3 models, 3 steps, stacked, 3 models: " in printed
+    assert printed.count("kernels or operations a step") == 2
+
+
 def test_two_runs_that_differ_by_themselves_widen_what_is_allowed_and_no_number_is_never_allowed():
     differences = recorded_steps.Agreement("pretrain", "recorded", 2e-3, 2e-3, 1e-3, 1e-2, 0.2)
     assert differences.problem is None
