@@ -304,7 +304,7 @@ def test_a_fit_in_folds_says_folds_from_its_table_to_its_notes(tmp_path) -> None
     settings = FitSettings(time=None, folds=3, overrides=("finetune.budget.steps=2",), rates=(1e-3,), pretrain=False)
     outcome = fit_sequences(tmp_path / "train.csv", settings, store=tmp_path / "runs")
     text = " ".join([models_table(outcome).note, *outcome.notes])
-    assert "over n folds" in text
+    assert "standard error over folds" in text
     assert "kernels [" in text
     assert "paired by fold" in text
     assert "share most of their train rows" in text

@@ -131,6 +131,12 @@ def test_each_measure_of_the_table_is_explained_beneath_it() -> None:
     assert "lr 0.003" in text_of("classes")
 
 
+def test_heads_of_the_table_are_words_of_a_person_who_knows_no_studies() -> None:
+    text = text_of("classes").partition("The models ")[2].partition("What to keep in mind")[0]
+    assert "The cost of a run includes its self-pretraining." in text
+    assert not re.search(r"\bTried\b|\bBudget\b|over n |\bn is\b|\bstages?\b", text)
+
+
 def test_what_was_asked_for_is_told_apart_from_what_is_best() -> None:
     other = write_page(replace(lean(an_outcome("classes")), serves="scratch"))
     lines = table_lines(other)

@@ -46,8 +46,10 @@ _ARMS = re.compile(r"(?<!['\w])arm(s?)(?!\w|'(?!s\b))")
 _DRAW = re.compile(r"its own binomial standard error is (\S+) at the best arm's score")
 EMPTY = ("chosen", "difference")
 """Columns of a study's table that a fit shows only where something stands in them."""
-HEADS = {"arm": "model"}
+HEADS = {"arm": "model", "n": "runs", "budget": "cost of a run", "tried": "settings tried"}
 """Heads of a study's table, as a fit has them."""
+COSTS = "Budget: per run, parents included. Tried: settings per model."
+"""What a study's table says of two of these heads."""
 STATES = {"absent": "not trained", "partial": "some runs"}
 """States of a study's rows, in words that stand by themselves."""
 HIDDEN = ("layout", "note")
@@ -243,7 +245,8 @@ def models_table(outcome: Outcome) -> ReportTable:
 def in_plain_words(table: ReportTable) -> ReportTable:
     """The table of a study as somebody reads it who compares models and knows no studies: the models that have no score
     last, and no column that is empty throughout."""
-    note = plainly(table.note).replace("parents included", "self-pretraining included")
+    note = plainly(table.note).replace("over n ", "over ")
+    note = note.replace(COSTS, "The cost of a run includes its self-pretraining.")
     if not table.lines:
         return replace(table, heads=tuple(HEADS.get(head, head) for head in table.heads), note=note)
     keys = list(table.lines[0].cells)
