@@ -48,7 +48,7 @@ EMPTY = ("chosen", "difference")
 """Columns of a study's table that a fit shows only where something stands in them."""
 HEADS = {"arm": "model", "n": "runs", "budget": "cost of a run", "tried": "settings tried"}
 """Heads of a study's table, as a fit has them."""
-COSTS = "Budget: per run, parents included. Tried: settings per model."
+COST_WORDS = "Budget: per run, parents included. Tried: settings per model."
 """What a study's table says of two of these heads."""
 STATES = {"absent": "not trained", "partial": "some runs"}
 """States of a study's rows, in words that stand by themselves."""
@@ -246,7 +246,7 @@ def in_plain_words(table: ReportTable) -> ReportTable:
     """The table of a study as somebody reads it who compares models and knows no studies: the models that have no score
     last, and no column that is empty throughout."""
     note = plainly(table.note).replace("over n ", "over ")
-    note = note.replace(COSTS, "The cost of a run includes its self-pretraining.")
+    note = note.replace(COST_WORDS, "The cost of a run includes its self-pretraining.")
     if not table.lines:
         return replace(table, heads=tuple(HEADS.get(head, head) for head in table.heads), note=note)
     keys = list(table.lines[0].cells)
