@@ -205,6 +205,9 @@ def test_the_page_has_the_data_first_then_the_answer_the_matrix_the_mistakes_and
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
     assert "<script" not in text
     assert text.count("<path ") == 6 + 5
+    assert (
+        text.count('<div class="recordings close">') == 2
+    )  # side by side on a phone, which texts and mistakes are not
     assert "--no-examples" in text
     assert re.search(r"<h3><bdi>plain</bdi> <small>", text)  # a name keeps its direction to itself
     assert not UNUSUAL.findall(re.sub("<style>.*?</style>", "", text, flags=re.DOTALL))
@@ -260,6 +263,7 @@ def test_the_help_of_fit_and_of_the_estimators_has_no_word_of_studies() -> None:
     command = typer.main.get_command(app).commands["fit"]  # type: ignore[attr-defined]
     texts = [str(option.help) for option in command.params if option.param_type_name == "option"]
     assert not UNUSUAL.findall(" ".join([str(command.help), *texts, str(SequenceClassifier.__doc__)]))
+    assert not re.search(r"\bstages?\b", " ".join(texts))
 
 
 @pytest.mark.parametrize("long", [False, True])

@@ -36,7 +36,8 @@ def data_there(folder: str | None) -> str | None:
 STUDY_HELP = "A study file (.toml) or the name of a built-in study."
 StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help=STUDY_HELP, autocompletion=study_names)]
 StoreOption = Annotated[
-    str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")
+    str | None,
+    typer.Option("--store", metavar="DIR", help="Folder of what was trained (default: HEADSTART_STORE, else ./runs)."),
 ]
 DATA = "Folder of data sets (HEADSTART_DATA, else ./data)."
 DataOption = Annotated[str | None, typer.Option("--data", metavar="DIR", help=DATA, callback=data_there)]
@@ -45,7 +46,7 @@ WorkersOption = Annotated[
     typer.Option("--workers", min=0, max=1024, metavar="N", help="Worker processes (default: one per core; 0: none)."),
 ]
 ThreadsOption = Annotated[
-    int, typer.Option("--threads", min=1, max=1024, metavar="N", help="Threads of each stage; results depend on it.")
+    int, typer.Option("--threads", min=1, max=1024, metavar="N", help="Threads of each training; results depend on it.")
 ]
 DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda (every GPU) or cuda:N.")]
 MixerOption = Annotated[
@@ -336,7 +337,11 @@ class ArmOptions:
     ] = None
     start: Annotated[
         str | None,
-        typer.Option("--start", metavar="MODEL", help="Add a model: from the weights of a model folder, or a stage."),
+        typer.Option(
+            "--start",
+            metavar="MODEL",
+            help="Add a model: from the weights of a model folder, or of an id of the store.",
+        ),
     ] = None
 
 
