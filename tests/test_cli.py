@@ -618,6 +618,7 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "based.toml"], "based.toml: extends: no file 'folder.toml'"),
     (["run", "amos-f44"], "study: no 'amos-f44'; did you mean 'amos-f4'?"),
     (["check", "papers.toml"], "papers.toml: paper: no 'coser-44'; did you mean 'coser-4'?"),
+    (["fit", "tiny.toml", "empty.toml"], "override: 'empty.toml' is one more file; name it with its option, such as"),
     (["frobnicate"], "frobnicate"),
     (["run"], "STUDY"),
 ]

@@ -405,7 +405,7 @@ def test_one_process_trains_unless_more_are_asked_for(monkeypatch):
         ("class_weight", {0: 1}, "class_weight: .* is neither None nor 'balanced'"),
         ("validation_fraction", 0, "validation_fraction: 0 is not a share of the rows"),
         ("test_fraction", 1.0, "test_fraction: 1.0 is not a share of the rows"),
-        ("learning_rates", (0.0,), r"rates: \[0.0\] must be numbers above 0"),
+        ("learning_rates", (0.0,), r"learning_rates: \[0.0\] must be numbers above 0"),
         ("learning_rates", "fast", "learning_rates: 'fast' is not a number"),
         ("kind", "number", "kind: 'number' should be 'auto', 'numbers', 'text', 'dna', 'protein' or 'tokens'"),
         ("serve", "kernel", "serve: no 'kernel'; did you mean 'kernels'"),

@@ -98,6 +98,53 @@ def test_a_message_names_the_argument_and_a_way_out(X: Any, y: Any, kind: type, 
     assert "--" not in str(caught.value)
 
 
+ROW, PAIR = VALUES[0], [VALUES[0], np.stack([VALUES[0], VALUES[1]], axis=1)] * 6
+Y = KINDS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("settings", "X", "y", "text"),
+    [
+        ({"learning_rates": -1}, VALUES, Y, "learning_rates: [-1.0] must be numbers above 0, one or more"),
+        ({"learning_rates": []}, VALUES, Y, "learning_rates: [] must be numbers above 0, one or more"),
+        ({"seeds": True}, VALUES, Y, "seeds: True is not a number of networks; give 1 or more"),
+        ({"pretrain": "no"}, VALUES, Y, "pretrain: 'no' is none of True, False and None; give one of them"),
+        ({"random_state": -1}, VALUES, Y, "random_state: -1 is below 0; give 0 or more, or None"),
+        ({"kind": "image"}, VALUES, Y, "kind: 'image' should be 'auto', 'numbers'"),
+        ({"layout": {"kind": "image"}}, VALUES, Y, "layout.kind: 'image' should be 'auto', 'numbers'"),
+        ({"window": 2.5}, VALUES, Y, "window: 2.5 is no length; give positions, such as 500"),
+        ({"store": __file__}, VALUES, Y, f"store: {__file__!r} is not a folder; name another one"),
+        ({"backbone": "nobody/nothing"}, VALUES, Y, "(HEADSTART_WEIGHTS names another) nor in the cache of the hub"),
+        ({}, ROW, Y, "X: Expected 2D array, got 1D array instead. Reshape your data: X.reshape(1, -1)"),
+        ({}, None, Y, "X: is of type NoneType; give an array, a list of sequences or a table"),
+        ({}, {1, 2}, Y, "X: is of type set; give an array, a list of sequences or a table"),
+        ({}, iter(VALUES), Y, "; give an array, a list of sequences or a table"),
+        ({}, VALUES + 1j, Y, "X: Complex data not supported; give two channels: np.stack([X.real, X.imag], axis=-1)"),
+        ({}, np.where(np.arange(6) == 2, np.inf, VALUES), Y, "X, row 1: contains infinity; give NaN where a value"),
+        ({}, PAIR, Y, "X, row 2 column 'values': has shape (6, 2), the first sequence has 1"),
+        ({}, VALUES, set(Y), "y: is of type set; give a list or an array, a target for each sequence of X"),
+        ({}, VALUES, [f"c{i}" for i in range(12)], "y: each of 12 classes has one labelled sequence"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_with_an_argument_is_one_line_that_names_it(
+    settings: Any, X: Any, y: Any, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # the fit refuses some of them, before it trains
+    with pytest.raises(BadInput) as caught:
+        SequenceClassifier(**settings).fit(X, y)
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "--" not in str(caught.value)
+
+
+def test_infinite_targets_and_empty_groups_are_named_by_their_row() -> None:
+    with pytest.raises(BadInput, match=r"^y: contains infinity, first in row 3; correct it, or leave it out$"):
+        SequenceRegressor().fit(VALUES, [0.0, 1.0, np.inf] * 4)
+    with pytest.raises(BadInput, match=r"^X, row 1: the group is empty; give each sequence one$"):
+        SequenceClassifier().fit(VALUES, Y, groups=[None, *"abcdefghijk"])
+
+
 def test_each_way_out_of_a_message_ends_well() -> None:
     y = KINDS[::-1]
     assert read(WIDE, y.loc[WIDE.index]).labels == read(WIDE, KINDS).labels

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -168,6 +169,10 @@ def parse_override(word: str) -> tuple[str, Any]:
     path, equals, text = (part.strip() for part in word.partition("="))
     if not equals or not all(name.strip() for name in path.split(".")):
         wrong = "lacks a name beside a dot" if equals and path else "is not name=value"
+        if os.path.isfile(word):
+            raise BadInput(
+                f"override: {word!r} is one more file; name it with its option, such as --test, or leave it out"
+            )
         raise BadInput(f"override: {word!r} {wrong} (for example finetune.optim.lr=[1e-4,3e-4])")
     try:
         return path, from_toml(f"value = {text}")["value"]

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from support.made_tables import read, why, write
 
-from headstart.data import folders, read_sequences
+from headstart.data import data_card, folders, read_sequences
 
 
 def wav(samples, rate=8000, channels=1):
@@ -230,6 +230,26 @@ def test_folders_of_persons_below_their_class_are_groups_and_that_is_told(tmp_pa
     assert (result.classes, result.groups) == (("sit", "walk"), ("p0", "p1", "p2") * 2)
     assert "are taken for persons, each in one split (--group '': they are none)" in result.notes[0]
     assert read(tmp_path, group="").groups is None
+
+
+def test_numbered_first_parts_of_names_in_folders_of_classes_are_subjects(tmp_path):
+    names = [f"{label}/{label[0]}{i}_take{k}.wav" for label in ("sit", "stand") for i in range(3) for k in range(2)]
+    result = read(_tree(tmp_path / "a", *names))
+    assert result.groups == tuple(f"s{i}" for _ in "ab" for i in range(3) for _ in "ab")
+    assert "is taken for the subject, each in one split (--group '': it is none)" in " ".join(result.notes)
+    assert read(tmp_path / "a", group="").groups is None
+    few = [
+        f"{label}/rec{i + 3 * (label == 'walk')}_{k}.wav"
+        for label in ("sit", "walk")
+        for i in range(2)
+        for k in range(3)
+    ]
+    result = read(_tree(tmp_path / "b", *few))
+    assert result.groups is None
+    assert "--group 'part 1' keeps each in one split" in " ".join(data_card(result).findings)
+    assert set(read(tmp_path / "b", group="part 1").groups) == {"rec0", "rec1", "rec3", "rec4"}
+    others = [f"{label}/{label}{i}_{k}.wav" for label in ("sit", "walk") for i in range(3) for k in range(2)]
+    assert read(_tree(tmp_path / "c", *others)).groups is None
 
 
 def test_two_levels_that_may_both_be_the_class_are_refused(tmp_path):

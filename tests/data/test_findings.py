@@ -247,6 +247,24 @@ CASES = [
         {"group": "tape"},
     ),
     Case(
+        "order",
+        lambda p: table(
+            p,
+            noise(80) + np.repeat(np.arange(8) % 3, 10)[:, None],
+            label=["ab"[i * 7 % 5 % 2] for i in range(80)],
+            sitting=[f"t{i // 10}" for i in range(80)],
+        ),
+        "rows that follow each other are alike beside their class",
+        {"group": "sitting"},
+    ),
+    Case(
+        "groups",
+        lambda p: table(p, noise(), who=[f"p{i % 8}" if i < 20 else f"P0{i % 8}" for i in range(40)]),
+        "8 groups are written in several ways, such as 'p0' (3) and 'P00' (2): where these are one",
+        {},
+        {"group": "who"},
+    ),
+    Case(
         "near copies",
         lambda p: table(p, copied_with_noise(), made_of=[f"r{i % 40}" for i in range(120)]),
         "120 of 120 rows looked at are far nearer to a few others than to the rest ({}:",
@@ -341,7 +359,7 @@ def test_a_finding_names_a_number_a_place_and_the_option_that_mends_it(tmp_path:
     assert len(texts) == 1
     assert case.words.format(path) in texts[0]
     for field, value in case.mend.items():
-        unnamed = case.name in ("neighbours", "near copies")  # which column it is, nobody knows
+        unnamed = case.name in ("neighbours", "order", "near copies")  # which column it is, nobody knows
         named = value if isinstance(value, tuple) else () if unnamed else (value,)
         assert all(word in texts[0] for word in shlex.split(option(field, *named)) if "*" not in word)
         assert not findings(case.name, read(path, **{**case.settings, **case.mend}))

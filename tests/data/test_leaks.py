@@ -4,6 +4,7 @@ accused."""
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from support.made_outcomes import outcome
 from support.made_tables import read, write
 
 from headstart.data import LayoutSpec, Sequences, alike, card, data_card, flatters, neighbours, padding, read_sequences
+from headstart.data.findings import FINDINGS
 from headstart.data.findings.leaks import about_leaks
-from headstart.data.neighbours import about_pieces, beginning_inside
+from headstart.data.neighbours import about_order, about_pieces, beginning_inside
 from headstart.estimator.inputs import warn_of_leaks
 from headstart.fitted.page import write_page
 from headstart.ways import in_python
@@ -75,6 +77,162 @@ LEAKS = {
         path, lambda i: (0, 0.01, 20 + 2 * CLASS[i] + noise(i).normal() / 3)
     ),
 }
+
+
+def table(path: Path, values: np.ndarray, columns: dict[str, Any] | None = None, names: Any = None) -> Sequences:
+    """A wide table of numbers (ROWS, L), with further columns before them."""
+    columns = {"label": LABELS} | (columns or {})
+    names = names or [f"t{i}" for i in range(values.shape[1])]
+    lines = [",".join([*columns, *names])]
+    for i, row in enumerate(values):
+        lines.append(",".join([*(str(cells[i]) for cells in columns.values()), *(f"{x:.4f}" for x in row)]))
+    return read(write(path / "f.csv", "\n".join(lines)))
+
+
+def marked(path: Path) -> Sequences:
+    """Recordings with a channel that is 0 but for a mark of the class at some position."""
+    rng, lines = noise(), ["recording,time,x,trigger,label"]
+    for i in range(ROWS):
+        at = int(rng.integers(2, 10))
+        lines += [f"r{i},{t / 100},{rng.normal():.4f},{(1 + CLASS[i]) * (t == at)},{LABELS[i]}" for t in range(12)]
+    return read(write(path / "f.csv", "\n".join(lines)))
+
+
+def spoilt(letters: np.ndarray, k: int) -> str:
+    """DNA of which one class has more bases that nobody knows."""
+    letters[noise(k).choice(len(letters), 6 if k else 1, replace=False)] = "N"
+    return "".join(letters)
+
+
+def gap(row: int, values: np.ndarray) -> None:
+    first = int(noise(row).integers(2, 12)) + 18 * CLASS[row]
+    values[first : first + 6] = np.nan
+
+
+def begun(row: int, values: np.ndarray) -> None:
+    values[: (10 if CLASS[row] else 4) - row % 3] = values[0]
+
+
+WORDS = ["rain", "the", "film", "was", "of", "long", "people"]
+SAID = [f"__label__{k} " + " ".join(noise(i).choice(WORDS, 12)) for i, k in enumerate(["pos", "neg"] * (ROWS // 2))]
+NO_VALUE: dict[str, Callable[[Path], Sequences]] = {
+    "the place of the first gap": lambda _: with_gaps(gap),
+    "the number of equal values at the beginning": lambda _: with_gaps(begun),
+    "which marks stand in the channel 'trigger'": marked,
+    "the column '440'": lambda path: table(
+        path,
+        np.insert(noise().normal(size=(ROWS, 20)), 8, 3 - CLASS, axis=1),
+        None,
+        [f"{400 + 5 * i}" for i in range(21)],
+    ),
+    "the column 'camera', which is not used,": lambda path: table(
+        path, noise().normal(size=(ROWS, 20)), {"camera": [f"cam{k}" for k in CLASS]}
+    ),
+    "the column 'day', which is not used,": lambda path: table(
+        path, noise().normal(size=(ROWS, 20)), {"day": [f"2024-05-0{1 + k + 2 * (i % 3)}" for i, k in enumerate(CLASS)]}
+    ),
+    "the share of N": lambda _: read_sequences(
+        [spoilt(noise(i).choice(list("ACGT"), 60), k) for i, k in enumerate(CLASS)], labels=LABELS
+    ),
+    "what stands in the first 8 places": lambda _: read_sequences(
+        [["ACGTTGCATG", "TTGACCATGG"][k] + "".join(noise(i).choice(list("ACGT"), 60)) for i, k in enumerate(CLASS)],
+        labels=LABELS,
+    ),
+    "the name of a class in a text": lambda _: read_sequences(SAID, labels=["pos", "neg"] * (ROWS // 2)),
+}
+"""What is no value, or is the label itself, and tells the class of noise."""
+
+
+@pytest.mark.parametrize("name", NO_VALUE)
+def test_what_is_no_value_of_noise_is_named_where_it_tells_the_class_and_only_there(name: str, tmp_path: Path) -> None:
+    s = NO_VALUE[name](tmp_path)
+    (text,) = about_leaks(s)
+    assert text.startswith(f"{name} alone tells the class of 80 of 80 sequences (the commonest class: 40)")
+    assert flatters(text)
+    assert text in data_card(s).facts["doubts"]
+    for seed in range(5):
+        assert not about_leaks(replace(s, labels=tuple(noise(seed).permutation(s.labels).tolist())))
+
+
+def test_a_target_that_stands_among_the_values_is_named() -> None:
+    values = noise().normal(size=(ROWS, 30)).astype(np.float32)
+    spec = LayoutSpec(target_kind="number")
+    (text,) = about_leaks(read_sequences(values, spec, labels=[repr(float(x)) for x in values[:, 7]]))
+    assert text.startswith("position 8 alone goes with the target (rank correlation 1.00)")
+    near = values[:, 7] + noise(1).normal(size=ROWS) / 1000
+    assert not about_leaks(read_sequences(values, spec, labels=[repr(float(x)) for x in near]))
+
+
+def sessions() -> np.ndarray:
+    """Rows of noise of ten sessions, each with a level of its own."""
+    return noise().normal(size=(120, 30)) + np.repeat(noise(1).normal(size=10) * 2, 12)[:, None]
+
+
+def campaign() -> np.ndarray:
+    """Rows of noise of a sensor that drifts from day to day."""
+    return noise().normal(size=(120, 30)) + np.linspace(0, 5, 120)[:, None]
+
+
+@pytest.mark.parametrize("make", [sessions, campaign])
+def test_rows_that_are_like_those_beside_them_are_named_until_a_group_keeps_them_together(
+    make: Callable[[], np.ndarray],
+) -> None:
+    values, labels = make(), np.repeat(["a", "b"], 60)
+    (text,) = about_order(read_sequences(values, labels=labels.tolist()))
+    assert text.startswith("rows that follow each other are alike beside their class (rank correlation of the mean of ")
+    assert flatters(text)
+    assert text in data_card(read_sequences(values, labels=labels.tolist())).findings
+    groups = [f"g{i // 12}" for i in range(120)]
+    assert not about_order(read_sequences(values, labels=labels.tolist(), groups=groups))
+    mixed = noise(2).permutation(120)
+    assert not about_order(read_sequences(values[mixed], labels=labels[mixed].tolist()))
+
+
+def test_rows_in_the_order_of_their_class_target_or_size_are_no_session() -> None:
+    for seed in range(10):
+        rng = noise(seed)
+        values = rng.normal(size=(120, 30)) + np.repeat([0, 3, 5], 40)[:, None]
+        assert not about_order(read_sequences(values, labels=[*np.repeat(["a", "b", "c"], 40)]))
+        target = np.sort(rng.normal(size=120))
+        sloped = rng.normal(size=(120, 30)) + 3 * target[:, None]
+        spec = LayoutSpec(target_kind="number")
+        assert not about_order(read_sequences(sloped, spec, labels=[f"{x:.4f}" for x in target]))
+        sizes = values[np.argsort(values.mean(1))]
+        assert not about_order(read_sequences(sizes, labels=[*rng.permutation(["a", "b"] * 60)]))
+
+
+def test_windows_that_overlap_are_told_though_each_was_standardised() -> None:
+    windows = pieces(20, 40)[:, :, 0]
+    each = (windows - windows.mean(1, keepdims=True)) / windows.std(1, keepdims=True)
+    (text,) = about_pieces(read_sequences(each))
+    assert text.startswith("neighbouring rows overlap but for their scale and level")
+    assert flatters(text)
+    assert not about_pieces(read_sequences(each, groups=["x", "y"] * 30))
+    waves = np.sin(np.arange(40) * 0.4 + noise().uniform(0, 6, (60, 1)))
+    assert not about_pieces(read_sequences(waves))
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (
+            [f"s{i % 10:02}" if i % 4 < 2 else f"S{i % 10}" for i in range(ROWS)],
+            "10 groups are written in several ways",
+        ),
+        (
+            [f"s{i // 2 % 10}_{k}" for i, k in enumerate(LABELS)],
+            "the names of 20 groups hold their class, such as 's0_a'",
+        ),
+    ],
+)
+def test_groups_that_are_one_as_it_seems_are_named(groups: list[str], words: str) -> None:
+    s = read_sequences(noise().normal(size=(ROWS, 20)), labels=LABELS, groups=groups)
+    (finding,) = FINDINGS["groups"](s, {})
+    assert finding.text.startswith(words)
+    assert flatters(finding.text)
+    assert not any(group in finding.plain for group in groups)
+    other = [f"s{i % 16:02}" for i in range(ROWS)]
+    assert not list(FINDINGS["groups"](replace(s, groups=tuple(other)), {}))
 
 
 @pytest.mark.parametrize("name", LEAKS)

@@ -148,3 +148,30 @@ def test_near_copies_of_train_in_a_test_file_are_named_and_other_rows_are_not(na
     # Copies within one file are the other finding's.
     inside = np.concatenate([base[:160], base[:40] + rng.normal(size=(40, base.shape[1])) / 30, BASES[name](rng)[:40]])
     assert not about_files(sequences(inside, labels), rows)
+
+
+CHANGED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "moved": lambda x: x + 0.7,
+    "scaled": lambda x: 1.4 * x,
+    "standardised each": lambda x: (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("way", CHANGED)
+def test_copies_of_train_in_a_test_file_on_another_scale_or_level_are_named(way: str) -> None:
+    rng = np.random.default_rng(2)
+    for base in (rng.normal(size=(ROWS, 40)), np.cumsum(rng.normal(size=(ROWS, 40)), 1)):
+        values = np.concatenate([base, CHANGED[way](base[:40])])
+        (note,) = about_files(sequences(values, labels_of(rng, ROWS + 40)), {"test": np.arange(ROWS, ROWS + 40)})
+        assert "test sequences looked at also stand in train but for some noise" in note
+
+
+def test_windows_of_a_test_file_that_overlap_those_of_train_are_named() -> None:
+    rng = np.random.default_rng(3)
+    recordings = np.cumsum(rng.normal(size=(ROWS, 60)), 1)
+    rows, labels = {"test": np.arange(ROWS, ROWS + 40)}, labels_of(rng, ROWS + 40)
+    for first, second in ((0, 7), (7, 0)):
+        values = np.concatenate([recordings[:, first : first + 50], recordings[:40, second : second + 50]])
+        (note,) = about_files(sequences(values, labels), rows)
+        assert note.startswith("the beginnings of 40 sequences of the test file or of others also stand in the other")
+        assert flatters(note)

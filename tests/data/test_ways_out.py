@@ -164,6 +164,31 @@ def test_what_is_said_of_a_folder_is_one_line_and_its_ways_out_end_well(what: st
             assert len(s) >= 8, (name, value)
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"window": "5s"}, "f.csv: --window: 5s is a time, and nothing says how long a position lasts"),
+        ({"step": "5"}, "f.csv: --step: is of windows, and none are cut; give --window with it, or leave it out"),
+        ({"label_from": "{label}_{take}"}, "leave it out, and name that column (--target label)"),
+        ({"target_kind": "number"}, "the target 'a' is not a finite number; correct it, or take it for a class with"),
+        ({"kind": "dna"}, "no column looks like a sequence (text; "),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else value[:30],
+)
+def test_what_is_wrong_with_an_option_of_a_wide_table_names_it(
+    fields: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "f.csv", "\n".join(wide(24)))
+    with typed(["show", "f.csv"]):
+        message = refusal(path, layout_of(LayoutOptions(**fields)))
+    assert words in message
+    assert "--layout long" not in message
+    if "label_from" in fields or "target_kind" in fields:
+        (way,) = options_of(message)
+        fields = {name: way[name][0] for name in ("target", "target_kind") if name in way}
+        assert read_sequences(path, layout_of(LayoutOptions(**fields))).classes == ("a", "b")
+
+
 def test_in_python_messages_name_the_layout_and_that_ends_well() -> None:
     frames = [pd.read_csv(io.StringIO("\n".join(BAD[what]))) for what in IN_PYTHON]
     for frame in frames:

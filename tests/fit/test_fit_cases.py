@@ -64,7 +64,10 @@ REFUSED = {
     "infinity": (changed(3, "", "inf"), "inf"),
     "1e400": (changed(3, "", "1e400"), "1e400"),
     "one class": ("\n".join(rows(label=lambda _: "a")), "every label is 'a'"),
-    "no labels at all": ("\n".join(rows(label=lambda _: "")), "has no target to learn; name its column with --target"),
+    "no labels at all": (
+        "\n".join(rows(label=lambda _: "")),
+        "no row has a label in 'label'; fill it, or name another",
+    ),
     "length 0": ("\n".join([*rows(), "s99,a,,,,,"]), "train.csv:26: every value of the sequence is missing"),
 }
 

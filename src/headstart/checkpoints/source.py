@@ -66,8 +66,8 @@ def absent(source: str) -> str:
         return f"there is no folder {source!r}; name one that holds {CONFIG_FILE} and {WEIGHTS_FILE}"
     cache = "" if _cache() else ", which takes the package huggingface_hub: pip install 'headstart[hf]'"
     return (
-        f"{source!r} is neither a folder nor in {weights_folder()} (--weights, HEADSTART_WEIGHTS) nor in the cache of "
-        f"the hub{cache}; put the folder with its {CONFIG_FILE} and {WEIGHTS_FILE} there, or let `headstart prepare "
+        f"{source!r} is neither a folder nor in {weights_folder()} (HEADSTART_WEIGHTS names another) nor in the cache "
+        f"of the hub{cache}; put the folder with its {CONFIG_FILE} and {WEIGHTS_FILE} there, or let `headstart prepare "
         f"{source}` download it"
     )
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headstart.data.sequences import Sequences
+from headstart.data.neighbours import beginning_inside
+from headstart.data.sequences import FEW_LEVELS, Sequences
 from headstart.data.splits import ACROSS
 from headstart.text import many
 
@@ -55,15 +56,24 @@ def among(s: Sequences) -> str:
 
 
 def near_copies(s: Sequences, of: np.ndarray | None = None) -> Alike | None:
-    """Rows, of these where some are named, that have near copies in other groups; None where rows are too few, or too
-    short.
+    """Rows, of these where some are named, that have near copies in other groups, as they are or each less its own mean
+    and over its own deviation; None where rows are too few, or too short."""
+    alike = _near_copies(s, of, own_scale=False)
+    if s.kind != "numbers" or (alike is not None and alike.frequent) or len(np.unique(s.values[:10_000])) < FEW_LEVELS:
+        return alike
+    scaled = _near_copies(s, of, own_scale=True)
+    return scaled if alike is None or (scaled is not None and scaled.frequent) else alike
+
+
+def _near_copies(s: Sequences, of: np.ndarray | None, own_scale: bool) -> Alike | None:
+    """The same in one of both ways.
 
     Where points lie in D dimensions, the distance to the neighbour j + 1 is at least r times that to the neighbour j
     by chance in r^(-jD) of them; D is that of the farther neighbours (the estimate of Levina and Bickel 2004). Rows of
     which half of a class are so near are how the class is, and where nearest rows are at every distance, as on a curve
     with gaps, the nearest of them are no copies. Exact copies count once.
     """
-    rows, x = _sketches(s)
+    rows, x = _sketches(s, own_scale)
     first = s.copies()[rows] == rows
     rows, x = rows[first], x[first]
     if len(rows) < FEWEST_SKETCHED:
@@ -121,6 +131,12 @@ def about_files(whole: Sequences, files: Mapping[str, np.ndarray]) -> list[str]:
                 "for some noise: they are far nearer to a few there than to the rest, as copies with noise are, or "
                 "several recordings of one thing, so that every score is optimistic; leave them out of one file"
             )
+        elif (inside := beginning_inside(whole, rows)) >= COPIED_SHARE * len(rows):
+            notes.append(
+                f"the beginnings of {many(inside, 'sequence')} of the {name} file or of others {ACROSS} the other, "
+                "inside of a sequence, as windows of one recording do that overlap, so that every score is optimistic; "
+                "keep each recording in one file"
+            )
     return notes
 
 
@@ -132,7 +148,7 @@ def _class_sizes(s: Sequences) -> np.ndarray:
     return np.asarray(count[number])
 
 
-def _sketches(s: Sequences) -> tuple[np.ndarray, np.ndarray]:
+def _sketches(s: Sequences, own_scale: bool) -> tuple[np.ndarray, np.ndarray]:
     """(rows, sketches (rows, k)): distances of sketches are about those of the sequences' beginnings."""
     rows = np.arange(len(s))
     if len(s) > MOST_SKETCHED:
@@ -143,19 +159,22 @@ def _sketches(s: Sequences) -> tuple[np.ndarray, np.ndarray]:
         rows = rows[s.lengths[rows] >= length]
         if length * width < FEWEST_IN_ROW:
             return rows[:0], np.zeros((0, 1))
-        x = _of_numbers(s, rows, length)
+        x = _of_numbers(s, rows, length, own_scale)
     else:
         x = _of_symbols(s, rows, max(length, MOST_READ // len(rows)))
     return rows[x.any(1)], x[x.any(1)]
 
 
-def _of_numbers(s: Sequences, rows: np.ndarray, length: int) -> np.ndarray:
-    """Random sums of the first values of each row, standardised by channel."""
+def _of_numbers(s: Sequences, rows: np.ndarray, length: int, own_scale: bool) -> np.ndarray:
+    """Random sums of the first values of each row, standardised by channel; own_scale: in each row by itself."""
     index = s.offsets[:-1][rows][:, None] + np.arange(length)
     values = s.values[index].astype(np.float32)
     values = np.clip(values, *np.quantile(values, [CUT_ENDS, 1 - CUT_ENDS], axis=(0, 1)))
     spread = values.std((0, 1))
     values = (values - np.median(values, 0)) / np.where(spread > 0, spread, 1)
+    if own_scale:
+        own = values.std(1, keepdims=True)
+        values = (values - values.mean(1, keepdims=True)) / np.where(own > 0, own, 1)
     if s.observed is not None:
         values[~s.observed[index]] = 0
     x = values.reshape(len(rows), -1)

@@ -25,7 +25,7 @@ from headstart.data.order import FEW_VALUES, Ordered, clock_name
 from headstart.data.padding import fillings
 from headstart.data.parts import Parts, in_time, label_changes, numbers_of_columns, unit_of
 from headstart.data.sequences import Sequences, as_tokens, needs_double
-from headstart.data.subjects import splits_of, subjects_of
+from headstart.data.subjects import how_recorded, splits_of, subjects_of
 from headstart.data.table import (
     Cells,
     Column,
@@ -107,7 +107,7 @@ def build(
         channels=parts.channels,
         times=None if layout.time is None else _times(table, layout, mistakes)[begins],
         steps=table.steps if parts.steps is None else parts.steps,
-        made={name: values[parts.rows] for name, values in table.made.items()} | parts.made,
+        made={name: x[parts.rows] for name, x in (table.made | how_recorded(table, layout)).items()} | parts.made,
         ids=_each(words_of(ids, columns.get("id"), parts.rows, "ids"), "id", layout.id, places, mistakes),
         groups=_each(
             words_of(groups, columns.get("group"), parts.rows, "groups"), "group", layout.group, places, mistakes
@@ -177,12 +177,10 @@ def _each(words: Words, what: str, column: str | None, places: Places, mistakes:
     """Ids or groups, which every row has or none."""
     if all(word is None or not word.strip() for word in words):
         return None
+    way = f"give each sequence one, or set {what} to another column" if column else "give each sequence one"
     for row, word in enumerate(words):
         if word is None or not word.strip():
-            mistakes.add(
-                places.cell(row, column) if column else places.of(row),
-                f"the {what} is empty; give each sequence one, or set {what} to another column",
-            )
+            mistakes.add(places.cell(row, column) if column else places.of(row), f"the {what} is empty; {way}")
     return tuple((word or "").strip() for word in words)
 
 
@@ -202,8 +200,9 @@ def _check_kind(table: Table, layout: Layout) -> None:
     kind, texts = layout.spec.kind, layout.shape == "text"
     if kind != "auto" and texts != (kind in ("text", "dna", "protein")):
         way = WORDS_WAY if kind == "tokens" else f"set another {option('kind')} or {option('shape')}"
+        way = f"the model was fitted to {SOUNDS[kind]}; give such" if layout.spec.optional else way
         raise BadInput(
-            f"{table.places.source}: kind: {kind!r} does not go with the layout {layout.shape!r}, which is "
+            f"{table.places.source}: kind: {kind!r} does not go with the layout {layout.shape!r}, "
             f"{'a' if texts else 'no'} column of texts; {way}"
         )
 

@@ -29,6 +29,8 @@ RECORDED = frozenset(
 """Words of what a table says of files that is no label."""
 PARTICIPANT = "participant"
 """The column of the folders that a table of labels names."""
+SUBJECTS_OF_CLASS = 3
+"""Subjects of each class from which on parts of names are taken for them, so that each split may have one."""
 WHOLE_LIST = ".whole.txt"
 """The file of a folder that is a part of another one with the names of all files of that."""
 _BRACES = re.compile(r"\{(\w+)\}")
@@ -326,6 +328,21 @@ def _guessed(table: Table, files: Sequence[str]) -> bool:
         f"({option('label_from', patterns[0])} says it; another pattern names another part)"
     )
     return True
+
+
+def add_persons(table: Table, files: Sequence[str]) -> None:
+    """A column of the first part of the names of files, where it is numbered and holds several files each: `subject`,
+    which is the group, where each class has several, else `part 1`."""
+    parts = [_JOINTS.split(PurePosixPath(file).stem) for file in files]
+    first = [part[0] for part in parts]
+    if min(map(len, parts)) > 1 and _is_numbered(first):
+        labels = table.columns[table.roles["target"]].words if table.roles.get("target") in table.columns else []
+        of_class = Counter(label for label, _ in {*zip(labels, first, strict=False)})
+        name = "subject" if min(of_class.values(), default=0) >= SUBJECTS_OF_CLASS else "part 1"
+        if name not in table.columns:
+            table.columns[name] = Column(name, "text", arrow_texts(first))
+            note = f"the first part of names such as {files[0]!r} is taken for the subject, each in one split"
+            table.notes += [f"{note} ({option('group', '')}: it is none)"] if name == "subject" else []
 
 
 def _is_numbered(cells: Sequence[str]) -> bool:

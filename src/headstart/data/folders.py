@@ -29,6 +29,7 @@ from headstart.data.encodings import likely_encodings
 from headstart.data.exports import like_number
 from headstart.data.file_labels import (
     PERSON,
+    add_persons,
     holds_labels,
     labelled_by_name,
     labelled_by_table,
@@ -298,13 +299,8 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
     mistakes.check()
     if odd:
         raise _other_encoding(path, odd, len(there), spec.encoding)
-    table = Table(
-        {},
-        len(there),
-        Places(str(path), names=[str(path / name) for name in there]),
-        f"a folder of {kind}",
-        shape="text" if kind == "texts" else "list",
-    )
+    places = Places(str(path), names=[str(path / name) for name in there])
+    table = Table({}, len(there), places, f"a folder of {kind}", shape="text" if kind == "texts" else "list")
     table.columns["values"] = (
         Column("values", "text", arrow_texts(texts))
         if kind == "texts"
@@ -349,10 +345,10 @@ def _label(
             labelled = bool(_inside(table)) or labelled_by_name(table, there, spec)
             if persons and labelled and spec.group is None:  # sub-01/sub-01_task-rest.tsv
                 table.roles["group"] = folder
-            elif persons and not labelled:
-                table.roles["target"] = folder
-            elif not labelled and any(paths):
-                table.roles["target"] = ""
+            elif not labelled and (persons or any(paths)):
+                table.roles["target"] = folder if persons else ""
+        elif "group" not in table.roles:
+            add_persons(table, there)
     return None
 
 
@@ -369,8 +365,9 @@ def _labelled_by_annotations(
         return False
     folders = [name.split("/")[0] for name in there if "/" in name]
     if spec.label_from or (beside and holds_labels(beside[1], spec)) or not all(map(PERSON.fullmatch, folders)):
-        way = option("target", ANNOTATION)
-        table.notes.append(f"annotations of the recordings are not used ({way}: labels of windows)")
+        table.notes.append(
+            f"annotations of the recordings are not used ({option('target', ANNOTATION)}: labels of windows)"
+        )
         return False
     return True
 

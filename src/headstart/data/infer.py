@@ -483,10 +483,10 @@ def _nothing(view: View, shape: str) -> BadInput:
         )
     lone = len(view.table.columns) == 1 and view.table.header is not None
     way = f"where cells are separated by another mark, give {option('delimiter')}; else name" if lone else "name"
-    repeats = (
-        c.name for c in view.table.columns.values() if c.type == "text" and 2 * len(c.coded[1]) <= view.table.rows
-    )
-    if not lone and (ids := next(repeats, "")) and any(c.type == "number" for c in view.table.columns.values()):
+    columns, half = list(view.table.columns.values()), view.table.rows // 2
+    repeats = (column.name for column in columns if column.type == "text" and len(column.coded[1]) <= half)
+    may_be_long = not lone and shape != "text" and any(column.type == "number" for column in columns)
+    if may_be_long and (ids := next(repeats, "")):
         long = settings({"shape": "long", "id": ids})
         way = f"where each row is a position of the recording that {ids!r} names, give {long}; else name"
     return BadInput(

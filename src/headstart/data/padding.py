@@ -46,6 +46,11 @@ def equal_tails(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return tails
 
 
+def equal_heads(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(n,) how often the first value of each sequence stands again behind it; 0 of one that never changes."""
+    return equal_tails(values[::-1], offsets[-1] - offsets[::-1])[::-1]
+
+
 def equal_neighbours(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """(S - 1,) whether a position of values (S, F) and the next one, of the same sequence, are equal."""
     same = np.array((values[1:] == values[:-1]).all(1), dtype=bool)

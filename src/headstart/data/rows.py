@@ -252,7 +252,9 @@ def list_column(name: str, arrays: Sequence[np.ndarray | None] | Sequence[np.nda
     widths = [None if array is None or not array.size else (*array.shape, 1)[1] for array in arrays]
     first = next((width for width in widths if width is not None), 1)
     row = next((row for row, width in enumerate(widths) if width not in (None, first)), None)
-    if row is not None and wide and len({len(array) for array in there}) == 1:  # as many channels, of other lengths
+    if (
+        row is not None and all(array.ndim == 2 for array in there) and len({len(array) for array in there}) == 1
+    ):  # as many channels, of other lengths
         inner = np.cumsum([0, *(array.shape[1] for array in there for _ in array)])
         lists = arrow_lists(np.concatenate([array.reshape(-1) for array in there]), inner)
         ends = np.cumsum([0, *(0 if array is None else len(array) for array in arrays)])

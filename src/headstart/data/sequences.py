@@ -134,6 +134,8 @@ class Sequences:
         Raises: BadInput where a label is not a number.
         """
         out, mistakes = np.full(len(self.labels), np.nan), Mistakes()
+        classes = not any(is_number(label) for label in self.labels if label is not None)
+        way = f"take it for a class with {option('target_kind', 'class')}" if classes else "leave it empty"
         for i, label in enumerate(self.labels):
             if label is None:
                 continue
@@ -142,9 +144,7 @@ class Sequences:
             except ValueError:
                 out[i] = np.inf
             if not abs(out[i]) <= LARGEST_VALUE:
-                mistakes.add(
-                    self._place(i), f"the target {label!r} is not a finite number; correct it, or leave it empty"
-                )
+                mistakes.add(self._place(i), f"the target {label!r} is not a finite number; correct it, or {way}")
         mistakes.check()
         return out
 

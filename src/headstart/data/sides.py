@@ -9,7 +9,7 @@ import numpy as np
 
 from headstart.data.exports import is_class_row
 from headstart.data.file_labels import holds_labels, labelled_by_name, labels_beside, labels_of
-from headstart.data.layout import TARGET, LayoutSpec, plain
+from headstart.data.layout import TARGET, LayoutSpec, by_role, plain
 from headstart.data.order import Ordered, clock_name
 from headstart.data.rows import list_column
 from headstart.data.runs import runs_of, runs_table
@@ -50,7 +50,7 @@ def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, L
                 f"{table.places.source}: {field_name('label_from')}: {spec.label_from!r} is for names of files, "
                 f"or of columns that are recordings ({option('shape', SIDE)}); this table has its labels in a column: "
                 "leave it out, and "
-                f"name that column ({option('target', next(reversed(table.columns), 'label'))})"
+                f"name that column ({option('target', next(iter(by_role('target', table.columns)), 'label'))})"
             )
         return table, spec
     upright = table

@@ -304,7 +304,7 @@ def check_sides(
             if labels and np.bincount(target[target != IGNORE]).max(initial=0) == 1:
                 raise BadInput(
                     f"labels: each of {labelled:,} classes has one labelled sequence, which leaves none for {side}; "
-                    "give at least two of each class, or name the column of the classes"
+                    "give at least two of each class, or labels of fewer classes"
                 )
             raise BadInput(
                 f"{shares} of {labelled:,} labelled sequences, {blocks:,} of them apart from each other, leave none "

@@ -1,4 +1,4 @@
-"""Columns that may say whose a sequence is, or in which split, and are not used."""
+"""Columns that may say whose a sequence is, in which split, or how it was recorded, and are not used."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ _SUBJECT = re.compile(f"(?i)(?<![a-z])({_WORDS}|vpn?(?![a-z]))")
 _NUMBERED = re.compile(r"[A-Za-z]{1,12}[ _-]?\d{1,6}")
 _NUMBERED_SUBJECT = re.compile(rf"(?i)(sub|pat|vp|{_WORDS})[a-z]*[ _-]?\d{{1,6}}")
 _SPLIT = re.compile(f"(?i)(public|private)?[ _-]?({'|'.join(SPLIT_WORDS)})[ _-]?(set|data|split)?")
+_RECORDED = re.compile(
+    r"(?i)(?<![a-z])(device|camera|scanner|sensor|instrument|recorder|microphone|phone|machine|operator|technician|"
+    r"experimenter|annotator|rater|site|hospital|clinic|cent(er|re)|lab|laboratory|room|batch|plate|day|date|weekday|"
+    r"firmware|software)(?![a-rt-z])"
+)
+"""Words in names of columns that say by what, by whom, where or when a sequence was recorded."""
 NAMES_FROM = 4
 """Different words from which on they may be names of persons, and not kinds of something."""
 
@@ -50,6 +56,16 @@ def splits_of(table: Table, layout: Layout) -> tuple[tuple[str, str], ...]:
             counts = Counter(word for word in column.words if word)
             out.append((column.name, ", ".join(f"{word} {count:,}" for word, count in counts.most_common())))
     return tuple(out)
+
+
+def how_recorded(table: Table, layout: Layout) -> dict[str, np.ndarray]:
+    """Cells (rows of the table) of columns that are not used and say how sequences were recorded, by what they are."""
+    columns = [table.columns[name] for name in layout.unused if _RECORDED.search(name) and not layout.spec.optional]
+    return {
+        f"the column {column.name!r}, which is not used,": np.array([word or "" for word in column.words])
+        for column in columns
+        if column.type in ("text", "number")
+    }
 
 
 def subjects_of(table: Table, layout: Layout, rows: np.ndarray, labels: Words) -> tuple[tuple[str, int], ...]:

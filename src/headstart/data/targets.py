@@ -37,10 +37,13 @@ def check_targets(s: Sequences, name: str) -> None:
         )
     check_target_kind(s)
     if s.target == "none" or not s.labelled.any():
+        if s.layout.target is not None:
+            way = f"fill it, or name another column with {option('target')}"
+            raise BadInput(f"{name}: no row has a label in {s.layout.target!r}; {way}")
         unused = [column for column in s.layout.unused if column and not clock_name(column)]
         constant = _constant(s)
         unused = [*constant, *unused][: max(len(constant), MOST_ASKED)] if constant else unused
-        if s.layout.target is None and 0 < len(unused) <= MOST_ASKED:
+        if 0 < len(unused) <= MOST_ASKED:
             raise BadInput(asked(f"{name}: has no target to learn", *({"target": column} for column in unused)))
         there = f" (columns that are not used: {first_few(unused)})" if unused else ""
         raise BadInput(f"{name}: has no target to learn; name its column with {option('target')}{there}")

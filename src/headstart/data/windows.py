@@ -12,7 +12,7 @@ from headstart.data.sequences import Sequences
 from headstart.data.spans import SECONDS, SPAN, Windows
 from headstart.errors import BadInput
 from headstart.text import counted, first_few, many, percent
-from headstart.ways import option
+from headstart.ways import field_name, option
 
 MOST_IN_WINDOWS = 2**29
 """Values of all windows together: 2 GiB."""
@@ -23,7 +23,7 @@ def check_window(source: str, spec: LayoutSpec) -> None:
     alone = ["step"] * (spec.step is not None) + ["window_label"] * (spec.window_label != "majority")
     if alone and not spec.optional:
         way = f"give {option('window')} with it, or leave it out"
-        raise BadInput(f"{source}: {alone[0]}: is of windows, and none are cut; {way}")
+        raise BadInput(f"{source}: {field_name(alone[0])}: is of windows, and none are cut; {way}")
 
 
 def cut_windows(s: Sequences, spec: LayoutSpec, seconds: np.ndarray | None) -> Sequences:
@@ -117,8 +117,9 @@ def _positions(field: str, span: int | str | None, s: Sequences, seconds: np.nda
     if seconds is None or not np.isfinite(seconds).all():
         clock = f"{option('time')} names the column of the times, or " if s.layout.time is None else ""
         raise BadInput(
-            f"{s.layout.source}: {field}: {span} is a time, and nothing says how long a position lasts; {clock}"
-            f"{option('rate', '50')} says how many there are in a second, or give {option(field, '500')} in positions"
+            f"{s.layout.source}: {field_name(field)}: {span} is a time, and nothing says how long a position lasts; "
+            f"{clock}{option('rate', '50')} says how many there are in a second, or give {option(field, '500')} "
+            "in positions"
         )
     out = np.rint(float(match[1]) * SECONDS[match[2]] / seconds).astype(np.int64)
     if (out < 1).any():

@@ -26,10 +26,17 @@ if TYPE_CHECKING:
     from headstart.serve.model import Served
 
 
-_ARGUMENTS = {"val_share": "validation_fraction", "test_share": "test_fraction", "split_seed": "random_state"}
+_ARGUMENTS = {
+    "val_share": "validation_fraction",
+    "test_share": "test_fraction",
+    "split_seed": "random_state",
+    "rates": "learning_rates",
+    "labels": "y",
+}
+OWN = ("kind", "window", "step", "channels_first")
 _OWN = re.compile(r"layout=\{'(kind|window|step|channels_first)': ([^{},]+)\}")
 """Fields of a layout that the estimators have as arguments, which win over those of `layout`."""
-_FIELD = re.compile(rf"\b(?:task(?:\.|: ))?({'|'.join(_ARGUMENTS)})\b")
+_FIELD = re.compile(r"\b(?:task(?:\.|: ))?(val_share|test_share|split_seed)\b|^(rates|labels)(?=:)")
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,21 @@ def as_inputs(data: Any, name: str = "X", channels_first: bool = False) -> Input
         data = _stacked(data)
     if isinstance(data, list) or (isinstance(data, np.ndarray) and data.dtype.kind in "SU"):
         return InputData(data, name)
-    # Infinity is refused, NaN is a missing value; this also words what other estimators say of other input.
+    if isinstance(data, (set, frozenset)) or not (hasattr(data, "__len__") or hasattr(data, "__array__")):
+        raise BadInput(f"{name}: is of type {type(data).__name__}; give an array, a list of sequences or a table")
+    if isinstance(data, np.ndarray) and data.dtype.kind == "c":
+        raise BadInput(
+            f"{name}: Complex data not supported; give two channels: np.stack([{name}.real, {name}.imag], axis=-1)"
+        )
+    if isinstance(data, np.ndarray) and data.ndim < 2 and data.size:
+        raise BadInput(
+            f"{name}: Expected 2D array, got {data.ndim}D array instead. Reshape your data: {name}.reshape(1, -1) "
+            f"where it is one sequence, {name}.reshape(-1, 1) where each number is one"
+        )
+    if isinstance(data, np.ndarray) and data.dtype.kind == "f" and (infinite := np.isinf(data)).any():
+        row = int(infinite.reshape(len(data), -1).any(1).argmax())
+        raise BadInput(f"{name}, row {row + 1:,}: contains infinity; give NaN where a value is missing")
+    # NaN is a missing value; this also words what other estimators say of other input.
     array = check_array(
         data, dtype="numeric", ensure_all_finite="allow-nan", allow_nd=True, input_name=name, ensure_min_samples=1
     )
@@ -200,6 +221,8 @@ def label_type(classes: np.ndarray) -> LabelType:
 def reach_of(served: Served, confidence: float) -> float | tuple[float, ...]:
     """The error that so many of new sequences stay within, of each class. Raises: BadInput where too few were held
     out."""
+    if not isinstance(confidence, (int, float, np.integer, np.floating)):
+        raise BadInput(f"confidence: {confidence!r} is not a number; give a coverage such as 0.9")
     held_out, name = served.config.held_out.get(served.config.serve), served.config.serve
     if held_out is None:
         raise BadInput(f"confidence: the model holds no errors of {name} on held-out sequences; fit it again")
@@ -240,7 +263,7 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
     from headstart.words import read_time
 
     start, count, balanced = _seed(estimator.random_state), estimator.seeds, getattr(estimator, "class_weight", None)
-    if not isinstance(count, numbers.Integral) or count < 1:
+    if not isinstance(count, numbers.Integral) or isinstance(count, bool) or count < 1:
         raise BadInput(f"seeds: {count!r} is not a number of networks; give 1 or more")
     if balanced not in (None, "balanced"):
         raise BadInput(f"class_weight: {balanced!r} is neither None nor 'balanced'")
@@ -249,6 +272,8 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
         if not isinstance(value, (int, float)) or not low <= value < 1:
             raise BadInput(f"{name}: {value!r} is not a share of the rows; give a number between 0 and 1")
     rates = _rates(estimator.learning_rates)
+    if estimator.pretrain not in (None, True, False):
+        raise BadInput(f"pretrain: {estimator.pretrain!r} is none of True, False and None; give one of them")
     for name in ("epochs", "pretrain_epochs"):
         _check_number(name, getattr(estimator, name))
     if not isinstance(estimator.time, str):
@@ -272,18 +297,27 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
     )
 
 
+def by_parameter(error: BadInput, names: Sequence[str]) -> BadInput:
+    """A mistake in one of these fields of a layout as one in the parameter of this name."""
+    return reworded(error, re.sub(rf"\blayout\.(?=({'|'.join(names)}): )", "", str(error)) if names else str(error))
+
+
 @contextmanager
 def in_arguments() -> Iterator[None]:
     """Name what the estimators have: `validation_fraction`, where an error names the field of the task."""
     try:
         yield
     except BadInput as error:
-        text = _FIELD.sub(lambda match: _ARGUMENTS[match[1]], str(error)).replace("by_group=false", "no groups")
+        text = _FIELD.sub(lambda match: _ARGUMENTS[match[1] or match[2]], str(error)).replace(
+            "by_group=false", "no groups"
+        )
         raise reworded(error, _OWN.sub(r"\1=\2", text)) from None
 
 
 def _seed(random_state: Any) -> int:
     if random_state is None or isinstance(random_state, numbers.Integral):
+        if (random_state or 0) < 0:
+            raise BadInput(f"random_state: {random_state} is below 0; give 0 or more, or None")
         return int(random_state or 0)
     return int(check_random_state(random_state).randint(2**31 - 1))
 

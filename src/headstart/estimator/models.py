@@ -236,7 +236,12 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         options |= {"kind": self.kind} if self.kind != "auto" else {}
         options |= {"channels_first": True} if self.channels_first else {}
         options |= {name: span for name in ("window", "step") if (span := getattr(self, name)) is not None}
-        return read(LayoutSpec, options, name="layout")
+        try:
+            return read(LayoutSpec, options, name="layout")
+        except BadInput as error:  # by the parameter that it came from
+            raise reading.by_parameter(
+                error, [name for name in reading.OWN if name not in (self.layout or {})]
+            ) from None
 
     def _remember(self, inputs: reading.InputData) -> None:
         """What scikit-learn keeps of X; arrays (n, L) are compared with the fit's L by `_read`."""
@@ -418,6 +423,8 @@ def _target(y: Any) -> np.ndarray:
         raise BadInput(f"y: has {shape[1]} targets for each sequence; fit one estimator on each column of y")
     if shape[:1] == (0,):
         raise BadInput("y: holds 0 sample(s), so that there is nothing to fit; give a target for each sequence of X")
+    if isinstance(y, (set, frozenset)) or not shape:
+        raise BadInput(f"y: is of type {type(y).__name__}; give a list or an array, a target for each sequence of X")
     labels: np.ndarray = column_or_1d(y, warn=True)
     if np.ma.is_masked(y) or (labels.dtype.kind in "Of" and any(map(_is_missing, labels.tolist()))):
         raise BadInput("y: has rows without a label; give those in X_unlabelled, where self-pretraining learns of them")
@@ -426,6 +433,10 @@ def _target(y: Any) -> np.ndarray:
     if labels.dtype.kind in "mM":
         way = "(y - y.min()) / np.timedelta64(1, 's')" if labels.dtype.kind == "M" else "y / np.timedelta64(1, 's')"
         raise BadInput(f"y: holds times; give numbers, such as seconds: {way}")
+    if labels.dtype.kind == "f" and (infinite := np.isinf(labels)).any():
+        raise BadInput(
+            f"y: contains infinity, first in row {int(infinite.argmax()) + 1:,}; correct it, or leave it out"
+        )
     assert_all_finite(labels, input_name="y")
     return labels
 

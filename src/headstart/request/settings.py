@@ -71,7 +71,8 @@ class FitSettings:
             raise BadInput(f"folds: {self.folds} must be 2 or more, or 1 for the same validation rows in all runs")
         if self.folds is not None and self.folds > MOST_FOLDS:
             raise BadInput(
-                f"folds: {self.folds:,} are too many, as each has a model of its own; give at most {MOST_FOLDS}"
+                f"{argument('folds')}: {self.folds:,} are too many, as each has a model of its own; "
+                f"give at most {MOST_FOLDS}"
             )
         if self.val is not None and (self.folds or 1) > 1:
             raise BadInput(f"folds: {self.folds} deal validation out anew, and --val names a file of it; leave one out")
@@ -82,7 +83,7 @@ class FitSettings:
                 f"folds: {self.folds} of rows that are split by time would train on later ones; leave one out"
             )
         if self.rates is not None and (not self.rates or any(not 0 < rate < math.inf for rate in self.rates)):
-            raise BadInput(f"rates: {list(self.rates)} must be numbers above 0")
+            raise BadInput(f"rates: {list(self.rates)} must be numbers above 0, one or more")
         for name in ("epochs", "pretrain_epochs", "time"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:

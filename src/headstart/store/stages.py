@@ -42,6 +42,7 @@ from headstart.store.forms import RECORD_FORM
 from headstart.store.locks import Lock, Locks
 from headstart.store.plain import MOST_RECORDS, check_inside, check_tree, inside, read_plain
 from headstart.store.tensors import TENSOR_INDEX, read
+from headstart.ways import argument
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +69,7 @@ def store_folder(option: str | os.PathLike[str] | None) -> Path:
     folder = Path(option or os.environ.get("HEADSTART_STORE") or "runs")
     for path in (folder, *folder.parents):
         if os.path.lexists(path) and not os.path.isdir(path):
-            raise BadInput(f"--store: {str(path)!r} is not a folder; name another one")
+            raise BadInput(f"{argument('store')}: {str(path)!r} is not a folder; name another one")
     return folder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from headstart.data.findings import channels, labels, leaks, rows
+from headstart.data.findings import channels, groups, labels, leaks, rows
 from headstart.data.findings.finding import Finding
 from headstart.data.sequences import Sequences
 
@@ -30,10 +30,12 @@ FINDINGS: dict[str, Callable[[Sequences, dict[str, Any]], Iterator[Finding]]] = 
     "dead rows": channels.dead_rows,
     "stuck": channels.stuck,
     "neighbours": rows.neighbours,
+    "order": rows.order,
     "near copies": rows.near_copies,
     "both strands": rows.both_strands,
     "subjects": rows.subjects,
     "splits": rows.splits,
+    "groups": groups.groups,
     "repeated ids": rows.repeated_ids,
 }
 """In the order in which a card names them. Each takes the sequences and the facts of their card."""

@@ -13,7 +13,7 @@ from headstart.data.alike import among
 from headstart.data.alike import near_copies as about_alike
 from headstart.data.findings.finding import Finding, places, short
 from headstart.data.letters import other_strand
-from headstart.data.neighbours import about_pieces
+from headstart.data.neighbours import about_order, about_pieces
 from headstart.data.sequences import Sequences
 from headstart.data.splits import ACROSS
 from headstart.text import counted, many
@@ -122,6 +122,12 @@ def both_strands(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
 def neighbours(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
     """Rows that are pieces of one recording: they overlap, or go on where the one before ends."""
     for text in about_pieces(s):
+        yield Finding.everywhere(text)
+
+
+def order(s: Sequences, _: dict[str, Any]) -> Iterator[Finding]:
+    """Rows that are like those beside them, as rows of one session are."""
+    for text in about_order(s) if not about_pieces(s) else ():
         yield Finding.everywhere(text)
 
 

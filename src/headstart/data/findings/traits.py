@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from headstart.data.alphabets import ALPHABETS
 from headstart.data.findings.channels import SAME_INSIDE, without
-from headstart.data.padding import equal_neighbours, equal_tails
+from headstart.data.padding import equal_heads, equal_neighbours, equal_tails
 from headstart.data.sequences import Sequences
 from headstart.ways import option
 
@@ -18,6 +20,17 @@ sound."""
 LOOKED_FOR_STEPS, FEWEST_CHANGES, MOST_ROUGH = 500_000, 8, 0.05
 """Values in which the step is looked for, changes of a sequence below which its step says little, and the share of such
 sequences."""
+
+LOOKED_FOR_LEVELS, LOOKED_FOR_NAMES, LABEL_ROWS = 2_000, 1_000, 20
+"""Values of a channel, or rows, in which levels are counted first, texts in which names are looked for first, and rows
+from which on a position may be the label."""
+MANY_KINDS, MOSTLY, OF_CLASS = 3, 0.5, 0.9
+"""Times as many values as there are classes that other positions have, share of the positions that have them, and share
+of the sequences of a class that hold its name, and no other, or begin alike."""
+SAME_SYMBOLS = 8
+"""Symbols at an end of sequences that are compared."""
+NO_LETTER = {"dna": "N", "protein": "X"}
+"""Letters that say that nobody knows which one it is."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +51,27 @@ def traits(s: Sequences) -> Iterator[list[Trait]]:
     sort = [Trait("the length", s.lengths.astype(np.float64), cut)]
     if numbers:
         values = s.values if s.observed is None else np.where(s.observed, s.values, np.nan)
-        tails, same = equal_tails(values, s.offsets), equal_neighbours(values, s.offsets)
-        if int(same.sum() - tails.sum()) <= SAME_INSIDE["last"] * (len(same) - int(tails.sum())):
+        same = equal_neighbours(values, s.offsets)
+        for side, filling in (("end", equal_tails(values, s.offsets)), ("beginning", equal_heads(values, s.offsets))):
+            if int(same.sum() - filling.sum()) > SAME_INSIDE["last"] * (len(same) - int(filling.sum())):
+                continue
             way = f"{option('padding', 'last')} cuts them off"
-            sort.append(Trait("the number of equal values at the end", tails.astype(np.float64), way))
+            if side == "beginning":
+                zeros = not values[s.offsets[:-1][filling > 0]].any()
+                way = f"{option('padding', 'front')} cuts them off" if zeros else "cut them off"
+            sort.append(Trait(f"the number of equal values at the {side}", filling.astype(np.float64), way))
     yield sort
     if s.steps is not None:
         yield [Trait("the step of time", _rounded(s.steps), f"{option('rate')} brings all onto one clock")]
     if s.observed is not None:
         yield list(_gaps(s))
     if numbers:
-        yield list(_settings(s))
+        yield [*_settings(s), *_marks(s)]
+        yield list(_coded_positions(s))
+    if s.kind in ALPHABETS:
+        yield list(_unknown_letters(s))
+    if not numbers and s.target == "class" and not s.per_position:
+        yield [*_same_ends(s), *(_names_inside(s) if s.kind == "text" else ())]
     if s.kind == "text" and s.windows is None:
         yield list(_endings(s))
     yield [*_recorded(s), *(_resolution(s) if numbers else ())]
@@ -83,6 +106,8 @@ def _gaps(s: Sequences) -> Iterator[Trait]:
     gone, first, way = ~s.observed, s.offsets[:-1], "give all sequences the same gaps, or fill them before"
     yield Trait("the share of missing values", np.add.reduceat(gone.mean(1), first) / s.lengths, way)
     none = np.asarray(gone.any(1))
+    start = np.minimum.reduceat(np.where(none, np.arange(len(none)), len(none)), first) - first
+    yield Trait("the place of the first gap", np.where(start < s.lengths, start, -1).astype(np.float64), way)
     begins = np.flatnonzero(none & ~np.concatenate([[False], none[:-1]]))
     count = np.zeros(len(gone))
     count[begins] = 1
@@ -109,6 +134,100 @@ def _settings(s: Sequences) -> Iterator[Trait]:
             x,
             without(s, still).removeprefix("; "),
         )
+
+
+def _marks(s: Sequences) -> Iterator[Trait]:
+    """Channels of a few levels beside others, of which two classes or more have one of their own, and all others are in
+    every class: marks of a trigger, or an annotation."""
+    if s.target != "class" or s.per_position or len(s.channels) < 2:
+        return
+    codes = s.codes()
+    for f, channel in enumerate(s.channels):
+        x = s.values[:, f] if s.observed is None else s.values[s.observed[:, f], f]
+        if len(np.unique(x[:LOOKED_FOR_LEVELS])) > len(s.classes) + 2:
+            continue
+        levels, level = np.unique(x, return_inverse=True)
+        if not 2 < len(levels) <= len(s.classes) + 2:
+            continue
+        there = np.arange(len(s.values)) if s.observed is None else np.flatnonzero(s.observed[:, f])
+        held = np.zeros((len(s), len(levels)), dtype=bool)
+        held[np.searchsorted(s.offsets, there, side="right") - 1, level] = True
+        of_class = np.array([held[codes == k].any(0) for k in range(len(s.classes))])
+        own = of_class.sum(0) == 1
+        if (own | of_class.all(0)).all() and not own.all() and of_class[:, own].any(1).sum() > 1:
+            mark = np.where(held[:, own].any(1), held[:, own].argmax(1), -1).astype(np.float64)
+            yield Trait(f"which marks stand in the channel {channel!r}", mark, without(s, [f]).removeprefix("; "))
+
+
+def _coded_positions(s: Sequences) -> Iterator[Trait]:
+    """A position of as many values as there are classes, one of each, while others have many; a position that is the
+    target, where that is a number."""
+    rows, length = np.flatnonzero(s.labelled), int(s.lengths.max())
+    if s.target == "none" or s.per_position or s.observed is not None or not (s.lengths == length).all():
+        return
+    table = s.values.reshape(len(s), -1)
+    some = table[rows[: max(LABEL_ROWS, min(LOOKED_FOR_LEVELS, 2 * LOOKED_FOR_STEPS // table.shape[1]))]]
+    if len(some) < LABEL_ROWS or table.shape[1] < 2:
+        return
+    if s.target == "number":
+        target = s.numbers()[rows].astype(table.dtype)
+        equal = np.flatnonzero((some == target[: len(some), None]).all(0)).tolist()
+        positions = [k for k in equal if (table[rows, k] == target).all()]
+    else:
+        codes, ordered = s.codes()[rows], np.sort(some, axis=0)
+        kinds = 1 + (ordered[1:] != ordered[:-1]).sum(0)
+        few = np.flatnonzero((kinds > 1) & (kinds <= len(s.classes)))
+        many_others = float((kinds > MANY_KINDS * len(s.classes)).mean()) > MOSTLY
+        positions = [k for k in few.tolist() if _is_code(table[rows, k], codes)] if many_others else []
+    for k in positions[:1]:
+        position, f = divmod(k, len(s.channels))
+        columns = s.layout.channels[min(f, len(s.layout.channels) - 1)].columns
+        column = s.layout.shape == "wide" and position < len(columns)
+        name = f"the column {columns[position]!r}" if column else f"position {position + 1:,}"
+        yield Trait(name, table[:, k].astype(np.float64), "leave it out")
+
+
+def _is_code(x: np.ndarray, codes: np.ndarray) -> bool:
+    """Whether values (n,) are another name for classes (n,)."""
+    pairs = len(np.unique(np.stack([np.unique(x, return_inverse=True)[1], codes]), axis=1).T)
+    return pairs == len(np.unique(x)) == len(np.unique(codes))
+
+
+def _unknown_letters(s: Sequences) -> Iterator[Trait]:
+    """The share of letters that say that nobody knows which base or amino acid it is: N, X."""
+    unknown = np.isin(s.values, [ALPHABETS[s.kind].index(letter) for letter in NO_LETTER[s.kind]])
+    share = np.add.reduceat(unknown.astype(np.float64), s.offsets[:-1]) / s.lengths
+    yield Trait(f"the share of {' and '.join(NO_LETTER[s.kind])}", share, "leave sequences out that have many")
+
+
+def _same_ends(s: Sequences) -> Iterator[Trait]:
+    """Symbols at the beginning or the end of nearly all sequences of a class, other ones of another class."""
+    rows, codes, step = np.flatnonzero(s.labelled & (s.lengths > SAME_SYMBOLS)), s.codes(), np.arange(SAME_SYMBOLS)
+    for side, at in (("first", s.offsets[:-1][rows]), ("last", s.offsets[1:][rows] - SAME_SYMBOLS)):
+        _, kind = np.unique(s.values[at[:, None] + step], axis=0, return_inverse=True)
+        kind = kind.reshape(-1)
+        table = np.zeros((len(s.classes), int(kind.max(initial=0)) + 1), dtype=np.int64)
+        np.add.at(table, (codes[rows], kind), 1)
+        if (table.max(1) >= OF_CLASS * np.bincount(codes[s.labelled], minlength=len(s.classes))).all():
+            of_row = np.full(len(s), -1.0)
+            of_row[rows] = kind
+            yield Trait(f"what stands in the {side} {SAME_SYMBOLS} places", of_row, "cut them off")
+
+
+def _names_inside(s: Sequences) -> Iterator[Trait]:
+    """Texts that hold the name of their class, nearly all of them, and hardly ever that of another."""
+    words = "|".join(re.escape(name.lower()) for name in sorted(s.classes, key=len, reverse=True))
+    code_of = {name.lower(): code for code, name in enumerate(s.classes)}
+    word = re.compile(rf"(?<![^\W_])({words})(?![^\W_])")
+    rows, codes = np.flatnonzero(s.labelled), s.codes()
+    inside = np.full(len(s), -1.0)
+    for some in (rows[:: len(rows) // LOOKED_FOR_NAMES + 1], rows):
+        for row in some.tolist():
+            names = {code_of[name] for name in word.findall(s.speak(row).lower())}
+            inside[row] = names.pop() if len(names) == 1 else -1.0
+        if (inside[some] == codes[some]).sum() < OF_CLASS * len(some):
+            return
+    yield Trait("the name of a class in a text", inside, "take it out of the texts")
 
 
 def _resolution(s: Sequences) -> Iterator[Trait]:
