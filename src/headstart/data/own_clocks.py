@@ -92,8 +92,8 @@ def on_one_clock(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         return table
     whole = joined(table.places.source, sensors, spec)
     note = f"each of {first_few(list(map(repr, clocks)), 3)} is the clock of the columns behind it, of one recording"
-    own = replace(table, columns=whole.columns, rows=whole.rows, places=whole.places)
-    return replace(own, decimal="auto", notes=[*table.notes, note])
+    made = replace(table, columns=whole.columns, rows=whole.rows, places=whole.places)
+    return replace(made, decimal="auto", notes=[*table.notes, note])
 
 
 def sensor_table(
