@@ -199,3 +199,20 @@ def test_new_settings_leave_no_trace_in_an_identity_while_they_are_not_used() ->
     plain = OptimSpec().document()
     assert not {"accumulate", "average", "cooldown_share", "rate_shares"} & set(plain)
     assert digest(plain) == digest(OptimSpec(accumulate=1, cooldown_share=0.2).document())
+
+
+@pytest.mark.parametrize(
+    ("schedule", "text"),
+    [
+        ("cosin", r"^optim.schedule.kind: no 'cosin'; did you mean 'cosine'\?$"),
+        (3, r"^optim.schedule: 3 is not a table"),
+        (["cosine"], r"^optim.schedule: .*is not a table"),
+        ({"kind": "linear", "final_share": 0.1}, r"^optim.schedule: .*write schedule = 'linear'$"),
+    ],
+)
+def test_a_schedule_that_there_is_not_is_refused_in_one_line_and_a_table_of_a_name_is_the_name(
+    schedule: Any, text: str
+) -> None:
+    with pytest.raises(BadInput, match=text):
+        read(OptimSpec, {"schedule": schedule}, "optim")
+    assert read(OptimSpec, {"schedule": {"kind": "linear"}}) == OptimSpec(schedule="linear")

@@ -85,9 +85,13 @@ class ScheduleSpec(Spec):
 
 
 def read_schedule(value: Any) -> Any:
-    """A schedule by its name, or a table of one's own."""
-    own = isinstance(value, Spec) or (isinstance(value, Mapping) and value.get("kind") not in BUILT_IN)
-    return spec_of_kind(SCHEDULES, value) if own else value
+    """A schedule by its name, or a table of one's own. Raises: ValueError for a table of a built-in one."""
+    name = value.get("kind") if isinstance(value, Mapping) else value
+    if not isinstance(name, str) or name not in BUILT_IN:
+        return spec_of_kind(SCHEDULES, {"kind": value} if isinstance(value, str) else value)
+    if isinstance(value, Mapping) and len(value) > 1:
+        raise ValueError(f"its settings stand beside it in optim; write schedule = {name!r}")
+    return name
 
 
 BUILT_IN = tuple(SCHEDULES)
