@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
 import sys
@@ -204,6 +205,26 @@ def test_real_language_says_how_its_lead_changes_with_steps() -> None:
     mnist, cifar = (f"from {leads[i]}" for i in (0, 2))
     screen = file.with_suffix(".md").read_text().split("<details")[0]
     assert f"{mnist} at 1,000 steps to {leads[1]} at 4,000 on MNIST, and {cifar} to {leads[3]} on CIFAR-10" in screen
+
+
+@pytest.mark.parametrize("study", ["real-language", "film-reviews"])
+def test_on_shuffled_labels_features_of_language_are_no_better_than_a_guess(study: str) -> None:
+    """Test accuracy, over the deals of labels where there are several, less than three standard errors above a guess."""
+    table = json.loads((published.RESULTS / "seeds" / f"{study}-shuffled.json").read_text())
+    page = (published.RESULTS / f"{study}.md").read_text()
+    said = page.partition("With shuffled labels")[2].partition("\n")[0]
+    scores: dict[str, list[float]] = {}
+    for run in table["runs"]:
+        stage = table["stages"][run["stages"]["finetune"]]
+        assert table["settings"][stage["settings"]]["spec"]["task"]["shuffled_labels"]
+        scores.setdefault(run["column"].split(" ")[0], []).append(stage["scores"]["best"]["test"]["accuracy"])
+    assert scores
+    for column, tests in scores.items():
+        assert all(f"{score:.3f}" in said for score in tests)
+        guess, examples = (0.1, 1_000) if column in ("mnist", "cifar10") else (0.5, 1_000)
+        error = math.sqrt(guess * (1 - guess) / examples)
+        error = math.hypot(error, statistics.stdev(tests) / math.sqrt(len(tests)) if len(tests) > 1 else 0.0)
+        assert statistics.mean(tests) - guess < 3 * error
 
 
 def test_the_numbers_of_the_readme_are_those_of_its_pages() -> None:
