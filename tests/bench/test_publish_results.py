@@ -212,7 +212,7 @@ def test_on_shuffled_labels_features_of_language_are_no_better_than_a_guess(stud
     """Test accuracy, over the deals of labels where there are several, less than three standard errors above a guess."""
     table = json.loads((published.RESULTS / "seeds" / f"{study}-shuffled.json").read_text())
     page = (published.RESULTS / f"{study}.md").read_text()
-    said = page.partition("With shuffled labels")[2].partition("\n")[0]
+    note = page.partition("With shuffled labels")[2].partition("\n")[0]
     scores: dict[str, list[float]] = {}
     for run in table["runs"]:
         stage = table["stages"][run["stages"]["finetune"]]
@@ -220,7 +220,7 @@ def test_on_shuffled_labels_features_of_language_are_no_better_than_a_guess(stud
         scores.setdefault(run["column"].split(" ")[0], []).append(stage["scores"]["best"]["test"]["accuracy"])
     assert scores
     for column, tests in scores.items():
-        assert all(f"{score:.3f}" in said for score in tests)
+        assert all(f"{score:.3f}" in note for score in tests)
         guess, examples = (0.1, 1_000) if column in ("mnist", "cifar10") else (0.5, 1_000)
         error = math.sqrt(guess * (1 - guess) / examples)
         error = math.hypot(error, statistics.stdev(tests) / math.sqrt(len(tests)) if len(tests) > 1 else 0.0)
