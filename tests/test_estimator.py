@@ -510,7 +510,7 @@ def test_messages_of_predictions_name_no_option_of_the_command_line() -> None:
 
 def test_what_cannot_be_fitted_is_said_of_labels_and_columns_and_of_no_setting_of_a_task() -> None:
     x = np.random.default_rng(0).normal(size=(40, 20))
-    with pytest.warns(UserWarning, match="unique classes"), pytest.raises(BadInput, match=r"^labels: each of 40 c"):
+    with pytest.warns(UserWarning, match="unique classes"), pytest.raises(BadInput, match=r"^y: each of 40 c"):
         SequenceClassifier(time="5s").fit(x, [f"i{i}" for i in range(40)])
     with pytest.raises(BadInput, match=r"^X: is a dict whose 'a' is no column; give a list or an array for each"):
         SequenceClassifier(time="5s").fit({"a": 1}, ["a", "b"])
