@@ -50,7 +50,7 @@ class SearchSpec(Spec):
     validation are trained anew with all of it, and of these one setting is chosen. No two budgets are compared."""
     random_baseline: bool = False
     """Whether each arm has settings drawn at random besides, so many that with the first, random trials of the search
-    they are as many as its own: the report says what random search of the same size gives. None of them is chosen."""
+    they are as many as its own: the report says what random search of the same size gives. They choose nothing."""
 
     @model_validator(mode="before")
     @classmethod
