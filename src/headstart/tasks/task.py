@@ -154,7 +154,7 @@ class TaskSpec(Spec):
     scored: int | None = neutral(None, ge=1)
     """Units of val, and of test, at most: the first of an order in which each class has its share (left out: all)."""
     shuffled_labels: bool = neutral(False)
-    """True: a control. Labels of train and val are dealt out anew, so that test scores have to be those of a guess."""
+    """A control: labels of train and val are dealt out anew, so that test scores have to be those of a guess."""
 
     reader: ClassVar[int] = 1
     """Raised where the same files give other arrays, so that none of before are taken for them."""
