@@ -263,7 +263,7 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
     from headstart.words import read_time
 
     start, count, balanced = _seed(estimator.random_state), estimator.seeds, getattr(estimator, "class_weight", None)
-    if not isinstance(count, numbers.Integral) or isinstance(count, bool) or count < 1:
+    if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
         raise BadInput(f"seeds: {count!r} is not a number of networks; give 1 or more")
     if balanced not in (None, "balanced"):
         raise BadInput(f"class_weight: {balanced!r} is neither None nor 'balanced'")
