@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,46 @@ def test_a_sheet_that_reaches_to_the_last_cell_of_excel_takes_no_memory(tmp_path
     path = workbook(tmp_path / "f.xlsx", {"Data": [["a"], [None] * 16_383 + [1]]})
     content = path.read_bytes()
     del content
-    import zipfile
-
     with zipfile.ZipFile(path) as archive, zipfile.ZipFile(tmp_path / "far.xlsx", "w") as far:
         for part in archive.infolist():
             text = archive.read(part)
             far.writestr(part.filename, text.replace(b'r="XFD2"', b'r="XFD1048576"'))
     assert "reach over 17,179,869,184 cells" in why(tmp_path / "far.xlsx")
+
+
+@pytest.mark.parametrize("how", ["spaced", "small", "elsewhere", "capital", "without a place", "chain"])
+def test_a_far_cell_is_counted_however_its_sheet_is_written(how: str, tmp_path: Path) -> None:
+    """Asked for the rectangle, the library would end the process: the memory of 17 thousand million cells."""
+    needs("xlsx")
+    sheet, far = "xl/worksheets/sheet1.xml", b'r="XFD1048576"'
+    path = workbook(tmp_path / "f.xlsx", {"Data": [["a", "label"], *([i, "ab"[i % 2]] for i in range(6))]})
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    row = re.compile(rb'<row r="3">.*?</row>', re.DOTALL)
+    if how == "without a place":
+        parts[sheet] = row.sub(b'<row r="1048576">' + b"<c><v>1</v></c>" * 20_000 + b"</row>", parts[sheet])
+    else:
+        written = {"spaced": b"r   =\n'XFD1048576'", "small": far.lower()}.get(how, far)
+        parts[sheet] = parts[sheet].replace(b'r="A3"', written)
+    name = {"elsewhere": "xl/other/s.png", "capital": "xl/Worksheets/Sheet1.xml", "chain": "xl/calcChain.xml"}.get(how)
+    if name is not None:
+        parts[name] = parts.pop(sheet)
+        rels = "xl/_rels/workbook.xml.rels"
+        parts[rels] = parts[rels].replace(b"worksheets/sheet1.xml", name.removeprefix("xl/").encode())
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    assert "cells, and at most 16,777,216 are read; save the sheet as CSV" in why(path)
+
+
+def test_a_binary_workbook_that_takes_all_memory_ends_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs("xlsx")
+    path = write(tmp_path / "f.xls", b"\xd0\xcf\x11\xe0" + bytes(600))
+    assert "f.xls: is not a whole workbook" in why(path)
+    monkeypatch.setattr("headstart.data.sheets.arrays_apart", lambda _, *words: arrays_apart("os:abort", *words))
+    assert why(path) == "f.xls: is not a whole workbook (what reads it stopped); write it again"
 
 
 # MATLAB

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -112,3 +113,29 @@ def test_what_is_no_plain_curve_is_refused_with_what_to_export(tmp_path: Path) -
         refusal = why(write(tmp_path / "f.jdx", text))
         assert message in refusal
         assert "\n" not in refusal
+
+
+def test_repeats_in_few_bytes_are_counted_before_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of a thousand files of 1 kB takes no gigabytes, and one of 1 MB as little."""
+    head = "##TITLE=x\n##FIRSTX=1\n##LASTX=2\n##NPOINTS=9000000\n##XYDATA=(X++(Y..Y))\n"
+    text = f"{head}400A{'Z9999999' * 3}\n##END=\n"
+    assert "holds 65,536 points or more; export it in parts, or as plain numbers" in why(
+        write(tmp_path / "f.jdx", text)
+    )
+    monkeypatch.setattr("headstart.data.jcamp.SMALL_CURVE", 30)
+    monkeypatch.setattr("headstart.data.jcamp.POINTS_PER_BYTE", 0)
+    assert why(write(tmp_path / "f.jdx", text)).startswith("f.jdx: holds 30 points or more")
+
+
+def test_a_number_of_points_that_no_file_has_is_written_short(tmp_path: Path) -> None:
+    text = spectrum(0).replace("NPOINTS=25", "NPOINTS=1e300")
+    assert why(write(tmp_path / "f.jdx", text)) == (
+        "f.jdx: says 1e+300 points from 400 to 640 and holds 25; write it again"
+    )
+
+
+def test_a_record_of_very_many_lines_takes_a_time_that_grows_with_them(tmp_path: Path) -> None:
+    """Joined line by line, 200,000 of them took over a minute."""
+    begun = time.process_time()
+    assert "has no ##XYDATA=" in why(write(tmp_path / "f.jdx", "##TITLE=x\n" + "a\n" * 200_000))
+    assert time.process_time() - begun < 8

@@ -50,6 +50,16 @@ def test_of_an_archive_of_one_file_that_is_given_and_names_that_lead_out_are_ref
         read_sequences(_packed(tmp_path / "out.tar.gz", {"../one.csv": CURVE, "b.csv": CURVE}))
 
 
+@pytest.mark.parametrize("size", ["99999999999999999999", "-512"])
+def test_a_member_of_a_size_that_no_file_has_is_refused_in_words(size: str, tmp_path: Path) -> None:
+    info = tarfile.TarInfo("a.csv")
+    info.pax_headers = {"size": size, "comment": "x" * 9_000}
+    with tarfile.open(tmp_path / "f.tar", "w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(info)
+    with pytest.raises(BadInput, match=r"f\.tar: is (no whole archive|a tar archive of)"):
+        read_sequences(tmp_path / "f.tar")
+
+
 def test_a_packed_file_of_other_bits_is_damaged_and_not_withheld(tmp_path: Path) -> None:
     packed = bytearray(gzip.compress(CURVE.encode()))
     packed[-6] ^= 255

@@ -144,6 +144,24 @@ def test_an_open_connection_that_asks_nothing_keeps_nobody_from_the_page(served:
         assert get(served).status == 200
 
 
+def test_many_open_connections_take_no_more_files_than_some_and_keep_nobody_from_the_page(
+    served: LivePage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may send a byte before it is silent for too long; the run needs files of its own."""
+    monkeypatch.setattr("headstart.verbs.live.MOST_OPEN", 4)
+    parts = urlsplit(served.address)
+    sockets = []
+    for _ in range(12):
+        sockets.append(socket.create_connection((str(parts.hostname), parts.port or 0), timeout=10))
+        sockets[-1].send(b"G")
+    for old in sockets[:8]:
+        assert old.recv(1) == b"", "the oldest are closed"
+    assert len(served._server._open) <= 4
+    assert get(served).status == 200
+    for each in sockets:
+        each.close()
+
+
 def test_a_page_that_cannot_be_made_says_why_and_is_made_again_later() -> None:
     reasons = [OSError("the <disk> is gone")]
 

@@ -7,6 +7,7 @@ Source: McDonald and Wilks 1988, JCAMP-DX 4.24: of the forms of ordinates, plain
 from __future__ import annotations
 
 import re
+from array import array
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from headstart.data.folder_tables import CURVE
 from headstart.data.layout import LayoutSpec
 from headstart.data.table import Column, Table, arrow_numbers, arrow_texts
-from headstart.data.text import text_lines
+from headstart.data.text import number_name, text_lines
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.text import first_few, to_float
 
@@ -35,8 +36,8 @@ PSEUDO_DIGITS = {
     **{letter: ("times", f"{i}") for i, letter in enumerate("STUVWXYZs", 1)},
 }
 """Letters that stand for the first digit of a number, with its sign: what it is, and that digit."""
-MOST_POINTS = 2**24
-"""Points that a curve may have."""
+MOST_POINTS, SMALL_CURVE, POINTS_PER_BYTE = 2**23, 2**16, 200
+"""Points that a curve may have, that every one may have, and for each byte of a larger file: repeats take few bytes."""
 _ABSCISSA = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)")
 _ORDINATE = re.compile(r"[\s,]*([@A-Za-s%+-]|(?=[\d.]))(\d*\.?\d*)")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -68,11 +69,11 @@ def read_jcamp(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         flat = flat[: len(flat) // 2 * 2]
         x, y = flat[::2] * scales[0], flat[1::2] * scales[1]
     count = facts["NPOINTS"] if facts["NPOINTS"] == facts["NPOINTS"] else len(y)
-    if not len(y) or count != len(y) or not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise BadInput(
-            f"{path}: says {count:,.0f} points from {facts['FIRSTX']:g} to {facts['LASTX']:g} and holds {len(y):,}; "
-            "write it again"
-        )
+    ends = f"from {facts['FIRSTX']:g} to {facts['LASTX']:g}"
+    if not len(y) or count != len(y):
+        raise BadInput(f"{path}: says {number_name(count)} points {ends} and holds {len(y):,}; write it again")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise BadInput(f"{path}: not all of its x ({ends}) and ordinates, as scaled, are finite; write it again")
     order = np.argsort(x, kind="stable")
     columns = {n: Column(n, "number", arrow_numbers(values[order])) for n, values in (("x", x), ("y", y))}
     for label, text in records.items():
@@ -85,7 +86,8 @@ def _unpacked(path: Path, lines: list[str]) -> np.ndarray:
     """(L,) ordinates of compressed lines. A line that ends in a difference is followed by one that begins with its last
     ordinate again, and what repeats that is as many points. Raises: BadInput where these differ, or for letters that
     are none of these forms."""
-    out: list[float] = []
+    out = array("d")
+    most = min(MOST_POINTS, max(SMALL_CURVE, POINTS_PER_BYTE * path.stat().st_size))
     difference = 0.0
     kind = ""
     for line in filter(str.strip, lines):
@@ -109,21 +111,21 @@ def _unpacked(path: Path, lines: list[str]) -> np.ndarray:
                         "file is damaged: write it again"
                     )
             elif what == "times":
-                count = min(int(number) - 1, MOST_POINTS - len(out))
+                count = min(int(number) - 1, most - len(out))
                 steps = np.arange(1, count + 1) * (difference if kind == "difference" else 0.0)
-                out += (out[-1] + steps).tolist()
+                out.frombytes((out[-1] + steps).tobytes())
             else:
                 kind, difference = what, number
                 out.append(out[-1] + number if what == "difference" else number)
             first = False
-            if len(out) >= MOST_POINTS:
-                raise BadInput(f"{path}: holds {MOST_POINTS:,} points or more; export it in parts")
+            if len(out) >= most:
+                raise BadInput(f"{path}: holds {most:,} points or more; export it in parts, or as plain numbers")
     return np.array(out)
 
 
 def _records(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> dict[str, str]:
     """The text of each record by its label, without case and marks. Raises: BadInput where a curve comes twice."""
-    out: dict[str, str] = {}
+    out: dict[str, list[str]] = {}
     label = ""
     for line in text_lines(path, spec.encoding, mistakes):
         line = line.partition("$$")[0].rstrip()
@@ -132,9 +134,9 @@ def _records(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> dict[str, str]
             label = re.sub(r"[\s\-/_$]", "", name).upper()
             if label in CURVE_RECORDS and label in out:
                 raise BadInput(f"{path}: holds several curves; save each as a file of its own")
-            out.setdefault(label, text)
+            out.setdefault(label, [text])
         elif label:
-            out[label] += f"\n{line}"
+            out[label].append(line)
     if not out:
         raise BadInput(f"{path}: is no file of JCAMP-DX, whose lines begin with ##; give one that does")
-    return out
+    return {label: "\n".join(lines) for label, lines in out.items()}

@@ -38,7 +38,7 @@ def packed(path: Path, ending: str) -> BadInput | None:
     with reading(path):
         try:
             every, locked = _names(path, ending == "zip")
-        except (zipfile.BadZipFile, tarfile.TarError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, tarfile.TarError, NotImplementedError, ValueError, OverflowError) as error:
             return BadInput(f"{path}: is no whole archive ({str(error)[:80]}); get it again")
     names = sorted(n for n in every if visible(n.removeprefix("./")) and not n.startswith("__MACOSX/"))
     if not every:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import csv
 import datetime
+import importlib
 import io
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from headstart.data.apart import arrays_apart
 from headstart.data.csv import read_lines
 from headstart.data.extras import check_size, library, whole
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role, numbered
+from headstart.data.named import Named
 from headstart.data.order import WORDS
 from headstart.data.table import Table
 from headstart.data.text import number_name
@@ -21,6 +25,8 @@ from headstart.errors import BadInput, Mistakes, nearest
 from headstart.text import first_few, is_number
 from headstart.ways import asked, option
 
+MOST_BOOK_BYTES = 2**31
+"""Bytes of memory that trying a binary workbook may take."""
 MOST_BOOK_CELLS = 2**24
 """Cells of a workbook: a sheet is held as a rectangle, however few of its cells are filled."""
 ALL_SHEETS, SHEET = "*", "sheet"
@@ -31,16 +37,23 @@ ENCRYPTED = b"E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0"
 """A name in the file that Excel puts an encrypted workbook into."""
 _ODS_ROW = re.compile(rb"<table:table-row\b([^>]*)(?<!/)>(.*?)</table:table-row>", re.DOTALL)
 _ODS_CELL = re.compile(rb"<table:(?:covered-)?table-cell\b[^>]*>")
-_ODS_COLUMNS = re.compile(rb'number-columns-repeated="(\d{1,9})"')
-_ODS_ROWS = re.compile(rb'number-rows-repeated="(\d{1,9})"')
-_PLACE = re.compile(rb"""\br=["']([A-Z]{1,3})(\d{1,9})["']""")
+_ODS_COLUMNS = re.compile(rb"""number-columns-repeated\s*=\s*["'](\d{1,9})["']""")
+_ODS_ROWS = re.compile(rb"""number-rows-repeated\s*=\s*["'](\d{1,9})["']""")
+_PLACE = re.compile(rb"""\br\s*=\s*["']([A-Za-z]{1,3})(\d{1,9})["']""")
+_CELL = re.compile(rb"<(?:[^\s<>/:]+:)?c(?=[\s/>])")
+_BARE = re.compile(rb"<(?:[^\s<>/:]+:)?c(?=[\s/>])(?![^>]*\br\s*=)")
+_ROW = re.compile(rb"<(?:[^\s<>/:]+:)?row(?=[\s/>])")
+_ROW_PLACE = re.compile(rb"""<(?:[^\s<>/:]+:)?row\b[^>]*?\br\s*=\s*["'](\d{1,9})["']""")
+LONGEST_TAG = 2**20
+"""Bytes between two tags of a sheet's XML."""
 
 
 def read_workbook(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """One sheet of a workbook, as a text table. Raises: BadInput where several sheets hold cells and none is named,
     and for a workbook that is encrypted or damaged."""
     calamine = library("python_calamine", path, "a workbook of Excel")
-    _check(path)
+    if _check(path):
+        arrays_apart("headstart.data.sheets:try_binary", path, "workbook")
     others: list[str] = []
     labelled, plain = False, spec.model_copy(update={"delimiter": ",", "quote": '"'})
     with whole(path, "workbook"), calamine.CalamineWorkbook.from_path(str(path)) as book:
@@ -125,8 +138,23 @@ def _chosen(path: Path, book: Any, spec: LayoutSpec) -> tuple[str, Any, list[str
     return first, sheets[first], []
 
 
-def _check(path: Path) -> None:
-    """Raises: BadInput for a workbook that is encrypted, no workbook, or larger in memory than it may be."""
+def try_binary(path: Path) -> Named:
+    """Open every sheet of a workbook whose cells are not counted, in a process that may end for lack of memory."""
+    with suppress(ImportError):  # elsewhere memory ends it
+        resource = importlib.import_module("resource")
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BOOK_BYTES, MOST_BOOK_BYTES))
+    calamine = importlib.import_module("python_calamine")
+    with whole(path, "workbook"), calamine.CalamineWorkbook.from_path(str(path)) as book:
+        for name in book.sheet_names:
+            book.get_sheet_by_name(name)
+    return Named(path)
+
+
+def _check(path: Path) -> bool:
+    """Whether a workbook is of a form whose cells are not counted here: .xls and .xlsb.
+
+    Raises: BadInput for one that is encrypted, no workbook, or larger in memory than it may be.
+    """
     with whole(path, "workbook"):
         with path.open("rb") as file:
             content = file.read(2**16)
@@ -135,34 +163,50 @@ def _check(path: Path) -> None:
                 raise BadInput(f"{path}: is an encrypted workbook; save it without a password")
             if path.suffix.lower() != ".xls":
                 raise BadInput(f"{path}: is not a workbook (.xlsx); save it again from the program that made it")
-            return
+            return True
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
             check_size(path, sum(part.file_size for part in parts), "the workbook")
-            cells = 0
-            for part in parts:
-                if part.filename == "content.xml":
-                    cells += _repeated(archive.read(part))
-                elif part.filename.startswith("xl/worksheets/"):
-                    with archive.open(part) as file:
-                        cells += _extent_of_records(file.read()) if part.filename.endswith(".bin") else _extent(file)
+            cells, binary = 0, any(part.filename.lower().endswith("workbook.bin") for part in parts)
+            for part in parts:  # a sheet may have any name, as the workbook says
+                name = part.filename.lower()
+                with archive.open(part) as file:
+                    if name == "content.xml":
+                        cells += _repeated(file.read())
+                    elif name == "xl/calcchain.xml":  # the places of cells with a formula, once more
+                        cells = max(cells, _extent(path, file))
+                    else:
+                        cells += _extent(path, file)
     if cells > MOST_BOOK_CELLS:
         raise BadInput(
             f"{path}: its sheets reach over {cells:,} cells, and at most {MOST_BOOK_CELLS:,} are read; save the sheet "
             "as CSV"
         )
+    return binary
 
 
-def _extent(file: Any) -> int:
-    """Cells of the rectangle that holds all cells of a sheet, by the places that its XML names."""
+def _extent(path: Path, file: Any) -> int:
+    """Cells of the rectangle that holds all cells of a sheet, by the places that its XML names, and by their order."""
     columns: set[bytes] = set()
-    last, rest = 0, b""
-    while part := file.read(2**20):
-        places = _PLACE.findall(rest + part)
-        columns |= {column for column, _ in places}
-        last = max([last, *map(int, {row for _, row in places})])
-        rest = part[-16:]
-    return last * max((_number(column) for column in columns), default=0)
+    last = rows = width = count = 0
+    rest, part = b"", b" "
+    while part:
+        part = file.read(2**20)
+        data = rest + part
+        end = data.rfind(b"<") if part else len(data)
+        data, rest = data[: max(end, 0)], data[max(end, 0) :]
+        rest = rest if b"<" in rest else b""
+        if len(rest) > LONGEST_TAG:
+            raise BadInput(f"{path}: holds a tag of more than {LONGEST_TAG:,} bytes; save it again")
+        places = _PLACE.findall(data)
+        columns |= {column.upper() for column, _ in places}
+        last = max([last, *map(int, {row for _, row in places}), *map(int, _ROW_PLACE.findall(data))])
+        if width or _BARE.search(data):  # cells without a place come one after another
+            for number, row in enumerate(_ROW.split(data)):
+                rows, count = (rows + 1, 0) if number else (rows, count)
+                count += len(_CELL.findall(row))
+                width = max(width, count)
+    return max(last, rows) * (width + max(map(_number, columns), default=0))
 
 
 def _repeated(content: bytes) -> int:
@@ -180,32 +224,6 @@ def _repeated(content: bytes) -> int:
 def _times(pattern: re.Pattern[bytes], tag: bytes) -> int:
     match = pattern.search(tag)
     return int(match[1]) if match else 1
-
-
-def _extent_of_records(content: bytes) -> int:
-    """As `_extent`, of a sheet of records in binary form: a type and a size in 7 bits a byte, and its content.
-
-    Source: [MS-XLSB] 2.1.4: type 0 begins a row with its number, types 1 to 11 are cells with that of their column.
-    """
-    at = last = widest = 0
-    while at < len(content):
-        kind, at = _bits(content, at, 2)
-        size, at = _bits(content, at, 4)
-        number = int.from_bytes(content[at : at + 4], "little")
-        last, widest = (max(last, number), widest) if kind == 0 else (last, max(widest, number * (0 < kind < 12)))
-        at += size
-    return (last + 1) * (widest + 1)
-
-
-def _bits(content: bytes, at: int, most: int) -> tuple[int, int]:
-    """(a number of 7 bits a byte, the last of which has no eighth, where it ends)."""
-    number = 0
-    for i in range(most):
-        byte = content[at] if at < len(content) else 0
-        number, at = number | (byte & 127) << 7 * i, at + 1
-        if byte < 128:
-            break
-    return number, at
 
 
 def _number(letters: bytes) -> int:

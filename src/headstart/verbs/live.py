@@ -8,10 +8,11 @@ import html
 import math
 import os
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -25,6 +26,8 @@ SILENCE = 10.0
 """Seconds after which a connection that asks nothing is closed."""
 SPARED = 5.0
 """A page is made anew at the soonest after so many times the processor time that it took: the rest is the run's."""
+MOST_OPEN = 32
+"""Connections that are open at once; one more closes the oldest: the run needs files and memory of its own."""
 LAST_LOOK = 2 * RENEWED_EVERY
 """Seconds for which a run that has ended waits for an open page to look once more."""
 
@@ -111,8 +114,23 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], live: LivePage, page_path: str) -> None:
         self.live, self.page_path = live, page_path
+        self._open: list[Any] = []
         super().__init__(address, _Handler)
         self.hosts = {f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")}
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread; the oldest of too many connections, which may send a byte now and then, is closed."""
+        self._open.append(request)
+        if len(self._open) > MOST_OPEN:
+            with suppress(OSError):
+                self._open.pop(0).shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, which counts no longer."""
+        with suppress(ValueError):
+            self._open.remove(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away is nothing that the terminal shows."""

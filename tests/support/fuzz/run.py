@@ -39,10 +39,15 @@ class Finding(Exception):
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """At most SECONDS of the processor, and ten times as many where something is waited for; then TimeoutError."""
+    """At most SECONDS of the processor, and ten times as many where something is waited for.
+
+    Raises: TimeoutError, or Finding where a parser has taken that for an error of its file and gone on.
+    """
+    late: list[str] = []
 
     def stop(*_: object) -> None:
-        raise TimeoutError(f"took longer than {SECONDS} s")
+        late.append(f"took longer than {SECONDS} s")
+        raise TimeoutError(late[0])
 
     clocks = ((signal.SIGPROF, signal.ITIMER_PROF, SECONDS), (signal.SIGALRM, signal.ITIMER_REAL, 10 * SECONDS))
     previous = [signal.signal(number, stop) for number, _, _ in clocks]
@@ -50,6 +55,10 @@ def limited() -> Iterator[None]:
         for _, clock, seconds in clocks:
             signal.setitimer(clock, seconds)
         yield
+    except BadInput:
+        if late:
+            raise Finding(late[0]) from None
+        raise
     finally:
         for (number, clock, _), before in zip(clocks, previous, strict=True):
             signal.setitimer(clock, 0)
