@@ -151,7 +151,7 @@ def try_binary(path: Path) -> Named:
 
 
 def _check(path: Path) -> bool:
-    """Whether a workbook is of a form whose cells are not counted here: .xls and .xlsb.
+    """Whether a workbook is of a form whose cells are not all counted here: .xls and .xlsb.
 
     Raises: BadInput for one that is encrypted, no workbook, or larger in memory than it may be.
     """
@@ -175,6 +175,8 @@ def _check(path: Path) -> bool:
                         cells += _repeated(file.read())
                     elif name == "xl/calcchain.xml":  # the places of cells with a formula, once more
                         cells = max(cells, _extent(path, file))
+                    elif name.startswith("xl/worksheets/") and name.endswith(".bin"):
+                        cells += _extent_of_records(file.read())
                     else:
                         cells += _extent(path, file)
     if cells > MOST_BOOK_CELLS:
@@ -224,6 +226,32 @@ def _repeated(content: bytes) -> int:
 def _times(pattern: re.Pattern[bytes], tag: bytes) -> int:
     match = pattern.search(tag)
     return int(match[1]) if match else 1
+
+
+def _extent_of_records(content: bytes) -> int:
+    """As `_extent`, of a sheet of records in binary form: a type and a size in 7 bits a byte, and its content.
+
+    Source: [MS-XLSB] 2.1.4: type 0 begins a row with its number, types 1 to 11 are cells with that of their column.
+    """
+    at = last = widest = 0
+    while at < len(content):
+        kind, at = _bits(content, at, 2)
+        size, at = _bits(content, at, 4)
+        number = int.from_bytes(content[at : at + 4], "little")
+        last, widest = (max(last, number), widest) if kind == 0 else (last, max(widest, number * (0 < kind < 12)))
+        at += size
+    return (last + 1) * (widest + 1)
+
+
+def _bits(content: bytes, at: int, most: int) -> tuple[int, int]:
+    """(a number of 7 bits a byte, the last of which has no eighth, where it ends)."""
+    number = 0
+    for i in range(most):
+        byte = content[at] if at < len(content) else 0
+        number, at = number | (byte & 127) << 7 * i, at + 1
+        if byte < 128:
+            break
+    return number, at
 
 
 def _number(letters: bytes) -> int:
