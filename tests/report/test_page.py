@@ -356,6 +356,15 @@ def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
             "The claims of the study hold in none of 2 comparisons and 2 are undecided (the same after Holm's correction "
             "for their number). On digits,",
         ),
+        (
+            [("holds", "exploratory"), "holds", ("undecided", "exploratory")],
+            "The claims of the study hold in 2 of 3 comparisons and 1 is undecided (the same after Holm's correction for "
+            "their number; 1 is exploratory: its claim was written after the first runs). On digits,",
+        ),
+        (
+            [("holds", "exploratory")],
+            "The claim of the study, “More labels help”, holds (exploratory: it was written after the first runs). On",
+        ),
         (["undecided"], "The claim of the study, “More labels help”, is undecided. On digits,"),
         (["not measured"], "No claim of the study could be checked here. On digits,"),
         ([], "On digits, self_pretrained beats scratch"),
@@ -367,13 +376,21 @@ def test_the_outcome_of_the_claims_comes_first(
     from headstart.report import answer as module
 
     def part(item: str | tuple[str, str]) -> SimpleNamespace:
-        uncorrected, outcome = (None, item) if isinstance(item, str) else item
-        return SimpleNamespace(outcome=outcome, uncorrected=uncorrected)
+        first, second = (item, "") if isinstance(item, str) else item
+        if second == "exploratory":
+            return SimpleNamespace(outcome=first, uncorrected=None, standing=second)
+        return SimpleNamespace(outcome=second or first, uncorrected=first if second else None, standing="")
 
     claim = SimpleNamespace(says="More labels help.")
-    output = [SimpleNamespace(parts=[part(item) for item in outcomes], claim=claim), SimpleNamespace(parts=())]
-    monkeypatch.setattr(module, "verdicts", lambda *_: output)
+    output = [SimpleNamespace(parts=[part(item)], claim=claim) for item in outcomes]
+    monkeypatch.setattr(module, "verdicts", lambda *_: [*output, SimpleNamespace(parts=())])
     assert answer(done[1]).startswith(message)
+    if len(outcomes) > 1:
+        alone = [SimpleNamespace(parts=[part(item) for item in outcomes], claim=claim), SimpleNamespace(parts=())]
+        monkeypatch.setattr(module, "verdicts", lambda *_: alone)
+        assert answer(done[1]).startswith(
+            message.replace("The claims of the study hold", "The claim of the study holds")
+        )
     assert answer(replace(done[1], table=())) == "No run is finished."
 
 

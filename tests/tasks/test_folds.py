@@ -7,12 +7,12 @@ import pytest
 
 from headstart.baselines.linear import fit_linear, split_of
 from headstart.baselines.summary import SummarySpec
-from headstart.data.splits import dealt, fold_of
+from headstart.data.splits import dealt, fold_of, with_shuffled_labels
 from headstart.errors import BadInput
 from headstart.fit.perform import fit_sequences
 from headstart.request.settings import FitSettings
 from headstart.seeds import bits
-from headstart.sequence import IGNORE
+from headstart.sequence import IGNORE, Examples
 from headstart.spec import read
 from headstart.store import Store
 from headstart.study.language.plan import make_plan
@@ -166,6 +166,28 @@ def test_a_control_deals_the_labels_of_train_and_val_out_anew_and_leaves_test(pl
     assert any("dealt out anew" in note for note in after.notes)
     assert content(control, tmp_path) == content(plain, tmp_path)
     assert control.document() == {**plain.document(), "shuffled_labels": True}
+
+
+@pytest.mark.parametrize("plain", [DigitsSpec(labelled=100), PairsSpec(train=60, val=20, test=20)])
+def test_a_control_without_validation_deals_out_all_labels_that_train(plain: TaskSpec, tmp_path: Path) -> None:
+    plain = plain.model_copy(update={"validation": 0})
+    before, after = (open_task(plain.model_copy(update={"shuffled_labels": b}), tmp_path) for b in (False, True))
+    assert after.val.units == 0
+    assert before.train.target is not None
+    assert after.train.target is not None
+    assert not np.array_equal(before.train.target, after.train.target)
+    assert np.array_equal(np.sort(before.train.target), np.sort(after.train.target))
+
+
+def test_a_control_deals_numbers_out_anew_and_keeps_those_of_a_sequence_together() -> None:
+    numbers = np.array([[1, 10], [np.nan, np.nan], [3, 30], [np.nan, 40], [5, 50], [6, 60]])
+    dealt_out = with_shuffled_labels(
+        Examples.from_arrays(np.zeros((6, 4)), numbers, per_position=False), 0, "train"
+    ).target
+    assert dealt_out is not None
+    assert np.isnan(dealt_out[1]).all()
+    assert not np.array_equal(dealt_out, numbers, equal_nan=True)
+    assert sorted(map(str, dealt_out)) == sorted(map(str, numbers))
 
 
 @pytest.mark.parametrize("groups", [False, True])

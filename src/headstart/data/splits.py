@@ -96,7 +96,7 @@ def with_shuffled_labels(split: Examples, seed: int, name: str) -> Examples:
     labels = split.target.copy()
     units = labels.reshape(-1, 2 if split.paired else 1, *labels.shape[1:])
     lacks = np.isnan(units) if units.dtype.kind == "f" else units == IGNORE
-    have = np.flatnonzero(~lacks.reshape(len(units), -1).all(1))
+    have = np.flatnonzero(~lacks.all(tuple(range(1, units.ndim))))
     target = units[have, 0] if units.ndim == 2 and units.dtype.kind != "f" else None
     noise = bits(seed, f"task/labels/{name}", np.arange(len(have)))
     places = np.argsort(noise, kind="stable") if target is None else np.lexsort((noise, target))

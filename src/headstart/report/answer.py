@@ -78,15 +78,24 @@ def _claims(results: Results) -> str:
         return f"no claim {whose} could be checked here"
     left = len(parts) - measured
     lacking = f"; {left} more could not be checked here" if left else ""
+    late = sum(part.standing == "exploratory" for part in parts if part.outcome != "undecided")
     if measured == 1:
         part = next((v, part) for v in checked for part in v.parts if part.outcome in OUTCOME_VERBS)
         verb = OUTCOME_VERBS[part[1].uncorrected or part[1].outcome][0]
-        return f"the claim {whose}, “{short(part[0].claim.says.rstrip('.'), CLAIM_LENGTH)}”, {verb}{lacking}"
+        after_runs = " (exploratory: it was written after the first runs)" if late else ""
+        return (
+            f"the claim {whose}, “{short(part[0].claim.says.rstrip('.'), CLAIM_LENGTH)}”, {verb}{after_runs}{lacking}"
+        )
     every = "both" if measured == 2 else f"all {measured}"
     share = every if counts["holds"] == measured else f"{counts['holds'] or 'none'} of {measured}"
-    text = words.listed([f"the claims {whose} hold in {share} comparisons", *_counted(counts)[counts["holds"] > 0 :]])
-    same = "the same" if after == counts else words.listed(_counted(after))
-    return f"{text} ({same} after Holm's correction for their number){lacking}"
+    claims = f"the claim {whose} holds" if len(checked) == 1 else f"the claims {whose} hold"
+    text = words.listed([f"{claims} in {share} comparisons", *_counted(counts)[counts["holds"] > 0 :]])
+    text += (
+        f" ({'the same' if after == counts else words.listed(_counted(after))} after Holm's correction for their number"
+    )
+    are, their = ("is", "its claim was") if late == 1 else ("are", "their claims were")
+    text += f"; {late} {are} exploratory: {their} written after the first runs)" if late else ")"
+    return f"{text}{lacking}"
 
 
 def _counted(counts: Mapping[ClaimOutcome, int]) -> list[str]:

@@ -36,11 +36,11 @@ def challenge(page: str, seeds: int, folders: FolderOptions, way: RunOptions) ->
     for part in verdict.parts:
         if part.difference is None:
             continue
-        table = fresh_study(snapshot, results, verdict.claim.arms, part.column, drawn)
+        table = fresh_study(snapshot, results, verdict.claim, part.column, drawn)
         study = Study(table, store=folders.store, data=folders.data)
         if code := run_study(study, study.runtime(**{**vars(way), "stack": read_stack(way.stack)})):
             return code
-        fresh = study.results(baselines=False)
+        fresh = study.results()  # a guess and the number of test examples count here as they do on the page
         (base,) = fresh.columns
         claim = verdict.claim.model_copy(update={"columns": (base,), "at": {}})
         (again,) = verdicts(replace(fresh, claims=(claim,), paper=None), None)
@@ -52,7 +52,9 @@ def challenge(page: str, seeds: int, folders: FolderOptions, way: RunOptions) ->
                 "says": verdict.claim.says,
                 "column": part.column,
                 "difference": words.difference(gap),
-                "outcome": replication(part.difference, gap, part.outcome, again.parts[0].outcome),
+                "outcome": replication(
+                    part.difference, gap, part.outcome, again.parts[0].outcome, claim.within is not None
+                ),
                 "made_by": release(),
             }
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from headstart.spec import nested
 from headstart.statistics import Difference
+from headstart.study.language.papers import Claim
 from headstart.study.language.scales import overlay
 from headstart.study.paper.snapshot import Snapshot
 from headstart.study.results.results import Results
@@ -24,20 +25,20 @@ def fresh_seeds(snapshot: Snapshot, number: int) -> list[int]:
 
 
 def fresh_study(
-    snapshot: Snapshot, results: Results, arms: Sequence[str], column: str, seeds: Sequence[int]
+    snapshot: Snapshot, results: Results, claim: Claim, column: str, seeds: Sequence[int]
 ) -> dict[str, Any]:
-    """The study's table with these arms on one column, each at the settings that the page chose, with these seeds.
+    """The study's table with a claim's arms on one column, each at the settings that the page chose or the claim names.
 
     column: as the page calls it, with the values of axes that made it one. Raises: KeyError where an arm has no row.
     """
     table: dict[str, Any] = snapshot.plan.study.model_dump(mode="json")
     base, values = results.axes.get(column, (column, {}))
-    every = dict(table["arms"])
+    every, arms = dict(table["arms"]), claim.arms
     for arm in arms:
         row = results.row(arm, column)
         if row is None:
             raise KeyError(arm)
-        for name, value in {**values, **row.chosen}.items():
+        for name, value in {**values, **row.chosen, **claim.at}.items():
             every[arm] = overlay(every[arm], nested(name, value))
     report = {**table["report"], "choose": None, "average": None, "sweep": "val", "mark": None}
     if report.get("against") not in arms:
@@ -55,19 +56,22 @@ def fresh_study(
     }
 
 
-def replication(before: Difference, after: Difference | None, page: str = "holds", fresh: str = "holds") -> str:
+def replication(
+    before: Difference, after: Difference | None, page: str = "holds", fresh: str = "holds", alike: bool = False
+) -> str:
     """`confirmed`: clear of 0 on the same side, and not below the page's interval; `weaker`: clear, but below it.
 
-    page, fresh: outcomes of the claim on the page and on fresh seeds; both stand where the page left it undecided,
-    since nothing can come back then.
+    page, fresh: outcomes of the claim on the page and on fresh seeds; both stand where the page left it open, since
+    nothing can come back then, or fresh seeds do. alike: of a claim of likeness, of which the outcome is all there is.
     """
-    if page in ("undecided", "withdrawn"):
+    if page in ("undecided", "withdrawn", "not measured") or fresh == "not measured":
         return f"{page} on the page and {fresh} with fresh seeds,"
-    moved = before.clear and after is not None and not (after.clear and (after.mean > 0) == (before.mean > 0))
+    sided = before.clear and not alike
+    moved = sided and after is not None and not (after.clear and (after.mean > 0) == (before.mean > 0))
     if after is None or fresh != page or moved:
         word = "not seen"
     else:
-        near = min(abs(end) for end in before.interval or (before.mean,)) if before.clear else 0.0
+        near = min(abs(end) for end in before.interval or (before.mean,)) if sided else 0.0
         word = "confirmed" if abs(after.mean) >= near else "weaker"
     return word if page == "holds" else f"{page}, {word},"
 
