@@ -211,6 +211,8 @@ def test_sequences_without_labels_join_the_training_rows():
     more = quick().fit(X, y, X_unlabelled=waves(10, (5, 40), seed=3)[0]).outcome_.sizes
     assert more["train"] == alone["train"] + 10
     assert more["labelled"] == alone["labelled"]
+    with pytest.raises(BadInput, match=r"X_unlabelled: holds numbers in 2 channels, X numbers in 1; give the same"):
+        quick().fit(X, y, X_unlabelled=np.zeros((10, 40, 2)))
     with pytest.raises(BadInput, match=r"give those in X_unlabelled"):
         quick().fit(X, ["a", None] * 12)
     with pytest.raises(BadInput, match=r"give those in X_unlabelled"):

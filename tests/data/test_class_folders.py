@@ -233,9 +233,9 @@ def test_folders_of_persons_below_their_class_are_groups_and_that_is_told(tmp_pa
 
 
 def test_numbered_first_parts_of_names_in_folders_of_classes_are_subjects(tmp_path):
-    names = [f"{label}/{label[0]}{i}_take{k}.wav" for label in ("sit", "stand") for i in range(3) for k in range(2)]
+    names = [f"{label}/{label[0]}{i}_take{k}.wav" for label in ("sit", "stand") for i in range(4) for k in range(2)]
     result = read(_tree(tmp_path / "a", *names))
-    assert result.groups == tuple(f"s{i}" for _ in "ab" for i in range(3) for _ in "ab")
+    assert result.groups == tuple(f"s{i}" for _ in "ab" for i in range(4) for _ in "ab")
     assert "is taken for the subject, each in one split (--group '': it is none)" in " ".join(result.notes)
     assert read(tmp_path / "a", group="").groups is None
     few = [
@@ -250,6 +250,30 @@ def test_numbered_first_parts_of_names_in_folders_of_classes_are_subjects(tmp_pa
     assert set(read(tmp_path / "b", group="part 1").groups) == {"rec0", "rec1", "rec3", "rec4"}
     others = [f"{label}/{label}{i}_{k}.wav" for label in ("sit", "walk") for i in range(3) for k in range(2)]
     assert read(_tree(tmp_path / "c", *others)).groups is None
+
+
+def test_numbers_that_count_the_takes_of_each_class_are_no_subjects(tmp_path):
+    names = ["{label}/take{i:02}_{label}.wav", "{label}/s{i:02}_{label}.wav", "{label}/cam{k}_{i}.wav"]
+    groups = []
+    for name in names:
+        files = [name.format(label=label, i=i, k=1 + i % 3) for label in ("run", "walk") for i in range(12)]
+        groups.append(read(_tree(tmp_path / str(len(groups)), *files)).groups)
+    assert groups[0] is groups[2] is None  # a take of each class; three cameras, too few for three splits
+    assert groups[1] == tuple(f"s{i:02}" for _ in "ab" for i in range(12))
+
+
+@pytest.mark.parametrize(("end", "words"), [("_label.txt", ("run", "walk")), (".txt", ("0", "1"))])
+def test_a_word_in_a_text_beside_each_recording_is_its_label(tmp_path, end, words):
+    for i in range(8):
+        write(tmp_path / f"r{i}.csv", "ax,ay\n" + "".join(f"{(i + 5 * t) % 11},{4 * t % 9}\n" for t in range(9)))
+        write(tmp_path / f"r{i}{end}", f"{words[i % 2]}\n")
+    result = read(tmp_path)
+    assert (result.kind, result.channels, result.labels) == ("numbers", ("ax", "ay"), words * 4)
+    assert "labels are in '*.txt'" in result.notes
+    write(tmp_path / f"r3{end}", "walked to the door\nand back")
+    assert why(tmp_path).startswith(
+        f"{tmp_path.name}: holds texts beside files of their names ('r0.csv' and 'r0{end}'), "
+    )
 
 
 def test_two_levels_that_may_both_be_the_class_are_refused(tmp_path):

@@ -184,6 +184,8 @@ def test_rows_that_are_like_those_beside_them_are_named_until_a_group_keeps_them
     assert text in data_card(read_sequences(values, labels=labels.tolist())).findings
     groups = [f"g{i // 12}" for i in range(120)]
     assert not about_order(read_sequences(values, labels=labels.tolist(), groups=groups))
+    short = [row[: 20 if i == 119 else 30] for i, row in enumerate(values)]  # in the order of their lengths
+    assert about_order(read_sequences(short, labels=labels.tolist()))
     mixed = noise(2).permutation(120)
     assert not about_order(read_sequences(values[mixed], labels=labels[mixed].tolist()))
 
@@ -197,6 +199,8 @@ def test_rows_in_the_order_of_their_class_target_or_size_are_no_session() -> Non
         sloped = rng.normal(size=(120, 30)) + 3 * target[:, None]
         spec = LayoutSpec(target_kind="number")
         assert not about_order(read_sequences(sloped, spec, labels=[f"{x:.4f}" for x in target]))
+        curved = rng.normal(size=(120, 30)) + 3 * np.sin(np.linspace(0, 20, 120))[:, None]
+        assert not about_order(read_sequences(curved, spec, labels=[f"{x:.4f}" for x in target]))
         sizes = values[np.argsort(values.mean(1))]
         assert not about_order(read_sequences(sizes, labels=[*rng.permutation(["a", "b"] * 60)]))
 
@@ -281,6 +285,11 @@ def test_runs_of_equal_values_that_stand_anywhere_are_no_filling() -> None:
     rng = noise()
     on = (rng.random((ROWS, 40, 1)) < (0.1 + 0.4 * CLASS)[:, None, None]) * 230.0
     assert not about_leaks(read_sequences(on, LayoutSpec(kind="numbers"), labels=LABELS))
+    pulses = np.zeros((ROWS, 60, 1))
+    for row, k in enumerate(CLASS):
+        begin = 3 + int(rng.integers(3))
+        pulses[row, begin : begin + 25 + 15 * k] = rng.random((25 + 15 * k, 1)) + 1
+    assert not about_leaks(read_sequences(pulses, labels=LABELS))
     still = rng.normal(size=(ROWS, 40, 1)) * CLASS[:, None, None]  # one class does not change
     assert not about_leaks(read_sequences(still, labels=LABELS))
 

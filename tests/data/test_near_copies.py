@@ -35,6 +35,12 @@ CLEAN: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "walks": lambda rng: np.cumsum(rng.normal(size=(ROWS, 60)), 1),
     "waves": lambda rng: np.sin(6.28 * (2 * TIME + rng.random((ROWS, 1)))) + rng.normal(size=(ROWS, 50)) / 10,
     "one wave of any size": lambda rng: np.sin(6.28 * TIME) * rng.normal(size=(ROWS, 1)),
+    "pulses of any height": lambda rng: np.stack(
+        [
+            (abs(np.arange(64) - c) < w) * h
+            for c, w, h in zip(rng.integers(5, 40, ROWS), rng.integers(2, 5, ROWS), 1 + rng.random(ROWS), strict=True)
+        ]
+    ),
     "events": lambda rng: (rng.random((ROWS, 40)) < 0.1) * 1.0,
     "few values": lambda rng: np.where(rng.random((ROWS, 40)) < 0.05, rng.normal(size=(ROWS, 40)), 0),
     "counts": lambda rng: rng.poisson(2, (ROWS, 40)).astype(float),

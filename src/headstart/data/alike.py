@@ -165,16 +165,24 @@ def _sketches(s: Sequences, own_scale: bool) -> tuple[np.ndarray, np.ndarray]:
     return rows[x.any(1)], x[x.any(1)]
 
 
+def _levels(values: np.ndarray) -> np.ndarray:
+    """(n,) different values in the richest channel of each row of values (n, L, F)."""
+    ordered = np.sort(values, axis=1)
+    return np.asarray(1 + (ordered[:, 1:] != ordered[:, :-1]).sum(1).max(1))
+
+
 def _of_numbers(s: Sequences, rows: np.ndarray, length: int, own_scale: bool) -> np.ndarray:
-    """Random sums of the first values of each row, standardised by channel; own_scale: in each row by itself."""
+    """Random sums of the first values of each row, standardised by channel; own_scale: in each row by itself, and 0 of
+    rows of a few levels, such as pulses, which are alike by chance."""
     index = s.offsets[:-1][rows][:, None] + np.arange(length)
     values = s.values[index].astype(np.float32)
     values = np.clip(values, *np.quantile(values, [CUT_ENDS, 1 - CUT_ENDS], axis=(0, 1)))
     spread = values.std((0, 1))
     values = (values - np.median(values, 0)) / np.where(spread > 0, spread, 1)
     if own_scale:
-        own = values.std(1, keepdims=True)
+        levels, own = _levels(values), values.std(1, keepdims=True)
         values = (values - values.mean(1, keepdims=True)) / np.where(own > 0, own, 1)
+        values[levels < FEWEST_IN_ROW] = 0
     if s.observed is not None:
         values[~s.observed[index]] = 0
     x = values.reshape(len(rows), -1)

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from headstart.data.archives import reading
+from headstart.data.archives import check_link, reading
 from headstart.data.folder_tables import is_recording_table, read_table
 from headstart.data.layout import LayoutSpec, by_role, plain
 from headstart.data.order import FEW_VALUES, WORDS
 from headstart.data.table import Column, Table, Words, arrow_texts
 from headstart.errors import BadInput, Mistakes
-from headstart.text import counted, first_few, in_order
+from headstart.text import counted, first_few, in_order, is_number
 from headstart.ways import asked, field_name, option
 
 # fmt: off
@@ -29,10 +29,13 @@ RECORDED = frozenset(
 """Words of what a table says of files that is no label."""
 PARTICIPANT = "participant"
 """The column of the folders that a table of labels names."""
-SUBJECTS_OF_CLASS = 3
-"""Subjects of each class from which on parts of names are taken for them, so that each split may have one."""
+SUBJECTS_OF_CLASS, SUBJECTS = 3, 4
+"""Subjects of each class, and of all, from which on parts of names are taken for them, so that each split has one."""
 WHOLE_LIST = ".whole.txt"
 """The file of a folder that is a part of another one with the names of all files of that."""
+LONGEST_LABEL = 200
+"""Bytes that are read of a text that may be a label."""
+_OF_FILE = re.compile(r"([_.-](label|target|class))?\.txt$", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
 _JOINTS = re.compile(r"[_\s.\-]+")
 PERSON = re.compile(
@@ -117,6 +120,37 @@ def roles_of_folders(source: str, columns: Mapping[str, Column], spec: LayoutSpe
         question = f"{source}: the table that names its folders has several columns that may be the label"
         raise BadInput(asked(question, *({"target": name} for name in few)))
     return {"group": PARTICIPANT} | ({"target": few[0]} if len(few) == 1 and spec.target is None else {})
+
+
+def labels_in_texts(path: Path, names: Sequence[str], spec: LayoutSpec) -> tuple[dict[str, str], list[str]]:
+    """(the word in the text beside each file, which has its name: `r0.csv` and `r0.txt`, or `r0_label.txt`, by that
+    name, the files without these texts); nothing where they stand beside no files. Raises: BadInput where they do, and
+    are no labels."""
+    others = {os.path.splitext(name)[0]: name for name in names if not name.lower().endswith(".txt")}
+    texts = {_OF_FILE.sub("", name): name for name in names if name.lower().endswith(".txt")}
+    if len(texts) < 2 or not texts.keys() <= others.keys():
+        return {}, [*names]
+    words = {}
+    for stem, name in texts.items():
+        check_link(path, path / name)
+        with (path / name).open("rb") as file:
+            words[stem] = file.read(LONGEST_LABEL).decode("utf-8-sig", "replace").strip()
+    cells = list(words.values())
+    if not (all(map(is_number, cells)) or (_is_label(cells) and not any("\n" in cell for cell in cells))):
+        if not spec.optional:
+            stem, name = next(iter(texts.items()))
+            raise BadInput(
+                f"{path}: holds texts beside files of their names ({others[stem]!r} and {name!r}), which are not one "
+                "number or class each; move them into a folder of their own, and give the folder of what is read"
+            )
+        words = {}
+    return words, [name for name in names if name not in texts.values()]
+
+
+def labelled_by_texts(words: Mapping[str, str], files: Sequence[str]) -> tuple[str, dict[str, Column]] | None:
+    """As `labelled_by_table`, of the words of `labels_in_texts`."""
+    cells = [words.get(os.path.splitext(file)[0]) for file in files]
+    return ("*.txt", {"label": Column("label", "text", arrow_texts(cells))}) if words else None
 
 
 def labels_beside(path: Path) -> list[Path]:
@@ -332,13 +366,18 @@ def _guessed(table: Table, files: Sequence[str]) -> bool:
 
 def add_persons(table: Table, files: Sequence[str]) -> None:
     """A column of the first part of the names of files, where it is numbered and holds several files each: `subject`,
-    which is the group, where each class has several, else `part 1`."""
+    which is the group, where each class has several, else `part 1`. One that counts the files of each class (take01 of
+    both) is none, but by a word for persons."""
     parts = [_JOINTS.split(PurePosixPath(file).stem) for file in files]
     first = [part[0] for part in parts]
     if min(map(len, parts)) > 1 and _is_numbered(first):
         labels = table.columns[table.roles["target"]].words if table.roles.get("target") in table.columns else []
-        of_class = Counter(label for label, _ in {*zip(labels, first, strict=False)})
-        name = "subject" if min(of_class.values(), default=0) >= SUBJECTS_OF_CLASS else "part 1"
+        pairs = {*zip(labels, first, strict=False)}
+        if len(pairs) == len(files) and not all(map(PERSON.fullmatch, first)):
+            return
+        of_class = Counter(label for label, _ in pairs)
+        several = len({*first}) >= SUBJECTS and min(of_class.values(), default=0) >= SUBJECTS_OF_CLASS
+        name = "subject" if several else "part 1"
         if name not in table.columns:
             table.columns[name] = Column(name, "text", arrow_texts(first))
             note = f"the first part of names such as {files[0]!r} is taken for the subject, each in one split"

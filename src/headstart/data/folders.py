@@ -33,6 +33,8 @@ from headstart.data.file_labels import (
     holds_labels,
     labelled_by_name,
     labelled_by_table,
+    labelled_by_texts,
+    labels_in_texts,
     labels_tables,
     only_label,
     roles_of_folders,
@@ -90,6 +92,7 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         names = listed(path, visible)
         own = {str(PurePosixPath(name).parent) for name in names if PurePosixPath(name).name in OWN_FILES}
         names = [name for name in names if not own & set(map(str, PurePosixPath(name).parents))]
+        labels, names = labels_in_texts(path, names, spec)
         for read in (parts_of_one, axes_by_file):
             if (together := read(path, names, spec)) is not None:
                 return together
@@ -167,7 +170,7 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
                 return classes
         joined = {name for name in _recording_tables(names) if name not in tables} if kind == "tables" else set()
         table, there = _read(path, kind, set(names) - (set(tables) if kind == "tables" else set()), spec, mistakes)
-        beside = labelled_by_table(path, tables, there, spec)
+        beside = labelled_by_table(path, tables, there, spec) or labelled_by_texts(labels, there)
         if kind == "texts" and beside is None and (lines := by_line(table, there, spec)) is not None:
             return lines
         notes, table.notes = table.notes, []

@@ -185,7 +185,7 @@ def about_order(s: Sequences) -> list[str]:
     best, named = 0.0, ""
     kinds = target if s.target == "class" else np.zeros(len(rows))
     features = {name: x[rows] for name, x in features_of(s).items() if np.ptp(x[rows]) > 0}
-    if any(_in_order(x, kinds) for x in features.values()):
+    if any(_in_order(x, kinds) for x in features.values()) or (s.target == "number" and _in_order(target, kinds)):
         return []
     for name, x in features.items():
         ranks = order(x, target)
@@ -203,10 +203,12 @@ def about_order(s: Sequences) -> list[str]:
 
 
 def _in_order(x: np.ndarray, target: np.ndarray) -> bool:
-    """Whether rows (of each class) were sorted by x (n,)."""
+    """Whether rows (of each class) were sorted by x (n,), which has more than a few levels: one step is another device
+    or a last row that is short."""
     by_class = np.argsort(target, kind="stable")
     steps = np.diff(x[by_class])[np.diff(target[by_class]) == 0]
-    return not ((steps < 0).any() and (steps > 0).any())
+    up, down = int((steps > 0).sum()), int((steps < 0).sum())
+    return min(up, down) == 0 and max(up, down) >= FEWEST_OF_CLASS
 
 
 def _other_ranks_by_class(x: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -46,11 +46,11 @@ def turned(table: Table, spec: LayoutSpec, mistakes: Mistakes) -> tuple[Table, L
         spec = spec.model_copy(update={"shape": SIDE})
     if spec.shape != SIDE:
         if spec.label_from is not None and not spec.optional and Path(table.places.source).is_file():
+            column = next(iter((*by_role("target", table.columns), *reversed(table.columns))), "label")
             raise BadInput(
                 f"{table.places.source}: {field_name('label_from')}: {spec.label_from!r} is for names of files, "
                 f"or of columns that are recordings ({option('shape', SIDE)}); this table has its labels in a column: "
-                "leave it out, and "
-                f"name that column ({option('target', next(iter(by_role('target', table.columns)), 'label'))})"
+                f"leave it out, and name that column ({option('target', column)})"
             )
         return table, spec
     upright = table

@@ -12,6 +12,7 @@ from headstart.data import FilePart, LayoutSpec, Sequences, check_targets, keep_
 from headstart.errors import BadInput
 from headstart.request.settings import FitSettings
 from headstart.tasks.own import FILE_FIELDS
+from headstart.text import many
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,11 @@ def from_memory(data: Any, settings: FitSettings, folder: Path, labels: Any, gro
     task = {**_task(settings), **keep_sequences(sequences, folder, "X")}
     if unlabelled is not None:
         more = read_sequences(unlabelled, layout, name="X_unlabelled")
+        if more.kind != sequences.kind or len(more.channels) != len(sequences.channels):
+            raise BadInput(
+                f"X_unlabelled: holds {more.kind} in {many(len(more.channels), 'channel')}, X {sequences.kind} in "
+                f"{len(sequences.channels)}; give the same channels in both"
+            )
         task["unlabelled"] = keep_sequences(more, folder, "X_unlabelled")["file"]
     return FitSource(task, sequences, layout, "X")
 

@@ -52,7 +52,10 @@ def traits(s: Sequences) -> Iterator[list[Trait]]:
     if numbers:
         values = s.values if s.observed is None else np.where(s.observed, s.values, np.nan)
         same = equal_neighbours(values, s.offsets)
-        for side, filling in (("end", equal_tails(values, s.offsets)), ("beginning", equal_heads(values, s.offsets))):
+        sides = {"end": equal_tails(values, s.offsets), "beginning": equal_heads(values, s.offsets)}
+        ends_alike = (values[s.offsets[:-1]] == values[s.offsets[1:] - 1]).all(1)
+        pulses = ends_alike & (sides["end"] > 0) & (sides["beginning"] > 0)  # events above a level at rest
+        for side, filling in sides.items() if pulses.mean() <= MOSTLY else ():
             if int(same.sum() - filling.sum()) > SAME_INSIDE["last"] * (len(same) - int(filling.sum())):
                 continue
             way = f"{option('padding', 'last')} cuts them off"
