@@ -364,6 +364,9 @@ def test_a_blank_between_the_sign_and_a_number_is_passed_over_and_said(tmp_path:
     result = read(write(tmp_path / "f.csv", "\n".join(["time,x,label", *rows])), window=10)
     assert result.values[:3, 0].tolist() == [0.5, -1.5, 2.5]
     assert "blanks between the sign and a number are passed over" in result.notes
+    bullets = "".join(f"- {i} apples and pears,{'ab'[i % 2]}\n" for i in range(20))
+    texts = read(write(tmp_path / "g.csv", f"text,label\n{bullets}"))
+    assert bytes(texts.values[:6].tolist()) == b"- 0 ap"
 
 
 def test_a_line_about_the_file_with_fewer_cells_than_the_header_is_no_header(tmp_path: Path) -> None:

@@ -310,6 +310,32 @@ def test_a_table_of_participants_labels_the_files_of_their_folders_and_each_is_i
     assert [line.split()[-2:] for line in message.splitlines()[1:]] == [["--target", "sex"], ["--target", "group"]]
     again = read_sequences(tmp_path, result.layout.fixed())
     assert (again.labels, again.groups) == (result.labels, result.groups)
+    rows = ["participant_id\tgroup", *(f"sub-{i:02d}\t{['patient', 'control'][i % 2]}" for i in range(8))]
+    write(tmp_path / "participants.tsv", "\n".join(rows) + "\n")  # the one column is the label, though named `group`
+    assert (read(tmp_path).labels, read(tmp_path).groups) == (result.labels, result.groups)
+
+
+def test_classes_around_the_folders_of_participants_are_asked_about_beside_a_column_of_their_table(
+    tmp_path: Path,
+) -> None:
+    for i in range(8):
+        recording(tmp_path / ("ill" if i % 2 else "well") / f"sub-{i}" / "walk.csv", i, 20)
+    write(
+        tmp_path / "participants.tsv", "participant_id\tsex\n" + "".join(f"sub-{i}\t{'MMF'[i % 3]}\n" for i in range(8))
+    )
+    message = why(tmp_path)
+    assert "its folders may be the classes, or a column of the table that names them" in message
+    assert [line.split()[-1] for line in message.splitlines()[1:]] == ["folder", "sex"]
+    assert read(tmp_path, target="folder").classes == ("ill", "well")
+    assert len(set(read(tmp_path, target="folder").groups or ())) == 8
+
+
+def test_a_table_of_files_with_a_column_of_participants_names_files(tmp_path: Path) -> None:
+    rows = [f"r{i}.csv,{'xy'[i % 2]},p{i % 4},{'MF'[i % 2]}" for i in range(8)]
+    folder(tmp_path, *(f"r{i}.csv" for i in range(8)))
+    write(tmp_path / "labels.csv", "\n".join(["file,label,participant,sex", *rows]))
+    result = read(tmp_path)
+    assert (result.classes, len(set(result.groups or ()))) == (("x", "y"), 4)
 
 
 def test_numbered_parts_of_names_may_each_be_the_class_and_are_asked_about(tmp_path: Path) -> None:

@@ -87,6 +87,9 @@ FORMS: dict[str, Callable[[int], str]] = {
     "German months": lambda i: f"{3 + i}. {GERMAN[i]} 2024",
     "German months in short, and times": lambda i: f"{3 + i}. {GERMAN[i][:3]}. 2024 10:00",
     "months in short, and years in two digits": lambda i: f"{3 + i:02}-Mar-24 10:00:00",
+    "years in two digits on both sides of 2000": lambda i: (
+        f"{15 + i if i < 6 else i:02}-{'Dec-99' if i < 6 else 'Jan-00'}"
+    ),
     "French months": lambda i: f"{3 + i} {FRENCH[i]} 2024",
     "Spanish months": lambda i: f"{3 + i} de {SPANISH[i]} de 2024",
     "durations of ISO": lambda i: f"PT{8 + i}M" if i % 2 else f"PT{7 + i}M60S",

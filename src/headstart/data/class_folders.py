@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from headstart.data.file_labels import DAY_NAME, PERSON
+from headstart.data.file_labels import DAY_NAME, PARTICIPANT, PERSON, holds_labels, only_label, roles_of_folders
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec
 from headstart.data.table import Column, Table, arrow_texts
 from headstart.errors import BadInput
@@ -116,6 +116,40 @@ def person_folders(table: Table, paths: Sequence[tuple[str, ...]], spec: LayoutS
         if all(map(PERSON.fullmatch, cells)) and 1 < len(set(cells)) < len(cells) and "folder" not in table.columns:
             table.columns["folder"] = Column("folder", "text", arrow_texts(cells))
             table.roles["group"] = "folder"
+
+
+def roles_beside(
+    table: Table, paths: Sequence[tuple[str, ...]], columns: Mapping[str, Column], spec: LayoutSpec
+) -> bool:
+    """Whether a table beside files has their labels; folders of persons are groups then, else folders are classes."""
+    splits = all(part.lower() in SPLIT_WORDS for path in paths for part in path)
+    label = only_label(columns) if splits and spec.target is None else ""
+    table.roles |= {"target": label} if label else {}
+    persons = participant_folders(table, paths, columns, spec)
+    labels = table.roles.get("target") in columns or holds_labels(columns, spec)
+    if not persons:
+        (person_folders if labels else class_folders)(table, paths, spec)
+    return labels
+
+
+def participant_folders(
+    table: Table, paths: Sequence[tuple[str, ...]], columns: Mapping[str, Column], spec: LayoutSpec
+) -> bool:
+    """Whether a table of labels names folders of participants, which are then groups. Raises: BadInput where a column
+    of it may be the class, and so may the folders around these."""
+    persons = [word or "" for word in columns[PARTICIPANT].words] if PARTICIPANT in columns else []
+    if not persons or not all(person in path for person, path in zip(persons, paths, strict=True)):
+        return False
+    roles = roles_of_folders(table.places.source, columns, spec)
+    around = [path[: path.index(person)] for person, path in zip(persons, paths, strict=True)]
+    if hold_classes(around):
+        class_folders(table, around, spec)
+    folder = table.roles.get("target")
+    if folder and "target" in roles and not spec.optional:
+        question = f"{table.places.source}: its folders may be the classes, or a column of the table that names them"
+        raise BadInput(asked(question, {"target": folder}, {"target": roles["target"]}))
+    table.roles |= roles
+    return True
 
 
 def _days(table: Table, name: str, folders: Sequence[str], spec: LayoutSpec, what: str = "days") -> None:

@@ -112,10 +112,9 @@ def _of_folders(table: Table, files: Sequence[str]) -> dict[str, Column]:
 def roles_of_folders(source: str, columns: Mapping[str, Column], spec: LayoutSpec) -> dict[str, str]:
     """The roles of the columns of a table that names folders: each of these is a group. Raises: BadInput where several
     columns may be the label."""
-    if PARTICIPANT not in columns:
-        return {}
     texts = {name: [word or "" for word in c.words] for name, c in columns.items() if c.type == "text"}
     few = [name for name, words in texts.items() if name != PARTICIPANT and _is_label(words)]
+    few = by_role("target", few)[:1] or few
     if len(few) > 1 and spec.target is None and not spec.optional:
         question = f"{source}: the table that names its folders has several columns that may be the label"
         raise BadInput(asked(question, *({"target": name} for name in few)))

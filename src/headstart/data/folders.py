@@ -23,7 +23,7 @@ from headstart.data.array_folders import (
     is_array_file,
     parts_of_one,
 )
-from headstart.data.class_folders import class_folders, data_sets, hold_classes, person_folders, split_stems
+from headstart.data.class_folders import class_folders, data_sets, hold_classes, roles_beside, split_stems
 from headstart.data.clock import RATE_BEFORE
 from headstart.data.encodings import likely_encodings
 from headstart.data.exports import like_number
@@ -36,11 +36,9 @@ from headstart.data.file_labels import (
     labelled_by_texts,
     labels_in_texts,
     labels_tables,
-    only_label,
-    roles_of_folders,
 )
 from headstart.data.folder_tables import JSON_TABLES, folder_of_tables, is_recording_table
-from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role
+from headstart.data.layout import LayoutSpec, by_role
 from headstart.data.letter_folders import by_line, folder_of_letters, is_letter_file
 from headstart.data.recordings import folder_of_signals
 from headstart.data.rows import list_column
@@ -332,12 +330,8 @@ def _label(
         table.columns |= {column: cells for column, cells in columns.items() if column not in table.columns}
         bare = sum(not any(column.words[row] for column in columns.values()) for row in range(table.rows))
         lacking = f"; {counted(bare, 'file has', 'files have')} no row there" if bare else ""
-        splits = all(part.lower() in SPLIT_WORDS for path in paths for part in path)
-        label = only_label(columns) if splits and spec.target is None else ""
-        table.roles |= ({"target": label} if label else {}) | roles_of_folders(table.places.source, columns, spec)
-        labels = bool(label) or holds_labels(columns, spec)
-        table.notes.append(f"{'labels are' if labels else 'what is known of the files is'} in {name!r}{lacking}")
-        (person_folders if labels else class_folders)(table, paths, spec)
+        labels = roles_beside(table, paths, columns, spec)
+        table.notes.insert(0, f"{'labels are' if labels else 'what is known of the files is'} in {name!r}{lacking}")
         return name
     else:
         class_folders(table, paths, spec)

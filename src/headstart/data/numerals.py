@@ -46,7 +46,10 @@ RESPELLED = {
         r"\1E\2",
         "exponents are written as Fortran writes them, 1.5D+02",
     ),
-    re.compile(r"(^|[,;\t]) *([+-]) +(?=[\d.])"): (r"\1\2", "blanks between the sign and a number are passed over"),
+    re.compile(r"(^|[,;\t]) *([+-]) +(?=[\d.]+(?:[eE][+-]?\d+)?\s*(?:[,;\t]|$))"): (
+        r"\1\2",
+        "blanks between the sign and a number are passed over",
+    ),
     re.compile(r"(?<![\w.])\u2212(?=[\d.])"): ("-", "the minus sign is the typographic one, \u2212"),
 }
 """How some programs write numbers: a pattern, what it is read as, and what is said of it."""

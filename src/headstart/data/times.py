@@ -18,6 +18,8 @@ from headstart.ways import option
 DAY_LENGTH, HOUR_LENGTH = 86_400, 3_600
 MOST_HOURS, NEAR_STEP = 1_000, 0.25
 """Steps back that are looked at, and share of its usual step by which a step back of an hour may be off."""
+FIRST_OF_LAST_CENTURY = "69"
+"""A year in two digits from which on it is one of the 20th century, as POSIX reads it."""
 EXACT = 2**53
 """Whole numbers from which on not each has a float of its own: nanoseconds since 1970 lie beyond."""
 _TIME_OF_DAY = re.compile(
@@ -136,7 +138,8 @@ def _with_month(word: str | None) -> str:
     if (match := _MONTH_FIRST.match(plain)) and (month := _month(match[1])):
         return f"{match[3]}-{month}-{match[2]}{plain[match.end() :]}"
     if (match := _NAMED_MONTH.match(plain)) and (month := _month(match[2])):
-        return f"{match[3]:0>4}-{month}-{match[1]}{plain[match.end() :]}"
+        century = "" if len(match[3]) == 4 else "20" if match[3] < FIRST_OF_LAST_CENTURY else "19"
+        return f"{century}{match[3]}-{month}-{match[1]}{plain[match.end() :]}"
     return plain
 
 
