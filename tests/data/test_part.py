@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +143,18 @@ def test_rows_of_an_array_in_a_file_are_those_of_the_array(tmp_path: Path, each:
                 patch.setattr(arrays, "GAP_BYTES", gap)
                 patch.setattr(arrays, "ROWS_BYTES", together)
                 assert all(np.array_equal(stored.rows(some), array[some]) for some in (near, far, none))
+
+
+def test_an_array_that_is_read_whole_takes_its_own_size_of_memory(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(1 << 21, dtype="f8").reshape(-1, 4))
+    array = arrays.file_arrays(tmp_path / "x.npy")["values"]
+    assert isinstance(array, arrays.FileArray)
+    tracemalloc.start()
+    try:
+        assert array.whole()[-1, -1] == (1 << 21) - 1
+        assert tracemalloc.get_traced_memory()[1] < 1.2 * array.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("early", [True, False])
