@@ -232,6 +232,13 @@ def test_folders_of_persons_below_their_class_are_groups_and_that_is_told(tmp_pa
     assert read(tmp_path, group="").groups is None
 
 
+@pytest.mark.parametrize("name", ["{}/S0{}.wav", "{}/sub-0{}.wav", "{}/sub-0{}_ses-1.wav", "sub-0{1}_{0}.wav"])
+def test_names_of_a_person_that_stand_in_several_classes_are_subjects(name, tmp_path):
+    names = [name.format(label, i) for label in ("sit", "stand") for i in range(4)]
+    result = read(_tree(tmp_path, *names))
+    assert (result.classes, len(set(result.groups)), len(result)) == (("sit", "stand"), 4, 8)
+
+
 def test_numbered_first_parts_of_names_in_folders_of_classes_are_subjects(tmp_path):
     names = [f"{label}/{label[0]}{i}_take{k}.wav" for label in ("sit", "stand") for i in range(4) for k in range(2)]
     result = read(_tree(tmp_path / "a", *names))

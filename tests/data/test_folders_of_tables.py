@@ -338,6 +338,17 @@ def test_a_table_of_files_with_a_column_of_participants_names_files(tmp_path: Pa
     assert (result.classes, len(set(result.groups or ()))) == (("x", "y"), 4)
 
 
+def test_a_table_of_participants_labels_the_files_whose_names_hold_one(tmp_path: Path) -> None:
+    rows = ["participant_id,age,group", *(f"P{i:02d},{30 + i},{['patient', 'control'][i % 2]}" for i in range(8))]
+    write(tmp_path / "participants.csv", "\n".join(rows) + "\n")
+    for i in range(8):
+        for day in (5, 6):
+            recording(tmp_path / f"Export_P{i:02d}_2023-05-0{day}.csv", i % 4, 20)
+    result = read(tmp_path)
+    assert (len(result), result.layout.target, len(set(result.groups or ()))) == (16, "group", 8)
+    assert dict(zip(result.groups or (), result.labels, strict=True))["P01"] == "control"
+
+
 def test_numbered_parts_of_names_may_each_be_the_class_and_are_asked_about(tmp_path: Path) -> None:
     names = [f"S{s:02d}_A{a:02d}_R{r}.csv" for s in range(1, 5) for a in range(1, 4) for r in (1, 2)]
     message = why(folder(tmp_path, *names))

@@ -25,7 +25,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...], str]] = {
         "Interval=\t0.01 s\nExcelDateTime=\t4.5e+04\t3/1/2024\nTimeFormat=\tStartOfBlock\nDateFormat=\t\n"
         "ChannelTitle=\tECG\tResp\nRange=\t2.000 mV\t10.000 V\n" + rows("{t:g}\t{a}\t{b}"),
         ("ECG", "Resp"),
-        "names of columns were read from the line ChannelTitle=",
+        "names of columns were read from the line ChannelTitle=; comments behind the channels are not read",
     ),
     "BIOPAC": (
         "rec.acq\n10 msec/sample\n2 channels\nECG\nmV\nRSP\nVolts\nsec,CH1,CH2,\n,40,40,\n" + rows("{t:g},{a},{b},"),
@@ -147,3 +147,29 @@ def test_names_of_months_are_read_and_nanoseconds_are_asked_about(tmp_path: Path
     clock = [f"r{i},{k * 20_000_000},{ROWS[k, 0]},{'ab'[i % 2]}" for i in range(6) for k in range(30)]
     message = why(write(tmp_path / "g.csv", "\n".join(["id,time,x,label", *clock])), window="0.1s")
     assert "may be in nanoseconds or in microseconds" in message
+
+
+BLOCK = "Interval=\t0.01 s\nExcelDateTime=\t4.5e+04\t3/1/2024\nChannelTitle=\tBP\tResp\nRange=\t2.000 mV\t10.000 V\n"
+
+
+@pytest.mark.parametrize("date", ["", "3/1/2024\t"])
+def test_comments_of_labchart_are_no_cells_of_its_rows(date: str, tmp_path: Path) -> None:
+    lines = rows("{t:g}\t" + date + "{a}\t{b}").splitlines()
+    lines[10] += "\t#* tilt "
+    result = read(write(tmp_path / "S1.txt", BLOCK + "\n".join(lines) + "\n"), window="10")
+    assert result.channels == ("BP", "Resp")
+    np.testing.assert_allclose(result.values[:40], ROWS, rtol=1e-5)
+
+
+def test_a_second_block_of_a_recording_is_never_read_in_place_of_the_first(tmp_path: Path) -> None:
+    path = write(tmp_path / "S1.txt", 2 * (BLOCK + rows("{t:g}\t{a}\t{b}")))
+    assert "another table begins here ('Interval='); save each as a file of its own" in why(path, window="10")
+
+
+def test_rows_of_numbers_above_a_line_that_ends_the_header_are_not_lost(tmp_path: Path) -> None:
+    block = "Logger\tX\n{}\nTime\tA\tB\n" + rows("{t:g}\t{a}\t{b}").replace("{", "{{")
+    path = write(tmp_path / "a.txt", 2 * block.format("***End_of_Header***"))
+    message = why(path, window="10")
+    assert "a.txt:4: rows of numbers stand above another table, which begins in line 46;" in message
+    assert len(read(path, window="10", skip=45)) == 4
+    assert "holds several curves ('[Data]', '[Data]')" in why(write(path, 2 * block.format("[Data]")), window="10")

@@ -133,6 +133,12 @@ def test_a_setting_that_nothing_of_a_table_obeys_is_refused_and_never_passed_ove
         ("a.fit", b"SIMPLE  =                    T" + bytes(99), "is a file of astronomy"),
         ("a.nii", bytes(99), "is a picture of NIfTI"),
         ("a.c3d", b"\2\x50" + bytes(99), "is a file of motion capture"),
+        (
+            "a.set",
+            b"MATLAB 5.0 MAT-file" + bytes(200),
+            r"is a recording of EEGLAB, .*mne.io.read_raw_eeglab\('.*a.set'\)",
+        ),
+        ("a.asc", b"** CONVERTED FROM a.edf\n5 1 2\n", r"of an eye tracker, .*grep '\^\[0-9\]' .*a.asc"),
         ("a.fcs", b"FCS3.0" + bytes(99), "is a file of a flow cytometer"),
         ("a.bed", b"chr1\t1\t5\n" * 20, "is a list of places on a genome, .*bedtools getfasta"),
         ("a.txt", b"##fileformat=VCFv4.2\n#CHROM\tPOS\nchr1\t7\n", "is a list of places on a genome"),

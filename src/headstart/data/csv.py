@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import reading, unpacked
-from headstart.data.csv_form import UNNAMED, CsvForm, all_quoted, escape_of, plain_quotes
+from headstart.data.csv_form import UNNAMED, CsvForm, all_quoted, end_of_line, escape_of, passed_over, plain_quotes
 from headstart.data.exports import (
     COMMENTS,
     REMARKS,
     Surroundings,
     empty_ends,
-    end_of_line,
     is_comment,
     is_footer,
-    passed_over,
     start_and_rate,
     surroundings,
     unfilled,

@@ -136,3 +136,20 @@ def plain_quotes(content: bytes, begin: int, top: bytes, form: CsvForm) -> bool:
         ):
             return False
     return True
+
+
+def end_of_line(content: bytes, count: int) -> int:
+    """Where so many lines end."""
+    at = 0
+    for _ in range(count):
+        at = content.find(b"\n", at) + 1 or len(content)
+    return at
+
+
+def passed_over(content: bytes, at: int, mark: str, header: Sequence[str], comment: str, width: int) -> bool:
+    """Whether a line from `at` on is a comment, the header again, or has no cell."""
+    again = mark.join(header).encode(errors="surrogateescape") if len(header) > 1 else b""
+    empty = mark.encode() * (width - 1)
+    starts = [*([comment.encode()] if comment else []), *([again] if again else [])]
+    ends = [empty + end for end in (b"\n", b"\r\n") if empty]
+    return any(content.find(b"\n" + start, max(at - 1, 0)) >= 0 for start in [*starts, *ends])

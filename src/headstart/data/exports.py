@@ -155,6 +155,8 @@ def surroundings(lines: Sequence[str], name: str, source: str, spec: LayoutSpec)
         mark = spec.delimiter or out.mark or find_delimiter(lines[out.begin :][:LINES_LAST], name, spec.quote)
         if mark in (cut_at, ""):
             break
+    if spec.skip is None:
+        _refuse_rows_above(rows[: out.begin], width, numbers, source)
     _below(rows, numbers, out, source, spec)
     _counts_below(rows, width, out, spec)
     if spec.skip is None and not any(line.strip() for line in lines[: out.begin]):
@@ -309,11 +311,7 @@ def _above(
     full = max(2, (width + 1) // 2)
     keyed = [i for i in range(start, min(len(rows), LINES_ABOVE)) if rows[i] and _KEY.match(rows[i][0])]
     if len(keyed) > 1 and _is_data(rows, keyed[-1] + 1, numbers):
-        titles = next((rows[i][1:] for i in keyed if rows[i][0].startswith("ChannelTitle")), [])
         out.begin = keyed[-1] + 1
-        if len(titles) == width - 1:
-            out.names, out.header = ["Time", *titles], True
-            out.notes.append("names of columns were read from the line ChannelTitle=")
         return
     for i in range(start, min(len(rows), LINES_ABOVE)):
         row = rows[i]
@@ -338,6 +336,16 @@ def _above(
         return
     if seen:
         out.comment = seen
+
+
+def _refuse_rows_above(rows: Sequence[Sequence[str]], width: int, numbers: Sequence[int], source: str) -> None:
+    """Raises: BadInput where rows of numbers stand above the table, as those of an earlier one."""
+    found = [i for i, row in enumerate(rows) if width - 1 <= len(row) <= width + 1 and _is_data(rows, i, numbers)]
+    if len(found) >= LINES_ALIKE:
+        raise BadInput(
+            f"{source}:{found[0] + 1}: rows of numbers stand above another table, which begins in line "
+            f"{len(rows) + 1:,}; save each as a file of its own, or give {option('skip', str(len(rows)))} for the last"
+        )
 
 
 def _is_about(row: Sequence[str], width: int) -> bool:
@@ -481,20 +489,3 @@ def _may_be_header(row: Sequence[str], width: int) -> bool:
     cells = [cell.strip() for cell in row if cell.strip()]
     whole = len(cells) >= max(2, width - 1) and len(set(cells)) == len(cells)
     return whole and not any(like_number(cell) or ":" in cell for cell in cells)
-
-
-def end_of_line(content: bytes, count: int) -> int:
-    """Where so many lines end."""
-    at = 0
-    for _ in range(count):
-        at = content.find(b"\n", at) + 1 or len(content)
-    return at
-
-
-def passed_over(content: bytes, at: int, mark: str, header: Sequence[str], comment: str, width: int) -> bool:
-    """Whether a line from `at` on is a comment, the header again, or has no cell."""
-    again = mark.join(header).encode(errors="surrogateescape") if len(header) > 1 else b""
-    empty = mark.encode() * (width - 1)
-    starts = [*([comment.encode()] if comment else []), *([again] if again else [])]
-    ends = [empty + end for end in (b"\n", b"\r\n") if empty]
-    return any(content.find(b"\n" + start, max(at - 1, 0)) >= 0 for start in [*starts, *ends])

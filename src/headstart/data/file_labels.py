@@ -37,7 +37,10 @@ LONGEST_LABEL = 200
 """Bytes that are read of a text that may be a label."""
 _OF_FILE = re.compile(r"([_.-](label|target|class))?\.txt$", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
-_JOINTS = re.compile(r"[_\s.\-]+")
+_NUMBERED = re.compile(r"[A-Za-z]\w*-?\d+")
+"""Names of a participant that names of files may hold."""
+_JOINTS = re.compile(r"(?:[_\s.]|(?<!^sub)-)+")
+"""What stands between parts of names; sub-01, as BIDS names persons, is one."""
 PERSON = re.compile(
     r"(subj(ect)?|sub|s|p|pt|id|patient|participant|person|speaker|spk|user|animal|donor)[_ -]?\d+", re.IGNORECASE
 )
@@ -96,11 +99,17 @@ def labelled_by_table(
 
 
 def _of_folders(table: Table, files: Sequence[str]) -> dict[str, Column]:
-    """The columns of a table that names a folder of each file, such as that of a participant, in the order of the
-    files; none where it does not. The names of the folders are the column `participant`."""
+    """The columns of a table that names a folder of each file, such as that of a participant, or a part of its name
+    with a letter and a number, in the order of the files; none where it does not. These names are the column
+    `participant`."""
     for column in table.columns.values():
         rows = {(word or "").strip(): row for row, word in enumerate(column.words)}
-        folders = [next((part for part in PurePosixPath(file).parts[:-1] if part in rows), None) for file in files]
+        named = {word for word in rows if len(rows) == table.rows and _NUMBERED.fullmatch(word)}
+        of_files = [
+            [*(part for part in path.parts[:-1] if part in rows), *named.intersection(_JOINTS.split(path.stem))]
+            for path in map(PurePosixPath, files)
+        ]
+        folders = [next(iter(parts), None) for parts in of_files]
         at = [rows[folder] for folder in folders if folder is not None]
         if len(at) == len(files) and len(set(at)) > 1:
             others = {n: c for n, c in table.columns.items() if c is not column and c.type in ("number", "text")}
@@ -364,12 +373,12 @@ def _guessed(table: Table, files: Sequence[str]) -> bool:
 
 
 def add_persons(table: Table, files: Sequence[str]) -> None:
-    """A column of the first part of the names of files, where it is numbered and holds several files each: `subject`,
-    which is the group, where each class has several, else `part 1`. One that counts the files of each class (take01 of
-    both) is none, but by a word for persons."""
+    """A column of the first part of the names of files, where it is numbered (or the whole name, where it is a
+    person's) and holds several files each: `subject`, which is the group, where each class has several, else `part 1`.
+    One that counts the files of each class (take01 of both) is none, but by a word for persons."""
     parts = [_JOINTS.split(PurePosixPath(file).stem) for file in files]
     first = [part[0] for part in parts]
-    if min(map(len, parts)) > 1 and _is_numbered(first):
+    if (min(map(len, parts)) > 1 or all(map(PERSON.fullmatch, first))) and _is_numbered(first):
         labels = table.columns[table.roles["target"]].words if table.roles.get("target") in table.columns else []
         pairs = {*zip(labels, first, strict=False)}
         if len(pairs) == len(files) and not all(map(PERSON.fullmatch, first)):

@@ -23,6 +23,9 @@ TIMES_NAME = "Time"
 SECTIONS = frozenset(("trajectories", "devices", "joints", "segments", "model outputs", "events"))
 """Lines above the tables of an export of movements, which may be several."""
 
+BLOCK = "Interval="
+"""The first cell of a block of LabChart."""
+
 
 class Head:
     """The beginning of a text file: its first `lines` and the `rest`, what is set of it, and where mistakes go."""
@@ -101,8 +104,8 @@ def cells(line: str, mark: str) -> list[str]:
 
 
 def begins_table(row: Sequence[str]) -> bool:
-    """Whether a line says that a table of movements begins."""
-    return row[0].lower() in SECTIONS and not any(row[1:])
+    """Whether a line says that a table of movements, or a block of LabChart, begins."""
+    return row[0] == BLOCK or (row[0].lower() in SECTIONS and not any(row[1:]))
 
 
 def number(cell: str) -> bool:
@@ -128,6 +131,7 @@ INSTRUMENTS: dict[str, tuple[str | None, FieldValues]] = {
     "scopes:data_below": ("xinc", _RECORDING),
     "scopes:markers": ("marker_names", _RECORDING),
     "scopes:frames": ("frame", _RECORDING),
+    "scopes:labchart": ("channeltitle=", _RECORDING),
     "scopes:sections": ("[", _RECORDING),
     "fixed_width:ruled": ("-+-", _RECORDING),
     "fixed_width:fixed": (None, {**_RECORDING, "header": (None, True, False), "delimiter": (None,)}),

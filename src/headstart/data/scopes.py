@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from headstart.data.exports import is_unit, start_and_rate
-from headstart.data.instruments import FEWEST_LINES, TIMES_NAME, Export, Head, begins_table, cells, number
+from headstart.data.instruments import BLOCK, FEWEST_LINES, TIMES_NAME, Export, Head, begins_table, cells, number
 from headstart.errors import BadInput
 from headstart.text import counted, first_few, is_number, to_float
 from headstart.ways import option
@@ -62,19 +62,23 @@ def sections(head: Head) -> Section | None:
     """
     at = [k for k, line in enumerate(head.lines) if _SECTION.fullmatch(line)]
     curves: list[tuple[int, int, str]] = []
+    others: list[str] = []
     for begin, end in itertools.pairwise([*at, len(head.lines)]):
         rows = head.rows[begin + 1 : end]
+        name = head.lines[begin].strip(" \t\r\n,;")
         while rows and not any(rows[-1]):
             rows = rows[:-1]
         count = next(
             (k for k, row in enumerate(reversed(rows)) if len(row) < 2 or not all(map(number, row))), len(rows)
         )
         if count >= FEWEST_LINES:
-            curves.append((begin + 1 + len(rows) - count, len(rows[-1]), head.lines[begin].strip(" \t\r\n,;")))
+            curves.append((begin + 1 + len(rows) - count, len(rows[-1]), name))
+        elif sum(len(row) > 1 and all(map(number, row)) for row in rows) >= FEWEST_LINES:
+            others.append(name)
     if len(at) < 2 or not curves:
         return None
-    if len(curves) > 1:
-        some = first_few([repr(name) for _, _, name in curves], 3)
+    if len(curves) + len(others) > 1:
+        some = first_few([*map(repr, others), *(repr(name) for _, _, name in curves)], 3)
         raise BadInput(f"{head.source}: holds several curves ({some}); save each as a file of its own")
     first, width, name = curves[0]
     above = head.rows[first - 1]
@@ -252,6 +256,20 @@ def frames(head: Head) -> Export | None:
         over = head.rows[2][i] if i < len(head.rows[2]) and head.rows[2][i] else over
         names += [f"{over} {cell}".strip()] if i in columns else []
     return _rated(head, 5, columns, names, rate)
+
+
+def labchart(head: Head) -> Export | None:
+    """A time, a date or none, and channels, below lines such as `Interval=`; comments stand behind the channels."""
+    rows, titles = head.rows, head.line_of("channeltitle=")
+    at = next((i for i, row in enumerate(rows) if not row[0].endswith("=")), 0)
+    if titles < 0 or titles > at or rows[0][0] != BLOCK:
+        return None
+    channels = [cell for cell in rows[titles][1:] if cell]
+    names = [*(["Date"] if len(rows[at]) > 1 and "/" in rows[at][1] else []), *channels]
+    if len(rows[at]) <= len(names):
+        return None
+    note = "names of columns were read from the line ChannelTitle=; comments behind the channels are not read"
+    return _recording(head, at, range(len(names) + 1), names, note)
 
 
 def _recording(

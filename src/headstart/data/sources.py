@@ -51,6 +51,8 @@ _OTHERS = {
     "fcs": "a file of a flow cytometer (FCS)",
     "c3d": "a file of motion capture (C3D)",
     "trc": "a file of markers of motion capture (TRC)",
+    "eyelink": "a file of an eye tracker, of events and samples (EyeLink ASC)",
+    "eeglab": "a recording of EEGLAB",
     "spc spa": "a spectrum in the form of its maker",
     "opus": "a sound in Opus, or a spectrum of OPUS",
     "dcm dicom": "a picture of DICOM",
@@ -78,6 +80,7 @@ _SIGNS = {
     b"%%MatrixMarket": "mtx",
     b"CLUSTAL": "aln",
     b"# STOCKHOLM": "aln",
+    b"** CONVERTED FROM": "eyelink",
     b"-1\n    58": "uff",
     b"-1\r\n    58": "uff",
 }
@@ -93,6 +96,10 @@ _WAYS = {
     "c3d": "export it as CSV, a row for each frame",
     "trc": "write it as text: pandas.read_csv({path!r}, sep='\\t', skiprows=5, header=None).iloc[:, 1:]"
     ".dropna(axis=1, how='all').to_csv('x.csv', index=False, header=False)",
+    "eyelink": "write its samples as text: grep '^[0-9]' {quoted} | tr -d ' ' > x.tsv "
+    "(points are missing values: --na .)",
+    "eeglab": "write it as text: mne.io.read_raw_eeglab({path!r}).to_data_frame().to_csv('x.csv', index=False), or "
+    "mne.read_epochs_eeglab where it holds epochs",
     "opus": "write a sound as FLAC: ffmpeg -i {quoted} x.flac; export a spectrum as JCAMP-DX (.jdx) or CSV",
     "mtx": "write its rows as text: numpy.savetxt('x.csv', scipy.io.mmread({path!r}).toarray(), delimiter=',')",
     "aln sto": "write it as FASTA, without the marks of gaps where these do not matter",
@@ -252,6 +259,8 @@ def format_of(path: Path) -> str:
         _refuse_others(path, sign)
     if start[128:132] == b"DICM":
         _refuse_others(path, "dcm")
+    if ending == "set" and start.startswith(b"MATLAB"):
+        _refuse_others(path, "eeglab")
     return format_by(ending, start, lambda end: _refuse_others(path, end))
 
 
