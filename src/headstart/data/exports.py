@@ -340,10 +340,10 @@ def _above(
 
 def _refuse_rows_above(rows: Sequence[Sequence[str]], width: int, numbers: Sequence[int], source: str) -> None:
     """Raises: BadInput where rows of numbers stand above the table, as those of an earlier one."""
-    found = [i for i, row in enumerate(rows) if width - 1 <= len(row) <= width + 1 and _is_data(rows, i, numbers)]
-    if len(found) >= LINES_ALIKE:
+    earlier = [i for i, row in enumerate(rows) if width - 1 <= len(row) <= width + 1 and _is_data(rows, i, numbers)]
+    if len(earlier) >= LINES_ALIKE:
         raise BadInput(
-            f"{source}:{found[0] + 1}: rows of numbers stand above another table, which begins in line "
+            f"{source}:{earlier[0] + 1}: rows of numbers stand above another table, which begins in line "
             f"{len(rows) + 1:,}; save each as a file of its own, or give {option('skip', str(len(rows)))} for the last"
         )
 
