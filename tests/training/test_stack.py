@@ -283,6 +283,14 @@ def operations(count: int) -> Counter[str]:
     return counted.names
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 4, 3)])
+def test_layers_of_a_stack_take_inputs_of_any_shape_also_a_vector_of_parameters(shape: tuple[int, ...]) -> None:
+    layer, x = nn.Linear(3, 5), torch.randn(shape)
+    expected = layer(x)
+    with stacks._Biases():
+        torch.testing.assert_close(layer(x), expected)
+
+
 def test_a_step_of_a_stack_has_as_many_products_as_one_of_a_model_alone_and_as_many_operations_for_any_size() -> None:
     alone, small, large = operations(1), operations(2), operations(6)
     products = ("mm", "addmm", "bmm", "baddbmm")

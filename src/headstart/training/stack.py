@@ -299,7 +299,7 @@ class _Biases(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         x, weight, bias = (*args, *(kwargs or {}).values(), None)[:3] if func is functional.linear else (None,) * 3
-        if x is None or bias is None:
+        if x is None or bias is None or x.ndim < 2:
             return func(*args, **(kwargs or {}))
         return (x.flatten(0, -2) @ weight.mT + bias).unflatten(0, x.shape[:-1])
 
