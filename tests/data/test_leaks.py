@@ -237,6 +237,8 @@ def test_groups_that_are_one_as_it_seems_are_named(groups: list[str], words: str
     assert not any(group in finding.plain for group in groups)
     other = [f"s{i % 16:02}" for i in range(ROWS)]
     assert not list(FINDINGS["groups"](replace(s, groups=tuple(other)), {}))
+    counted = [f"{k}_{i // 4:02}" for i, k in enumerate(LABELS)]  # others of each class, as patient_01 and control_01
+    assert not list(FINDINGS["groups"](replace(s, groups=tuple(counted)), {}))
 
 
 @pytest.mark.parametrize("name", LEAKS)

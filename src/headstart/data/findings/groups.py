@@ -45,7 +45,8 @@ def _alike(names: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def _with_class(s: Sequences, names: tuple[str, ...]) -> Iterator[Finding]:
-    """Names such as s01_walk beside s01_run, where walk and run are classes."""
+    """Names such as s01_walk beside s01_run, where walk and run are classes; not patient_1 beside control_1, whose
+    numbers count the subjects of each class."""
     labels: dict[str, set[str]] = {}
     for name, label in zip(names, s.labels, strict=True):
         if label is not None:
@@ -53,7 +54,7 @@ def _with_class(s: Sequences, names: tuple[str, ...]) -> Iterator[Finding]:
     rests: dict[str, list[str]] = {}
     for name, own in labels.items():
         rest = re.sub(rf"(?<![^\W_]){re.escape(min(own).lower())}(?![^\W_])", "", name.lower(), count=1)
-        if len(own) == 1 and rest != name.lower():
+        if len(own) == 1 and rest != name.lower() and not rest.strip(_JOINTS).isdigit():
             rests.setdefault(rest.strip(_JOINTS), []).append(name)
     several = [same for same in rests.values() if len(same) > 1]
     if several and sum(map(len, rests.values())) >= HOLDING * len(labels):
