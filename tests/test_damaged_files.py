@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import signal
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -10,8 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from support.fuzz.damage import damaged
+from support.fuzz.parser import Parser
 from support.fuzz.parsers import PARSERS
-from support.fuzz.run import keep, outcome, written
+from support.fuzz.run import Finding, keep, outcome, written
 
 from headstart.documents import from_toml
 from headstart.errors import BadInput
@@ -117,3 +120,20 @@ def test_a_finding_that_comes_back_as_another_does_not_end_the_search(tmp_path):
     assert {*findings} == {"ValueError", "KeyError"}
     assert all(Path(path).is_dir() for path in findings.values())
     assert (tmp_path / "current").is_dir()
+
+
+@pytest.mark.parametrize("raised", [MemoryError("no room"), TimeoutError("took longer than 10 s")])
+def test_a_refusal_for_want_of_memory_or_time_is_a_finding(raised, tmp_path, monkeypatch):
+    """A reader that takes either for a damaged file has no answer within its limits all the same."""
+
+    def read(path: Path) -> None:
+        try:
+            if isinstance(raised, TimeoutError):
+                os.kill(os.getpid(), signal.SIGPROF)  # as the clock of the processor does
+            raise raised
+        except (OSError, MemoryError) as error:
+            raise BadInput(f"{path}: cannot be read") from error
+
+    path = written({"a.bin": b"a"}, tmp_path)
+    with pytest.raises(Finding, match="memory" if isinstance(raised, MemoryError) else "longer"):
+        outcome(Parser(seeds=lambda: [], read=read), path, {"a.bin": b"a"})

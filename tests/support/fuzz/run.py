@@ -82,9 +82,18 @@ def outcome(parser: Parser, path: Path, files: Files) -> str:
             warnings.simplefilter("error")
             parser.read(path)
     except BadInput as error:
+        if any(isinstance(cause, MemoryError) for cause in causes(error)):
+            raise Finding("took all memory that it may, and was refused only then") from error
         check_message(str(error), path, files)
         return "refused"
     return "read"
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and those that it was raised for or behind, the last one first."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def check_message(text: str, path: Path, files: Files) -> None:
