@@ -268,9 +268,9 @@ def test_numbers_have_errors_where_classes_have_a_matrix() -> None:
 @pytest.mark.parametrize(
     ("predicted", "end"),
     [
-        ([0, 0, 1, 1], "always to name the commonest class would be right on 2."),
-        ([0, 0, 0, 0], "always to name the commonest class would be as good, right on 2."),
-        ([1, 0, 2, 1], "always to name the commonest class would be better, right on 2."),
+        ([0, 0, 1, 1], "always naming the commonest class would be right on 2."),
+        ([0, 0, 0, 0], "always naming the commonest class would be as good, right on 2."),
+        ([1, 0, 2, 1], "always naming the commonest class would be better, right on 2."),
     ],
 )
 def test_an_answer_no_better_than_one_class_for_all_says_so(predicted: list[int], end: str) -> None:
@@ -281,7 +281,7 @@ def test_an_answer_no_better_than_one_class_for_all_says_so(predicted: list[int]
 
 def test_a_number_that_is_farther_off_than_the_middle_one_says_so() -> None:
     item = replace(an_outcome("numbers"), test=Answers(np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])))
-    assert in_short(item).endswith("always to say their middle number would be better, off by 0.667.")
+    assert in_short(item).endswith("always predicting their median would be better, off by 0.667.")
 
 
 def test_without_a_test_split_the_page_says_so_and_shows_what_it_has() -> None:

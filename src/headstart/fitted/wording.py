@@ -282,15 +282,15 @@ def in_short(outcome: Outcome) -> str:
         errors = np.abs(answers.predicted - answers.target)
         usual, mine = float(np.abs(answers.target - np.median(answers.target)).mean()), float(errors.mean())
         return (
-            f"The model {model.name} ({model.text}) is off by {words.score(mine)} on average on {sequences}; always to "
-            f"say their middle number would be {'better, ' if usual < mine else ''}off by {words.score(usual)}."
+            f"The model {model.name} ({model.text}) is off by {words.score(mine)} on average on {sequences}; always "
+            f"predicting their median would be {'better, ' if usual < mine else ''}off by {words.score(usual)}."
         )
     right, ends = _right(answers)
     share, common = words.percent(right / count), int(np.bincount(answers.target.astype(np.int64)).max())
     beside = "" if right > common else "as good, " if right == common else "better, "
     return (
         f"The model {model.name} ({model.text}) names the right class of {right:,} of {sequences}: {share} "
-        f"(95 % interval {words.percent(ends.low)} to {words.percent(ends.high)}); always to name the commonest class "
+        f"(95 % interval {words.percent(ends.low)} to {words.percent(ends.high)}); always naming the commonest class "
         f"would be {beside}right on {common:,}."
     )
 
