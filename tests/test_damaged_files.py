@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from support.fuzz.damage import damaged
@@ -16,6 +17,7 @@ from support.fuzz.parser import Parser
 from support.fuzz.parsers import PARSERS
 from support.fuzz.run import Finding, keep, outcome, written
 
+from headstart.data import read_sequences
 from headstart.documents import from_toml
 from headstart.errors import BadInput
 
@@ -137,3 +139,17 @@ def test_a_refusal_for_want_of_memory_or_time_is_a_finding(raised, tmp_path, mon
     path = written({"a.bin": b"a"}, tmp_path)
     with pytest.raises(Finding, match="memory" if isinstance(raised, MemoryError) else "longer"):
         outcome(Parser(seeds=lambda: [], read=read), path, {"a.bin": b"a"})
+
+
+def test_a_file_of_arrow_is_given_no_room_beyond_its_size(tmp_path):
+    """834 bytes whose first four say that 1.3 GB follow."""
+    (tmp_path / "a.arrow").write_bytes(b"\0RRO" + bytes(830))
+    whole = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(whole)
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(BadInput, match="is not a whole Arrow file"):
+            read_sequences(tmp_path / "a.arrow")
+    finally:
+        pa.set_memory_pool(whole)
+    assert pool.max_memory() < 100_000

@@ -190,6 +190,12 @@ CASES = [
         {"values": ("u*",)},
     ),
     Case(
+        "small numbers",
+        lambda p: table(p, noise() * 1e-46),
+        "channel 'u': no number is further from 0 than 3.3e-46, and below 1e-35 a fit takes all for 0; multiply them",
+        {},
+    ),
+    Case(
         "missing channels",
         lambda p: table(p, with_channel(np.nan)),
         "1 channel is missing everywhere ('v'); --values 'u*' leaves it out",

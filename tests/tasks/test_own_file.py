@@ -1,6 +1,7 @@
 """A person's own file as a task: what it holds, how it is split, what its identity is, and what is told of it."""
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -184,6 +185,13 @@ def test_numbers_are_scaled_by_train_alone_and_channels_standardised_by_what_tra
     flat = write(tmp_path, table(60, label=lambda *_: "2.5"), "flat.csv")
     text = why(flat, "flat.csv", target="label", layout={"target_kind": "number"})
     assert "every train sequence has the target 2.5" in text
+
+
+def test_numbers_that_standardising_takes_for_0_are_refused(tmp_path):
+    """Spectral densities of strain, about 1e-46: read, they would be zeros, and a score a guess."""
+    lines = table()
+    tiny = write(tmp_path, [lines[0], *(re.sub(r"(\.\d{4})", r"\1e-46", line) for line in lines[1:])], "tiny.csv")
+    assert "a fit takes all for 0; multiply them" in why(tiny, "tiny.csv", target="label")
 
 
 def test_texts_dna_and_tokens_are_ids_that_can_be_read_again(tmp_path):

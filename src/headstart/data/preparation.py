@@ -52,8 +52,8 @@ class Preparation(Spec):
             raise ValueError("symbols, classes: a name stands there twice")
         if len(self.mean) != len(self.deviation) or (self.mean and len(self.mean) != len(self.channels)):
             raise ValueError("mean, deviation: give one of each for every channel, or none")
-        if not all(value > 0 for value in self.deviation):
-            raise ValueError("deviation: every one is above 0")
+        if not all(np.float32(min(value, np.finfo(np.float32).max)) > 0 for value in self.deviation):
+            raise ValueError("deviation: every one is above 0, and a float32")
         if not numbers and (self.mean or self.patch > 1 or self.missing or len(self.channels) > 1):
             raise ValueError("mean, patch, missing, channels: for numbers alone, which have several channels")
         if (self.low is None) != (self.high is None) or (self.low is not None and self.classes):

@@ -15,7 +15,7 @@ import numpy as np
 
 from headstart.data.archives import reading
 from headstart.data.layout import TIME, LayoutSpec, by_role, check_names, plain
-from headstart.data.sizes import check_arrow, check_parquet, limited
+from headstart.data.sizes import arrow_file, check_arrow, check_parquet, limited
 from headstart.data.table import (
     Column,
     Table,
@@ -303,7 +303,7 @@ def read_arrow(path: Path, _: LayoutSpec, __: Mistakes) -> Table:
 
     with whole_file(path, "Arrow"):
         check_arrow(path)
-    with whole_file(path, "Arrow"), pyarrow.OSFile(str(path)) as file:
+    with whole_file(path, "Arrow"), arrow_file(path) as file:
         magic = file.read(6)
         file.seek(0)
         reader = pyarrow.ipc.open_file(file) if magic == b"ARROW1" else pyarrow.ipc.open_stream(file)

@@ -6,6 +6,8 @@ lists that overlap. So sizes are counted before anything of them is made.
 
 from __future__ import annotations
 
+import io
+import os
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -140,6 +142,21 @@ def check_sparse(path: Path, columns: int, rows: int, cells: int) -> None:
         )
 
 
+class _NoMoreThanThereIs(io.FileIO):
+    """A file of which no read asks for more bytes than are left, whatever its content says of its length."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(os.fstat(self.fileno()).st_size - self.tell(), 0)
+        return super().read(left if size is None or size < 0 else min(size, left)) or b""
+
+
+def arrow_file(path: Path) -> Any:
+    """A file of Arrow's to be read: Arrow's own makes room for what a damaged file says that it holds."""
+    import pyarrow as pa
+
+    return pa.PythonFile(_NoMoreThanThereIs(path), mode="r")
+
+
 def check_arrow(path: Path) -> None:
     """Raises: BadInput where the packed buffers of a file of Arrow's own format say that they unpack to more than it
     may. What is not of the format is left to its reader. The file is not mapped: one that is cut meanwhile would end
@@ -147,7 +164,7 @@ def check_arrow(path: Path) -> None:
     import pyarrow as pa
 
     size, most = 0, most_bytes(path)
-    with suppress(pa.ArrowException, struct.error, IndexError), pa.OSFile(str(path)) as file:
+    with suppress(pa.ArrowException, struct.error, IndexError), arrow_file(path) as file:
         file.seek(8 if file.read(6) == b"ARROW1" else 0)  # a file is a stream behind its mark
         reader = pa.ipc.MessageReader.open_stream(file)
         while True:

@@ -15,6 +15,7 @@ from headstart.atomic import stamps
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.alike import about_files
 from headstart.data.archives import files_of
+from headstart.data.findings.channels import small_words
 from headstart.data.layout import Layout, SequenceKind, by_role
 from headstart.data.letters import spoken
 from headstart.data.preparation import Preparation
@@ -383,6 +384,9 @@ class OwnSpec(TaskSpec):
             if examples.observed is None
             else np.where(examples.observed, examples.values, np.float32(np.nan))
         )
+        for name, low, high in zip(whole.channels, np.fmin.reduce(flat, 0), np.fmax.reduce(flat, 0), strict=True):
+            if words := small_words(float(low), float(high)):
+                raise BadInput(f"{whole.layout.source}: channel {name!r}: {words}, for instance by a power of 10")
         mean, deviation = channel_moments([flat])
         values = standardised(whole.values, whole.observed, mean, deviation)
         return values, whole.observed, mean.tolist(), deviation.tolist()

@@ -20,6 +20,7 @@ FINDINGS: dict[str, Callable[[Sequences, dict[str, Any]], Iterator[Finding]]] = 
     "padding": channels.padding,
     "missing channels": channels.missing_channels,
     "constant channels": channels.constant_channels,
+    "small numbers": channels.too_small,
     "lost steps": channels.lost_steps,
     "missing words": labels.missing_words,
     "alike names": labels.alike_names,

@@ -36,6 +36,8 @@ STUCK, MOST_STUCK = 20, 0.2
 """Equal values in a row of a sensor that is stuck, and share of a channel that such runs are at most."""
 MOST_DROPPED, DROPPED_RUN, FAR_FROM_ZERO = 0.3, 2, 0.3
 """Share of zeros of a channel that loses contact, zeros in a row, and share of its median that its least values are."""
+SMALLEST = 1e-35
+"""Distance from 0 below which numbers cannot be standardised in float32: its smallest number of all digits is 1e-38."""
 LOOKED_VALUES = 10_000
 """Values of a channel whose levels are counted."""
 MOST_NAMED = 6
@@ -120,6 +122,21 @@ def constant_channels(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
         )
     if facts["constant positions"] and not still:
         yield Finding(f"at {many(facts['constant positions'], 'position')} every sequence has the same value")
+
+
+def too_small(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Channels whose numbers are so small that standardising takes them for 0; a fit refuses them."""
+    for name, channel in zip(s.channels, facts["channels"], strict=True):
+        if channel["min"] is not None and (words := small_words(channel["min"], channel["max"])):
+            yield Finding(f"channel {short(name)!r}: {words}")
+
+
+def small_words(low: float, high: float) -> str:
+    """What is wrong with a channel whose numbers lie between these, none of them far enough from 0; else empty."""
+    most = max(abs(low), abs(high))
+    if not 0 < most < SMALLEST:
+        return ""
+    return f"no number is further from 0 than {most:.1e}, and below {SMALLEST:.0e} a fit takes all for 0; multiply them"
 
 
 def without(s: Sequences, channels: list[int]) -> str:
