@@ -275,7 +275,7 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
     if kind == "tables":
         recordings = [*_recording_tables(sorted(names)), *(name for name in names if _kind(name) == "texts")]
         recordings = recordings or [*names]
-        if sensors := sensors_of(path, recordings) if spec.target != "folder" else {}:
+        if sensors := {} if spec.target == "folder" and holds_sensors(recordings) else sensors_of(path, recordings):
             return folder_of_sensors(path, sensors, spec, mistakes)
         return folder_of_tables(path, sorted(recordings), spec, mistakes)
     lists: list[np.ndarray | None] = []
