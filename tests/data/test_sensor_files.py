@@ -187,3 +187,18 @@ def test_axes_in_files_of_their_own_are_channels_where_the_folder_around_them_ha
     np.testing.assert_allclose(train.values[:20], signals[:, 0].T, rtol=1e-6)
     result = read_sequences(tmp_path / part / "Inertial Signals", train.layout.fixed())
     assert (len(result), result.width) == ({"train": 12, "test": 5}[part], 4)
+
+
+def test_sensors_of_persons_in_folders_of_their_class_are_read_again_by_the_layout_of_the_model(tmp_path: Path) -> None:
+    """As a wristband's folder of each participant, below the group that the participant is of."""
+    for number in range(6):
+        folder = tmp_path / ("control", "patient")[number % 2] / f"P{number:02}"
+        folder.mkdir(parents=True)
+        for sensor in ("ACC", "EDA"):
+            lines = [f"{i / 4},{number + i % 5}" for i in range(40)]
+            write(folder / f"{sensor}.csv", "\n".join(["time,x", *lines, ""]))
+    result = read(tmp_path)
+    assert (len(result), result.classes) == (6, ("control", "patient"))
+    again = read_sequences(tmp_path, result.layout.fixed())
+    assert (again.channels, again.labels) == (result.channels, result.labels)
+    assert np.array_equal(again.values, result.values)

@@ -36,7 +36,7 @@ STUCK, MOST_STUCK = 20, 0.2
 """Equal values in a row of a sensor that is stuck, and share of a channel that such runs are at most."""
 MOST_DROPPED, DROPPED_RUN, FAR_FROM_ZERO = 0.3, 2, 0.3
 """Share of zeros of a channel that loses contact, zeros in a row, and share of its median that its least values are."""
-SMALLEST = 1e-35
+LEAST_MAGNITUDE = 1e-35
 """Distance from 0 below which numbers cannot be standardised in float32: its smallest number of all digits is 1e-38."""
 LOOKED_VALUES = 10_000
 """Values of a channel whose levels are counted."""
@@ -134,9 +134,9 @@ def too_small(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
 def small_words(low: float, high: float) -> str:
     """What is wrong with a channel whose numbers lie between these, none of them far enough from 0; else empty."""
     most = max(abs(low), abs(high))
-    if not 0 < most < SMALLEST:
+    if not 0 < most < LEAST_MAGNITUDE:
         return ""
-    return f"no number is further from 0 than {most:.1e}, and below {SMALLEST:.0e} a fit takes all for 0; multiply them"
+    return f"no number is further from 0 than {most:.1e}, and below {LEAST_MAGNITUDE:.0e} a fit takes all for 0; multiply them"
 
 
 def without(s: Sequences, channels: list[int]) -> str:
