@@ -136,7 +136,10 @@ def small_words(low: float, high: float) -> str:
     most = max(abs(low), abs(high))
     if not 0 < most < LEAST_MAGNITUDE:
         return ""
-    return f"no number is further from 0 than {most:.1e}, and below {LEAST_MAGNITUDE:.0e} a fit takes all for 0; multiply them"
+    return (
+        f"no number is further from 0 than {most:.1e}, and below {LEAST_MAGNITUDE:.0e} a fit takes all for 0; "
+        "multiply them"
+    )
 
 
 def without(s: Sequences, channels: list[int]) -> str:
