@@ -173,7 +173,7 @@ class FileArray:
                     file.seek(begin + int(first) * size)
                     every = high - low == count  # these go to their place at once: it may be an array of gigabytes
                     data = out[low:high] if every else np.empty((count, size), np.uint8)
-                    if file.readinto(data.reshape(-1)) < count * size:
+                    if file.readinto(data.reshape(-1).data) < count * size:
                         raise BadInput(f"{self.path}: {CHANGED}")
                     if not every:
                         out[low:high] = data[numbers[low:high] - first]
