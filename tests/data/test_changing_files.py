@@ -17,7 +17,7 @@ import pytest
 from contracts.test_readers import SAMPLES
 from support.made_files import brain_vision
 
-from headstart.data import data_card, read_sequences
+from headstart.data import data_card, matlab, read_sequences
 from headstart.data.readers import READERS
 from headstart.errors import BadInput
 
@@ -69,4 +69,13 @@ def test_a_part_of_a_recording_that_goes_while_it_is_read_is_named(tmp_path: Pat
     brain_vision(path, np.ones((40, 3), dtype=np.float32))
     monkeypatch.setattr("headstart.data.brainvision.check_samples", lambda *_: os.truncate(tmp_path / "a.eeg", 12))
     with pytest.raises(BadInput, match=r"a\.eeg: became shorter while it was read"):
+        read_sequences(path)
+
+
+def test_a_file_that_goes_before_its_reader_opens_it_is_named(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "a.mat"
+    SAMPLES["mat"](path)
+    whole = matlab._is_hdf5
+    monkeypatch.setattr(matlab, "_is_hdf5", lambda file: whole(file) if file.unlink() is None else None)
+    with pytest.raises(BadInput, match=r"a\.mat: cannot be read \(No such file"):
         read_sequences(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.command import command
-from support.made_tables import numbers, read, wide, write
+from support.made_tables import numbers, read, why, wide, write
 
 from headstart.data import LayoutSpec, check_targets
 from headstart.data.layout import Decision
@@ -164,3 +164,19 @@ def test_a_label_beside_a_subject_is_the_target(tmp_path: Path) -> None:
     result = read({**columns, **{f"t{k}": x[:, k] for k in range(3)}})
     assert (result.layout.target, result.layout.group) == ("gesture", "subject")
     assert np.isin(result.labels, ("a", "b")).all()
+
+
+def test_a_group_of_few_words_beside_another_class_may_be_the_target_and_is_asked_about(tmp_path: Path) -> None:
+    """The arms of a trial stand in a column named group; taken for what a split keeps together, sex was the target."""
+    rows = [f"s{i},{'MF'[i // 2 % 2]},{('control', 'patient')[i % 2]},{i % 7}.5,{i % 5}.5,{i % 3}.5" for i in range(40)]
+    path = write(tmp_path / "a.csv", "\n".join(["id,sex,group,t0,t1,t2", *rows, ""]))
+    message = why(path)
+    assert "'sex' and 'group' (control and patient) may each be the target" in message
+    assert [line.split(maxsplit=3)[-1] for line in message.splitlines()[1:]] == [
+        "--target group",
+        "--target sex --group ''",
+    ]
+    assert read(path, target="group").classes == ("control", "patient")
+    assert read(path, target="sex", group="").groups is None
+    batches = write(tmp_path / "b.csv", path.read_text().replace("control", "b1").replace("patient", "b2"))
+    assert read(batches).layout.target == "sex"

@@ -240,8 +240,15 @@ def test_each_form_of_the_table_tells_an_example_that_the_others_before_it_do_no
     touching = [f"{i:4d}" + "".join(f"{1000 * v - 2000:8.2f}" for v in row) for i, row in enumerate(PLACES)]
     parts = ["[Header]", "Version\t5.97", "[Curve]", "Time\tIntensity", *(f"{i}\t{v}" for i, v in enumerate(VALUES[0]))]
     printed = ["id | x", "---+---", *(f"{i} | {v}" for i, v in enumerate(VALUES[0]))]
+    blocks = [
+        "Interval=\t0.01 s",
+        "ChannelTitle=\tECG\tResp",
+        *(f"{i / 100}\t{v}\t{-v}" for i, v in enumerate(VALUES[0])),
+    ]
     first = set()
-    for text in ["\n".join(lines) for lines in [*examples, touching, parts, printed]] + [*plates.FORMS.values()]:
+    for text in ["\n".join(lines) for lines in [*examples, touching, parts, printed, blocks]] + [
+        *plates.FORMS.values()
+    ]:
         tells = (
             path
             for path, form in INSTRUMENTS.items()

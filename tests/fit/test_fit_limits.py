@@ -43,7 +43,7 @@ def started(folder: Path, *words: str, code: str = CODE, limit: int | None = Non
 SLOW = f"""
 import time
 from headstart.baselines.pieces import Pieces
-Pieces.first, Pieces.more = lambda self, _: self.sizes[-1], lambda self, _: self.sizes[0] if self.done < self.sizes[0] else None
+Pieces.first, Pieces.more = lambda self, *_: self.sizes[-1], lambda self, *_: self.sizes[0] if self.done < self.sizes[0] else None
 from headstart.baselines import kernels
 fit = kernels.KernelsSpec.fit
 def slow(self, train, *words):

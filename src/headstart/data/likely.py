@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headstart.data.layout import TEXTS, TableShape, plain
+from headstart.data.named_recordings import FEWEST_GROUPS
 from headstart.data.order import Ordered, clock_name, counter_name
 from headstart.data.subjects import looks_like_subject, says_subject
 from headstart.data.table import Column
 from headstart.data.view import View
 from headstart.errors import BadInput
+from headstart.text import listed
 from headstart.ways import asked
+
+ARM_NAMES = ("group", "groups")
+"""Names of columns that hold what a split keeps together, or the arms of a trial."""
 
 
 def likely_target(view: View, shape: TableShape) -> list[str]:
@@ -25,7 +30,13 @@ def likely_target(view: View, shape: TableShape) -> list[str]:
     groups = view.named("group")
     texts = [column for column in texts if not looks_like_subject(column)]
     texts = [column for column in texts if not says_subject(column.name)] or texts
+    arms = [column for column in texts if column.name in groups and _arms(column)]
     texts = [column for column in texts if column.name not in groups] or texts
+    if len(texts) == 1 and arms and texts[0] is not arms[0]:
+        question = (
+            f"{view.source}: {texts[0].name!r} and {arms[0].name!r} ({listed(_arms(arms[0]))}) may each be the target"
+        )
+        raise BadInput(asked(question, {"target": arms[0].name}, {"target": texts[0].name, "group": ""}))
     if len(texts) == 1 and shape == "wide" and (last := _behind(view, free, texts[0])):
         if texts[0].name in groups:
             return [last]
@@ -44,6 +55,13 @@ def likely_target(view: View, shape: TableShape) -> list[str]:
     run = {name for _, names in view.longest(free) for name in names}
     beside = [column for column in free if column.type == "number" and column.name not in run] if run else []
     return [beside[0].name] if len(beside) == 1 and view.few_whole(beside[0]) else []
+
+
+def _arms(column: Column) -> list[str]:
+    """The words of a column that is named group and holds the arms of a trial (control, patient) rather than what a
+    split keeps together: they are too few for one, and have no number; else none."""
+    words = [word for word in column.coded[1] if word] if plain(column.name) in ARM_NAMES else []
+    return words if 1 < len(words) <= FEWEST_GROUPS and "".join(words).isalpha() else []
 
 
 def _behind(view: View, free: list[Column], text: Column) -> str:

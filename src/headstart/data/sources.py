@@ -197,7 +197,8 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             size = sum(os.path.getsize(file) for file in files_of(path))
         check_memory(f"{path}: reading it", READING_BYTES * size, "allow it more, or give fewer rows")
     if path.is_dir():
-        folder: Table = reader_of("folder")(path, spec, mistakes)
+        with reading(path):
+            folder: Table = reader_of("folder")(path, spec, mistakes)
         return folder
     with reading(path):
         if not path.exists():
@@ -217,7 +218,8 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         table, names = folder_of_arrays(path.parent, [path.name], spec)
         table.columns["file"] = Column("file", "text", arrow_texts(names))
         return table
-    table = reader_of(form)(path, spec, mistakes)
+    with reading(path):
+        table = reader_of(form)(path, spec, mistakes)
     if form in ("fasta", "fastq", "genbank"):
         labelled_beside(table, path, spec)
     return one_recording(path, _columns(table, spec), spec, mistakes)
