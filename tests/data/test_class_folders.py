@@ -364,3 +364,16 @@ def test_a_table_of_predictions_beside_folders_of_classes_is_no_table_of_labels(
     write(tmp_path / name, "\n".join(["file,predicted", *rows]))
     result = read(tmp_path, kind="numbers")
     assert (result.layout.target, result.labels) == ("folder", ("cat",) * 4 + ("dog",) * 4)
+
+
+def test_rows_without_a_time_above_the_first_are_no_readings(tmp_path: Path) -> None:
+    """As limits of alerts stand above the readings of a glucose monitor; a row without a time amid others stays."""
+    for number in range(6):
+        folder = tmp_path / ("ill", "well")[number % 2]
+        folder.mkdir(exist_ok=True)
+        limits = [",Alert,400", ",Alert,55"]
+        readings = [f"{'' if i == 7 else f'2023-05-04T09:{i:02}:00'},EGV,{100 + i + number}" for i in range(30)]
+        write(folder / f"p{number}.csv", "\n".join(["Timestamp,Event,Glucose", *limits, *readings, ""]))
+    result = read(tmp_path)
+    assert (result.channels, set(result.lengths.tolist()), float(result.values.max())) == (("Glucose",), {30}, 134)
+    assert any("12 rows are left out: no 'Timestamp', above the first or below the last" in n for n in result.notes)

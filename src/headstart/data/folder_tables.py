@@ -167,7 +167,7 @@ def recordings_table(
     unit: float | None = None
     notes: list[str] = []
     others: list[Column] = []
-    time, cells = None, 0
+    time, cells, timeless = None, 0, 0
     for number, table in enumerate(tables):
         if number == 0:
             time = clock_of(table, spec)
@@ -182,6 +182,7 @@ def recordings_table(
                 f"recordings the same columns, or name with {option('values')} those that all have"
             )
         order, times = in_time_order(table, time)
+        timeless += table.rows - len(order)
         step = float(np.median(np.diff(times))) if len(times) > 1 else float("nan")
         before.append(step)
         if time is not None and step == 0 and (isinstance(spec.window, str) or spec.rate):
@@ -224,6 +225,9 @@ def recordings_table(
         notes.append(f"columns without a number in any recording are left out: {first_few(list(map(repr, bare)), 3)}")
     again = {note: counted(n - 1, "more recording", "more recordings") for note, n in Counter(notes).items() if n > 1}
     notes = [f"{note}, and so in {again[note]}" if note in again else note for note in dict.fromkeys(notes)]
+    if timeless:
+        left = counted(timeless, "row is", "rows are")
+        notes.append(f"{left} left out: no {time!r}, above the first or below the last row that has one")
     written += f", each a recording{f' in the order of {time!r}' if time else ''}"
     whole = Table({}, len(rows), places, written, shape="list", notes=list(notes))
     for channel in channels:

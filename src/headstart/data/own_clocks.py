@@ -112,7 +112,11 @@ def sensor_table(
 
 
 def in_time_order(table: Table, time: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """(the rows in the order of time, the times in this order; none of these without a clock)."""
+    """(the rows in the order of time, the times in this order; none of these without a clock).
+
+    A row without a time lies between those above and below it; where none above, or none below it has a time, as in
+    what a device writes before its first reading, it is in neither.
+    """
     if time is None:
         return np.arange(table.rows), NO_TIMES
     values = Ordered(table.columns[time], "," if table.decimal == "," else ".").values
@@ -121,7 +125,11 @@ def in_time_order(table: Table, time: str | None) -> tuple[np.ndarray, np.ndarra
             f"{table.places.source}: {time!r} holds no times; correct it, or give {option('time', '')} to take rows as "
             "they come"
         )
-    order = np.argsort(values, kind="stable")
+    rows = np.arange(len(values))
+    if len(values) > 1 and (values[0] == values[1] or values[-1] == values[-2]):  # as where nothing stands at an end
+        there = np.flatnonzero([bool(word and word.strip()) for word in table.columns[time].words])
+        rows = rows[there[0] : there[-1] + 1]
+    order = rows[np.argsort(values[rows], kind="stable")]
     return order, values[order]
 
 
