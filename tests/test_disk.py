@@ -45,7 +45,6 @@ OTHERWISE = {
     ("data/arrays.py", "ZipFile"): "read",
     ("data/packed_folders.py", "ZipFile"): "read",
     ("data/sheets.py", "ZipFile"): "read",
-    ("data/arrays.py", "memmap"): "read",
     ("data/prepared.py", "memmap"): "read",
     ("tasks/language.py", "memmap"): "read",
     ("data/prepared.py", "FileLock"): "taken by `disk.locking`",

@@ -126,7 +126,7 @@ def constant_channels(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
 
 def too_small(s: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
     """Channels whose numbers are so small that standardising takes them for 0; a fit refuses them."""
-    for name, channel in zip(s.channels, facts["channels"], strict=True):
+    for name, channel in zip(s.channels, facts["channels"], strict=s.kind == "numbers"):
         if channel["min"] is not None and (words := small_words(channel["min"], channel["max"])):
             yield Finding(f"channel {short(name)!r}: {words}")
 
