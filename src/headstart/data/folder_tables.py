@@ -226,8 +226,8 @@ def recordings_table(
     again = {note: counted(n - 1, "more recording", "more recordings") for note, n in Counter(notes).items() if n > 1}
     notes = [f"{note}, and so in {again[note]}" if note in again else note for note in dict.fromkeys(notes)]
     if timeless:
-        left = counted(timeless, "row is", "rows are")
-        notes.append(f"{left} left out: no {time!r}, above the first or below the last row that has one")
+        untimed = counted(timeless, "row is", "rows are")
+        notes.append(f"{untimed} left out: no {time!r}, above the first or below the last row that has one")
     written += f", each a recording{f' in the order of {time!r}' if time else ''}"
     whole = Table({}, len(rows), places, written, shape="list", notes=list(notes))
     for channel in channels:
