@@ -132,10 +132,11 @@ def test_a_stage_of_the_store_is_a_start_too(folder: Path, capsys: pytest.Captur
 
 
 def long_texts(count: int = 30) -> tuple[list[str], list[str]]:
-    """Texts of 1,100 to 1,129 letters, of which the last hundred say the class."""
+    """Texts of 1,100 to 1,129 letters, of which those from 1,000 on say the class, but for the last ten."""
     draw = np.random.default_rng(0)
-    bodies = ["".join(draw.choice(list("abcd "), 1_000 + i)) for i in range(count)]
-    return [body + "xy"[i % 2] * 100 for i, body in enumerate(bodies)], ["ab"[i % 2] for i in range(count)]
+    bodies = ["".join(draw.choice(list("abcd "), 1_010 + i)) for i in range(count)]
+    texts = [body[:-10] + "xy"[i % 2] * 90 + body[-10:] for i, body in enumerate(bodies)]
+    return texts, ["ab"[i % 2] for i in range(count)]
 
 
 def test_a_fit_of_long_texts_joins_letters_is_served_whole_and_is_a_start(tmp_path: Path) -> None:
