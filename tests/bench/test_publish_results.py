@@ -233,8 +233,8 @@ def test_the_numbers_of_the_readme_are_those_of_its_pages() -> None:
     sets, ahead = (int(re.findall(text, own)[0]) for text in (r"On (\d+) sets", r"A network is ahead .* on (\d+)\."))
     assert f"on {sets - ahead} of {sets} real sets" in readme
     demo = (published.ROOT / "docs" / "demo.md").read_text()
-    shown = readme.partition("raises the test accuracy")[2].partition("The data are made")[0]
-    numbers = re.findall(r"[+−]?0\.\d{3}", shown)
+    paragraph = readme.partition("raises the test accuracy")[2].partition("The data are made")[0]
+    numbers = re.findall(r"[+−]?0\.\d{3}", paragraph)
     assert len(numbers) >= 9
     assert not [number for number in numbers if number not in demo]
 

@@ -207,9 +207,9 @@ def made_forms(folder: Path) -> list[subprocess.CompletedProcess[str]]:
     rows = [["id", "state", "t0", "t1", "t2"]]
     rows += [[f"r{i}", ["sound", "worn"][i % 2], *rng.normal(0, 1, 3).round(3).tolist()] for i in range(20)]
     workbook(folder / "log.xlsx", {"About": [["a pump"]], "Export": rows})
-    made, *shown = walk("which-form.md", folder)
+    made, *cards = walk("which-form.md", folder)
     assert made.returncode == 0
-    return shown
+    return cards
 
 
 @pytest.mark.slow
@@ -224,9 +224,9 @@ def test_each_form_of_a_file_is_read_by_the_command_beside_its_picture_and_told_
             cli.main(list(words))
         return capsys.readouterr().out
 
-    shown = made_forms(tmp_path)
+    cards = made_forms(tmp_path)
     monkeypatch.chdir(tmp_path)
-    for done in shown:
+    for done in cards:
         assert "2 classes" in done.stdout, done.args
         assert "all of them labelled" in done.stdout, done.args
         words = done.args[done.args.index("show") :]

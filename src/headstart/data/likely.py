@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headstart.data.file_labels import SUBJECTS
 from headstart.data.layout import TEXTS, TableShape, plain
-from headstart.data.named_recordings import FEWEST_GROUPS
 from headstart.data.order import Ordered, clock_name, counter_name
 from headstart.data.subjects import looks_like_subject, says_subject
 from headstart.data.table import Column
@@ -61,7 +61,7 @@ def _arms(column: Column) -> list[str]:
     """The words of a column that is named group and holds the arms of a trial (control, patient) rather than what a
     split keeps together: they are too few for one, and have no number; else none."""
     words = [word for word in column.coded[1] if word] if plain(column.name) in ARM_NAMES else []
-    return words if 1 < len(words) <= FEWEST_GROUPS and "".join(words).isalpha() else []
+    return words if 1 < len(words) < SUBJECTS and "".join(words).isalpha() else []
 
 
 def _behind(view: View, free: list[Column], text: Column) -> str:

@@ -15,7 +15,7 @@ from headstart.core import Results, Task, plugins_of
 from headstart.data import flatters
 from headstart.fitted.outcome import ALIKE, Answers, FitCandidate, Outcome
 from headstart.report.tables.report_table import ReportTable, TableCell, TableLine
-from headstart.report.tables.scores import make_table
+from headstart.report.tables.scores import COST_NOTE, make_table
 from headstart.statistics import LEVEL, detectable, mean, t_quantile
 from headstart.tasks.own import OwnFacts
 from headstart.text import first_few, sentence, short
@@ -48,8 +48,6 @@ EMPTY = ("chosen", "difference")
 """Columns of a study's table that a fit shows only where something stands in them."""
 HEADS = {"arm": "model", "n": "runs", "budget": "cost of a run", "tried": "settings tried"}
 """Heads of a study's table, as a fit has them."""
-COST_WORDS = "Budget: per run, parents included. Tried: settings per model."
-"""What a study's table says of two of these heads."""
 STATES = {"absent": "not trained", "partial": "some runs"}
 """States of a study's rows, in words that stand by themselves."""
 HIDDEN = ("layout", "note")
@@ -245,8 +243,8 @@ def models_table(outcome: Outcome) -> ReportTable:
 def in_plain_words(table: ReportTable) -> ReportTable:
     """The table of a study as somebody reads it who compares models and knows no studies: the models that have no score
     last, and no column that is empty throughout."""
-    note = plainly(table.note).replace("over n ", "over ")
-    note = note.replace(COST_WORDS, "The cost of a run includes its self-pretraining.")
+    note = table.note.replace(COST_NOTE, "The cost of a run includes its self-pretraining.")
+    note = plainly(note).replace("over n ", "over ")
     if not table.lines:
         return replace(table, heads=tuple(HEADS.get(head, head) for head in table.heads), note=note)
     keys = list(table.lines[0].cells)

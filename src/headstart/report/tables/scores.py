@@ -40,6 +40,8 @@ R2 = (
     "their own unit and scaled."
 )
 DRAW = " Pretrained weights are one draw."
+COST_NOTE = "Budget: per run, parents included. Tried: settings per arm."
+"""What the heads `budget` and `tried` mean; a fit has words of its own for both."""
 
 
 def make_table(
@@ -177,7 +179,7 @@ def note(results: Results) -> str:
     folds = f" {words.over_folds(means, again)}" if any(value and value.interval for value in means.values()) else ""
     return (
         f"Mean ± standard error over n {results.run_noun}s, at the best weights by validation; settings chosen on "
-        f"validation alone.{folds}{gap} Budget: per run, parents included. Tried: settings per arm. Bold: best on "
+        f"validation alone.{folds}{gap} {COST_NOTE} Bold: best on "
         f"validation.{explained}{DRAW if results.pretrained else ''}"
     )
 
