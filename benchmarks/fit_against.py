@@ -1,7 +1,7 @@
 """What `headstart fit` serves against the classifiers that a practitioner could have run, on the same rows and core.
 
     python benchmarks/fit_against.py --data DIR [--work DIR] [--part choosing|reporting|other] [--methods NAME ...]
-                                     [--fit-time SECONDS] [--mantis FOLDER] [--write] [SET ...]
+                                     [--fit-time SECONDS] [--wall] [--mantis FOLDER] [--write] [SET ...]
 
 A set's name with ", labels shuffled" behind it is the set with the labels of its train rows dealt anew.
 DIR holds ucr/, uea/, biology/, fsdd/, mnist/, cifar10/, imdb/ and listops/ (docs/results/own.md names their sources). fit_against.toml says which sets are for
@@ -9,7 +9,8 @@ choosing, which for reporting and which are neither, fit_against.txt what the ri
 --environment. --mantis names a folder of weights of Mantis or MantisV2, which then is a rival, too: frozen, read by its authors'
 own package (fit_mantis.txt, another environment beside the first). Everything runs with one thread. Each (set, method) is one JSON file in the work folder, and what is
 there is not done again. `fit` is the command line: `headstart fit` on the train rows alone, then `headstart predict` on the
-test rows; seconds are processor seconds of whole processes, start and imports included, for rivals too. --write measures nothing: it puts
+test rows; seconds are processor seconds of whole processes, start and imports included, for rivals too. The seconds that are
+given are the processor's, too, as if a core were free, or with --wall those of the clock on the wall. --write measures nothing: it puts
 what the work folder holds among the rows of docs/benchmarks/fit.json and makes its page (fit_page.py).
 """
 
@@ -35,7 +36,7 @@ from typing import Any
 import numpy as np
 from fit_page import CONTROL, MANTIS, NGRAMS, OURS, PARTS, RIVALS, SHUFFLED, TITLES, gather
 from fit_rivals import GIVEN_UP
-from harness import HERE, POSITIONS, Set, all_sets, files_of, once, other_sets, parser_of, plain_name, sets_of
+from harness import CLOCK, HERE, POSITIONS, Set, all_sets, files_of, once, other_sets, parser_of, plain_name, sets_of
 
 from headstart.baselines.measures import reliability
 from headstart.checkpoints.read import read_checkpoint
@@ -59,12 +60,13 @@ LETTERS = ("DNA", "proteins", "text")
 class Methods:
     """How methods run: ours with so many seconds, rivals in environments made from their lists of packages.
 
-    mantis: the folder of weights that Mantis reads.
+    wall: whether these seconds are those of the clock on the wall. mantis: the folder of weights that Mantis reads.
     """
 
     seconds: float
     environment: Path
     mantis: Path | None = None
+    wall: bool = True
 
     def variant(self, method: str) -> str:
         """What names of result files say beside set and method: the seconds of `fit`, which weights Mantis reads."""
@@ -186,7 +188,7 @@ def measure(dataset: Set, method: str, work: Path, methods: Methods) -> dict[str
     begun, used = time.monotonic(), _processor_seconds()
     try:
         if method == OURS:
-            predicted, more = _fit(dataset, work, methods.seconds)
+            predicted, more = _fit(dataset, work, methods)
         else:
             predicted, more = _rival(command, work, read_sequences(files_of(dataset, work)[0], dataset.layout))
     except subprocess.TimeoutExpired:
@@ -213,26 +215,29 @@ def measure(dataset: Set, method: str, work: Path, methods: Methods) -> dict[str
         "headstart": version("headstart"),
         "date": date.today().isoformat(),
         "machine": machine(),
+        **({"clock": "wall" if methods.wall else "processor"} if method == OURS else {}),
         **({"weights": methods.content} if method == MANTIS else {}),
         **sizes,
         **more,
     }
 
 
-def _headstart(*words: object) -> None:
+def _headstart(*words: object, start: Sequence[str] = ("-m", "headstart")) -> None:
     """Run the command line with one thread."""
-    command = [sys.executable, "-m", "headstart", *map(str, words)]
+    command = [sys.executable, *start, *map(str, words)]
     subprocess.run(command, check=True, capture_output=True, timeout=LIMIT, env={**os.environ, **ONE_THREAD})
 
 
-def _fit(dataset: Set, work: Path, seconds: float) -> tuple[list[str], dict[str, Any]]:
+def _fit(dataset: Set, work: Path, methods: Methods) -> tuple[list[str], dict[str, Any]]:
     """`headstart fit` on train alone, in a folder of its own, and `headstart predict` on test."""
     train, test = files_of(dataset, work)
+    seconds, start = methods.seconds, ("-m", "headstart") if methods.wall else ("-c", CLOCK)
     folder = _folder(dataset, work, seconds)
     words = [f"{name}={json.dumps(value)}" for name, value in dataset.layout.model_dump(exclude_unset=True).items()]
     options = ["--test-share", "0", "--time", f"{seconds:g}s", "--workers", "0", "--device", "cpu"]
     begun = time.monotonic()
-    _headstart("fit", train, *words, *options, "--split-seed", SEED, "-o", folder, "--store", f"{folder}-store")
+    into = ["--split-seed", SEED, "-o", folder, "--store", f"{folder}-store"]
+    _headstart("fit", train, *words, *options, *into, start=start)
     fitted = time.monotonic() - begun
     answers = folder.with_suffix(".csv")
     _headstart("predict", folder, test, "-o", answers)
@@ -313,6 +318,7 @@ def main() -> None:
     words.add_argument("--part", choices=PARTS)
     words.add_argument("--methods", nargs="*", default=[OURS, *RIVALS, NGRAMS], choices=[*TITLES])
     words.add_argument("--fit-time", type=float, default=20.0)
+    words.add_argument("--wall", action="store_true", help="seconds by the clock on the wall, not by the processor's")
     words.add_argument("--mantis", type=Path, metavar="FOLDER", help="weights of Mantis or MantisV2: another rival")
     words.add_argument("--write", action="store_true")
     words.add_argument("sets", nargs="*", metavar="SET")
@@ -320,7 +326,7 @@ def main() -> None:
     work = options.work.absolute()
     if options.mantis is not None and MANTIS not in options.methods:
         options.methods.append(MANTIS)
-    methods = Methods(options.fit_time, options.environment, options.mantis)
+    methods = Methods(options.fit_time, options.environment, options.mantis, options.wall)
     try:
         variants = {method: methods.variant(method) for method in options.methods}
     except BadInput as error:

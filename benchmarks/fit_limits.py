@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.csv
 from fit_against import Methods, measure
 from fit_time import others
-from harness import PAGES, Set, days_of, filled, headstart, made_here, markdown, parser_of, with_head, write
+from harness import CLOCK, PAGES, Set, days_of, filled, headstart, made_here, markdown, parser_of, with_head, write
 
 from headstart.data import LayoutSpec
 
@@ -39,7 +39,6 @@ INPUTS = {
 }
 """Kind, rows, positions and classes (0: a number) of each."""
 PAGE, RESULTS = PAGES / "fit-limits.md", PAGES / "fit-limits.json"
-CLOCK = "import sys, time; time.monotonic = time.process_time; from headstart.cli import main; main(sys.argv[1:])"
 
 
 def write_rows(path: Path, kind: str, rows: int, length: int, classes: int) -> None:
