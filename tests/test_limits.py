@@ -12,7 +12,7 @@ import pytest
 
 from headstart import limits
 from headstart.baselines.kernels import KernelsSpec
-from headstart.baselines.linear import ridge_bytes
+from headstart.baselines.ridge import ridge_bytes
 from headstart.data import read_sequences
 from headstart.errors import BadInput
 from headstart.limits import (

@@ -9,8 +9,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from headstart.baselines import linear
-from headstart.baselines.linear import STRENGTHS, Readout, Split, fit_numbers, logistic, ridge, ridge_classes
+from headstart.baselines.features import Plain
+from headstart.baselines.linear import STRENGTHS, Split, fit_numbers, logistic, ridge_classes
 from headstart.baselines.measures import fit_temperature, log_loss, softmax
+from headstart.baselines.ridge import ALPHAS, Blocks, Readout, ridge, ridge_bytes
+from headstart.sequence import Examples
 
 CLASSES = 3
 
@@ -61,7 +64,7 @@ def test_a_ridge_regression_solves_its_equations_and_a_left_out_prediction_is_on
 def test_the_penalty_of_a_ridge_regression_has_the_least_error_of_what_was_left_out() -> None:
     features, wanted, weights = numbers(25, 40)
     errors = {}
-    for alpha in linear.ALPHAS:
+    for alpha in ALPHAS:
         errors[alpha] = weights @ ((ridge(features, wanted, alpha, weights)[1] - wanted) ** 2).sum(axis=1)
     assert ridge(features, wanted, None, weights)[0].strength == (min(errors, key=lambda alpha: errors[alpha]),)
 
@@ -154,7 +157,7 @@ def test_a_tall_table_is_fitted_by_its_columns_products_as_it_would_be_whole(
     wanted = rng.standard_normal((3_000, 3)) + features[:, :3]
     weights = rng.random(3_000) + 0.1 if weighted else None
     whole, whole_left_out = ridge(features, wanted, None, weights)
-    monkeypatch.setattr(linear, "TALL_NUMBERS", 0)
+    monkeypatch.setattr("headstart.baselines.ridge.TALL_NUMBERS", 0)
     tall, left_out = ridge(features, wanted, None, weights)
     assert tall.strength == whole.strength
     assert tall.weights == pytest.approx(whole.weights, abs=1e-5)
@@ -162,5 +165,26 @@ def test_a_tall_table_is_fitted_by_its_columns_products_as_it_would_be_whole(
     assert left_out == pytest.approx(whole_left_out, abs=1e-4)
 
 
-def test_a_tall_table_takes_memory_for_its_numbers_once() -> None:
-    assert linear.ridge_bytes(30_000, 2_520) < 0.6e9 < 24.0 * 30_000 * 2_520
+def test_a_tall_table_is_made_while_its_products_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headstart.baselines.ridge.TALL_NUMBERS", 0)
+    monkeypatch.setattr("headstart.baselines.ridge.LEFT_OUT", 500)
+    rng = np.random.default_rng(0)
+    rows = (rng.standard_normal((5_000, 12)) + np.arange(12)).astype(np.float32)
+    rows[:1_500, 3] = 0.0  # says nothing at first
+    wanted = rows[:, :2] + rng.standard_normal((5_000, 2))
+    examples = Examples(rows.reshape(-1, 1), np.arange(5_001) * 12, None, np.arange(5_000))
+    made = Blocks(Plain("flat", 12), examples)
+    sizes = [len(block) for block in made]
+    assert sum(sizes) == 5_000
+    assert max(sizes) < 2_500
+    (whole, whole_left_out), (parts, left_out) = ridge(rows, wanted, None), ridge(made, wanted, None)
+    assert parts.strength == whole.strength
+    assert parts.weights == pytest.approx(whole.weights, rel=1e-5, abs=1e-7)
+    assert parts.intercept == pytest.approx(whole.intercept, abs=1e-6)
+    assert len(left_out) == 500
+    assert left_out == pytest.approx(whole_left_out, abs=1e-5)
+
+
+def test_a_tall_table_takes_memory_for_the_rows_that_are_left_out() -> None:
+    assert ridge_bytes(30_000, 2_520) < 0.45e9
+    assert ridge_bytes(300_000, 2_520) == ridge_bytes(30_000, 2_520)

@@ -19,8 +19,9 @@ from pydantic import Field
 from headstart.baselines.encoded import ENCODER_PREFIX, TOKENISER, VOCABULARIES, Encoded, Joined, joined
 from headstart.baselines.features import Features, filled, observed
 from headstart.baselines.fitting import FittedFacts, Shapes
-from headstart.baselines.linear import Linear, PenalisedSpec, ridge_bytes
+from headstart.baselines.linear import Linear, PenalisedSpec
 from headstart.baselines.remembered import KNOWN_ROWS, digest_of, remember
+from headstart.baselines.ridge import ridge_bytes
 from headstart.data.layout import SOUNDS
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature

@@ -28,9 +28,10 @@ from headstart.baselines.convolve import (
 from headstart.baselines.features import Features, FeatureTable, Tabled, Together, filled, moments, steps_of
 from headstart.baselines.fitting import SECONDS_AT_LEAST, FittedFacts, Shapes
 from headstart.baselines.hydra import Hydra, fit_hydra, hydra_size
-from headstart.baselines.linear import PenalisedSpec, ridge_bytes, ridge_seconds
+from headstart.baselines.linear import PenalisedSpec
 from headstart.baselines.ngrams import Ngrams, best_ngrams, ngrams_seconds
 from headstart.baselines.quant import Quant, fit_quant, quant_size
+from headstart.baselines.ridge import ridge_bytes, ridge_seconds
 from headstart.errors import BadInput
 from headstart.seeds import below, permutation, uniform
 from headstart.sequence import Examples, Signature

@@ -6,17 +6,18 @@ Letters: n units, P features, K classes, T targets. Features are dense (n, P) ar
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.features import FEATURE_NAMES, Features, FeatureTable, Plain, feature_rows
+from headstart.baselines.features import FEATURE_NAMES, Features, Plain, feature_rows
 from headstart.baselines.fitting import FittedFacts, FittedSpec, Shapes, by_pieces, check_kind, facts_of, targets
 from headstart.baselines.measures import fit_temperature, log_loss, softmax
 from headstart.baselines.products import one_product_thread
+from headstart.baselines.ridge import Blocks, Readout, is_tall, left_out_rows, ridge, ridge_bytes, ridge_seconds
 from headstart.limits import check_memory
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import neutral
@@ -24,10 +25,6 @@ from headstart.spec import neutral
 MOST_EXAMPLES = 5_000
 """Labelled train examples that models of the inputs themselves are fitted on at most; the title says where it was
 fewer than all."""
-NUMBERS_IN_CACHE = 1 << 19
-"""Numbers that fit into a core's cache."""
-ALPHAS = tuple(np.logspace(3, -3, 10).tolist())
-"""Strengths of a ridge regression that are tried: those of Dempster et al. 2021, the strongest first."""
 STRENGTHS = tuple(10.0**k for k in range(-4, 3))
 """C of a logistic regression on standardised features."""
 SPARSE_STRENGTHS = tuple(10.0**k for k in range(-1, 5))
@@ -36,37 +33,8 @@ PENALTY_PATIENCE = 2
 """Weaker penalties that did no better on val, after which still weaker ones, the slowest to fit, are not tried."""
 FIFTH = 5
 """One of so many labelled train units is held out where nothing else chooses."""
-TALL_NUMBERS, TALL_ROWS, LEFT_OUT = 1 << 22, 1_024, 20_000
-"""Numbers of a table of more rows than columns above which it is fitted a few rows at a time, that many rows, and rows
-that are each left out once."""
 MOST_STEPS = 300
 """Steps of a logistic regression at most."""
-
-
-@dataclass(frozen=True)
-class Readout:
-    """weights (P, K or T) float32, intercept (K or T,) float64, temperature, and what was chosen."""
-
-    weights: np.ndarray
-    intercept: np.ndarray
-    temperature: float = 1.0
-    strength: tuple[float, ...] = ()
-
-    def scores(self, features: Any) -> np.ndarray:
-        """(n, K or T) float64."""
-        return self.sums([(slice(None), 0, features)], features.shape[0])
-
-    def sums(self, tables: Iterable[FeatureTable], n: int) -> np.ndarray:
-        """The same of features in parts."""
-        out = np.zeros((n, len(self.intercept)))
-        for rows, first, table in tables:
-            weights = self.weights[first : first + table.shape[1]].astype(np.float64)
-            # Of a dense table a few rows at a time: what is made of them as float64 stays in a core's cache.
-            few = max(1, NUMBERS_IN_CACHE // max(1, len(weights)))
-            dense, starts = isinstance(table, np.ndarray), range(0, table.shape[0] or 1, few)
-            parts = [table[begin : begin + few] @ weights for begin in starts] if dense else [table @ weights]
-            out[rows] += np.concatenate(parts)
-        return np.asarray(out + self.intercept)
 
 
 @dataclass(frozen=True)
@@ -237,9 +205,15 @@ def thinned(facts: FittedFacts, train: Examples, most: int | None) -> tuple[Fitt
 
 def split_of(features: Features, examples: Examples, facts: FittedFacts) -> Split:
     """Features and targets of the units that have a target."""
+    some, target = _with_target(examples, facts)
+    return Split(feature_rows(features, some), target)
+
+
+def _with_target(examples: Examples, facts: FittedFacts) -> tuple[Examples, np.ndarray]:
+    """The units that have a target, and it."""
     target = targets(examples, facts)
     there = target != IGNORE if facts.classes else ~np.isnan(target).all(axis=1)
-    return Split(feature_rows(features, examples.take(np.flatnonzero(there))), target[there])
+    return examples if there.all() else examples.take(np.flatnonzero(there)), target[there]
 
 
 def fit_linear(
@@ -255,16 +229,21 @@ def fit_linear(
 
     Raises: BadInput where a ridge regression on them takes more memory than there is.
     """
-    seconds, n = 0.0, len(train.labelled_units())
+    seconds, n, tall = 0.0, len(train.labelled_units()), False
     if facts.input == "floats" and (squared or not facts.classes):
         columns = facts.model_copy(update={"size": features.size}).columns
         check_memory(f"model.kind: {facts.method!r} of {facts.labels:,} labels", ridge_bytes(n, columns), FEWER)
-        seconds = ridge_seconds(n, columns)
+        seconds, tall = ridge_seconds(n, columns), is_tall(n, columns)
     with one_product_thread(seconds):
-        split, held_out = split_of(features, train, facts), split_of(features, val, facts)
+        if tall:
+            some, target = _with_target(train, facts)
+            split = Split(Blocks(features, some), target)
+        else:
+            split = split_of(features, train, facts)
+        held_out = split_of(features, val, facts)
         if not facts.classes:
             readout = fit_numbers(split, held_out, alpha)
-        elif squared and isinstance(split.features, np.ndarray):
+        elif squared and isinstance(split.features, np.ndarray | Blocks):
             readout = ridge_classes(split, held_out, facts.classes, class_weights, alpha)
         else:
             readout = logistic(split, held_out, facts.classes, class_weights, alpha)
@@ -282,105 +261,6 @@ def _loss(model: Linear, val: Examples, weights: np.ndarray | None) -> float:
     if model.facts.classes:
         return log_loss(split.target, softmax(scores, model.facts.temperature), weights)
     return float(np.nanmean((scores - split.target) ** 2))
-
-
-def ridge_bytes(n: int, columns: int) -> float:
-    """Memory that `ridge` takes at its peak, features included, as measured: of 30,000 x 2,520 numbers 0.6 GB."""
-    if is_tall(n, columns):
-        return 4.0 * n * columns + 32.0 * columns**2 + 8.0 * TALL_ROWS * columns
-    least = float(min(n, columns))
-    return 24.0 * n * columns + 16.0 * least * (n + least)
-
-
-def ridge_seconds(n: int, columns: int) -> float:
-    """Processor seconds of `ridge`, as measured on 2-core AMD EPYC: products of columns (or rows), and their axes."""
-    if is_tall(n, columns):
-        return 2.3e-11 * columns**2 * (n + min(n, LEFT_OUT)) + 2.3e-10 * columns**3
-    least = min(n, columns)
-    return 5e-11 * least * n * columns + 3e-10 * least**3
-
-
-def is_tall(n: int, columns: int) -> bool:
-    """Whether a table is fitted by the products of its columns: many rows, and numbers that should stand in memory
-    once."""
-    return n > columns and n * columns > TALL_NUMBERS
-
-
-def ridge(
-    features: np.ndarray, wanted: np.ndarray, alpha: float | None, weights: np.ndarray | None = None
-) -> tuple[Readout, np.ndarray]:
-    """Ridge on standardised features (n, P), wanted (n, T); what it predicts of each example without it, (n, T): of
-    the `left_out_rows` of a tall table.
-
-    Alpha has the least squared error of the examples left out, all weighted by `weights` (n,).
-    """
-    from sklearn.linear_model import RidgeCV
-    from sklearn.preprocessing import StandardScaler
-
-    if len(features) == 1:  # nothing is left to predict it from
-        zeros = np.zeros((features.shape[1], wanted.shape[1]), np.float32)
-        return Readout(zeros, wanted[0].astype(np.float64), 1.0, (ALPHAS[0] if alpha is None else alpha,)), wanted
-    weights = None if weights is None else weights / weights.mean()
-    alphas = list(ALPHAS) if alpha is None else [alpha]
-    if is_tall(*features.shape):
-        return _tall_ridge(features, wanted, np.array(alphas), weights)
-    scaler = StandardScaler().fit(features, sample_weight=weights)
-    model = RidgeCV(alphas, scoring="neg_mean_squared_error", store_cv_results=True)
-    model.fit(scaler.transform(features), wanted, sample_weight=weights)
-    coefficients = model.coef_.reshape(wanted.shape[1], -1).astype(np.float64) / scaler.scale_
-    readout = Readout(
-        coefficients.T.astype(np.float32), model.intercept_ - coefficients @ scaler.mean_, 1.0, (float(model.alpha_),)
-    )
-    return readout, model.cv_results_.reshape(*wanted.shape, len(alphas))[..., alphas.index(model.alpha_)]
-
-
-def left_out_rows(n: int, columns: int) -> np.ndarray:
-    """Rows of a table that `ridge` predicts without each: all, or of a tall table `LEFT_OUT` at most, spread evenly."""
-    return np.linspace(0, n - 1, min(n, LEFT_OUT) if is_tall(n, columns) else n).astype(np.int64)
-
-
-def _tall_ridge(
-    features: np.ndarray, wanted: np.ndarray, alphas: np.ndarray, weights: np.ndarray | None
-) -> tuple[Readout, np.ndarray]:
-    """`ridge` of many rows, a few at a time: what is kept of them are the products of the columns, (P, P)."""
-    from scipy.linalg import eigh
-
-    n, columns = features.shape
-    each = np.ones(n) if weights is None else weights
-    starts = range(0, n, TALL_ROWS)
-    mean = sum((each[i : i + TALL_ROWS] @ features[i : i + TALL_ROWS] for i in starts), np.zeros(columns)) / n
-    spread = np.zeros(columns)
-    for i in starts:
-        spread += each[i : i + TALL_ROWS] @ (features[i : i + TALL_ROWS] - mean) ** 2
-    # Rounding leaves a constant column a deviation near 1e-16 of its size.
-    spread = np.sqrt(spread / n)
-    spread = np.where(spread > 1e-7 * np.maximum(np.abs(mean), 1e-30), spread, 1.0)
-    middle = each @ wanted / n
-    products, crossed = np.zeros((columns, columns)), np.zeros((columns, wanted.shape[1]))
-    for i in starts:
-        rows = (features[i : i + TALL_ROWS] - mean) / spread
-        rows *= np.sqrt(each[i : i + TALL_ROWS, None])
-        products += rows.T @ rows
-        crossed += rows.T @ (np.sqrt(each[i : i + TALL_ROWS, None]) * (wanted[i : i + TALL_ROWS] - middle))
-    sizes, axes = eigh(products, overwrite_a=True, check_finite=False, driver="evr")  # in the least memory
-    del products
-    sizes = np.maximum(sizes, 0)
-    along = axes.T @ crossed
-    some = left_out_rows(n, columns)
-    left_out = np.empty((len(alphas), len(some), wanted.shape[1]))
-    for i in range(0, len(some), TALL_ROWS):
-        rows = some[i : i + TALL_ROWS]
-        turned = ((features[rows] - mean) / spread).astype(np.float32) @ axes.astype(np.float32)
-        for at, alpha in enumerate(alphas):
-            # Sherman and Morrison: the error without a row is that with it, over what of it its own row leaves open.
-            own = each[rows] * ((turned**2) @ (1 / (sizes + alpha)) + 1 / n)
-            error = wanted[rows] - middle - turned @ (along / (sizes + alpha)[:, None])
-            left_out[at, i : i + len(rows)] = wanted[rows] - error / np.maximum(1 - own, 1e-9)[:, None]
-    losses = np.einsum("r,art->a", each[some], (left_out - wanted[some]) ** 2)
-    best = int(losses.argmin())
-    coefficients = (axes @ (along / (sizes + alphas[best])[:, None])) / spread[:, None]
-    readout = Readout(coefficients.astype(np.float32), middle - mean @ coefficients, 1.0, (float(alphas[best]),))
-    return readout, left_out[best]
 
 
 def ridge_classes(
@@ -404,10 +284,11 @@ def fit_numbers(train: Split, val: Split, alpha: float | None = None) -> Readout
     readouts = []
     for column in range(train.target.shape[1]):
         rows = np.flatnonzero(~np.isnan(train.target[:, column]))
-        features, wanted = train.features[rows], train.target[rows, column]
+        features = train.features if len(rows) == train.features.shape[0] else train.features[rows]
+        wanted = train.target[rows, column]
         if not len(rows):
             readouts.append(Readout(np.zeros((width, 1), np.float32), np.zeros(1), 1.0, (0.0,)))
-        elif isinstance(features, np.ndarray):
+        elif isinstance(features, np.ndarray | Blocks):
             readouts.append(ridge(features, wanted[:, None], alpha)[0])
         else:
             held_out = np.flatnonzero(~np.isnan(val.target[:, column]))

@@ -489,5 +489,7 @@ def standardised(
 ) -> np.ndarray:
     """(S, F) float32 values less the mean, over the deviation, of each channel (F,); 0 where nothing was observed."""
     high, low = two_parts(mean)
-    scaled = ((values - high - low if low.any() else values - high) / deviation).astype(np.float32)
+    scaled = values - high
+    scaled = scaled - low if low.any() else scaled
+    scaled = np.divide(scaled, deviation, out=scaled).astype(np.float32, copy=False)
     return scaled if observed is None else np.where(observed, scaled, np.float32(0))

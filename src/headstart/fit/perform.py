@@ -63,10 +63,10 @@ def fit_first(fit: Fit, on: Listener = unheard, *, once: bool = False) -> First:
         at, stored = time.monotonic(), _stored(fit, learnt) == 1
         whole = _fit_here(fit, runs[0], on, learnt=learnt, pieces=pieces, dearest=not once)
         now = time.monotonic()
+        give_back()
         if once or not whole:
             return First(now - begun, 0.0, fit.part(learnt))
         pieces.took(learnt, now - at, stored)
-        give_back()
         learnt = None if fit.rest is None else pieces.more(fit.rest)
     if now - fit.begun > limit:
         on(f"these models alone took longer than the limit of {words.duration(limit)}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from headstart.data import FilePart, LayoutSpec, Sequences, check_targets, keep_sequences, read_sequences
 from headstart.errors import BadInput
+from headstart.limits import give_back
 from headstart.request.settings import FitSettings
 from headstart.tasks.own import FILE_FIELDS
 from headstart.text import many
@@ -60,6 +61,7 @@ def from_file(path: Path, settings: FitSettings, folder: Path) -> FitSource:
     part = FilePart.of(path, settings.layout, folder.absolute(), settings.time)
     path = path if part is None else part.file
     sequences = read_sequences(path, settings.layout)
+    give_back()
     task = {**_task(settings), "file": str(path.absolute()), "layout": settings.layout.model_dump(exclude_unset=True)}
     for name in FILE_FIELDS[1:]:
         file = getattr(settings, name)

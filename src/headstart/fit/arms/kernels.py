@@ -38,7 +38,7 @@ def table_of(
     """
     from headstart.baselines.hydra import hydra_size
     from headstart.baselines.kernels import FEATURES, FEW_FEATURES
-    from headstart.baselines.linear import ridge_seconds
+    from headstart.baselines.ridge import ridge_seconds
 
     if kind != "kernels" or data != "numbers":
         return {"kind": kind}
