@@ -5,14 +5,19 @@
 
 Writes docs/benchmarks/fit-limits.json and its page: seconds from start to end, memory, and the rows that were read and learnt
 from. Each input is written as it is measured, and not measured again without --again: --most so many are, the others by the
-same command another day (all at 300 s take 100 minutes). --others: so many other processes want a core meanwhile. --processor: the
-clock is the processor's time of one process (`--workers 0`): what a core that is free would take. --goal: 100,000 rows of 500
-numbers in 600 s within 4 GB, and QUANT of aeon on all of them, in the environment of fit_against.py; on 10,000 other rows.
+same command another day (all at 300 s take 100 minutes). --others: so many other processes want a core meanwhile; without, the row
+has the least and the greatest load of the machine. --processor: the clock is the processor's time of one process (`--workers 0`): what
+a core that is free would take. --goal: 100,000 rows of 500 numbers in 600 s within 4 GB, and QUANT of aeon on all of them, in the
+environment of fit_against.py; on 10,000 other rows.
 """
 
 import json
+import os
 import re
 import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -80,6 +85,24 @@ def measured(work: Path, name: str, seconds: int, processor: bool) -> dict[str, 
     return ran | {"score": re.findall(r"\(predicts\) (\S+)", text)[0], "made": made_here("headstart")}
 
 
+@contextmanager
+def loads() -> Iterator[list[float]]:
+    """The load of the machine meanwhile, from its beginning to its end: how many processes want a core."""
+    seen, over = [os.getloadavg()[0]], threading.Event()
+
+    def look() -> None:
+        while not over.wait(5):
+            seen.append(os.getloadavg()[0])
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
 def goal_run(work: Path, environment: Path) -> dict[str, Any]:
     """The goal for many rows: what a fit serves and QUANT, each fitted on the same rows, on the same others."""
     both, train, test = (work / f"goal-{name}.csv" for name in ("both", "train", "test"))
@@ -140,13 +163,14 @@ def main() -> None:
     parser.add_argument("--environment", type=Path, default=Path.home() / ".cache/headstart-benchmarks/fit-against")
     args = parser.parse_args()
     document = json.loads(RESULTS.read_text("utf-8"))
-    clock = "processor" if args.processor else f"wall, {args.others} others"
+    clock = "processor" if args.processor else f"wall, {args.others or 'no'} others"
     keys = {f"{clock}, {seconds} s, {name}": (seconds, name) for seconds in args.times for name in args.inputs}
     wanted = {key: which for key, which in keys.items() if args.again or key not in document["fits"]}
     for key, (seconds, name) in [] if args.goal else [*wanted.items()][: args.most]:
-        with others(args.others):
+        with others(args.others), loads() as seen:
             ran = measured(args.work, name, seconds, args.processor)
-        document["fits"][key] = {"input": name, "clock": clock, "time": seconds, **ran}
+        as_it_was = clock if args.processor or args.others else f"wall, load {min(seen):.0f} to {max(seen):.0f}"
+        document["fits"][key] = {"input": name, "clock": as_it_was, "time": seconds, **ran}
         RESULTS.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", "utf-8")
     if args.goal:
         document["goal"] = goal_run(args.work, args.environment)

@@ -27,6 +27,17 @@ def test_pieces_that_are_each_shorter_than_the_pause_between_lines_are_told_of(
     assert all(line.startswith("piece ") and "of the time gone" in line for line in lines)
 
 
+def test_pieces_that_are_all_too_short_to_be_told_of_are_told_of_in_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    pulse = Pulse(10.0, time.monotonic())
+    with pulse.at("files"):
+        for number in range(40):
+            pulse.begins(f"file {number}")
+            time.sleep(0.02)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) >= 2
+    assert all(line.startswith("file ") for line in lines)
+
+
 def test_a_line_in_a_terminal_fits_a_narrow_one_and_its_time_is_never_cut() -> None:
     pulse = Pulse(10.0, 0.0)
     pulse.begins("reading " + "x" * 200 + ".csv")

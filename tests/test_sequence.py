@@ -157,3 +157,14 @@ def test_pools_bring_like_lengths_together():
 
     assert padding(0) > 0.4
     assert padding(50) < 0.1
+
+
+def test_positions_of_whole_patches_are_joined_as_they_stand() -> None:
+    values = np.arange(24, dtype=np.float32).reshape(12, 2)
+    whole = Examples(values, np.array([0, 4, 12]), None, np.arange(2))
+    joined = whole.patched(4, missing=False)
+    assert np.shares_memory(joined.values, values)
+    assert joined.values.tolist() == values.reshape(3, 8).tolist()
+    assert joined.offsets.tolist() == [0, 1, 3]
+    ragged = Examples(values, np.array([0, 3, 12]), None, np.arange(2)).patched(4, missing=False)
+    assert ragged.values[0].tolist() == [*range(6), 0, 0]

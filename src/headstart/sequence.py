@@ -199,9 +199,12 @@ class Examples:
         """
         counts = -(-self.lengths // patch)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        where = np.repeat(offsets[:-1] * patch - self.offsets[:-1], self.lengths) + np.arange(len(self.values))
+        full = not (self.lengths % patch).any()
 
         def joined(flat: np.ndarray) -> np.ndarray:
+            if full:  # as they stand, on disk or in memory
+                return flat.reshape(int(offsets[-1]), patch * flat.shape[1])
+            where = np.repeat(offsets[:-1] * patch - self.offsets[:-1], self.lengths) + np.arange(len(flat))
             out = np.zeros((int(offsets[-1]) * patch, flat.shape[1]), dtype=flat.dtype)
             out[where] = flat
             return out.reshape(int(offsets[-1]), patch * flat.shape[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -182,6 +183,28 @@ def test_run_says_before_it_trains_that_bfloat16_is_slow_here(
     with pytest.raises(pytest.fail.Exception, match="reached the models"):
         perform.run_study(study, study.runtime(device="cpu"))
     assert "no bfloat16 instructions" in " ".join(capsys.readouterr().out.split())
+
+
+KEPT = """
+import sys, numpy as np
+from headstart.limits import give_back, _resident, ROOT
+from headstart.runner.machine import keep_freed_memory
+keep_freed_memory()
+blocks = [np.ones(2_500_000) for _ in range(10)]
+if sys.argv[1] == "no longer":
+    keep_freed_memory(False)
+last, more = np.ones(1_000), [np.ones(2_500_000) for _ in range(10)]
+before, tail = _resident(ROOT), np.ones(1_000)
+del more
+print(before - _resident(ROOT))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's malloc")
+@pytest.mark.parametrize("way", ["kept", "no longer"])
+def test_memory_that_is_freed_is_kept_while_steps_are_taken_and_no_longer(way: str) -> None:
+    done = subprocess.run([sys.executable, "-c", KEPT, way], capture_output=True, text=True, check=True)
+    assert (int(done.stdout) > 1.5e8) == (way == "no longer")
 
 
 @pytest.fixture

@@ -153,6 +153,7 @@ def _tall_ridge(
             products = dsyrk(1.0, rows.T, 1.0, products, lower=1, overwrite_c=1)
             crossed += rows.T @ (np.sqrt(each[at, None]) * (wanted[at] - middle))
         first += len(block)
+        del block, rows  # before the next, and before axes are looked for
     mean = shift + total / n
     products = dsyr(-1 / n, total, lower=1, a=products, overwrite_a=1)
     spread = np.sqrt(np.maximum(np.diag(products), 0) / n)

@@ -159,7 +159,7 @@ def prepare(
     folder = out or opened.root / "plans" / wanted
     FitPlan.load(folder, wanted, settings, part=source.part is not None)
     fit = Fit(begun, source, settings, opened, data, device, spec, task, splits, facts, card, basis, wanted, folder)
-    give_back()
+    give_back(cycles=True)
     return replace(fit, sizes=fit.fitting_sizes(), ready=fit.spent)
 
 

@@ -38,6 +38,8 @@ _GIT = 5.0  # seconds that git may take
 
 # Names of glibc's malloc.h
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+_USUAL = 128 << 10
+"""What glibc begins with for each of them."""
 
 
 @contextlib.contextmanager
@@ -223,8 +225,8 @@ def interpreter(code: str, *words: str) -> list[str]:
     return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {code}", *words]
 
 
-def keep_freed_memory() -> None:
-    """Make this process keep memory that it frees, so that a training step faults in no page twice.
+def keep_freed_memory(keep: bool = True) -> None:
+    """Make this process keep memory that it frees, so that a training step faults in no page twice; or no longer.
 
     glibc gives freed blocks of a training step back to the kernel, and takes them again in the next: 1,370 page
     faults and a third of the time of a step of the digits model (13.2 to 9.3 ms, 1 thread). It changes no result.
@@ -232,7 +234,8 @@ def keep_freed_memory() -> None:
     """
     with contextlib.suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
-        for option, value in ((_MMAP_THRESHOLD, 1 << 30), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 64 << 20)):
+        sizes = (1 << 30, 2**31 - 1, 64 << 20) if keep else (_USUAL,) * 3
+        for option, value in zip((_MMAP_THRESHOLD, _TRIM_THRESHOLD, _TOP_PAD), sizes, strict=True):
             library.mallopt(option, value)
 
 

@@ -282,6 +282,9 @@ def _train(fit: Fit, planned: Planned, first: First, hear: Listener, slots: int,
                 display.show(word)
 
         perform.train(fit, planned, first, show, slots, threads)
+    if study.networks:
+        keep_freed_memory(False)  # what serves may be tables again
+        give_back()
 
 
 def _usable_folder(folder: Path) -> None:

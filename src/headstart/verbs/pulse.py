@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from headstart.text import escaped, short
 from headstart.words import duration
 
-EVERY, SHORT, LOOK = 1.5, 0.5, 0.2
-"""Seconds between two lines, of whatever pieces; of a piece of which nothing is said; and between two looks."""
+EVERY, SHORT, LOOK = 1.4, 0.4, 0.1
+"""Seconds between two lines, of whatever pieces; of a piece of which nothing is said unless all are as short, and so
+much later; and between two looks. Together below two seconds."""
 LINE_WIDTH = 79
 """Letters of a line in a terminal: of a longer one a terminal that is made narrower keeps the first part for good."""
 
@@ -68,7 +69,7 @@ class Pulse:
         while not over.wait(LOOK):
             with self._lock:
                 now = time.monotonic()
-                due = now - self._spoken >= EVERY and now - self._since >= SHORT
+                due = now - self._spoken >= EVERY + (SHORT if now - self._since < SHORT else 0)
                 if due and self._piece and not sys.stderr.closed:
                     self._spoken, wide = now, min(shutil.get_terminal_size().columns - 1, LINE_WIDTH)
                     if sys.stderr.isatty():
