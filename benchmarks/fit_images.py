@@ -27,7 +27,7 @@ from headstart.sequence import Examples
 
 LABELS, DRAWS, SCORED, PATCHES = 1_000, 5, 1_000, 500
 SETS = ("digits", "MNIST", "CIFAR-10, grey")
-CHOSEN = (0.5, 2)
+CHOSEN = (0.5, 3)
 """What an output must be above, and parts to a side: chosen on digits, before the others were run."""
 
 

@@ -7,8 +7,9 @@ whatever company it is read; those of sequences that were met before are remembe
 from __future__ import annotations
 
 import hashlib
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -34,6 +35,8 @@ if TYPE_CHECKING:  # what serves another model of a folder does without torch
 
 MOST_FEATURES = 16_384
 """Features of a sequence at most; of more channels the mean over channels is taken."""
+LEAST_SIDE = 8
+"""Pixels of a side of an image, at least: shorter sequences are taken for series."""
 TIMED = 3
 """Sequences on which a model is timed."""
 CHANNELS_AT_ONCE = 64
@@ -109,24 +112,32 @@ class Embedding(Features):
 
 def size_of(encoder: SeriesModelSpec, channels: int) -> int:
     """P."""
-    return encoder.size * (channels if encoder.size * channels <= MOST_FEATURES else 1)
+    apart = 1 if channels == encoder.colours else channels
+    return encoder.size * (apart if encoder.size * apart <= MOST_FEATURES else 1)
+
+
+def are_images(family: str, sets: Sequence[Examples]) -> bool:
+    """Whether a family reads images, and sequences may be such: as many numbers each as a square has, row by row."""
+    lengths, (_, *widths) = np.unique(np.concatenate([x.lengths for x in sets])), sets[0].values.shape
+    side = math.isqrt(int(lengths[0]))
+    return family == "vit" and len(lengths) == 1 and lengths[0] == side**2 >= LEAST_SIDE**2 and widths in ([1], [3])
 
 
 def series_of(table: Mapping[str, Any]) -> SeriesModelSpec:
     """An encoder's settings as `FittedFacts` hold them. Raises: BadInput where they are none."""
+    from headstart.checkpoints.images import ImageModelSpec
     from headstart.checkpoints.mantis import MantisSpec
     from headstart.checkpoints.series import PatchedSpec
 
-    own = MantisSpec if str(table.get("kind")).startswith("mantis") else PatchedSpec
-    encoder: SeriesModelSpec = read(own, table, "model.encoder")
-    return encoder
+    kinds: dict[str, type[SeriesModelSpec]] = {"mantis": MantisSpec, "mantis_v2": MantisSpec, "vit": ImageModelSpec}
+    return read(kinds.get(str(table.get("kind")), PatchedSpec), table, "model.encoder")
 
 
 class EmbeddingSpec(PenalisedSpec):
     """Logistic regression (ridge for numbers) on what a frozen encoder makes of each sequence: of
-    series Chronos-Bolt, MOMENT, Mantis and MantisV2; of texts BERT and T5, through their own tokenisers; of proteins
-    ESM-2. The strength of the penalty is chosen on val (of a ridge regression of series by leaving one train example
-    out).
+    series Chronos-Bolt, MOMENT, Mantis and MantisV2; of small images ViT; of texts BERT and T5, through their own
+    tokenisers; of proteins ESM-2. The strength of the penalty is chosen on val (of a ridge regression of series by
+    leaving one train example out).
 
     Source: Feofanov et al. 2025, for the linear readout.
     """
@@ -174,8 +185,8 @@ class EmbeddingSpec(PenalisedSpec):
             names = ", ".join(line.summary.partition(",")[0] for line in SERIES.values())
             raise BadInput(
                 f"model.source: {checkpoint.source!r} is of family {fields.family!r}, of which no frozen features are "
-                f"read; name a model of series ({names}), of texts (BERT, T5) or of proteins (ESM-2), or take its "
-                "blocks with a network: checkpoint = { source = ... }"
+                f"read; name a model of series ({names}), of images (ViT), of texts (BERT, T5) or of proteins "
+                "(ESM-2), or take its blocks with a network: checkpoint = { source = ... }"
             )
         return fields
 
@@ -191,6 +202,11 @@ class EmbeddingSpec(PenalisedSpec):
                 raise BadInput(
                     "model.source: a model of series reads numbers, and the sequences are of symbols; take 'ngrams', "
                     "or a checkpoint that has vectors of such symbols"
+                )
+            if fields.series.colours and signature.width not in (1, fields.series.colours):
+                raise BadInput(
+                    f"model.source: {self.source!r} reads images of 1 or {fields.series.colours} channels, and the "
+                    f"sequences have {signature.width}; name a model of series"
                 )
             return
         kind = "protein" if fields.symbols else "text"

@@ -22,7 +22,7 @@ FAMILIES: dict[str, Entry] = {
     "gpt_neox": _family("gpt:GPT_NEOX", "GPT-NeoX and Pythia", "Black et al. 2022"),
     "longformer": _family("bert:LONGFORMER", "Longformer, without its global positions", "Beltagy et al. 2020"),
     "t5": _family("t5:T5", "the encoder of T5", "Raffel et al. 2020"),
-    "vit": _family("bert:VIT", "ViT, without its patches", "Dosovitskiy et al. 2021"),
+    "vit": _family("bert:VIT", "ViT; its patches where frozen features of images are read", "Dosovitskiy et al. 2021"),
 }
 SERIES: dict[str, Entry] = {
     "chronos_bolt": _family("t5:CHRONOS_BOLT", "Chronos-Bolt, its encoder of series", "Ansari et al. 2024"),
@@ -34,8 +34,10 @@ SERIES: dict[str, Entry] = {
 WHOLE: dict[str, Entry] = {
     "bert": _family("encoder:BERT_WHOLE", "BERT, with its vectors of pieces of text", "Devlin et al. 2019"),
     "t5": _family("encoder:T5_WHOLE", "the encoder of T5, with its vectors of pieces of text", "Raffel et al. 2020"),
+    "vit": _family("images:VIT_WHOLE", "ViT, with its patches", "Dosovitskiy et al. 2021"),
 }
-"""Families whose tokeniser is read, too, where frozen features of texts are asked for, and not the blocks alone."""
+"""Families of which what stands before the blocks is read, too, where frozen features are asked for: vectors and
+tokeniser of texts, patches of images."""
 HEADSTART = "headstart"
 """The name of what `headstart fit` and `save_pretrained` write, among the families."""
 CHECKPOINT_READERS: dict[str, Entry] = (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,7 @@ from headstart.checkpoints.family import TensorShape
 from headstart.checkpoints.fields import Fields
 from headstart.errors import BadInput
 from headstart.models.heads import Output
-from headstart.models.model import SequenceModel, build_model
+from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.sequence import Signature
 from headstart.spec import Spec
 from headstart.text import many
@@ -28,7 +28,8 @@ from headstart.text import many
 Reader = Callable[[Tensor, Tensor], Tensor]
 """Values (C, L) float64, gaps crossed, and where they were observed (C, L) bool -> (C, P) in the weights' precision.
 
-A channel's features depend on no other channel.
+A channel's features depend on no other channel; of a model of images those of as many channels as it has colours are
+one row.
 """
 SERIES_EPSILON = 1e-5
 """What Chronos-Bolt and MOMENT take for the deviation of a constant, or add to it."""
@@ -42,6 +43,12 @@ class SeriesModelSpec(Spec):
     kind: str
     length: int = Field(ge=1, le=2**16)
     """Positions of a sequence that are read at most."""
+    reads: ClassVar[str] = "each channel of a series of any length"
+
+    @property
+    def colours(self) -> int:
+        """Channels of an image that are read as one; 0: channels are read one by one."""
+        return 0
 
     @property
     def size(self) -> int:
@@ -76,7 +83,7 @@ class SeriesFields(Fields):
     def describe(self) -> str:
         """What it makes of a sequence, in words."""
         size, blocks = self.series.size, many(self.spec.blocks, "block")
-        return f"{blocks}, width {self.spec.width}; {size:,} features of each channel of a series of any length"
+        return f"{blocks}, width {self.spec.width}; {size:,} features of {self.series.reads}"
 
     def shapes(self) -> dict[str, TensorShape]:
         return self.series.shapes()
@@ -126,6 +133,10 @@ class PatchedSpec(SeriesModelSpec):
         for mixer in spec.mixers:
             if mixer.kind != "attention":
                 raise BadInput(f"model.mixer.kind: {mixer.kind!r}, the blocks of T5 have 'attention'; save it again")
+        return self._fields.shapes() | self._input_shapes(spec)
+
+    def _input_shapes(self, spec: ModelSpec) -> dict[str, TensorShape]:
+        """Of what stands before the blocks, whose model is `spec`."""
         width, inputs = spec.width, 2 * self.patch
         own: dict[str, TensorShape] = {
             "input.value.weight": (width, self.patch),
@@ -137,7 +148,7 @@ class PatchedSpec(SeriesModelSpec):
             own = {f"input.{name}.weight": shape for name, shape in layers.items()}
             own |= {f"input.{name}.bias": shape[:1] for name, shape in layers.items()}
             own["input.register"] = (width,)
-        return self._fields.shapes() | own
+        return own
 
     def reader(self, weights: Mapping[str, Tensor]) -> Reader:
         spec, inputs = self._fields.spec, {n: x for n, x in weights.items() if n.startswith("input.")}
@@ -148,13 +159,16 @@ class PatchedSpec(SeriesModelSpec):
         return partial(self._read, model, inputs)
 
     def _read(self, model: SequenceModel, inputs: Mapping[str, Tensor], x: Tensor, seen: Tensor) -> Tensor:
-        patched = _bolt_patches if self.kind == "chronos_bolt" else _moment_patches
-        vectors, valid = patched(self, inputs, x, seen)
+        vectors, valid = self._patches(inputs, x, seen)
         count, levels = valid.shape[1] - self.registered, (0, len(model.blocks) + 1)
         out = model.through(vectors, None if bool(valid.all()) else valid, levels, None, None)
         there = valid[:, :count, None]
         mean = (out[:, :count] * there).sum(1) / there.sum(1).clamp_min(1)
         return torch.cat([mean, out[:, -1]], 1) if self.registered else mean
+
+    def _patches(self, inputs: Mapping[str, Tensor], x: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """Vectors (C, N, D) of patches, the register behind them, and (C, N) bool of those that are seen."""
+        return (_bolt_patches if self.kind == "chronos_bolt" else _moment_patches)(self, inputs, x, seen)
 
 
 def _bolt_patches(spec: PatchedSpec, inputs: Mapping[str, Tensor], x: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:

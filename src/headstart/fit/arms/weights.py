@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from headstart.baselines.embedding import are_images
 from headstart.core import Store, Task, find_checkpoint, find_network
 from headstart.data import SOUNDS
 from headstart.errors import BadInput
@@ -22,11 +23,8 @@ def read_weights(settings: FitSettings, task: Task, kind: str, store: Store, dat
 
     Raises: BadInput where some are not here, or cannot be read.
     """
-    read = list[WeightsRead]()
-    if settings.backbone is not None:
-        read += _backbones(settings.backbone, task, kind, settings.time)
-    if settings.start is not None:
-        read.append(find_start(settings.start, store, data))
+    read = [] if settings.backbone is None else _backbones(settings.backbone, task, kind, settings.time)
+    read += [] if settings.start is None else [find_start(settings.start, store, data)]
     return tuple(read)
 
 
@@ -35,11 +33,12 @@ def _backbones(source: str, task: Task, kind: str, time: float | None) -> list[W
     splits = [task.split(name) for name in ("train", "val", "test")]
     there = np.unique(np.concatenate([np.unique(x.values) for x in splits])).tolist() if task.symbols else []
     backbone = find_backbone(source, kind, [task.symbols[token] for token in there])
-    if isinstance(backbone, FrozenModel):
-        return [backbone.timed(task.train, sum(map(len, splits)), time)]
-    if kind != "protein" or not set(backbone.symbols) & set(backbone.fields.symbols):
-        return [backbone]
-    return [backbone, FrozenModel.of(backbone, kind).timed(task.train, sum(map(len, splits)), time)]
+    read: list[WeightsRead] = [backbone]
+    if isinstance(backbone, Backbone) and are_images(backbone.fields.family, splits):
+        read.append(FrozenModel.of(find_checkpoint(source, "backbone", whole=True), kind))
+    elif isinstance(backbone, Backbone) and kind == "protein" and set(backbone.symbols) & set(backbone.fields.symbols):
+        read.append(FrozenModel.of(backbone, kind))
+    return [x.timed(task.train, sum(map(len, splits)), time) if isinstance(x, FrozenModel) else x for x in read]
 
 
 def find_backbone(source: str, kind: str, symbols: Sequence[str] = ()) -> Backbone | FrozenModel:
