@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -18,7 +18,7 @@ from harness import HERE, NONE, PAGES, days_of, filled, interval_text, markdown,
 from scipy import stats
 
 from headstart.statistics import holm, ranks
-from headstart.words import listed, signed
+from headstart.words import listed, many, signed
 
 PAGE = PAGES / "fit.md"
 PARTS = ("reporting", "choosing", "other")
@@ -29,6 +29,11 @@ CONTROL = tuple(name + SHUFFLED for name in ("SyntheticControl", "Strawberry", "
 OURS = "fit"
 TIMES = (20, 60, 300)
 COLUMNS = tuple(f"{OURS} {time} s" for time in TIMES)
+ALL_TIMES = (10, *TIMES, 600)
+EVERY = tuple(f"{OURS} {time} s" for time in ALL_TIMES)
+"""Of the figure and of folded tables."""
+ENDED = 1 / 4
+"""A fit that took less than this share of its time had nothing left to do: with more time it is the same."""
 MAIN = COLUMNS[1]
 """The column of `fit` that is compared with rivals."""
 RIVALS = ("minirocket", "multirocket_hydra", "quant", "boosting", "inception")
@@ -69,8 +74,9 @@ def gather(rows: Sequence[Row]) -> None:
 def publish(path: Path = PAGE) -> None:
     """Write the page and the figure of the rows beside it."""
     measured = json.loads(path.with_suffix(".json").read_text("utf-8"))
+    tables = [table_of(measured, part) for part in PARTS]
     path.with_suffix(".svg").write_text(
-        picture({**table_of(measured, "reporting"), **table_of(measured, "choosing")}), "utf-8"
+        picture({name: row for table in tables for name, row in table.items()}), "utf-8"
     )
     write(path, page(measured))
 
@@ -109,6 +115,9 @@ def page(measured: Sequence[Row]) -> str:
         loss=tuple(loss_goal(side) for side in sides),
         calibration=tuple(calibration_goal(side) for side in sides),
         longer=tuple(longer_goal(side) for side in sides),
+        whole=tuple(longer_goal({n: over_time(row) for n, row in side.items()}, EVERY) for side in sides),
+        times="\n".join(markdown(["set", *EVERY], [line for part in parts.values() for line in time_lines(part)])),
+        clock=_clock(fits),
         reporting=_lines(sides[0], methods),
         choosing=_lines(sides[1], methods),
         other=_lines(parts["other"], [*methods, NGRAMS]),
@@ -119,7 +128,7 @@ def page(measured: Sequence[Row]) -> str:
         ),
         served=markdown(SERVED, [line for part in parts.values() for line in served_lines(part)]),
         control=control_lines(measured),
-        agree=tuple(_agreement(parts, column) for column in COLUMNS[1:]),
+        agree=tuple(_agreement(parts, column) for column in EVERY if column != COLUMNS[0]),
         learnt=tuple(_learnt(parts, column) for column in COLUMNS),
         lacking="; ".join(_lacking(parts, methods, measured)) or "nothing",
         days=_days(fits),
@@ -198,10 +207,10 @@ def _right(row: Row) -> np.ndarray:
 
 
 def chance_goal(rows: Table) -> str:
-    """Whether no set is lower with 60 s or 300 s than with 20 s by more than chance: an exact sign test of the test rows
+    """Whether no set is lower with 60 s or more than with 20 s by more than chance: an exact sign test of the test rows
     that one of both answers rightly, corrected over the sets of each time (Holm)."""
     first, tests = COLUMNS[0], []
-    for later in COLUMNS[1:]:
+    for later in EVERY[2:]:
         names = [name for name, row in rows.items() if {first, later} <= {*row}]
         changes = [_right(rows[name][later]) - _right(rows[name][first]) for name in names]
         counts = [(int((change < 0).sum()), int((change > 0).sum())) for change in changes]
@@ -251,13 +260,42 @@ def calibration_goal(rows: Table) -> str:
     return text
 
 
-def longer_goal(rows: Table) -> str:
-    """Accuracy and log-loss at all times, over the sets that have all."""
-    whole = [[row[column] for column in COLUMNS] for row in rows.values() if {*COLUMNS} <= {*row}]
+def over_time(row: Mapping[str, Row]) -> dict[str, Row]:
+    """What was measured of `fit`; after a fit that ended by itself (`ENDED`) its scores stand at all longer times."""
+    out: dict[str, Row] = {}
+    for column, time in zip(EVERY, ALL_TIMES, strict=True):
+        if column in row:
+            out[column] = row[column]
+            spent = row[column]["seconds" if row[column].get("clock") == "processor" else "fit_seconds"]
+            last = row[column] if spent < ENDED * time else None
+        elif out and last is not None:
+            out[column] = last
+    return out
+
+
+def time_lines(rows: Table) -> Iterator[list[str]]:
+    """Accuracy at each time, and the processor seconds of it; where a shorter fit ended by itself, that of this."""
+    for name, row in rows.items():
+        fits = over_time(row)
+        texts = {column: f"{fit['accuracy']:.3f} ({fit['seconds']:.0f} s)" for column, fit in fits.items()}
+        yield [name, *(f"{texts[c]}{'' if c in row else ', ended'}" if c in texts else NONE for c in EVERY)]
+
+
+def _clock(fits: Sequence[Row]) -> str:
+    """At which times whose fits had seconds of the processor."""
+    own = [[row["set"] for row in fits if row["given"] == t and row.get("clock") == "processor"] for t in ALL_TIMES]
+    counts = [sum(row["given"] == time for row in fits) for time in ALL_TIMES]
+    sides = zip(ALL_TIMES, own, counts, strict=True)
+    return listed([f"{t} s ({'all' if len(x) == n else listed(x)})" for t, x, n in sides if x]) or "none"
+
+
+def longer_goal(rows: Table, columns: Sequence[str] = COLUMNS) -> str:
+    """Accuracy and log-loss at these times, over the sets that have all."""
+    whole = [[row[column] for column in columns] for row in rows.values() if {*columns} <= {*row}]
     if not whole:
         return NONE
     means = [
-        ", ".join(f"{mean(row[i][key] for row in whole):.3f}" for i in range(len(TIMES)))
+        ", ".join(f"{mean(row[i][key] for row in whole):.3f}" for i in range(len(columns)))
         for key in ("accuracy", "log_loss")
     ]
     gain = over_sets([(_right(row[0]), _right(row[-1])) for row in whole])
@@ -271,19 +309,12 @@ def longer_goal(rows: Table) -> str:
 AGAINST = ("rival", "sets", "wins / ties / losses", "difference", "p")
 SUMMARY = ("method", "mean rank", "mean accuracy", "median processor seconds")
 SHUFFLED_HEADS = (
-    "set",
-    "time",
-    "serves",
-    "accuracy",
-    "commonest",
-    "log-loss",
-    "commonest",
-    "calibration",
-    "its page says",
+    *("set", "time", "serves", "accuracy", "commonest", "log-loss", "commonest"),
+    *("calibration", "its page says"),
 )
 SERVED = (
     "set",
-    *(f"serves, {t} s" for t in TIMES),
+    *(f"serves, {t} s" for t in ALL_TIMES),
     *("accuracy", "its best", "log-loss", "its best", "calibration", "by chance"),
 )
 
@@ -327,7 +358,7 @@ def served_lines(rows: Table) -> Iterator[list[str]]:
         if MAIN not in row:
             continue
         fit, models = row[MAIN], row[MAIN]["models"].values()
-        serves = [row[column]["serves"] if column in row else NONE for column in COLUMNS]
+        serves = [row[column]["serves"] if column in row else NONE for column in EVERY]
         scores = [
             fit["accuracy"],
             max(m["accuracy"] for m in models),
@@ -406,41 +437,55 @@ def _mantis(methods: Sequence[str]) -> str:
     )
 
 
-WIDTH, HEIGHT, LEFT, RIGHT, EDGE = 500, 250, 50, 155, 24
+WIDTH, HEIGHT, LEFT, RIGHT, EDGE = 560, 330, 76, 155, 20
 """Pixels of the figure, and of what lies around its lines."""
+FAR = 0.005
+"""Changes of accuracy at the longest time whose set is named in the figure."""
 
 
 def picture(rows: Table) -> str:
     """The figure as SVG, in colours that are read on a light and on a dark page: how accuracy changes with time, a thin line for
-    each set that has all times, and their mean."""
-    whole = {name: [row[c]["accuracy"] for c in COLUMNS] for name, row in rows.items() if {*COLUMNS} <= {*row}}
-    lines = {name: [value - values[0] for value in values] for name, values in whole.items()}
+    each set through the times that it has, and their mean, each step over the sets that have both times. Heights are square
+    roots."""
+    sets = {name: over_time(row) for name, row in rows.items()}
+    first = COLUMNS[0]
+    lines = {
+        name: {
+            t: fits[c]["accuracy"] - fits[first]["accuracy"] for t, c in zip(ALL_TIMES, EVERY, strict=True) if c in fits
+        }
+        for name, fits in sets.items()
+        if first in fits and len(fits) > 1
+    }
+    counts = {time: sum(time in line for line in lines.values()) for time in ALL_TIMES}
+    whole = {ALL_TIMES[0]: 0.0}
+    for before, after in pairwise(ALL_TIMES):
+        if steps := [line[after] - line[before] for line in lines.values() if {before, after} <= {*line}]:
+            whole[after] = whole.get(before, 0.0) + mean(steps)
     if lines:
-        lines["mean"] = [mean(values) for values in zip(*lines.values(), strict=True)]
-    low, high = (end([0.0, *(value for line in lines.values() for value in line)]) for end in (min, max))
-    step = next(s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 1) if (high - low) / s <= 6)
-    low, high = np.floor(low / step - 0.2) * step, np.ceil(high / step + 0.2) * step
-    places = np.interp(np.log(TIMES), np.log([TIMES[0], TIMES[-1]]), [LEFT, WIDTH - RIGHT])
+        lines["mean"] = {time: value - whole.get(TIMES[0], 0.0) for time, value in whole.items() if counts[time]}
+    reach = max((abs(value) for line in lines.values() for value in line.values()), default=0.01)
+    ticks = [sign * step for step in (0.01, 0.05, 0.1, 0.2, 0.3, 0.5) if step <= 1.1 * reach for sign in (1, -1)]
+    places = dict(zip(ALL_TIMES, np.interp(np.log(ALL_TIMES), np.log([10, 600]), [LEFT, WIDTH - RIGHT]), strict=True))
 
     def height(value: float) -> float:
-        return float(np.interp(value, [low, high], [HEIGHT - 2 * EDGE, EDGE]))
+        most = 1.05 * max(reach, 0.01) ** 0.5
+        return float(np.interp(np.sign(value) * abs(value) ** 0.5, [-most, most], [HEIGHT - 3 * EDGE, EDGE]))
 
-    parts = [
-        f'<text x="{x:.0f}" y="{HEIGHT - EDGE}" text-anchor="middle">{time} s</text>'
-        for x, time in zip(places, TIMES, strict=True)
-    ]
-    for value in np.arange(low, high + step / 2, step):
+    parts = []
+    for time, x in places.items():
+        for below, text in ((36, f"{time} s"), (22, many(counts[time], "set"))):
+            parts.append(f'<text x="{x:.0f}" y="{HEIGHT - below}" text-anchor="middle">{text}</text>')
+    for value in (0.0, *ticks):
         parts.append(f'<path class="rule" d="M{LEFT} {height(value):.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(
-            f'<text x="{LEFT - 6}" y="{height(value) + 4:.1f}" text-anchor="end">{signed(float(value))}</text>'
-        )
+        parts.append(f'<text x="{LEFT - 22}" y="{height(value) + 4:.1f}" text-anchor="end">{value:+.2f}</text>')
     free = float(HEIGHT)
-    for name, line in sorted(lines.items(), key=lambda pair: pair[1][-1]):
-        path = "L".join(f"{x:.1f} {height(y):.1f}" for x, y in zip(places, line, strict=True))
+    for name, line in sorted(lines.items(), key=lambda pair: [*pair[1].values()][-1]):
+        end, last = [*line][-1], [*line.values()][-1]
+        path = "L".join(f"{places[t]:.1f} {height(y):.1f}" for t, y in line.items())
         parts.append(f'<path class="{"mean" if name == "mean" else "set"}" d="M{path}"><title>{name}</title></path>')
-        if name == "mean" or abs(line[-1]) > step / 2:
-            free = min(height(line[-1]) + 4, free - 11)
-            parts.append(f'<text x="{WIDTH - RIGHT + 6}" y="{free:.1f}">{name} {signed(line[-1])}</text>')
+        if name == "mean" or (abs(last) >= FAR and end >= TIMES[-1]):
+            free = min(height(last) + 4, free - 11)
+            parts.append(f'<text x="{WIDTH - RIGHT + 6}" y="{free:.1f}">{name} {signed(last)}</text>')
     style = (
         "text{font:11px sans-serif;fill:#888}path{fill:none}.rule{stroke:#888;stroke-opacity:.25}"
         ".set{stroke:#888;stroke-opacity:.7}.mean{stroke:#2a86c8;stroke-width:3}"

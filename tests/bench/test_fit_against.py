@@ -303,6 +303,7 @@ def served(wrong: str, loss: float = 0.3, **models: tuple[float, float]) -> dict
         "right": f"{right:04x}",
         "test": 16,
         "seconds": 9.0,
+        "fit_seconds": 8.0,
         "log_loss": loss,
         "calibration_error": 0.03,
         "serves": "kernels",
@@ -337,7 +338,7 @@ def test_the_goals_compare_what_is_served_with_the_models_of_the_same_fits() -> 
     assert fit_page.published_goal(table).startswith("yes: 0.9062 against 0.8766, +0.030 [")
     lines = list(fit_page.served_lines(table))
     dash = "\N{EM DASH}"
-    assert lines[0] == ["CBF", dash, "kernels", dash, "0.938", "0.938", "0.300", "0.200", "0.090", "0.020"]
+    assert lines[0] == ["CBF", dash, dash, "kernels", dash, dash, "0.938", "0.938", "0.300", "0.200", "0.090", "0.020"]
     assert lines[1][-2:] == ["0.030", dash]
 
 
@@ -384,6 +385,37 @@ def test_longer_time_helps_where_an_interval_over_sets_is_clear_of_0() -> None:
     assert fit_page.longer_goal(table).startswith("undecided: ")
     drawn = fit_page.picture(table)
     assert [f"<title>{name}</title>" in drawn for name in (*wrong, "mean", "films")] == [True] * 4 + [False]
+
+
+def test_a_fit_that_ended_by_itself_stands_at_all_longer_times() -> None:
+    """9 s of 20 are more than a quarter, of 60 they are less; with the processor's clock its seconds count."""
+    row = {"fit 20 s": served("0001"), "fit 60 s": served("0003")}
+    fits = fit_page.over_time(row)
+    assert [*fits] == ["fit 20 s", "fit 60 s", "fit 300 s", "fit 600 s"]
+    assert fits["fit 600 s"] is row["fit 60 s"]
+    assert fit_page.over_time({"fit 60 s": served("0") | {"clock": "processor", "seconds": 16.0}}).keys() == {
+        "fit 60 s"
+    }
+    assert [*fit_page.time_lines({"CBF": row})] == [
+        ["CBF", "\N{EM DASH}", "0.938 (9 s)", "0.875 (9 s)", *["0.875 (9 s), ended"] * 2]
+    ]
+    drawn = fit_page.picture({"CBF": row, "Worms": {"fit 10 s": served("0"), "fit 20 s": served("0003")}})
+    assert "1 set<" in drawn
+    assert "mean \N{MINUS SIGN}0.062" in drawn, "as CBF's step from 20 s to 60 s"
+
+
+def test_a_fit_by_the_processors_clock_is_given_it_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: begun.append(command))
+    for wall in (True, False):
+        with pytest.raises(FileNotFoundError):
+            fit_against._fit(
+                Set("words", "text", lambda _: (tmp_path / "a.csv", tmp_path / "b.csv", None), LayoutSpec()),
+                tmp_path,
+                fit_against.Methods(10, tmp_path, wall=wall),
+            )
+    assert [command[1:3] for command in begun[::2]] == [["-m", "headstart"], ["-c", harness.CLOCK]]
+    assert all(command[1:3] == ["-m", "headstart"] for command in begun[1::2])
 
 
 def test_rows_of_a_set_method_and_time_take_the_place_of_those_before(
