@@ -10,11 +10,13 @@ from support.planning import planned
 
 from headstart.stage import StageSpec
 from headstart.study.language.budgets import Outlines
+from headstart.study.language.files import study_path
 from headstart.study.language.papers import read_paper
 from headstart.study.language.plan import Plan
 
 PICTURES = {"mnist": "mnist", "cifar_patches": "cifar10", "image": "cifar10", "digits": "digits", "pathfinder": "drawn"}
 """Kind of task -> which pictures it is of."""
+DESCRIBED = sorted(file.stem for file in study_path("lu-2-described").parent.glob("lu-*-described.toml"))
 
 
 def runs(plan: Plan, arm: str, column: str) -> set[tuple[str, ...]]:
@@ -129,6 +131,16 @@ def test_the_released_code_takes_batches_of_4_clips_drops_out_and_changes_images
         assert described.optim.lr == published.optim.lr == (1e-4 if ours[1] == "homology" else 1e-3)
         assert described.trainable == published.trainable == "encoder+norm+position+head"
         assert described.start == published.start
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_what_is_described_trains_transformers_with_dropout_unless_the_output_alone_trains(
+    name: str, scale: str, nowhere: Path
+) -> None:
+    for arm, column, spec in specs(planned(name, scale, nowhere)):
+        attends = spec.model.mixers[0].kind != "lstm"
+        assert spec.model.dropout == (0.1 if attends and spec.trainable != "head" else 0.0), (arm, column)
 
 
 @pytest.mark.parametrize(

@@ -373,6 +373,21 @@ def test_the_known_errata_are_told_and_their_cells_stay_as_printed() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "row", "slip"),
+    [
+        ("lu-8", "small", "16 x 768 = 13056"),
+        ("lu-8", "small", "117M parameters here and in table 22, and 124M"),
+        ("lu-5", "listops", "caption calls the bottom row an LSTM"),
+        ("coser-1", "retrieval", "88.64 less 77.6 is 11.04"),
+    ],
+)
+def test_slips_that_stand_in_no_cell_are_told_beside_a_row(name: str, row: str, slip: str) -> None:
+    paper = read_paper(name)
+    assert any(slip in told.note for told in paper.rows if row in told.cells)
+    assert not any(cell.erratum for *_, column, cell in _cells(paper) if (name, column) == ("coser-1", "retrieval"))
+
+
 LU_5 = ("listops", "mnist", "cifar10", "cifar10_lra")
 
 
