@@ -384,7 +384,7 @@ def test_the_known_errata_are_told_and_their_cells_stay_as_printed() -> None:
 )
 def test_slips_that_stand_in_no_cell_are_told_beside_a_row(name: str, row: str, slip: str) -> None:
     paper = read_paper(name)
-    assert any(slip in told.note for told in paper.rows if row in told.cells)
+    assert any(slip in line.note for line in paper.rows if row in line.cells)
     assert not any(cell.erratum for *_, column, cell in _cells(paper) if (name, column) == ("coser-1", "retrieval"))
 
 
