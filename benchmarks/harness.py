@@ -48,7 +48,7 @@ DRAWS = 2_000
 """Bootstrap draws of an interval over sets."""
 CLOCK = (
     "import sys, time; time.monotonic = time.perf_counter = time.process_time; "
-    "from headstart.cli import main; main(sys.argv[1:])"
+    "from headstart.cli import main; main()"
 )
 """The command line by a clock that is the processor's time of one process (`--workers 0`): what a core that is free would take."""
 PROMOTERS = ("Ecoli", "Bacillus", "Arabidopsis_tata", "Mouse_tata")

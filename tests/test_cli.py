@@ -917,3 +917,20 @@ def test_predictions_that_ctrl_c_cuts_short_leave_no_file(tmp_path: Path) -> Non
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert not list(tmp_path.iterdir())
+
+
+CYCLE = """
+import sys
+class Cycle:
+    def __init__(self): self.own = self
+    def __del__(self): sys.stdout.write("looked for")
+kept = Cycle()
+from headstart.cli import main
+main()
+"""
+
+
+def test_a_command_ends_without_a_search_for_cycles() -> None:
+    done = subprocess.run([sys.executable, "-c", CYCLE, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("headstart ")
+    assert "looked for" not in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
@@ -397,6 +398,8 @@ def main(argv: list[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 some stages failed or no room on a disk, 2 bad input, 130 interrupted."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Escaped())
+    if argv is None:  # this process is the command: to look for cycles at its end takes 0.8 s with all libraries
+        atexit.register(gc.freeze)
     open_streams()
     follow_quota()
     try:

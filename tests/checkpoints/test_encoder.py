@@ -146,7 +146,7 @@ def test_a_tokeniser_that_is_missing_damaged_or_of_another_checkpoint_gets_one_l
     with pytest.raises(BadInput, match=r"has 26 pieces, and the checkpoint vectors for 226"):
         fields_of(few)
     plain = saved_bert(tmp_path / "plain", pieces=["the", *PIECES[5:]] + [f"x{i}" for i in range(4)])
-    with pytest.raises(BadInput, match=r"vocab\.txt: lacks '\[UNK\]', which BERT's rules need"):
+    with pytest.raises(BadInput, match=r"/plain/vocab\.txt: lacks '\[UNK\]', which BERT's rules need; put the tok"):
         fields_of(plain)
     t5 = saved_t5(tmp_path / "t5")
     (t5 / "tokenizer.json").unlink()

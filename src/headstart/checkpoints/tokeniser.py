@@ -32,7 +32,7 @@ def tokeniser_text(files: Folder, vectors: int, rules: bool) -> str:
     name, text = TOKENISER_FILE, files.text(TOKENISER_FILE)
     if text is None and rules and (words := files.text(VOCABULARY_FILE)) is not None:
         name, settings = VOCABULARY_FILE, files.table(SETTINGS_FILE) or {}
-        text = _word_pieces(words.splitlines(), settings.get("do_lower_case") is not False)
+        text = _word_pieces(files.path / name, words.splitlines(), settings.get("do_lower_case") is not False)
     if text is None:
         also = f" or {VOCABULARY_FILE}" if rules else ""
         raise BadInput(
@@ -91,12 +91,15 @@ def ids_of(text: str, part: str) -> tuple[np.ndarray, int]:
     return ids, 0 if unknown is None else int((ids == unknown).sum())
 
 
-def _word_pieces(pieces: Sequence[str], lower: bool) -> str:
+def _word_pieces(path: Path, pieces: Sequence[str], lower: bool) -> str:
     """BERT's rules with these pieces."""
     rows = {piece: row for row, piece in enumerate(pieces)}
     lost = [piece for piece in (UNKNOWN_PIECE, BEGIN_MARK, END_MARK) if piece not in rows]
     if lost:
-        raise BadInput(f"{VOCABULARY_FILE}: lacks {lost[0]!r}, which BERT's rules need; add the model's tokenizer.json")
+        raise BadInput(
+            f"{path}: lacks {lost[0]!r}, which BERT's rules need; put the {TOKENISER_FILE} or the {VOCABULARY_FILE} of "
+            "this checkpoint beside its weights"
+        )
     ends = [(BEGIN_MARK, rows[BEGIN_MARK]), (END_MARK, rows[END_MARK])]
     text = [{"SpecialToken": {"id": BEGIN_MARK, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
     text.append({"SpecialToken": {"id": END_MARK, "type_id": 0}})
