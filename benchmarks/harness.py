@@ -47,8 +47,7 @@ how many characters of a text rivals read."""
 DRAWS = 2_000
 """Bootstrap draws of an interval over sets."""
 CLOCK = (
-    "import sys, time; time.monotonic = time.perf_counter = time.process_time; "
-    "from headstart.cli import main; main()"
+    "import sys, time; time.monotonic = time.perf_counter = time.process_time; from headstart.cli import main; main()"
 )
 """The command line by a clock that is the processor's time of one process (`--workers 0`): what a core that is free would take."""
 PROMOTERS = ("Ecoli", "Bacillus", "Arabidopsis_tata", "Mouse_tata")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from support.made_models import made, walks
 
-from headstart.data import LayoutSpec, Profile, read_sequences
-from headstart.data.profile import Drift
-from headstart.data.sequences import Sequences, features_of
+from headstart.data import LayoutSpec, Profile, profile, read_sequences
+from headstart.data.profile import Drift, features_of
+from headstart.data.sequences import Sequences
 from headstart.estimator.inputs import warn_of_shift
 from headstart.serve.config import ModelConfig
 from headstart.serve.folder import load_model, save_model
@@ -41,6 +41,19 @@ def test_features_are_those_of_each_sequence_by_itself() -> None:
     assert features[f"the mean of {first!r}"].tolist() == [2.0, 3.0]
     assert features[f"the mean of {second!r}"].tolist() == [5.0, 4.0]
     assert features[f"the spread of {second!r}"] == pytest.approx([0.0, np.std([4.0, 8.0, 0.0])])
+
+
+def test_features_of_many_sequences_are_made_of_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = _numbers(30, gaps=0.2)
+    whole, sizes = features_of(s), []
+    levels = profile._levels
+    monkeypatch.setattr(profile, "_levels", lambda s, a, b: (sizes.append(b - a), levels(s, a, b))[1])
+    monkeypatch.setattr(profile, "LEVELLED", 100)
+    parts = features_of(s)
+    assert sum(sizes) == 30
+    assert max(sizes) == 4
+    assert list(parts) == list(whole)
+    assert all(parts[name].tolist() == whole[name].tolist() for name in whole)
 
 
 SHIFTED = {

@@ -14,15 +14,16 @@ import numpy as np
 
 from headstart.baselines.features import Features, FeatureTable, feature_rows
 from headstart.baselines.fitting import POSITIONS_AT_ONCE, pieces
+from headstart.limits import give_back
 from headstart.sequence import Examples
 
 NUMBERS_IN_CACHE = 1 << 19
 """Numbers that fit into a core's cache."""
 ALPHAS = tuple(np.logspace(3, -3, 10).tolist())
 """Strengths of a ridge regression that are tried: those of Dempster et al. 2021, the strongest first."""
-TALL_NUMBERS, TALL_ROWS, BLOCK_ROWS, LEFT_OUT = 1 << 22, 1_024, 2_048, 20_000
-"""Numbers of a table of more rows than columns above which it is fitted a few rows at a time, that many rows, units
-whose features are made at once, and rows that are each left out once."""
+TALL_NUMBERS, TALL_ROWS, TURNED_ROWS, BLOCK_ROWS, LEFT_OUT = 1 << 22, 1_024, 256, 2_048, 20_000
+"""Numbers of a table of more rows than columns above which it is fitted a few rows at a time, that many rows (and as
+many as are left out at once), units whose features are made at once, and rows that are each left out once."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,7 @@ def _tall_ridge(
             crossed += rows.T @ (np.sqrt(each[at, None]) * (wanted[at] - middle))
         first += len(block)
         del block, rows  # before the next, and before axes are looked for
+    give_back()
     mean = shift + total / n
     products = dsyr(-1 / n, total, lower=1, a=products, overwrite_a=1)
     spread = np.sqrt(np.maximum(np.diag(products), 0) / n)
@@ -166,10 +168,12 @@ def _tall_ridge(
     del products
     sizes = np.maximum(sizes, 0)
     along, turn = axes.T @ crossed, axes.astype(np.float32)
+    each_way = np.stack([axes @ (along / (sizes + alpha)[:, None]) for alpha in alphas])
+    del axes
     left_out = np.empty((len(alphas), len(some), wanted.shape[1]))
-    for i in range(0, len(some), TALL_ROWS):
-        rows = some[i : i + TALL_ROWS]
-        turned = ((held[i : i + TALL_ROWS] - mean) / spread).astype(np.float32) @ turn
+    for i in range(0, len(some), TURNED_ROWS):
+        rows = some[i : i + TURNED_ROWS]
+        turned = ((held[i : i + TURNED_ROWS] - mean) / spread).astype(np.float32) @ turn
         for at, alpha in enumerate(alphas):
             # Sherman and Morrison: the error without a row is that with it, over what of it its own row leaves open.
             own = each[rows] * ((turned**2) @ (1 / (sizes + alpha)) + 1 / n)
@@ -177,6 +181,6 @@ def _tall_ridge(
             left_out[at, i : i + len(rows)] = wanted[rows] - error / np.maximum(1 - own, 1e-9)[:, None]
     losses = np.einsum("r,art->a", each[some], (left_out - wanted[some]) ** 2)
     best = int(losses.argmin())
-    coefficients = (axes @ (along / (sizes + alphas[best])[:, None])) / spread[:, None]
+    coefficients = each_way[best] / spread[:, None]
     readout = Readout(coefficients.astype(np.float32), middle - mean @ coefficients, 1.0, (float(alphas[best]),))
     return readout, left_out[best]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headstart.data.sequences import FEW_LEVELS, Sequences, features_of, shared_with_neighbours
+from headstart.data.profile import features_of
+from headstart.data.sequences import FEW_LEVELS, Sequences, shared_with_neighbours
 from headstart.data.splits import ACROSS, TELLS, about_neighbours
 from headstart.sequence import IGNORE
 from headstart.text import many

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
-from headstart.data.sequences import TIME_STEP, Sequences, features_of
+from headstart.data.sequences import Sequences
 from headstart.spec import Spec
 from headstart.text import first_few
 from headstart.ways import option
 
+TIME_STEP = "the step of time"
+"""What tells another sampling rate, where a table says its times."""
+LEVELLED = 1 << 20
+"""Positions whose levels are computed at once, which bounds memory."""
 FEWEST = 5
 """Sequences of which a shift of their mean says something."""
 STEADY = 0.05
@@ -75,3 +81,37 @@ class Drift:
         clock = any(item.startswith(TIME_STEP) for item in odd)
         way = f"; {option('rate')} brings recordings to the rate of the fit" if clock else ""
         return f"{text}{first_few(odd, 3, '; ')}{way}"
+
+
+def features_of(s: Sequences) -> dict[str, np.ndarray]:
+    """What a shift shows in, by name, (n,) float64 each: length, step of time, gaps, mean and spread of each channel;
+    of symbols how many different ones there are, and the mean of their numbers, which follows their mix."""
+    first, lengths = s.offsets[:-1], s.lengths.astype(np.float64)
+    out = {"the length": lengths}
+    if s.steps is not None and not np.isnan(s.steps).all():
+        out[TIME_STEP] = np.where(np.isnan(s.steps), np.nanmedian(s.steps), s.steps)
+    if s.kind != "numbers":
+        row = np.repeat(np.arange(len(s)), s.lengths)
+        different = np.unique(row * s.width + s.values) // s.width
+        out["the number of different symbols"] = np.bincount(different, minlength=len(s)).astype(np.float64)
+        out["the mix of symbols"] = np.add.reduceat(s.values.astype(np.float64), first) / lengths
+        return out
+    begins = np.unique(np.searchsorted(s.offsets, np.arange(0, len(s.values), LEVELLED), side="right") - 1)
+    parts = [_levels(s, begin, end) for begin, end in itertools.pairwise([*begins.tolist(), len(s)])]
+    gone, mean, spread = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    out["the share of missing values"] = gone
+    for f, channel in enumerate(s.channels):
+        out |= {f"the mean of {channel!r}": mean[:, f], f"the spread of {channel!r}": spread[:, f]}
+    return out
+
+
+def _levels(s: Sequences, begin: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of some sequences of numbers the share of missing values (n,), and mean and spread of each channel (n, F)."""
+    some, lengths = slice(s.offsets[begin], s.offsets[end]), s.lengths[begin:end]
+    first, values = s.offsets[begin:end] - s.offsets[begin], s.values[some].astype(np.float64)
+    there = np.ones(values.shape, dtype=bool) if s.observed is None else s.observed[some]
+    gone = 1 - np.add.reduceat(there.mean(1), first) / lengths
+    count = np.maximum(np.add.reduceat(there.astype(np.float64), first), 1)
+    mean = np.add.reduceat(np.where(there, values, 0), first) / count
+    off = np.where(there, values - np.repeat(mean, lengths, axis=0), 0)
+    return gone, mean, np.sqrt(np.add.reduceat(off**2, first) / count)

@@ -37,8 +37,6 @@ OVERLAP_NUMBERS, OVERLAP_SYMBOLS = 4, 16
 """Numbers that two rows must have in common to overlap, and symbols or levels, of which there are few."""
 FEW_LEVELS, OVERLAP_CHANGES = 30, 8
 """Different numbers below which they are levels, and changes of level in what two rows have in common."""
-TIME_STEP = "the step of time"
-"""What tells another sampling rate, where a table says its times."""
 PLAIN_TOKENS = 10
 """Different whole numbers up to which one channel of numbers is taken for tokens."""
 
@@ -248,30 +246,6 @@ class Sequences:
     @cached_property
     def _copies(self) -> np.ndarray:
         return first_copies(Examples(self.values, self.offsets, None, np.arange(len(self)), self.observed))
-
-
-def features_of(s: Sequences) -> dict[str, np.ndarray]:
-    """What a shift shows in, by name, (n,) float64 each: length, step of time, gaps, mean and spread of each channel;
-    of symbols how many different ones there are, and the mean of their numbers, which follows their mix."""
-    first, lengths = s.offsets[:-1], s.lengths.astype(np.float64)
-    out = {"the length": lengths}
-    if s.steps is not None and not np.isnan(s.steps).all():
-        out[TIME_STEP] = np.where(np.isnan(s.steps), np.nanmedian(s.steps), s.steps)
-    if s.kind != "numbers":
-        row = np.repeat(np.arange(len(s)), s.lengths)
-        different = np.unique(row * s.width + s.values) // s.width
-        out["the number of different symbols"] = np.bincount(different, minlength=len(s)).astype(np.float64)
-        out["the mix of symbols"] = np.add.reduceat(s.values.astype(np.float64), first) / lengths
-        return out
-    there = np.ones(s.values.shape, dtype=bool) if s.observed is None else s.observed
-    out["the share of missing values"] = 1 - np.add.reduceat(there.mean(1), first) / lengths
-    values, count = s.values.astype(np.float64), np.maximum(np.add.reduceat(there.astype(np.float64), first), 1)
-    mean = np.add.reduceat(np.where(there, values, 0), first) / count
-    off = np.where(there, values - np.repeat(mean, s.lengths, axis=0), 0)
-    spread = np.sqrt(np.add.reduceat(off**2, first) / count)
-    for f, channel in enumerate(s.channels):
-        out |= {f"the mean of {channel!r}": mean[:, f], f"the spread of {channel!r}": spread[:, f]}
-    return out
 
 
 def check_alike(sequences: Sequences, kind: SequenceKind, channels: tuple[str, ...]) -> None:
