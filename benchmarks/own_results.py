@@ -45,6 +45,8 @@ KINDS = dict.fromkeys((*NETWORKS, "inception"), "network")
 FURTHEST = 5
 """Sets of the largest losses, which the page names."""
 RANKS = ("model", "mean rank", "mean test accuracy")
+SELF, BEST = "self-pretrained less from scratch, 95 % over runs", "best network less kernels (n-grams)"
+"""Marks of the figure."""
 
 
 def measure(dataset: Set, work: Path, seconds: float, workers: int) -> dict[str, Any]:
@@ -166,25 +168,23 @@ def best_network(result: Mapping[str, Any]) -> float | None:
 
 
 def plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """The best network of each set against kernels (n-grams), with the diagonal where both are equal."""
-    with canvas(False, 5.2, 4.6) as (figure, look):
-        axes = figure.add_subplot(aspect="equal")
-        points = [x for r in results for x in (test_of(r, "kernels"), best_network(r)) if x is not None]
-        low = math.floor(10 * min(points, default=0.0)) / 10
-        axes.plot([low, 1], [low, 1], color=look.quiet, linewidth=0.8)
-        for i, family in enumerate(dict.fromkeys(result["family"] for result in results)):
-            some = [result for result in results if result["family"] == family]
-            pairs = [(test_of(result, "kernels"), best_network(result)) for result in some]
-            both = [(x, y) for x, y in pairs if x is not None and y is not None]
-            axes.plot(
-                *zip(*both, strict=True), MARKERS[i], color=look.colour(i), markersize=6, label=family, alpha=0.85
-            )
-        axes.set(
-            xlabel="test accuracy of kernels (n-grams)",
-            ylabel="of the best network",
-            xlim=(low, 1.02),
-            ylim=(low, 1.02),
-        )
+    """What each set gains: by self-pretraining, with its interval over runs, and by the best network over kernels."""
+    gains = {result["name"]: gap for result in results if (gap := gain_of(result)) is not None}
+    order = sorted(gains, key=lambda name: gains[name].mean)
+    pairs = {result["name"]: (best_network(result), test_of(result, "kernels")) for result in results}
+    with canvas(False, 5.6, 0.9 + 0.17 * len(order)) as (figure, look):
+        axes = figure.add_subplot()
+        axes.axvline(0, color=look.quiet, linewidth=0.8)
+        for y, name in enumerate(order):
+            gap, (network, kernels) = gains[name], pairs[name]
+            if gap.low is not None and gap.high is not None:
+                axes.plot([gap.low, gap.high], [y, y], color=look.colour(0), linewidth=1.2)
+            axes.plot([gap.mean], [y], MARKERS[0], color=look.colour(0), markersize=4, label=SELF if not y else None)
+            if network is not None and kernels is not None:
+                more = network - kernels
+                axes.plot([more], [y], MARKERS[1], color=look.colour(1), markersize=4, label=BEST if not y else None)
+        axes.set_yticks(range(len(order)), order, fontsize=7)
+        axes.set(xlabel="gain in test accuracy", xlim=(-0.6, 0.25), ylim=(-0.7, len(order) - 0.3))
         legend_of(figure, axes)
     path.write_bytes(png(figure, 150))
 
@@ -202,36 +202,6 @@ def critical(models: int, sets: int) -> float:
     return float(
         studentized_range.ppf(LEVEL, models, math.inf) / math.sqrt(2) * math.sqrt(models * (models + 1) / (6 * sets))
     )
-
-
-def plot_ranks(results: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Mean ranks on a line, 1 the best; a bar joins models that the sets do not tell apart."""
-    order = sorted(ranks(results).items(), key=lambda pair: pair[1])
-    apart = critical(len(order), len(whole_rows(results)))
-    with canvas(False, 5.2, 0.5 + 0.3 * len(order)) as (figure, look):
-        axes = figure.add_subplot()
-        for y, (name, rank) in enumerate(order):
-            axes.plot([rank], [y], "o", color=look.ink, markersize=5)
-            axes.annotate(
-                f"{name.replace('_', '-')} {rank:.2f}", (rank, y), (6, 0), textcoords="offset points", va="center"
-            )
-        ends = [max(j for j, (_, rank) in enumerate(order) if rank - first <= apart) for _, first in order]
-        for i, (_, first) in enumerate(order):
-            if ends[i] > i and (i == 0 or ends[i] > ends[i - 1]):
-                height = i + 0.5
-                axes.plot(
-                    [first, order[ends[i]][1]],
-                    [height, height],
-                    color=look.colour(0),
-                    linewidth=3,
-                    solid_capstyle="butt",
-                )
-        axes.set(
-            xlabel=f"mean rank on test, 1 the best (critical difference {apart:.2f})", xlim=(0.8, len(order) + 1.2)
-        )
-        axes.set_ylim(len(order) - 0.4, -0.6)
-        axes.set_yticks([])
-    path.write_bytes(png(figure, 150))
 
 
 def page_of(results: Sequence[Mapping[str, Any]]) -> str:
@@ -291,8 +261,6 @@ def publish(folder: Path) -> None:
     results = json.loads((folder / NUMBERS.name).read_text("utf-8"))
     (folder / "figures").mkdir(exist_ok=True)
     plot(results, folder / "figures" / "own.png")
-    if ranks(results):
-        plot_ranks(results, folder / "figures" / "own-ranks.png")
     (folder / PAGE.name).write_text(page_of(results), "utf-8")
 
 
