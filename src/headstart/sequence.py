@@ -199,19 +199,15 @@ class Examples:
         """
         counts = -(-self.lengths // patch)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        full = not (self.lengths % patch).any()
 
         def joined(flat: np.ndarray) -> np.ndarray:
-            if full:  # as they stand, on disk or in memory
-                return flat.reshape(int(offsets[-1]), patch * flat.shape[1])
-            where = np.repeat(offsets[:-1] * patch - self.offsets[:-1], self.lengths) + np.arange(len(flat))
-            out = np.zeros((int(offsets[-1]) * patch, flat.shape[1]), dtype=flat.dtype)
-            out[where] = flat
+            out = flat  # whole patches as they stand, on disk or in memory
+            if (self.lengths % patch).any():
+                out = np.zeros((int(offsets[-1]) * patch, flat.shape[1]), dtype=flat.dtype)
+                out[np.repeat(offsets[:-1] * patch - self.offsets[:-1], self.lengths) + np.arange(len(flat))] = flat
             return out.reshape(int(offsets[-1]), patch * flat.shape[1])
 
-        seen = self.observed
-        if seen is None and missing:
-            seen = np.ones(self.values.shape, dtype=bool)
+        seen = np.ones(self.values.shape, dtype=bool) if self.observed is None and missing else self.observed
         return replace(
             self, values=joined(self.values), offsets=offsets, observed=None if seen is None else joined(seen)
         )
