@@ -42,7 +42,7 @@ def page(document: Mapping[str, Any]) -> str:
         points=_points(document["points"]) if document.get("points") else "",
         power=_power(document["power"]) if document.get("power") else "",
         memory=_memory(document["memory"]) if document.get("memory") else "",
-        fuzz=_fuzz(document["fuzz"]) if document.get("fuzz") else "",
+        fuzz=_fuzz(document["fuzz"], document["fuzz_earlier"]) if document.get("fuzz") else "",
     )
 
 
@@ -84,13 +84,31 @@ def _memory(document: Mapping[str, Any]) -> str:
     )
 
 
-def _fuzz(formats: Mapping[str, Any]) -> str:
+def _fuzz(formats: Mapping[str, Any], earlier: Mapping[str, Any]) -> str:
     """The section of damaged files."""
     rows = [
-        [f"`{name}`", f"{row['minutes']:g}", f"{row['read']:,}", f"{row['refused']:,}", str(len(row["findings"]))]
-        for name, row in formats.items()
+        [
+            f"`{name}`",
+            *(f"{row[key]:.1f}" for key in ("minutes", "clock")),
+            *(f"{row[key]:,}" for key in ("trials", "read", "refused")),
+            str(len(row["findings"])),
+            f"{earlier[name]['minutes']:g}" if name in earlier else "",
+        ]
+        for name, row in sorted(formats.items())
     ]
-    return filled("reliability-fuzz", table=_table(["format", "minutes", "read", "refused", "findings"], rows))
+    sums = {key: sum(row[key] for row in formats.values()) for key in ("minutes", "trials")}
+    before = sum(row[key] for row in earlier.values() for key in ("read", "refused"))
+    heads = [
+        "door",
+        "minutes of the processor",
+        "of the clock",
+        "inputs",
+        "read",
+        "refused",
+        "findings",
+        "earlier minutes",
+    ]
+    return filled("reliability-fuzz", table=_table(heads, rows), before=before, **sums)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.fuzz import __main__ as fuzzing
 from support.points.trials import DAILY, VERBS
 from support.soak import __main__ as soaking
 from support.soak.__main__ import soak
@@ -65,6 +66,10 @@ def test_the_counts_of_reliability_fit_the_trials_and_seeds_that_they_are_of():
         assert trials <= document["seeds"][name] - document["first"].get(name, document["seeds"][name]), name
         number = sum(n for key, n in document["counts"].items() if patterns[name].fullmatch(key))
         assert least * trials <= number <= most * trials, name
+    for name, row in document["fuzz"].items():
+        assert row["trials"] <= row["seed"] - row["first"], name
+        assert row["read"] + row["refused"] <= row["trials"], name
+        assert bool(row["findings"]) == (row["read"] + row["refused"] < row["trials"]), name
     for name, row in document["points"].items():
         assert row["tried"] <= row["trials"] <= row["points"], name
         assert row["operations"] < row["points"], name
@@ -77,19 +82,18 @@ def test_the_counts_of_reliability_fit_the_trials_and_seeds_that_they_are_of():
         assert (row["tried"] == row["states"]) == (row["stride"] == 1), name
 
 
-@pytest.mark.slow
 def test_counts_of_damaged_files_add_up_and_go_on_with_other_seeds(tmp_path):
     file = tmp_path / "counts.json"
-    command = [sys.executable, "-m", "support.fuzz", "npy", "--minutes", "0.01", "--seed", "5", "--json", str(file)]
+    words = ["toml", "--minutes", "0.002", "--seed", "5", "--json", str(file), "--folder", str(tmp_path)]
     rows = []
     for _ in range(2):
-        subprocess.run(
-            [*command, "--folder", str(tmp_path)], cwd=Path(__file__).parent, check=True, capture_output=True
-        )
-        rows.append(json.loads(file.read_text())["fuzz"]["npy"])
-    assert rows[0]["seed"] > 5
-    assert rows[1]["seed"] > rows[0]["seed"]
-    assert rows[1]["read"] + rows[1]["refused"] > rows[0]["read"] + rows[0]["refused"] > 0
+        with pytest.raises(SystemExit) as end:
+            fuzzing.main(words)
+        assert not end.value.code
+        rows.append(json.loads(file.read_text())["fuzz"]["toml"])
+    assert rows[0]["first"] == rows[1]["first"] == 5
+    assert rows[1]["seed"] > rows[0]["seed"] > 5
+    assert rows[1]["trials"] == rows[1]["read"] + rows[1]["refused"] > rows[0]["read"] + rows[0]["refused"] > 0
 
 
 @pytest.mark.slow

@@ -129,6 +129,14 @@ def test_what_unpacks_without_end_is_stopped(tmp_path, monkeypatch):
         read(packed)
 
 
+def test_a_member_of_a_size_that_the_archive_cannot_hold_ends_the_reading(tmp_path):
+    """A note in the archive may say any size; tarfile reads on to its end, wherever the file ends."""
+    info = tarfile.TarInfo("a")
+    info.pax_headers = {"size": "9" * 40}
+    with pytest.raises(BadInput, match=r"t\.tar, member 'a': should be larger than such an archive can hold"):
+        read(tar(tmp_path / "t.tar", [info]))
+
+
 def test_an_archive_that_is_cut_short_is_refused(tmp_path):
     for mode in ("w", "w:gz", "w:xz"):
         path = tar(tmp_path / "t", [("a", os.urandom(5000)), ("b", os.urandom(5000))], mode)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import subprocess
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -56,7 +59,7 @@ def test_a_member_of_a_size_that_no_file_has_is_refused_in_words(size: str, tmp_
     info.pax_headers = {"size": size, "comment": "x" * 9_000}
     with tarfile.open(tmp_path / "f.tar", "w", format=tarfile.PAX_FORMAT) as tar:
         tar.addfile(info)
-    with pytest.raises(BadInput, match=r"f\.tar: is (no whole archive|a tar archive of)"):
+    with pytest.raises(BadInput, match=r"f\.tar(: is (no whole archive|cut short)|, member 'a.csv': should be larger)"):
         read_sequences(tmp_path / "f.tar")
 
 
@@ -66,3 +69,29 @@ def test_a_packed_file_of_other_bits_is_damaged_and_not_withheld(tmp_path: Path)
     (tmp_path / "f.csv.gz").write_bytes(packed)
     with pytest.raises(BadInput, match=r"is cut short or damaged .* give the file again"):
         read_sequences(tmp_path / "f.csv.gz")
+
+
+def test_a_file_without_a_name_in_an_archive_is_one_of_its_files(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"is a tar archive of 2 files \('', 'a/b.csv'\), which is not read; unpack it"):
+        read_sequences(_packed(tmp_path / "odd.tgz", {"": CURVE, "a/b.csv": CURVE}))
+
+
+PACKERS = {"tbz2": bz2.compress, "txz": lzma.compress, "tgz": gzip.compress}
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+@pytest.mark.parametrize("size", [2**40, 2**20])
+def test_an_archive_that_unpacks_without_end_is_refused_at_once(ending: str, size: int, tmp_path: Path) -> None:
+    """300 kB that stand for up to 60 GB: many members of zeros, or one of a size that no archive of these bytes holds."""
+    pack = PACKERS[ending]
+    info = tarfile.TarInfo("zeros")
+    info.size = size
+    piece = pack(info.tobuf() + bytes(2**20))
+    path = tmp_path / f"bomb.{ending}"
+    path.write_bytes(piece * (300_000 // len(piece)))
+    began = time.process_time()
+    with pytest.raises(
+        BadInput, match=r"bomb\.\w+(: unpacks to more than \d+ bytes; unpack it|, member 'zeros': should)"
+    ):
+        read_sequences(path)
+    assert time.process_time() - began < 10

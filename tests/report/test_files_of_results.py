@@ -386,6 +386,10 @@ def test_files_that_are_not_whole_results_are_refused_with_a_way_out(tmp_path: P
             r"the plugin mine \(digest 0123\) is needed and not",
         ),
         (lambda d: d["settings"].clear(), r"stages\.\w+\.settings: 0 is more than 'settings' has"),
+        (
+            lambda d: [stage["records"].pop("step") for stage in d["stages"].values() if stage.get("records")],
+            r"stages\.\w+\.records: no 'step', or columns of unequal length",
+        ),
         (lambda d: d.pop("stages"), r"of results of format 1 \(it holds the table without the stages\)"),
         (lambda d: d["settings"][0]["spec"]["optim"].update(rate=1), "no 'rate'"),
         (lambda d: [stage.pop("scores", None) for stage in d["stages"].values()], "no run of 'tried' is finished"),

@@ -169,7 +169,9 @@ class _Limited(io.RawIOBase):
         content = self._file.read(len(view))
         self._left -= len(content)
         if self._left < 0:
-            raise BadInput(f"{self._path}: unpacks to more than {self._most} bytes; give the official file")
+            raise BadInput(
+                f"{self._path}: unpacks to more than {self._most} bytes; unpack it where you trust it, and give that"
+            )
         view[: len(content)] = content
         return len(content)
 
@@ -197,13 +199,27 @@ def _of_folder(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple
 
 
 def _of_archive(path: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple[str, bytes]]:
-    with reading(path), unpacked(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
-        for count, member in enumerate(archive):
+    with reading(path):
+        for count, (archive, member) in enumerate(tar_members(path)):
             if count >= MEMBERS:
                 raise BadInput(f"{path}: more than {MEMBERS} members; give the official archive")
             content = _content(archive, member, f"{path}, member {member.name!r}", wanted, mistakes)
             if content is not None:
                 yield _plain(member.name), content
+
+
+def tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """The members of a tar archive in its order, read once from its beginning, and the archive that each is read from.
+
+    Raises: BadInput for an archive that is cut short or damaged, or unpacks to more than it may.
+    """
+    most = most_unpacked(path, SMALL_FILE)
+    with reading(path), unpacked(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+        for member in archive:
+            if member.size > most:  # tarfile would read on to its end, wherever the file ends
+                name = repr(member.name[:80])
+                raise BadInput(f"{path}, member {name}: should be larger than such an archive can hold; get it again")
+            yield archive, member
 
 
 def _content(

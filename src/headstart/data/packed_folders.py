@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from headstart.data.archives import reading, visible
+from headstart.data.archives import reading, tar_members, visible
 from headstart.errors import BadInput
 from headstart.text import first_few, many
 from headstart.ways import typed_again
@@ -38,6 +38,8 @@ def packed(path: Path, ending: str) -> BadInput | None:
     with reading(path):
         try:
             every, locked = _names(path, ending == "zip")
+        except BadInput:
+            raise
         except (zipfile.BadZipFile, tarfile.TarError, NotImplementedError, ValueError, OverflowError) as error:
             return BadInput(f"{path}: is no whole archive ({str(error)[:80]}); get it again")
     names = sorted(n for n in every if visible(n.removeprefix("./")) and not n.startswith("__MACOSX/"))
@@ -49,8 +51,8 @@ def packed(path: Path, ending: str) -> BadInput | None:
         return BadInput(f"{path}: is {some}, which is encrypted; unpack it with its password, and give what is inside")
     within = target / names[0]
     if len(names) > 1:
-        tops = {PurePosixPath(name).parts[0] for name in names}
-        within = target / tops.pop() if len(tops) == 1 else target
+        tops = {PurePosixPath(name).parts[:1] for name in names}  # a file may lack a name
+        within = target.joinpath(*tops.pop()) if len(tops) == 1 else target
     if any(PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in every):
         return BadInput(f"{path}: is {some}, whose names lead out of it; have it packed again")
     unpack = "python3 -m zipfile -e {0} {1}" if ending == "zip" else "mkdir -p {1} && tar -xf {0} -C {1}"
@@ -66,14 +68,6 @@ def _names(path: Path, zipped: bool) -> tuple[list[str], bool]:
             names = [info.filename for info in infos]
             locked = any(info.flag_bits & 1 for info in infos)
     else:
-        with tarfile.open(path) as tar:
-            names, locked = list(_files(tar)), False
+        members = [member for _, member in islice(tar_members(path), MOST_INSIDE)]
+        names, locked = [member.name.removeprefix("./") for member in members if member.isfile()], False
     return names, locked
-
-
-def _files(tar: tarfile.TarFile) -> Iterator[str]:
-    for count, member in enumerate(tar):
-        if count >= MOST_INSIDE:
-            return
-        if member.isfile():
-            yield member.name.removeprefix("./")

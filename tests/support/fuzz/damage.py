@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
-
-from hypothesis import strategies as st
 
 from support.fuzz.parser import Files
 from support.fuzz.seals import sealed
@@ -46,12 +44,43 @@ def _numbers() -> list[bytes]:
     return [struct.pack(form, number) for form, bits in forms for number in NUMBERS if number < 2**bits]
 
 
-CHANGES = st.tuples(
-    st.sampled_from(("byte", "write", "insert", "delete", "double", "splice", "cut", "lose", "exchange")),
-    st.integers(0, 2**20),
-    st.integers(0, 2**20),
-    st.one_of(st.sampled_from(WORDS), st.sampled_from(_numbers()), st.binary(max_size=8)),
-)
+NUMERALS = _numbers()
+KINDS = ("byte", "write", "insert", "delete", "double", "splice", "cut", "lose", "exchange", "nest")
+Change = tuple[str, int, int, bytes]
+"""Kind, two places, and a word."""
+
+
+def _nested(random: Random) -> bytes:
+    """Brackets in brackets, closed again or not, and numbers of very many digits."""
+    count = random.choice((20, 99, 101, 1_000, 20_000))
+    first, last = random.choice(
+        (
+            (b"[", b"]"),
+            (b'{"a":', b"}"),
+            (b"{a = ", b"}"),
+            (b"[[", b"]]"),
+            (b'[{"a": [', b"]}]"),
+            (b"a.", b""),
+            (b"9", b""),
+            (b"0", b"1"),
+            (b"\n[a.b", b"]"),
+            (b"(", b")"),
+            (b'"""', b""),
+            (b"\\", b""),
+        )
+    )
+    return first * count + random.choice((b"", b"1", b"x")) + random.choice((b"", last * count))
+
+
+def _one_change(random: Random) -> Change:
+    kind = random.choice(KINDS)
+    words: tuple[Callable[[], bytes], ...] = (
+        lambda: random.choice(WORDS),
+        lambda: random.choice(NUMERALS),
+        lambda: random.randbytes(random.randrange(9)),
+    )
+    word = _nested(random) if kind == "nest" else random.choice(words)()
+    return kind, random.randrange(2**20), random.randrange(2**20), word
 
 
 def _change(content: bytes, kind: str, first: int, second: int, word: bytes) -> bytes:
@@ -62,7 +91,7 @@ def _change(content: bytes, kind: str, first: int, second: int, word: bytes) -> 
         return content[:at] + bytes([second % 256]) + content[at + 1 :]
     if kind == "write":
         return content[:at] + word + content[at + len(word) :]
-    if kind == "insert":
+    if kind in ("insert", "nest"):
         return content[:at] + word + content[at:]
     if kind == "delete":
         return content[:at] + content[at + length :]
@@ -74,33 +103,48 @@ def _change(content: bytes, kind: str, first: int, second: int, word: bytes) -> 
     return content[:at]
 
 
-def apply(files: Files, changes: Sequence[Any]) -> Files:
-    """The files after each change in turn; one file at least is left."""
-    out = dict(files)
-    for (kind, first, second, word), which in changes:
-        names = list(out)
-        name, other = names[which % len(names)], names[second % len(names)]
-        if kind == "lose":
-            if len(names) > 1:
-                del out[name]
-        elif kind == "exchange":
-            out[name], out[other] = out[other], out[name]
-        else:
-            out[name] = _change(out[name], kind, first, second, word)
+@dataclass(frozen=True)
+class Damage:
+    """A good sample, what is done to its files in turn (a change and which file, or the number of other values), and
+    whether digests are right again afterwards."""
+
+    sample: Files
+    changes: tuple[tuple[Change, int] | int, ...]
+    right: bool
+
+    def files(self) -> Files:
+        """The damaged files."""
+        out = dict(self.sample)
+        for change in self.changes:
+            if isinstance(change, int):
+                out = changed_files(out, Random(change))
+            else:
+                out = _applied(out, *change)
+        return sealed(out) if self.right else out
+
+    def without(self, change: tuple[Change, int] | int) -> Damage:
+        """All but one of the changes."""
+        return replace(self, changes=tuple(other for other in self.changes if other is not change))
+
+
+def damage(samples: Sequence[Files], random: Random) -> Damage:
+    """One of the samples after one to six changes of bytes, or with other values; digests are often right."""
+    changes: list[tuple[Change, int] | int] = [random.randrange(2**32)]
+    if random.random() < 0.5:
+        changes = [(_one_change(random), random.randrange(64)) for _ in range(random.randint(1, 6))]
+    return Damage(random.choice(samples), tuple(changes), random.random() < 2 / 3)
+
+
+def _applied(files: dict[str, bytes], change: Change, which: int) -> dict[str, bytes]:
+    """The files after a change to one of them; one file at least is left."""
+    out, (kind, first, second, word) = dict(files), change
+    names = list(out)
+    name, other = names[which % len(names)], names[second % len(names)]
+    if kind == "lose":
+        if len(names) > 1:
+            del out[name]
+    elif kind == "exchange":
+        out[name], out[other] = out[other], out[name]
+    else:
+        out[name] = _change(out[name], kind, first, second, word)
     return out
-
-
-def damaged(samples: Sequence[Files]) -> st.SearchStrategy[Files]:
-    """Files of one of the samples after one to six changes of bytes, or with other values; digests are often right."""
-    sample = st.sampled_from(list(samples))
-    changes = st.lists(st.tuples(CHANGES, st.integers(0, 63)), min_size=1, max_size=6)
-    numbers = st.integers(0, 2**32)
-    files = st.one_of(st.builds(apply, sample, changes), st.builds(with_other_values, sample, numbers))
-    return st.builds(
-        lambda files, right: sealed(files) if right else files, files, st.sampled_from((True, True, False))
-    )
-
-
-def with_other_values(files: Files, number: int) -> Files:
-    """The files, in one of which one to three values are others, by a number."""
-    return changed_files(files, Random(number))

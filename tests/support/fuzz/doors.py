@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import sys
 import tempfile
 import wave
 from collections.abc import Iterator
@@ -19,18 +20,12 @@ from headstart.data.readers import READERS
 from headstart.errors import BadInput, Damaged
 from headstart.tasks import Task
 from headstart.text import escaped
-from support.fuzz.parser import Files, Parser, files_of
+from support.fuzz.apart import in_forks
+from support.fuzz.archive import archive_samples, read_archive
+from support.fuzz.made import STUDY
+from support.fuzz.parser import Files, Parser, files_of, read_data
 
 TEXTS = ["a good film", "the plot was very bad!", "", "\u65e5\u672c \x00\ud7ff"]
-
-
-def read_data(path: Path) -> object:
-    """The sequences, and what is said of them."""
-    from headstart.data import data_card, read_sequences
-
-    sequences = read_sequences(path)
-    data_card(sequences)
-    return sequences
 
 
 def _format(form: str) -> Parser:
@@ -44,7 +39,11 @@ def _format(form: str) -> Parser:
             names = [first.name, *(path.name for path in sorted(root.iterdir()) if path != first)]
             return [{name: (root / name).read_bytes() for name in names}]
 
-    return Parser(seeds, read_data)
+    return Parser(seeds, in_forks if form in APART else read_data)
+
+
+APART = ("mat", "hdf5")
+"""Formats that are read by a process of their own, which is a fork here."""
 
 
 def formats(covered: set[str]) -> dict[str, Parser]:
@@ -204,14 +203,30 @@ register_mixer("my_mean", MeanSpec)
 
 
 def _plugins() -> list[Files]:
-    return [{"data.py": PLUGIN, "helper.py": b"SCALE = 2\n\n\ndef half(x):\n    return x / 2  # a comment\n"}]
+    """A plugin by itself, and beside a study that names it."""
+    both: Files = {"data.py": PLUGIN, "helper.py": b"SCALE = 2\n\n\ndef half(x):\n    return x / 2  # a comment\n"}
+    study = STUDY.replace(b"[stages.pretrain]", b'requires = { data = "0123456789abcdef" }\n[stages.pretrain]', 1)
+    return [both, {f"data/{name}": content for name, content in {"study.toml": study, **both}.items()}]
 
 
 def _read_plugin(path: Path) -> object:
-    """Up to what is run: the source is read, taken apart and hashed."""
+    """Up to what is run: the source is read, taken apart and hashed. A study that names it imports nothing."""
+    from headstart.api import Study
     from headstart.plugins.identity import plugin_identity
 
-    return plugin_identity(path)
+    if path.is_file():
+        return plugin_identity(path)
+    if not (path / "study.toml").exists() or not (path / "data.py").exists():
+        raise BadInput(f"{path.name}: is lost")
+    with contextlib.chdir(path):
+        try:
+            Study("study.toml", data=path, store=path / "runs")
+        except BadInput as error:
+            assert "data" not in sys.modules
+            assert "helper" not in sys.modules
+            if "requires" not in str(error):
+                raise
+    return plugin_identity(path / "data.py")
 
 
 def _models() -> list[Files]:
@@ -246,4 +261,5 @@ DOORS: dict[str, Parser] = {
     "tokeniser": Parser(_tokenisers, _read_tokeniser),
     "skops": Parser(_models, _read_exported),
     "plugin": Parser(_plugins, _read_plugin),
+    "archive": Parser(archive_samples, read_archive),
 }

@@ -24,3 +24,12 @@ class Parser:
 def files_of(root: Path, head: str = "data/") -> Files:
     """All files below a folder, as those of a folder `head`."""
     return {f"{head}{path.relative_to(root)}": path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def read_data(path: Path) -> object:
+    """The sequences, and what is said of them."""
+    from headstart.data import data_card, read_sequences
+
+    sequences = read_sequences(path)
+    data_card(sequences)
+    return sequences

@@ -6,14 +6,18 @@ import io
 import json
 import wave
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from headstart.documents import from_json, from_toml, misfits
 from headstart.errors import BadInput
 from headstart.store.files import damages
-from support.fuzz.doors import DOORS, formats, read_data
-from support.fuzz.parser import Files, Parser
+from headstart.text import escaped
+from support.fuzz.doors import DOORS, formats
+from support.fuzz.made import STUDY
+from support.fuzz.parser import Files, Parser, read_data
 
 
 def _read_study(path: Path) -> object:
@@ -30,9 +34,38 @@ def _read_checkpoint(path: Path) -> object:
 
 
 def _read_results(path: Path) -> object:
+    """As `report --from` does: up to the page. A folder holds the results of several seeds, which are joined."""
+    from headstart.report.content import read_content
+    from headstart.report.results_page import results_page
     from headstart.study.paper.snapshot import read_snapshot
 
-    return read_snapshot([path])
+    snapshot = read_snapshot(sorted(path.iterdir()) if path.is_dir() else [path])
+    page = results_page(read_content(snapshot.plan, snapshot.results(), snapshot))
+    assert not {letter for letter in page if not letter.isprintable() and letter != "\n"}, (
+        "a page of unprintable letters"
+    )
+    return page
+
+
+def _read_toml(path: Path) -> object:
+    return _document(path, lambda text: from_toml(text.decode()))
+
+
+def _read_json(path: Path) -> object:
+    """Also where it has not the form of a file of results."""
+    from headstart.study.paper.snapshot import FORM
+
+    document = _document(path, from_json)
+    if wrong := next(misfits(document, FORM), None):
+        raise BadInput(escaped(f"{path.name}: {wrong}"))
+    return document
+
+
+def _document(path: Path, read: Callable[[bytes], object]) -> object:
+    try:
+        return read(path.read_bytes())
+    except ValueError as error:
+        raise BadInput(escaped(f"{path.name}: {error}")) from None
 
 
 def _read_packed_store(path: Path) -> object:
@@ -233,34 +266,6 @@ def _archives() -> list[Files]:
     return [{f"data.csv{ending}": pack(CSV)} for ending, pack in packed]
 
 
-STUDY = b"""name = "fuzzed"
-[stages.pretrain]
-objective = { kind = "masked" }
-[stages.finetune]
-objective = { kind = "classify" }
-[columns.digits]
-task = { kind = "listops", train = 20, val = 10, test = 10 }
-model = { width = 8, blocks = 1, mixer = { kind = "attention", heads = 2 } }
-pretrain = { objective = { mask_rate = 0.5 }, budget = { epochs = 2 } }
-finetune = { budget = { steps = 10 } }
-[arms.scratch]
-[arms.self_pretrained]
-finetune = { parent = "pretrain", start = ["take(all-head)"] }
-[axes]
-"finetune.optim.lr" = [1e-4, 3e-4]
-seed = [0, 1]
-[report]
-choose = ["finetune.optim.lr"]
-against = "scratch"
-[scales.tiny]
-only = { arms = ["scratch"] }
-[[claims]]
-says = "It helps."
-higher = "self_pretrained"
-lower = "scratch"
-"""
-
-
 def _study() -> list[Files]:
     return [{"study.toml": STUDY}]
 
@@ -278,9 +283,35 @@ def _checkpoint() -> list[Files]:
     return out
 
 
+SEEDS = Path(__file__).parents[3] / "docs" / "results" / "seeds"
+
+
 def _results() -> list[Files]:
-    pages = Path(__file__).parents[3] / "docs" / "results"
-    return [{"data.json": (pages / "seeds" / "mqar-rates.json").read_bytes()}]
+    return [{"data.json": (SEEDS / f"{name}.json").read_bytes()} for name in ("mqar-hyena", "film-reviews-0")]
+
+
+def _seeds() -> list[Files]:
+    """Of three seeds, a file each."""
+    return [{f"data/{number}.json": (SEEDS / f"film-reviews-{number}.json").read_bytes() for number in range(3)}]
+
+
+TOML = b'''a = 1
+b.c."d e" = [1, 2.5, "x", true, [1979-05-27, 07:32:00], {f = "g", h = [0x1F, 0o7, 0b1, 1_000]}]
+[table]
+text = """several
+lines"""
+raw = ''
+  [table.inner]
+  number = -1e-3
+[[list]]
+x = inf
+[[list]]
+x = nan
+'''
+
+
+def _toml() -> list[Files]:
+    return [{"data.toml": TOML}, {"data.toml": STUDY}]
 
 
 def _packed_stores() -> list[Files]:
@@ -317,6 +348,9 @@ PARSERS: dict[str, Parser] = {
     "checkpoint": Parser(_checkpoint, _read_checkpoint),
     "packed_store": Parser(_packed_stores, _read_packed_store),
     "results": Parser(_results, _read_results),
+    "seeds": Parser(_seeds, _read_results),
+    "toml": Parser(_toml, _read_toml),
+    "json_document": Parser(_results, _read_json),
     **DOORS,
 }
 PARSERS |= formats({*PARSERS, "jsonl", "folder"})

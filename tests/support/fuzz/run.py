@@ -1,40 +1,56 @@
-"""Open damaged files in one process and keep what must not have happened.
+"""Open damaged files in forks of this process, and keep what must not have happened.
 
-The process may take 1 GiB on top of what Python and the libraries take, and 10 s of the processor an input. Counts as a finding: anything
+A fork may take 1 GiB on top of what Python and the libraries take, and 10 s of the processor an input. Counts as a finding: anything
 raised but BadInput (warnings are errors), a message that does not name the file, is longer than a screen or holds
-control characters, too much memory or time.
+control characters, too much memory or time, and an end of the fork.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import json
+import os
 import resource
 import signal
+import tempfile
 import time
 import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from random import Random
 
 from headstart.errors import BadInput
-from support.fuzz.damage import damaged
+from support.fuzz.damage import Damage, damage
 from support.fuzz.parser import Files, Parser
 from support.fuzz.parsers import PARSERS
 
 MEMORY = 2**30
 SECONDS = 10
-ROUND = 300
-"""Inputs until the clock is looked at and the seed goes up by one."""
+"""Of the processor; what is beyond Python's reach for five more is ended by the kernel."""
+ROUND = 20
+"""Seconds of the processor until a fork gives way to a new one."""
 LINES, CHARACTERS = 25, 2000
 """Most lines of a message, and most characters of a line."""
 
 
 class Finding(Exception):
     """What an input did that it must not do."""
+
+
+@dataclass
+class Counts:
+    """What came of the inputs of seeds `first` to `first + trials - 1`. minutes: of the processor; clock: of the clock."""
+
+    first: int
+    read: int = 0
+    refused: int = 0
+    trials: int = 0
+    minutes: float = 0.0
+    clock: float = 0.0
+    findings: dict[str, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -68,7 +84,7 @@ def limited() -> Iterator[None]:
 def written(files: Files, folder: Path) -> Path:
     """Write the files into the (emptied) folder; the file or folder that is to be opened."""
     for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -116,63 +132,111 @@ def signature(error: BaseException) -> str:
     return f"{type(error).__name__}{where}{words}"
 
 
-def keep(error: BaseException, findings: dict[str, str], folder: Path, name: str) -> None:
-    """Keep the files that `current` holds, and what they did; once for each signature, whatever it was found as before.
+def error_of(parser: Parser, files: Files, folder: Path) -> BaseException | None:
+    """What the files do in a folder that they must not do."""
+    try:
+        outcome(parser, written(files, folder), files)
+    except Exception as error:
+        return error
+    return None
 
-    What is raised again may be another error than the one that the search looked for: its key may be there already.
+
+def smaller(parser: Parser, trial: Damage, key: str, folder: Path) -> Damage:
+    """With as few of the changes as do the same."""
+    for change in trial.changes:
+        less = trial.without(change)
+        error = error_of(parser, less.files(), folder)
+        if error is not None and signature(error) == key:
+            trial = less
+    return trial
+
+
+def run(name: str, minutes: float, first: int, folder: Path, clock: float | None = None) -> Counts:
+    """Open damaged files of one format until so many minutes of the processor are over, or of the clock (`clock`).
+
+    Input k is damaged by the seed `NAME/k`. folder: where the files of findings are kept.
     """
-    key = signature(error)
-    if key in findings:
-        return
-    sample = folder / f"finding-{len(findings)}"
-    (folder / "current").rename(sample)
-    (folder / "current").mkdir()
-    text = "".join(traceback.format_exception(error)[-4:])[-1500:]
-    (sample.with_suffix(".txt")).write_text(text)
-    findings[key] = str(sample)
-    print(f"{name}: {key}\n{text}", flush=True)
+    parser, counts = PARSERS[name], Counts(first)
+    samples = parser.seeds()
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as base:  # noqa: S108
+        current = Path(base, "current")
+        current.mkdir()
+        for files in samples:
+            parser.read(
+                written(files, current)
+            )  # imports what the parser needs; a good file that is refused ends the run
+        began = time.monotonic()
+        while counts.minutes < minutes and (clock is None or counts.clock < clock):
+            left = 60 * min(minutes - counts.minutes, clock - counts.clock if clock is not None else minutes)
+            _fork(name, samples, counts, min(left, ROUND), current, folder)
+            counts.clock = (time.monotonic() - began) / 60
+    return counts
 
 
-def run(name: str, minutes: float, first_seed: int, folder: Path, report: Path) -> None:
-    """Fuzz one parser; writes counts and findings to `report` after every round."""
+def _fork(name: str, samples: list[Files], counts: Counts, seconds: float, current: Path, folder: Path) -> None:
+    """Some seconds of the processor in a fork, which says a line of each input; `counts` are added to."""
+    reader, writer = os.pipe()
+    seed = counts.first + counts.trials
+    process = os.fork()
+    if not process:
+        os.close(reader)
+        try:
+            _inputs(name, samples, {*counts.findings}, seed, seconds, current, folder, writer)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as lines:
+        for line in lines:
+            counts.trials += 1
+            word, _, key = line.rstrip("\n").partition(" ")
+            if word == "found":
+                counts.findings.setdefault(*json.loads(key))
+            else:
+                setattr(counts, word, getattr(counts, word) + 1)
+    _, status, used = os.wait4(process, 0)
+    counts.minutes += (used.ru_utime + used.ru_stime) / 60
+    if status:
+        seed = counts.first + counts.trials
+        files = damage(samples, Random(f"{name}/{seed}")).files()
+        key = f"the process ended with {os.waitstatus_to_exitcode(status)}"
+        counts.findings.setdefault(key, str(keep(files, folder / str(seed), f"{name}: {key}")))
+        counts.trials += 1
+
+
+def _inputs(
+    name: str, samples: list[Files], seen: set[str], seed: int, seconds: float, current: Path, folder: Path, writer: int
+) -> None:
+    """Inputs of one seed after another, for some seconds; a line is written of each. seen: of findings, not kept again."""
     faulthandler.enable()
     parser = PARSERS[name]
-    samples = parser.seeds()
-    current = folder / "current"
-    current.mkdir(parents=True, exist_ok=True)
-    for files in samples:
-        parser.read(written(files, current))  # imports what the parser needs; a good file that is refused ends the run
-    limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    counts = {"read": 0, "refused": 0}
-    findings: dict[str, str] = {}
-    end, number = time.monotonic() + 60 * minutes, first_seed
-
-    def attempt(files: Files) -> None:
-        if time.monotonic() > end:
-            return
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY,) * 2)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    began = time.monotonic()
+    while time.process_time() < seconds and time.monotonic() - began < 20 * seconds + SECONDS:
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + SECONDS + 6, hard))
+        trial = damage(samples, Random(f"{name}/{seed}"))
+        files = trial.files()
         try:
-            counts[outcome(parser, written(files, current), files)] += 1
+            line = outcome(parser, written(files, current), files)
         except Exception as error:
-            if signature(error) in findings:
-                return
-            raise
+            key = signature(error)
+            text = f"{name}, seed {seed}: {''.join(traceback.format_exception(error)[-4:])[-1500:]}"
+            sample = folder / str(seed)
+            if key not in seen:
+                keep(smaller(parser, trial, key, current).files(), sample, text)
+            seen.add(key)
+            line = f"found {json.dumps([key, str(sample)])}"
+        os.write(writer, f"{line}\n".encode())
+        seed += 1
 
-    while time.monotonic() < end:
-        search = settings(
-            max_examples=ROUND,
-            deadline=None,
-            database=None,
-            phases=[Phase.generate, Phase.shrink],
-            suppress_health_check=list(HealthCheck),
-            report_multiple_bugs=False,
-            verbosity=Verbosity.quiet,  # the files are written out instead
-        )
-        try:
-            search(seed(number)(given(damaged(samples))(attempt)))()
-        except Exception as raised:
-            error: BaseException = raised.exceptions[0] if isinstance(raised, BaseExceptionGroup) else raised
-            keep(error, findings, folder, name)
-        number += 1
-        document = {"parser": name, "seeds": [first_seed, number - 1], **counts, "findings": findings}
-        report.write_text(json.dumps(document))
+
+def keep(files: Files, sample: Path, text: str) -> Path:
+    """Write the files of a finding, and what they did beside them."""
+    sample.mkdir(parents=True, exist_ok=True)
+    written(files, sample)
+    sample.with_suffix(".txt").write_text(text)
+    print(text, flush=True)
+    return sample

@@ -10,6 +10,7 @@ import io
 import json
 import lzma
 import re
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,8 @@ from random import Random
 from typing import Any
 
 import tomli_w
+
+from support.fuzz.archive import changed_tar, zip_of
 
 HUGE = int("9" * 400)
 ODD: tuple[Any, ...] = (
@@ -102,8 +105,10 @@ def _changed_file(name: str, content: bytes, random: Random) -> bytes:
         pack, unpack = _PACKERS[ending]
         return pack(_changed_file(name.rpartition(".")[0], unpack(content), random))
     if content.startswith(b"PK\x03\x04"):
-        return _zipped(changed_files(_members(content), random))
+        return zip_of(changed_files(_members(content), random), random)
     try:
+        if content[257:262] == b"ustar":
+            return changed_tar(content, random)
         if ending == "toml":
             return text_of(changed_value(tomllib.loads(content.decode()), random), tomli_w.dumps)
         if ending in ("json", "vhdr") or content[:1] in (b"{", b"["):
@@ -115,7 +120,12 @@ def _changed_file(name: str, content: bytes, random: Random) -> bytes:
             return _changed_tensors(content, random)
         if content.startswith(b"\x93NUMPY"):
             return _changed_array(content, random)
-    except (TypeError, ValueError, LookupError):  # TOML has no null, a text that is none stays damaged
+    except (
+        TypeError,
+        ValueError,
+        LookupError,
+        tarfile.TarError,
+    ):  # TOML has no null, a text that is none stays damaged
         pass
     return _changed_text(content, random)
 
@@ -164,16 +174,10 @@ def _members(content: bytes) -> dict[str, bytes]:
         return {info.filename: packed.read(info) for info in packed.infolist()}
 
 
-def _zipped(members: Mapping[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, content in members.items():
-            packed.writestr(name, content)
-    return out.getvalue()
-
-
 _PACKERS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     "gz": (gzip.compress, gzip.decompress),
     "xz": (lzma.compress, lzma.decompress),
     "bz2": (bz2.compress, bz2.decompress),
+    "tgz": (gzip.compress, gzip.decompress),
+    "tbz2": (bz2.compress, bz2.decompress),
 }

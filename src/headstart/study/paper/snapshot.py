@@ -349,8 +349,8 @@ class _Reader:
         lost = [key for key in ("monitor", "budget", "machine", "parameters", "records") if key not in stage]
         if "scores" in stage and lost:
             raise BadInput(f"stages.{identity}.{lost[0]}: is missing; write the file again")
-        if len({*map(len, stage.get("records", {}).values())}) > 1:
-            raise BadInput(f"stages.{identity}.records: its columns are of unequal length; write the file again")
+        if (columns := stage.get("records")) and ("step" not in columns or len({*map(len, columns.values())}) > 1):
+            raise BadInput(f"stages.{identity}.records: no 'step', or columns of unequal length; write the file again")
 
     def _cell(self, run: Mapping[str, Any]) -> Cell:
         chain: list[PlannedStage] = []
