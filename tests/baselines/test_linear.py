@@ -181,6 +181,7 @@ def test_a_tall_table_is_made_while_its_products_are_summed_up(monkeypatch: pyte
     assert parts.strength == whole.strength
     assert parts.weights == pytest.approx(whole.weights, rel=1e-5, abs=1e-7)
     assert parts.intercept == pytest.approx(whole.intercept, abs=1e-6)
+    assert parts.scores(made) == pytest.approx(parts.scores(rows))
     assert len(left_out) == 500
     assert left_out == pytest.approx(whole_left_out, abs=1e-5)
 

@@ -1,5 +1,6 @@
 """A fit keeps to its time and memory, and what it has is never lost: real processes."""
 
+import importlib
 import os
 import resource
 import signal
@@ -79,6 +80,33 @@ def test_ctrl_c_within_a_long_piece_leaves_the_model_of_the_piece_before(tmp_pat
         main(["predict", str(folder / "model"), str(folder / "rows.csv"), "-o", str(tmp_path / "answers.csv")])
     assert done.value.code == 0
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == 901
+
+
+@pytest.mark.parametrize("place", ["headstart.fit.serving.serve", "headstart.fitted.page.write_page"])
+def test_ctrl_c_while_the_model_is_put_together_or_its_page_is_drawn_leaves_one_that_serves(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, pressed = rows(tmp_path / "one", count=60), []
+    module, _, name = place.rpartition(".")
+    whole = getattr(importlib.import_module(module), name)
+
+    def once(*words: Any, **more: Any) -> Any:
+        if not pressed:
+            pressed.append(name)
+            raise KeyboardInterrupt
+        return whole(*words, **more)
+
+    monkeypatch.setattr(place, once)
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as end:
+        main(["fit", "rows.csv", "--target", "label", "--time", "1s", "--workers", "0"])
+    assert end.value.code == 130
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("what is finished is written as a model" if name == "serve" else "(interrupted); the model is saved") in out
+    with pytest.raises(SystemExit) as done:
+        main(["predict", "model", "rows.csv", "-o", "answers.csv"])
+    assert done.value.code == 0
+    assert len((folder / "answers.csv").read_text().splitlines()) == 61
 
 
 EARLY = f"""

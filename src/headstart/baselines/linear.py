@@ -203,17 +203,12 @@ def thinned(facts: FittedFacts, train: Examples, most: int | None) -> tuple[Fitt
     return facts.model_copy(update={"used": len(units)}), train.take(units)
 
 
-def split_of(features: Features, examples: Examples, facts: FittedFacts) -> Split:
-    """Features and targets of the units that have a target."""
-    some, target = _with_target(examples, facts)
-    return Split(feature_rows(features, some), target)
-
-
-def _with_target(examples: Examples, facts: FittedFacts) -> tuple[Examples, np.ndarray]:
-    """The units that have a target, and it."""
+def split_of(features: Features, examples: Examples, facts: FittedFacts, *, tall: bool = False) -> Split:
+    """Features and targets of the units that have a target; of a tall table the features are made as they are used."""
     target = targets(examples, facts)
     there = target != IGNORE if facts.classes else ~np.isnan(target).all(axis=1)
-    return examples if there.all() else examples.take(np.flatnonzero(there)), target[there]
+    some = examples if there.all() else examples.take(np.flatnonzero(there))
+    return Split(Blocks(features, some) if tall else feature_rows(features, some), target[there])
 
 
 def fit_linear(
@@ -235,12 +230,7 @@ def fit_linear(
         check_memory(f"model.kind: {facts.method!r} of {facts.labels:,} labels", ridge_bytes(n, columns), FEWER)
         seconds, tall = ridge_seconds(n, columns), is_tall(n, columns)
     with one_product_thread(seconds):
-        if tall:
-            some, target = _with_target(train, facts)
-            split = Split(Blocks(features, some), target)
-        else:
-            split = split_of(features, train, facts)
-        held_out = split_of(features, val, facts)
+        split, held_out = (split_of(features, part, facts, tall=tall) for part in (train, val))
         if not facts.classes:
             readout = fit_numbers(split, held_out, alpha)
         elif squared and isinstance(split.features, np.ndarray | Blocks):

@@ -37,6 +37,8 @@ class Readout:
 
     def scores(self, features: Any) -> np.ndarray:
         """(n, K or T) float64."""
+        if isinstance(features, Blocks):
+            return np.concatenate([np.zeros((0, len(self.intercept))), *map(self.scores, features)])
         return self.sums([(slice(None), 0, features)], features.shape[0])
 
     def sums(self, tables: Iterable[FeatureTable], n: int) -> np.ndarray:

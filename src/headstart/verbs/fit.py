@@ -116,8 +116,6 @@ def fit_file(
         from headstart.fit import perform
         from headstart.fit.choose import Piece, choose, compare
         from headstart.fit.prepared import prepare
-        from headstart.fit.serving import serve
-        from headstart.serve.folder import save_model
 
     with _in_options(), pulse.at("splitting and preparing the sequences"):
         fit = prepare(source, wanted, root, folder, device, time.monotonic() - begun)
@@ -166,6 +164,7 @@ def fit_file(
         _train(fit, planned, first, hear, slots, work.threads)
         with pulse.at("comparing models"):
             chosen = choose(fit, planned.study, hear, work.threads)
+        outcome = _put_together(fit, planned, chosen, failures, folder, pulse)
     except KeyboardInterrupt as error:
         usable = perform.usable(fit)
         if usable is None and small is not None:
@@ -176,13 +175,13 @@ def fit_file(
         screen.print(Text("interrupted: what is finished is written as a model (Ctrl-C again stops at once)"))
         planned = planned or perform.plan(fit, max(slots, 1), usable, keep=False, timed=False)
         chosen = compare(fit, planned.study)
+        outcome = _put_together(fit, planned, chosen, failures, folder, pulse, interrupted=True)
     give_back()
-    with pulse.at("putting the model together"):
-        outcome = serve(fit, planned, chosen, failures, interrupted=interruption is not None)
-        save_model(outcome.served, folder, {STUDY_FILE: perform.study_file(fit, planned, chosen).encode()})
-    give_back()
-    with pulse.at("drawing the page"):
-        fault = _add_page(fit, chosen, outcome, folder, show_examples)
+    try:
+        with pulse.at("drawing the page"):
+            fault = _add_page(fit, chosen, outcome, folder, show_examples)
+    except KeyboardInterrupt as error:
+        interruption, fault = error, "interrupted"
     for text in causes(failures):
         screen.print(Text(text))
     _print_outcome(outcome, folder)
@@ -193,6 +192,28 @@ def fit_file(
     if interruption is not None:
         raise interruption
     return 1 if perform.broken_of(failures) or fault else 0
+
+
+def _put_together(
+    fit: Fit,
+    planned: Planned,
+    chosen: Chosen,
+    failures: Sequence[Failed],
+    folder: Path,
+    pulse: Pulse,
+    *,
+    interrupted: bool = False,
+) -> Outcome:
+    """What is served, saved as a model; interrupted: in the least time."""
+    from headstart.fit import perform
+    from headstart.fit.serving import serve
+    from headstart.serve.folder import save_model
+
+    give_back()
+    with pulse.at("putting the model together"):
+        outcome = serve(fit, planned, chosen, failures, interrupted=interrupted)
+        save_model(outcome.served, folder, {STUDY_FILE: perform.study_file(fit, planned, chosen).encode()})
+    return outcome
 
 
 def _add_page(fit: Fit, chosen: Chosen, outcome: Outcome, folder: Path, show_examples: bool) -> str:
@@ -209,9 +230,11 @@ def _add_page(fit: Fit, chosen: Chosen, outcome: Outcome, folder: Path, show_exa
         texts = {PAGE_FILE: write_page(outcome, examples, drawn), MODEL_CARD: model_card(outcome)}
         for name, text in texts.items():
             publish(folder / name, text.encode())
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         for name in (PAGE_FILE, MODEL_CARD):  # of an earlier fit
             disk.unlink(folder / name, missing_ok=True)
+        if isinstance(error, KeyboardInterrupt):
+            raise
         return one_line(error, 200)
     return ""
 
