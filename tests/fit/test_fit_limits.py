@@ -82,12 +82,12 @@ def test_ctrl_c_within_a_long_piece_leaves_the_model_of_the_piece_before(tmp_pat
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == 901
 
 
-@pytest.mark.parametrize("place", ["headstart.fit.serving.serve", "headstart.fitted.page.write_page"])
+@pytest.mark.parametrize("function", ["headstart.fit.serving.serve", "headstart.fitted.page.write_page"])
 def test_ctrl_c_while_the_model_is_put_together_or_its_page_is_drawn_leaves_one_that_serves(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, pressed = rows(tmp_path / "one", count=60), []
-    module, _, name = place.rpartition(".")
+    module, _, name = function.rpartition(".")
     whole = getattr(importlib.import_module(module), name)
 
     def once(*words: Any, **more: Any) -> Any:
@@ -96,7 +96,7 @@ def test_ctrl_c_while_the_model_is_put_together_or_its_page_is_drawn_leaves_one_
             raise KeyboardInterrupt
         return whole(*words, **more)
 
-    monkeypatch.setattr(place, once)
+    monkeypatch.setattr(function, once)
     monkeypatch.chdir(folder)
     with pytest.raises(SystemExit) as end:
         main(["fit", "rows.csv", "--target", "label", "--time", "1s", "--workers", "0"])
