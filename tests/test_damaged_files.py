@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ import pytest
 from support.fuzz.damage import damage
 from support.fuzz.parser import Parser
 from support.fuzz.parsers import PARSERS
-from support.fuzz.run import Finding, keep, outcome, written
+from support.fuzz.run import Finding, outcome, run, written
 
 from headstart.data import read_sequences
 from headstart.documents import from_toml
@@ -102,16 +103,29 @@ def test_a_key_of_toml_of_very_many_parts_is_refused_at_once(start: str, part: s
     assert time.process_time() - began < 5
 
 
-def test_a_finding_that_comes_back_as_another_does_not_end_the_search(tmp_path):
-    """What is raised when an input is opened again may be an error that is there already."""
-    findings: dict[str, str] = {}
-    for error in (ValueError("a"), ValueError("b"), KeyError("c")):
-        (tmp_path / "current").mkdir(exist_ok=True)
-        (tmp_path / "current" / "file").write_text("x")
-        keep(error, findings, tmp_path, "npy")
-    assert {*findings} == {"ValueError", "KeyError"}
-    assert all(Path(path).is_dir() for path in findings.values())
-    assert (tmp_path / "current").is_dir()
+def test_what_a_search_must_find_is_found_kept_and_the_search_goes_on(tmp_path, monkeypatch):
+    """The control: a reader that ends its process, raises what it must not, asks for all memory, waits or names no file."""
+
+    def read(path: Path) -> None:
+        letter = path.read_bytes()[:1] or b"a"
+        if letter == b"a":
+            return
+        wrong: dict[int, Callable[[], object]] = {
+            0: lambda: os.kill(os.getpid(), signal.SIGKILL),
+            1: lambda: {}["key"],
+            2: lambda: bytearray(2**31),
+            3: lambda: [0 for _ in iter(int, 1)],
+        }
+        wrong.get(letter[0] % 5, lambda: None)()
+        raise BadInput("a file is damaged")
+
+    monkeypatch.setattr("support.fuzz.run.SECONDS", 0.1)
+    monkeypatch.setitem(PARSERS, "made", Parser(lambda: [{"a.bin": b"a"}], read))
+    counts = run("made", 0.03, 0, tmp_path, clock=2)
+    heads = {key.partition(" at ")[0].partition(":")[0] for key in counts.findings}
+    assert heads == {"the process ended with -9", "KeyError", "MemoryError", "TimeoutError", "Finding"}
+    assert all(Path(sample).is_dir() and Path(f"{sample}.txt").stat().st_size for sample in counts.findings.values())
+    assert counts.trials > counts.read > 0
 
 
 @pytest.mark.parametrize("raised", [MemoryError("no room"), TimeoutError("took longer than 10 s")])

@@ -216,7 +216,7 @@ def _inputs(
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     began = time.monotonic()
     while time.process_time() < seconds and time.monotonic() - began < 20 * seconds + SECONDS:
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + SECONDS + 6, hard))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + SECONDS) + 6, hard))
         trial = damage(samples, Random(f"{name}/{seed}"))
         files = trial.files()
         try:
