@@ -52,6 +52,8 @@ TITLES = {
 BEST_PUBLISHED = "HIVE-COTE 2"
 FEW_EPOCHS = 20
 """Epochs of the network below which its accuracy says little."""
+FEWEST = 3
+"""Sets over which an interval is told."""
 NEAR, CALIBRATED = 1.05, 0.04
 """Of the goals: log-loss over that of the best model, and the mean calibration error, at most."""
 Row = Mapping[str, Any]
@@ -292,8 +294,8 @@ def _clock(fits: Sequence[Row]) -> str:
 def longer_goal(rows: Table, columns: Sequence[str] = COLUMNS) -> str:
     """Accuracy and log-loss at these times, over the sets that have all."""
     whole = [[row[column] for column in columns] for row in rows.values() if {*columns} <= {*row}]
-    if not whole:
-        return NONE
+    if len(whole) < FEWEST:
+        return f"too few sets have all of these times ({len(whole)})"
     means = [
         ", ".join(f"{mean(row[i][key] for row in whole):.3f}" for i in range(len(columns)))
         for key in ("accuracy", "log_loss")

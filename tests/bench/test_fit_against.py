@@ -383,6 +383,8 @@ def test_longer_time_helps_where_an_interval_over_sets_is_clear_of_0() -> None:
     for row in table.values():
         row["fit 300 s"] = row["fit 20 s"]
     assert fit_page.longer_goal(table).startswith("undecided: ")
+    few = {name: table[name] for name in ("CBF", "Worms")}
+    assert fit_page.longer_goal(few) == "too few sets have all of these times (2)"
     drawn = fit_page.picture(table)
     assert [f"<title>{name}</title>" in drawn for name in (*wrong, "mean", "films")] == [True] * 4 + [False]
 
