@@ -6,12 +6,14 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from types import FrameType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import typer
@@ -934,3 +936,18 @@ def test_a_command_ends_without_a_search_for_cycles() -> None:
     done = subprocess.run([sys.executable, "-c", CYCLE, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("headstart ")
     assert "looked for" not in done.stdout
+
+
+def test_ctrl_c_within_an_import_is_not_lost() -> None:
+    from headstart.cli import interrupt
+
+    importing = SimpleNamespace(f_code=SimpleNamespace(co_filename="<frozen importlib._bootstrap>"))
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        interrupt(signal.SIGINT, cast(FrameType, importing))
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(5)
+        with pytest.raises(KeyboardInterrupt):
+            interrupt(signal.SIGINT, None)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -6,9 +6,12 @@ import atexit
 import gc
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +23,9 @@ from headstart.verbs import options as opt
 from headstart.verbs.groups import bench, store_verbs
 from headstart.verbs.verb import command, open_streams, refuse_repeats
 from headstart.ways import typed
+
+IMPORTED = 0.05
+"""Seconds after which an import is interrupted once more."""
 
 app = typer.Typer(
     name="headstart",
@@ -394,12 +400,26 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """What Ctrl-C does: it ends what is done; within an import a moment later, since Python passes over an exception in
+    what that calls at the end of a module.
+
+    Raises: KeyboardInterrupt.
+    """
+    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        threading.Timer(IMPORTED, os.kill, (os.getpid(), number)).start()
+        return
+    raise KeyboardInterrupt
+
+
 def main(argv: list[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 some stages failed or no room on a disk, 2 bad input, 130 interrupted."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Escaped())
     if argv is None:  # this process is the command: to look for cycles at its end takes 0.8 s with all libraries
         atexit.register(gc.freeze)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # as it is not where nobody can press Ctrl-C
+            signal.signal(signal.SIGINT, interrupt)
     open_streams()
     follow_quota()
     try:

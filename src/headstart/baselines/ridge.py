@@ -150,11 +150,11 @@ def _tall_ridge(
         shift = shift if len(shift) else block[:TALL_ROWS].mean(0, dtype=np.float64)
         for i in range(0, len(block), TALL_ROWS):
             rows = block[i : i + TALL_ROWS] - shift
-            at = slice(first + i, first + i + len(rows))
-            total += each[at] @ rows
-            rows *= np.sqrt(each[at, None])
+            units = slice(first + i, first + i + len(rows))
+            total += each[units] @ rows
+            rows *= np.sqrt(each[units, None])
             products = dsyrk(1.0, rows.T, 1.0, products, lower=1, overwrite_c=1)
-            crossed += rows.T @ (np.sqrt(each[at, None]) * (wanted[at] - middle))
+            crossed += rows.T @ (np.sqrt(each[units, None]) * (wanted[units] - middle))
         first += len(block)
         del block, rows  # before the next, and before axes are looked for
     give_back()
