@@ -19,7 +19,7 @@ import numpy as np
 from harness import all_sets, files_of, other_sets, parser_of, plain_name
 
 from headstart.baselines.average import choose_average
-from headstart.baselines.kernels import KERNELS, KernelsSpec, fit_kernels, spread_dilations
+from headstart.baselines.kernels import KernelsSpec, fit_kernels, spread_dilations
 from headstart.baselines.linear import Split, ridge_classes
 from headstart.baselines.measures import heated, softmax
 from headstart.data import read_sequences

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.made_series import examples, words
 
 from headstart.baselines import ngrams
-from headstart.baselines.ngrams import HASH_BUCKETS, fit_ngrams
+from headstart.baselines.fitting import facts_of
+from headstart.baselines.kernels import KernelsSpec
+from headstart.baselines.ngrams import HASH_BUCKETS, Ngrams, fit_ngrams
 from headstart.seeds import bits
+from headstart.sequence import Signature
 
 
 def runs_of(row: np.ndarray, longest: int) -> Counter[tuple[int, ...]]:
@@ -35,6 +39,57 @@ def test_runs_are_counted_within_their_sequence_and_weighted_by_rarity() -> None
             at = result.columns.tolist().index(bucket(run))
             wanted[at] = np.log1p(count) * (1 + np.log(5 / (1 + having)))
         assert got[row] == pytest.approx(wanted / np.linalg.norm(wanted), rel=1e-5)
+
+
+@pytest.mark.parametrize("placed", [0, 19])
+def test_runs_are_counted_apart_by_rough_place_too(placed: int) -> None:
+    rng = np.random.default_rng(0)
+    sizes = [19] * 25 if placed else rng.integers(5, 140, 25).tolist()
+    x = examples([rng.integers(3, size=size) for size in sizes])
+
+    def places(at: int, size: int) -> list[tuple[str, int]]:
+        """Two tilings of windows of 8; or how often the distance from either end, in windows, doubles: 1, 2, 4, ..."""
+        if placed:
+            return [("0", at // 8), ("4", (at + 4) // 8)]
+        return [(end, min(len(f"{far // 8 + 1:b}") - 1, 5)) for end, far in (("first", at), ("last", size - 1 - at))]
+
+    def counted(row: np.ndarray) -> Counter[int]:
+        out = Counter({bucket(run): count for run, count in runs_of(row, 2).items()})
+        for k in (1, 2, 3):
+            for i in range(len(row) - k + 1):
+                for name, place in places(i, len(row)):
+                    hashed = bits(k, f"classic/ngram/{name}", *row[i : i + k].tolist(), place)
+                    out[int(hashed) % HASH_BUCKETS + HASH_BUCKETS] += 1
+        return out
+
+    rows = [counted(x.values[a:b]) for a, b in zip(x.offsets[:-1], x.offsets[1:], strict=True)]
+    having = Counter(run for row in rows for run in row)
+    result = fit_ngrams(x, 2, placed, 3, near=3)
+    assert result.columns.tolist() == sorted(run for run, count in having.items() if count > 1)
+    got = result.transform(x).toarray()[:, : len(result.columns)]
+    for row, counts in enumerate(rows):
+        values = [np.log1p(counts[run]) * (1 + np.log(26 / (1 + having[run]))) for run in result.columns.tolist()]
+        for side in (result.columns < HASH_BUCKETS, result.columns >= HASH_BUCKETS):
+            wanted = np.where(side, values, 0)
+            assert got[row][side] == pytest.approx((wanted / np.linalg.norm(wanted))[side], rel=1e-5)
+
+
+def test_beyond_the_places_of_training_no_run_has_a_rough_place() -> None:
+    rows = np.random.default_rng(0).integers(3, size=(25, 19))
+    result = fit_ngrams(examples([*rows]), 1, 19, 3, near=1)
+    longer = np.concatenate([rows[0], rows[1]])
+    plain = replace(result, near=0, placed=0, width=0)
+    apart = result.transform(examples([rows[0], longer])).toarray()[:, : len(result.columns)] > 0
+    runs = plain.transform(examples([rows[0], longer])).toarray() > 0
+    assert (apart[1] & ~runs[1]).sum() == (apart[0] & ~runs[0]).sum(), "those of the first 19 alone"
+
+
+def test_a_file_of_before_has_no_rough_places() -> None:
+    spec, rows = KernelsSpec(), examples([np.arange(6) % 3] * 4)
+    facts = facts_of(spec.kind, replace(rows, target=np.arange(4) % 2), Signature("tokens", 3, 6, 6, "class", 2))
+    old = facts.model_copy(update={"features": "ngrams", "size": 3, "sizes": {"longest": 2, "placed": 0}})
+    kept = {"columns": np.arange(3), "rarity": np.ones(3, np.float32)}
+    assert Ngrams.from_arrays(old, kept).near == 0
 
 
 def test_a_run_that_was_not_seen_in_training_is_nothing() -> None:

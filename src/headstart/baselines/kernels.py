@@ -207,6 +207,8 @@ class KernelsSpec(PenalisedSpec):
     the next, `hydra`, competing kernels, and `quant`, quantiles of intervals. Tokens are not numbers. Kernels over
     one-hot channels were tried for small vocabularies, at ten times the cost: on validation rows n-grams were better on
     three sets of promoters and on splice junctions (0.95 to 0.78, by places), kernels on proteins (0.58 to 0.54)."""
+    rough: bool = neutral(False)
+    """Of tokens: n-grams are tried apart by rough place, too, as those of `ngrams`."""
     seeded: ClassVar[bool] = True
     reads: ClassVar[Mapping[str, type[Features]]] = {
         "kernels": KernelModel,
@@ -229,7 +231,7 @@ class KernelsSpec(PenalisedSpec):
     def seconds(self, labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
         """Features of all, and the ridge regression."""
         if signature.input == "tokens":
-            return SECONDS_AT_LEAST + ngrams_seconds(labels, scored, signature, lengths)
+            return SECONDS_AT_LEAST + ngrams_seconds(labels, scored, signature, lengths, self.rough)
         columns = self._columns(labels, signature, lengths)
         slow = (HYDRA_TIMES - 1) * hydra_size(lengths) if "hydra" in self.also else 0
         each = POSITION_SECONDS * (1 + (columns + slow) / FEW_FEATURES) * (1 if signature.width == 1 else 2)
@@ -244,7 +246,7 @@ class KernelsSpec(PenalisedSpec):
     def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """The seed draws biases and channels."""
         if signature.input == "tokens":
-            yield from best_ngrams(train, signature, self.sizes)
+            yield from best_ngrams(train, signature, self.sizes, self.rough)
             return
         wanted = self._wanted(facts.labels)
         wanted = max(KERNELS * self.pools, wanted // 4) if signature.paired else wanted

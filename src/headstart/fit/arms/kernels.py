@@ -20,7 +20,6 @@ ALSO = ("hydra",)
 MANY_POSITIONS = 1 << 22
 """Positions of all sequences above which random kernels stand alone: competing ones take as long as the rest."""
 
-
 KERNEL_SECONDS, ALSO_SECONDS, ALSO_CHANNELS = 2.7, 4.7, 20.0
 """Processor seconds per million positions of random kernels, and of competing ones of one and of several channels
 (2-core AMD EPYC)."""
@@ -41,7 +40,7 @@ def table_of(
     from headstart.baselines.ridge import ridge_seconds
 
     if kind != "kernels" or data != "numbers":
-        return {"kind": kind}
+        return {"kind": kind} | ({"rough": True} if kind == "kernels" and data not in ("numbers", "text") else {})
     millions, left = float(lengths.sum()) / 1e6, KERNEL_SHARE * (math.inf if seconds is None else seconds)
     more = KERNEL_SECONDS + (ALSO_SECONDS if channels == 1 else ALSO_CHANNELS)
     both = max(millions * more, ridge_seconds(labelled, FEATURES + hydra_size(lengths)))
