@@ -10,9 +10,9 @@ import pytest
 from support.made_series import examples, words
 
 from headstart.baselines import ngrams
-from headstart.baselines.fitting import facts_of
+from headstart.baselines.fitting import facts_of, from_arrays
 from headstart.baselines.kernels import KernelsSpec
-from headstart.baselines.ngrams import HASH_BUCKETS, Ngrams, fit_ngrams
+from headstart.baselines.ngrams import HASH_BUCKETS, Ngrams, fit_ngrams, sizes_tried
 from headstart.seeds import bits
 from headstart.sequence import Signature
 
@@ -82,6 +82,25 @@ def test_beyond_the_places_of_training_no_run_has_a_rough_place() -> None:
     apart = result.transform(examples([rows[0], longer])).toarray()[:, : len(result.columns)] > 0
     runs = plain.transform(examples([rows[0], longer])).toarray() > 0
     assert (apart[1] & ~runs[1]).sum() == (apart[0] & ~runs[0]).sum(), "those of the first 19 alone"
+
+
+def test_rough_places_are_tried_of_few_letters_alone_and_a_fit_on_all_rows_takes_what_was_chosen() -> None:
+    tokens = Signature("tokens", 15, 9, 9, "class", 2)
+    assert sizes_tried(tokens, np.full(4, 9), rough=True) == [(3, 0, 0), (3, 9, 4), (6, 0, 0), (6, 9, 4)]
+    assert sizes_tried(tokens, np.array([9, 8]), rough=True) == [(3, 0, 0), (3, 0, 4), (6, 0, 0), (6, 0, 4)]
+    assert sizes_tried(replace(tokens, width=25), np.array([9, 8]), rough=True)[1] == (3, 0, 1)
+    assert sizes_tried(replace(tokens, width=256), np.full(4, 9), rough=True) == [(4, 0, 0)]
+    rng = np.random.default_rng(0)
+    rows = rng.integers(15, size=(80, 9))
+    rows[::2, 3:5] = 1  # a motif in one window of half of the rows, in another of the others
+    rows[1::2, 7:] = 1
+    train = replace(examples([*rows]), target=np.arange(80) % 2)
+    first = KernelsSpec(rough=True).fit(train.take(np.arange(40)), train.take(np.arange(40, 80)), tokens, 0)
+    assert first.facts.sizes["near"] == 4
+    again = KernelsSpec(**KernelsSpec(rough=True).choices(first.facts)).fit(train, train.take(np.arange(0)), tokens, 0)
+    assert again.facts.sizes == first.facts.sizes
+    kept = from_arrays(first.facts.model_dump(mode="json"), first.arrays())
+    assert np.array_equal(kept.predict(train), first.predict(train))
 
 
 def test_a_file_of_before_has_no_rough_places() -> None:

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from headstart.baselines.ngrams import fit_ngrams
+from headstart.baselines.kernels import KernelsSpec
+from headstart.baselines.ngrams import NgramsSpec, fit_ngrams
 from headstart.data import LayoutSpec, read_sequences
 from headstart.errors import BadInput
 from headstart.models import MODELS
@@ -47,9 +48,10 @@ def test_every_model_answers_a_sequence_and_its_reverse_complement_alike(
     assert np.array_equal(x.values, y.values)
     assert np.array_equal(x.offsets, y.offsets)
     signature = Signature("tokens", 15, int(x.lengths.max()), int(x.lengths.min()), "class", classes=2)
-    for kind in ("ngrams", "summary", "linear", "majority"):
-        model = MODELS[kind].load()().fit(x, x, signature, 0)
-        assert np.array_equal(model.predict(x), model.predict(y)), kind
+    specs = [MODELS[kind].load()() for kind in ("ngrams", "summary", "linear", "majority")]
+    for spec in (*specs, KernelsSpec(rough=True), NgramsSpec(rough=True, sizes={"longest": 3, "placed": 0, "near": 2})):
+        model = spec.fit(x, x, signature, 0)
+        assert np.array_equal(model.predict(x), model.predict(y)), spec
 
 
 def test_both_strands_stand_one_behind_the_other_in_an_order_of_their_own(tmp_path: Path) -> None:

@@ -527,6 +527,7 @@ def test_kernels_have_fewer_features_where_they_would_take_much_of_the_time(
     more = lengths, channels, seconds, labelled
     assert kernels.table_of("kernels", "numbers", *more) == {"kind": "kernels", **expected}
     assert kernels.table_of("kernels", "text", lengths, 1, seconds) == {"kind": "kernels"}
+    assert kernels.table_of("kernels", "dna", lengths, 15, seconds) == {"kind": "kernels", "rough": True}
     assert kernels.table_of("summary", "numbers", lengths, 1, seconds) == {"kind": "summary"}
 
 

@@ -34,9 +34,10 @@ SMALL_VOCABULARY = 32
 """Tokens of a small vocabulary (DNA, proteins): longer runs are tried, and tokens at their places."""
 PLACED_TOKENS = 8_192
 """Tokens times positions at most, for tokens at their places."""
-WINDOW, DOUBLINGS, NEAR, WINDOW_NUMBERS = 8, 5, 4, 1 << 16
-"""Tokens of a window in which short runs are counted apart, how often its size doubles from an end on, the longest such
-run, and how many different runs there may be."""
+WINDOW, DOUBLINGS = 8, 5
+"""Tokens of a window in which short runs are counted apart, and how often its size doubles from an end on."""
+NEAR, NEAR_VOCABULARY = (4, 1), 16
+"""The longest such run in a vocabulary of up to so many tokens (DNA), and in a larger one (proteins)."""
 RUN_SECONDS, ENTRY_SECONDS, COLUMN_SECONDS, PATH_SECONDS = 1e-7, 1.5e-7, 2.5e-6, 0.015
 """Processor seconds of a run of a sequence; of a regression for each class, of an entry and of a column of its table;
 and what regressions take at least (2-core AMD EPYC)."""
@@ -147,7 +148,7 @@ def sizes_tried(signature: Signature, lengths: np.ndarray, rough: bool = False) 
     features that are tried."""
     small, length = signature.width <= SMALL_VOCABULARY, int(lengths[0])
     aligned = bool((lengths == length).all()) and length * signature.width <= PLACED_TOKENS
-    near = min(NEAR, int(np.log(WINDOW_NUMBERS) / np.log(max(signature.width, 2)))) if small and rough else 0
+    near = NEAR[signature.width > NEAR_VOCABULARY] if small and rough else 0
     places = dict.fromkeys(((0, 0), (length if small and aligned else 0, near)))
     return [(longest, *place) for longest in ((3, 6) if small else (4,)) for place in places]
 
@@ -231,8 +232,8 @@ class NgramsSpec(PenalisedSpec):
     version: ClassVar[int] = 2
     kind: Literal["ngrams"] = "ngrams"
     rough: bool = neutral(False)
-    """In a vocabulary of up to 32, runs of up to 3 or 4 are tried apart by rough place, too: windows of eight tokens
-    where all train sequences have one length, else distances from either end."""
+    """In a vocabulary of up to 32, runs of up to 4 (above 16 tokens: single ones) are tried apart by rough place, too:
+    windows of eight tokens where all train sequences have one length, else distances from either end."""
     reads: ClassVar[Mapping[str, type[Features]]] = {"ngrams": Ngrams}
 
     def seconds(self, labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
