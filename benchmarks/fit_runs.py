@@ -68,6 +68,7 @@ def gaps(longest: int, run: int) -> Callable[[Examples, int, bool], list[Keys]]:
     """Pairs of runs of one or two letters with so many letters between them."""
 
     def keys(rows: Examples, width: int, aligned: bool) -> list[Keys]:
+        del aligned
         out = []
         for gap in range(1, longest + 1):
             for length in range(1, run + 1):
@@ -82,6 +83,7 @@ def classed(longest: int) -> Callable[[Examples, int, bool], list[Keys]]:
     """Runs of classes of amino acids."""
 
     def keys(rows: Examples, width: int, aligned: bool) -> list[Keys]:
+        del width, aligned
         table = np.array([next(i for i, letters in enumerate(CLASSES) if a in letters) for a in ALPHABETS["protein"]])
         small = replace(rows, values=table[rows.values])
         out = []
@@ -112,7 +114,7 @@ class Block:
 
     def __init__(self, make: Any, train: Examples, width: int, aligned: bool) -> None:
         self.make, self.width, self.aligned = make, width, aligned
-        row, key, _ = self.counted(train)
+        _, key, _ = self.counted(train)
         self.keys, having = np.unique(key, return_counts=True)
         self.keys, having = self.keys[having >= 2], having[having >= 2]
         self.rarity = 1 + np.log((1 + len(train)) / (1 + having))
