@@ -127,8 +127,8 @@ def fit_ngrams(examples: Examples, longest: int, placed: int = 0, width: int = 0
     buckets = np.flatnonzero(having >= least)
     buckets = np.sort(buckets[np.argsort(-having[buckets], kind="stable")][:MOST_BUCKETS])
     rarity = 1 + np.log((1 + len(examples)) / (1 + having[buckets]))
-    kept = buckets.astype(np.int64), rarity.astype(np.float32)
-    return Ngrams(longest, *kept, placed, width if placed else 0, near)
+    arrays = buckets.astype(np.int64), rarity.astype(np.float32)
+    return Ngrams(longest, *arrays, placed, width if placed else 0, near)
 
 
 def best_ngrams(
@@ -150,7 +150,7 @@ def sizes_tried(signature: Signature, lengths: np.ndarray, rough: bool = False) 
     aligned = bool((lengths == length).all()) and length * signature.width <= PLACED_TOKENS
     near = NEAR[signature.width > NEAR_VOCABULARY] if small and rough else 0
     places = dict.fromkeys(((0, 0), (length if small and aligned else 0, near)))
-    return [(longest, *place) for longest in ((3, 6) if small else (4,)) for place in places]
+    return [(longest, *size) for longest in ((3, 6) if small else (4,)) for size in places]
 
 
 def ngrams_seconds(labels: int, scored: int, signature: Signature, lengths: np.ndarray, rough: bool = False) -> float:
