@@ -57,8 +57,8 @@ def test_runs_are_counted_apart_by_rough_place_too(placed: int) -> None:
         out = Counter({bucket(run): count for run, count in runs_of(row, 2).items()})
         for k in (1, 2, 3):
             for i in range(len(row) - k + 1):
-                for name, place in places(i, len(row)):
-                    hashed = bits(k, f"classic/ngram/{name}", *row[i : i + k].tolist(), place)
+                for name, window in places(i, len(row)):
+                    hashed = bits(k, f"classic/ngram/{name}", *row[i : i + k].tolist(), window)
                     out[int(hashed) % HASH_BUCKETS + HASH_BUCKETS] += 1
         return out
 
@@ -99,16 +99,16 @@ def test_rough_places_are_tried_of_few_letters_alone_and_a_fit_on_all_rows_takes
     assert first.facts.sizes["near"] == 4
     again = KernelsSpec(**KernelsSpec(rough=True).choices(first.facts)).fit(train, train.take(np.arange(0)), tokens, 0)
     assert again.facts.sizes == first.facts.sizes
-    kept = from_arrays(first.facts.model_dump(mode="json"), first.arrays())
-    assert np.array_equal(kept.predict(train), first.predict(train))
+    read = from_arrays(first.facts.model_dump(mode="json"), first.arrays())
+    assert np.array_equal(read.predict(train), first.predict(train))
 
 
 def test_a_file_of_before_has_no_rough_places() -> None:
     spec, rows = KernelsSpec(), examples([np.arange(6) % 3] * 4)
     facts = facts_of(spec.kind, replace(rows, target=np.arange(4) % 2), Signature("tokens", 3, 6, 6, "class", 2))
     old = facts.model_copy(update={"features": "ngrams", "size": 3, "sizes": {"longest": 2, "placed": 0}})
-    kept = {"columns": np.arange(3), "rarity": np.ones(3, np.float32)}
-    assert Ngrams.from_arrays(old, kept).near == 0
+    arrays = {"columns": np.arange(3), "rarity": np.ones(3, np.float32)}
+    assert Ngrams.from_arrays(old, arrays).near == 0
 
 
 def test_a_run_that_was_not_seen_in_training_is_nothing() -> None:
