@@ -36,7 +36,7 @@ PLACED_TOKENS = 8_192
 """Tokens times positions at most, for tokens at their places."""
 WINDOW, DOUBLINGS = 8, 5
 """Tokens of a window in which short runs are counted apart, and how often its size doubles from an end on."""
-NEAR, NEAR_VOCABULARY = (4, 1), 16
+NEAR_RUNS, NEAR_VOCABULARY = (4, 1), 16
 """The longest such run in a vocabulary of up to so many tokens (DNA), and in a larger one (proteins)."""
 RUN_SECONDS, ENTRY_SECONDS, COLUMN_SECONDS, PATH_SECONDS = 1e-7, 1.5e-7, 2.5e-6, 0.015
 """Processor seconds of a run of a sequence; of a regression for each class, of an entry and of a column of its table;
@@ -148,7 +148,7 @@ def sizes_tried(signature: Signature, lengths: np.ndarray, rough: bool = False) 
     features that are tried."""
     small, length = signature.width <= SMALL_VOCABULARY, int(lengths[0])
     aligned = bool((lengths == length).all()) and length * signature.width <= PLACED_TOKENS
-    near = NEAR[signature.width > NEAR_VOCABULARY] if small and rough else 0
+    near = NEAR_RUNS[signature.width > NEAR_VOCABULARY] if small and rough else 0
     places = dict.fromkeys(((0, 0), (length if small and aligned else 0, near)))
     return [(longest, *size) for longest in ((3, 6) if small else (4,)) for size in places]
 
