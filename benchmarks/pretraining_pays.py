@@ -68,6 +68,10 @@ IMAGES: dict[str, dict[str, Any]] = {
 }
 MEASURED = "2026-11-25"
 """When the seeds that are kept ran: since then `fit` has batch norm, a second mixer and competing kernels for numbers."""
+TRAINED = (
+    "headstart 0.1.0 (commit not recorded; the newest was e5678e449b81 when the first stage began and f4923b470f79 when "
+    "the last did)"
+)
 RATES, SEEDS = list(defaults.LEARNING_RATES), list(range(6))
 NAME = "pretraining-pays"
 """Of the study, of its page and of the files of its seeds."""
@@ -315,6 +319,7 @@ def page_of(results: Results) -> str:
         rules=to_markdown(rules).strip(),
         differences=to_markdown(gained).strip(),
         measured=MEASURED,
+        trained=TRAINED,
         least=defaults.LEAST_GAIN,
         order=", ".join(ORDER),
         mnist_epochs=epochs_of(results, "MNIST"),

@@ -50,7 +50,7 @@ Until all are there every verdict is preliminary, and intervals are wide.
 {scores}
 
 Above: as on [its page](lu-2.md), at 1e-3, {before} seeds, with random blocks of 0.02 throughout. Below: the new
-seeds at 3e-3, mean ± standard error.
+seeds at 3e-3, mean ± standard error, trained with {trained}.
 
 ## Verdicts of lu-2
 
@@ -112,7 +112,8 @@ def scores(results: Results, arms: Sequence[str]) -> list[list[str]]:
 def page() -> str:
     """The page, from the results beside it."""
     old = read_snapshot([RESULTS / f"{AGAIN}.json"]).results()
-    new = read_snapshot(sorted(RESULTS.glob(SEEDS))).results()
+    snapshot = read_snapshot(sorted(RESULTS.glob(SEEDS)))
+    new = snapshot.results()
     again = claims.verdicts(new, new.paper)
     parts = {(key_of(verdict), part.column): part for verdict in again for part in verdict.parts}
     gone = list(withdrawn(old))
@@ -127,6 +128,9 @@ def page() -> str:
         for verdict, part in withdrawn(read_snapshot([RESULTS / f"{name}.json"]).results())
     ]
     seeds = sorted({run.seed for row in new.table for run in row.runs})
+    stages = [identity for row in new.table for run in row.runs for _, identity in run.stages]
+    runs = [snapshot.result(identity) for identity in stages]
+    versions = sorted({run["provenance"]["versions"]["headstart"] for run in runs if run})
     before = scores(old, OLD_ARMS)
     before[0][0] = ARMS["random_unscaled"]
     rows = [*before, ["**new seeds**", *[""] * len(COLUMNS)], *scores(new, list(ARMS))]
@@ -135,6 +139,7 @@ def page() -> str:
         are=f"{'is seed' if len(seeds) == 1 else 'are seeds'} {words.listed([str(seed) for seed in seeds])}",
         headline=HEADLINE_SEEDS,
         before=max(row.n for row in old.table),
+        trained=words.listed([f"headstart {version}" for version in versions]),
         scores=table(["frozen blocks", *COLUMNS.values()], rows),
         verdicts=table(["claim of the paper", "on", "was", "by width"], once(lines)),
         questions=table(

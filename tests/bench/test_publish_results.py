@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -237,6 +239,46 @@ def test_the_numbers_of_the_readme_are_those_of_its_pages() -> None:
     numbers = re.findall(r"[+−]?0\.\d{3}", paragraph)
     assert len(numbers) >= 9
     assert not [number for number in numbers if number not in demo]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_names_the_version_and_the_commit_of_its_runs_or_the_newest_of_their_time(name: str) -> None:
+    text = (published.RESULTS / f"{name}.md").read_text()
+    assert re.search(r"[Tt]rained with headstart 0|, headstart 0", text)
+    assert (
+        re.search(r"\(commit [0-9a-f]{12}\)|newest was [0-9a-f]{12}", text) or "names the commits of its runs" in text
+    )
+    assert "headstart unknown" not in text
+
+
+def test_the_newest_commits_are_those_of_the_dates_of_the_stages() -> None:
+    """Where git has the history: the commit is not younger than the stage, and the next one is."""
+    if _git("rev-parse", "--is-shallow-repository") != "false":
+        pytest.skip("no history here")
+    told = 0
+    for file in FILES:
+        document = json.loads(file.read_text())
+        begun: dict[str, list[str]] = {}
+        for stage in document["stages"].values():
+            if stage.get("started"):
+                begun.setdefault(document["machines"][stage["machine"]]["versions"]["headstart"], []).append(
+                    stage["started"]
+                )
+        for version, times in begun.items():
+            commits = re.findall(r"(?<!commit )\b[0-9a-f]{12}\b", version)
+            ends = (min(times), max(times))[: len(commits)]
+            assert [
+                _git("log", "-1", "--first-parent", f"--before={end}", "--format=%H")[:12] for end in ends
+            ] == commits
+            told += len(commits)
+    assert told > 10
+
+
+def _git(*words: str) -> str:
+    """What git answers, nothing where it or the history is not there."""
+    git = shutil.which("git")
+    run = git and subprocess.run([git, *words], cwd=published.ROOT, capture_output=True, text=True, check=False)
+    return run.stdout.strip() if run else ""
 
 
 @pytest.mark.parametrize("name", sorted([*WITHOUT_RESULTS, "README"]))
