@@ -255,7 +255,7 @@ def test_the_newest_commits_are_those_of_the_dates_of_the_stages() -> None:
     """Where git has the history: the commit is not younger than the stage, and the next one is."""
     if _git("rev-parse", "--is-shallow-repository") != "false":
         pytest.skip("no history here")
-    told = 0
+    count = 0
     for file in FILES:
         document = json.loads(file.read_text())
         begun: dict[str, list[str]] = {}
@@ -270,8 +270,8 @@ def test_the_newest_commits_are_those_of_the_dates_of_the_stages() -> None:
             assert [
                 _git("log", "-1", "--first-parent", f"--before={end}", "--format=%H")[:12] for end in ends
             ] == commits
-            told += len(commits)
-    assert told > 10
+            count += len(commits)
+    assert count > 10
 
 
 def _git(*words: str) -> str:
