@@ -256,9 +256,11 @@ def test_an_output_replaces_what_headstart_wrote_and_nothing_else(tmp_path: Path
         code, text = answer(*words, store=study.store.root)
         assert (code, bool(re.search(way, text))) == (2, True), text
     assert (notes.read_text(), table.read_text()) == ("# My notes\n", "x,label\n1,a\n")
-    for option, name in (("-o", "page.md"), ("--tidy", "t.csv"), ("--tidy", "t.parquet"), ("--json", "r.json")):
-        for _ in range(2):
-            code, text = answer("report", file, option, str(tmp_path / name), store=study.store.root)
+    for _ in range(2):
+        for tidy in ("t.csv", "t.parquet"):
+            outputs = (("-o", "page.md"), ("--tidy", tidy), ("--json", "r.json"))
+            options = [word for option, name in outputs for word in (option, str(tmp_path / name))]
+            code, text = answer("report", file, *options, store=study.store.root)
             assert code == 0, text
     weights.unlink()
     for words in (("export", child, "-o", str(weights)), ("store", "pack", file, "-o", str(tmp_path / "t.pack"))):

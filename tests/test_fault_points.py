@@ -63,7 +63,7 @@ def test_every_point_of_the_commands_that_begin_with_a_folder(folder: str) -> No
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("folder", ALONE_WRITTEN)
 def test_more_power_cuts_of_the_commands_that_begin_with_a_folder(folder: str) -> None:
-    assert not taken(*ALONE_WRITTEN[folder], "--power", "--stride", "10")
+    assert not taken(*ALONE_WRITTEN[folder], "--power", "--stride", "20")
 
 
 @pytest.mark.slow

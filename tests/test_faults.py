@@ -337,9 +337,8 @@ def _ps(*words: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_at_each_write_in_turn_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_full_from_some_write_on_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From each third write on; that each alone fails is among the points of `run`."""
     stages = make_plan(read_study(STUDY, QUICK), Path("data")).stages
     runtime, write, writes = Runtime(device="cpu", workers=0, save_every=0.0), os.write, 0
 
@@ -362,7 +361,7 @@ def test_a_disk_that_is_full_at_each_write_in_turn_loses_nothing(
     assert not run(tmp_path / "reference", math.inf)
     expected, every = content(Store(tmp_path / "reference"), stages), writes
     assert every > 20
-    for room in range(every):
+    for room in range(0, every, 3):
         root = tmp_path / str(room)
         failed = run(root, room)
         assert not failed or "Make room" in failed[0].message, failed[0].message

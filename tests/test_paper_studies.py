@@ -129,9 +129,9 @@ BROKEN_OFF = [
     "tiny",
     'columns=["image"]',
     "seed=[0,1]",
-    "pretrain.budget.steps=20",
-    "finetune.budget.steps=20",
-    "finetune.budget.evaluate_every=10",
+    "pretrain.budget.steps=4",
+    "finetune.budget.steps=4",
+    "finetune.budget.evaluate_every=2",
 ]
 SECTIONS = ("Beside the paper, cell by cell", "Claims of the paper, checked here")
 

@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support.fuzz import __main__ as fuzzing
@@ -30,14 +29,6 @@ def test_a_disturbed_run_ends_with_the_bits_of_an_undisturbed_one(name, referenc
     if name in NEED_A_DISK and not may_mount():
         pytest.skip("no right to mount a small disk here")
     TRIALS[name][0](random.Random(f"{name}/test"), reference, tmp_path, Counter())
-
-
-@pytest.mark.slow
-def test_half_a_minute_of_faults_loses_nothing():
-    document: dict[str, Any] = {}
-    soak(0.5, document, [name for name in TRIALS if may_mount() or name not in NEED_A_DISK])
-    assert not document["findings"]
-    assert document["counts"]
 
 
 def test_the_page_of_reliability_says_what_was_counted(monkeypatch):

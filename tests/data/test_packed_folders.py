@@ -71,9 +71,14 @@ def test_a_packed_file_of_other_bits_is_damaged_and_not_withheld(tmp_path: Path)
         read_sequences(tmp_path / "f.csv.gz")
 
 
-def test_a_file_without_a_name_in_an_archive_is_one_of_its_files(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"is a tar archive of 2 files \('', 'a/b.csv'\), which is not read; unpack it"):
-        read_sequences(_packed(tmp_path / "odd.tgz", {"": CURVE, "a/b.csv": CURVE}))
+@pytest.mark.parametrize("ending", ["zip", "tgz"])
+def test_a_file_without_a_name_in_an_archive_is_one_of_its_files(ending: str, tmp_path: Path) -> None:
+    path = _packed(tmp_path / f"odd.{ending}", {"_" if ending == "zip" else "": CURVE, "a/b.csv": CURVE})
+    if ending == "zip":
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.getinfo("_").filename, archive._didModify = "", True
+    with pytest.raises(BadInput, match=r"archive of 2 files \('', 'a/b.csv'\), which is not read; unpack it"):
+        read_sequences(path)
 
 
 PACKERS = {"tbz2": bz2.compress, "txz": lzma.compress, "tgz": gzip.compress}

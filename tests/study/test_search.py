@@ -457,14 +457,14 @@ def test_a_search_runs_from_the_command_line_and_goes_on_where_it_was(tmp_path: 
     words = ["run", "s.toml", "--store", "runs", "--workers", "0"]
     before = command(*words, "--dry-run", cwd=tmp_path)
     assert before.returncode == 0, before.stderr
-    assert "0 of 12 trials are finished" in before.stdout
+    assert "0 of 6 trials are finished" in before.stdout
     early = command("report", "s.toml", "--store", "runs", cwd=tmp_path)
     assert early.returncode == 2
     done = command(*words, "--json", "results.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "The search: validation accuracy over trials" in done.stdout
     stages = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*/result.json")}
-    again = command(*words, "search.trials=8", cwd=tmp_path)
+    again = command(*words, "search.trials=4", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert (
         stages.items()
@@ -483,15 +483,15 @@ name = "searched"
 title = "Does it help?"
 [search]
 with = "optuna"
-trials = 6
-batch = 3
+trials = 3
+batch = 2
 over = { "finetune.optim.lr" = "loguniform 1e-4 1e-1", "model.width" = "choice 8 16" }
 [stages.pretrain]
 objective = { kind = "masked" }
-budget = { steps = 4 }
+budget = { steps = 1 }
 [stages.finetune]
 objective = { kind = "classify" }
-budget = { steps = 4 }
+budget = { steps = 1 }
 [columns.digits]
 task = { kind = "digits", labelled = 100 }
 model = { width = 8, blocks = 1, mixer = { kind = "attention", heads = 2 } }

@@ -64,7 +64,7 @@ def _names(path: Path, zipped: bool) -> tuple[list[str], bool]:
     """The files of an archive, and whether they are encrypted."""
     if zipped:
         with zipfile.ZipFile(path) as archive:
-            infos = [info for info in archive.infolist()[:MOST_INSIDE] if not info.is_dir()]
+            infos = [info for info in archive.infolist()[:MOST_INSIDE] if not info.filename.endswith("/")]
             names = [info.filename for info in infos]
             locked = any(info.flag_bits & 1 for info in infos)
     else:

@@ -16,7 +16,7 @@ from typing import Any
 
 from support.counts import add_run, changed, seeds
 from support.fuzz.parsers import PARSERS
-from support.fuzz.run import run
+from support.fuzz.run import Counts, run
 
 MANY = 10_000_000
 """Seeds that a run keeps for itself: more than it takes."""
@@ -38,16 +38,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
             row = counts.setdefault("fuzz", {}).setdefault(name, {"seed": options.seed, "findings": {}})
             seed = seeds(row, "seed", number=MANY)
             row.setdefault("first", seed)
-        result = asdict(run(name, options.minutes, seed, options.folder / name, options.clock))
-        with changed(options.json, document) as counts:
-            row = counts["fuzz"][name]
-            for key in ("minutes", "clock"):
-                row[key] = round(row.get(key, 0) + result[key], 2)
-            for key in ("trials", "read", "refused"):
-                row[key] = row.get(key, 0) + result[key]
-            row["findings"] |= {key: Path(sample).name for key, sample in result["findings"].items()}
-        failed, minutes = failed or bool(result["findings"]), minutes + result["minutes"]
-        print(json.dumps({"parser": name, **result}), flush=True)
+        summed = Counts(seed)
+
+        def add(result: Counts, name: str = name, summed: Counts = summed) -> None:
+            """What has come since it was added last."""
+            with changed(options.json, document) as counts:
+                row = counts["fuzz"][name]
+                for key in ("minutes", "clock", "trials", "read", "refused"):
+                    more = getattr(result, key) - getattr(summed, key)
+                    row[key] = round(row.get(key, 0) + more, 3)
+                    setattr(summed, key, getattr(result, key))
+                row["findings"] |= {key: Path(sample).name for key, sample in result.findings.items()}
+
+        result = run(name, options.minutes, seed, options.folder / name, options.clock, add)
+        failed, minutes = failed or bool(result.findings), minutes + result.minutes
+        print(json.dumps({"parser": name, **asdict(result)}), flush=True)
     with changed(options.json, document) as counts:
         add_run(counts, "fuzz", round(minutes, 2))
     sys.exit(failed)

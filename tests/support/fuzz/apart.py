@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,6 +31,6 @@ def _forked(command: Sequence[str], **words: Any) -> None:
 
 def in_forks(path: Path) -> object:
     """The sequences of a file that is read by another process."""
-    stand_in = SimpleNamespace(run=_forked, TimeoutExpired=apart.subprocess.TimeoutExpired)
+    stand_in = SimpleNamespace(run=_forked, TimeoutExpired=subprocess.TimeoutExpired)
     with mock.patch.object(apart, "subprocess", stand_in):
         return read_data(path)

@@ -16,7 +16,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ from support.fuzz.parsers import PARSERS
 MEMORY = 2**30
 SECONDS = 10
 """Of the processor; what is beyond Python's reach for five more is ended by the kernel."""
-ROUND = 20
+ROUND = 5
 """Seconds of the processor until a fork gives way to a new one."""
 LINES, CHARACTERS = 25, 2000
 """Most lines of a message, and most characters of a line."""
@@ -151,10 +151,17 @@ def smaller(parser: Parser, trial: Damage, key: str, folder: Path) -> Damage:
     return trial
 
 
-def run(name: str, minutes: float, first: int, folder: Path, clock: float | None = None) -> Counts:
+def run(
+    name: str,
+    minutes: float,
+    first: int,
+    folder: Path,
+    clock: float | None = None,
+    listener: Callable[[Counts], object] = id,
+) -> Counts:
     """Open damaged files of one format until so many minutes of the processor are over, or of the clock (`clock`).
 
-    Input k is damaged by the seed `NAME/k`. folder: where the files of findings are kept.
+    Input k is damaged by the seed `NAME/k`. folder: where the files of findings are kept. listener: is given the counts now and then.
     """
     parser, counts = PARSERS[name], Counts(first)
     samples = parser.seeds()
@@ -170,6 +177,7 @@ def run(name: str, minutes: float, first: int, folder: Path, clock: float | None
             left = 60 * min(minutes - counts.minutes, clock - counts.clock if clock is not None else minutes)
             _fork(name, samples, counts, min(left, ROUND), current, folder)
             counts.clock = (time.monotonic() - began) / 60
+            listener(counts)
     return counts
 
 
