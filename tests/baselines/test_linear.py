@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -12,7 +15,7 @@ from headstart.baselines import linear
 from headstart.baselines.features import Plain
 from headstart.baselines.linear import STRENGTHS, Split, fit_numbers, logistic, ridge_classes
 from headstart.baselines.measures import fit_temperature, log_loss, softmax
-from headstart.baselines.ridge import ALPHAS, Blocks, Readout, ridge, ridge_bytes
+from headstart.baselines.ridge import ALPHAS, Blocks, Readout, _axes, ridge, ridge_bytes
 from headstart.sequence import Examples
 
 CLASSES = 3
@@ -184,6 +187,25 @@ def test_a_tall_table_is_made_while_its_products_are_summed_up(monkeypatch: pyte
     assert parts.scores(made) == pytest.approx(parts.scores(rows))
     assert len(left_out) == 500
     assert left_out == pytest.approx(whole_left_out, abs=1e-5)
+
+
+def test_other_threads_run_while_the_axes_of_a_tall_table_are_looked_for() -> None:
+    rows = np.random.default_rng(0).standard_normal((1_500, 1_200))
+    products, over, looks = np.asfortranarray(rows.T @ rows), threading.Event(), [time.monotonic()]
+
+    def look() -> None:
+        while not over.wait(0.01):
+            looks.append(time.monotonic())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    begun = time.monotonic()
+    sizes, axes = _axes(products.copy(order="F"))
+    took = time.monotonic() - begun
+    over.set()
+    thread.join()
+    assert np.abs(products @ axes - axes * sizes).max() < 1e-9 * sizes.max()
+    assert np.diff([*looks, time.monotonic()]).max() < 0.6 * took
 
 
 def test_a_tall_table_takes_memory_for_the_rows_that_are_left_out() -> None:

@@ -33,9 +33,9 @@ def test_small_products_have_one_thread_and_long_ones_keep_theirs() -> None:
 def test_a_regression_is_fitted_with_one_thread_unless_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     seen, real = list[set[int]](), linear.split_of
 
-    def looked_at(*args: object) -> object:
+    def looked_at(*args: object, tall: bool) -> object:
         seen.append(counts())
-        return real(*args)  # type: ignore[arg-type]
+        return real(*args, tall=tall)  # type: ignore[arg-type]
 
     monkeypatch.setattr(linear, "split_of", looked_at)
     target = np.arange(12) % 2

@@ -1,10 +1,14 @@
-"""How many threads matrix products have."""
+"""How many threads matrix products have, and products during which other threads run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ctypes
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
+from typing import Any
+
+import numpy as np
 
 LONG_PRODUCTS = 20.0
 """Processor seconds of a fit's products from which on they have a thread for each core."""
@@ -35,3 +39,25 @@ def one_product_thread(seconds: float | None = None) -> Iterator[int]:
             yield threads
     finally:
         _threads.release()
+
+
+def routine(capsule: Any) -> Callable[..., None]:
+    """A routine of Fortran out of `scipy.linalg.cython_blas` or `cython_lapack`, by its entry in `__pyx_capi__`.
+
+    Arguments are letters, whole numbers and arrays in Fortran's order; other threads run meanwhile, as they do not
+    within the functions of scipy, so that a long one does not keep a fit from saying what it is at.
+    """
+    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    signature = name(capsule)
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (signature.count(b",") + 1))(pointer(capsule, signature))
+
+    def call(*arguments: str | int | float | np.ndarray) -> None:
+        arrays = [x if isinstance(x, np.ndarray) else np.array(_PLAIN[type(x)](x)) for x in arguments]
+        function(*(array.ctypes.data for array in arrays))
+
+    return call
+
+
+_PLAIN: dict[type, Callable[[Any], Any]] = {str: str.encode, int: np.int32, float: np.float64}

@@ -14,6 +14,7 @@ import numpy as np
 
 from headstart.baselines.features import Features, FeatureTable, feature_rows
 from headstart.baselines.fitting import POSITIONS_AT_ONCE, pieces
+from headstart.baselines.products import routine
 from headstart.limits import give_back
 from headstart.sequence import Examples
 
@@ -130,14 +131,34 @@ def left_out_rows(n: int, columns: int) -> np.ndarray:
     return np.linspace(0, n - 1, min(n, LEFT_OUT) if is_tall(n, columns) else n).astype(np.int64)
 
 
+def _axes(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes (P,), 0 where rounding makes them less, and axes (P, P), a column each, of products of columns, of which
+    the lower triangle counts and nothing is left: in the least memory.
+
+    Raises: numpy's LinAlgError where they are not found.
+    """
+    from scipy.linalg import cython_lapack
+
+    n, info = len(products), np.zeros(1, np.int32)
+    sizes, axes, places = np.empty(n), np.empty((n, n), order="F"), np.empty(2 * n, np.int32)
+    count, work, more = np.empty(1, np.int32), np.empty(64 * n), np.empty(10 * n, np.int32)
+    routine(cython_lapack.__pyx_capi__["dsyevr"])(
+        *("V", "A", "L", n, products, n, 0.0, 0.0, 0, 0, 0.0, count, sizes, axes, n, places),
+        *(work, len(work), more, len(more), info),
+    )
+    if info[0]:
+        raise np.linalg.LinAlgError(f"dsyevr: {info[0]}")
+    return np.maximum(sizes, 0), axes
+
+
 def _tall_ridge(
     features: np.ndarray | Blocks, wanted: np.ndarray, alphas: np.ndarray, weights: np.ndarray | None
 ) -> tuple[Readout, np.ndarray]:
     """`ridge` of many rows, a few at a time: what is kept of them are the products of the columns, (P, P), and the
     rows that are left out."""
-    from scipy.linalg import eigh
-    from scipy.linalg.blas import dsyr, dsyrk
+    from scipy.linalg import cython_blas
 
+    add_products = routine(cython_blas.__pyx_capi__["dsyrk"])
     n, columns = features.shape
     each, some = np.ones(n) if weights is None else weights, left_out_rows(n, columns)
     middle, shift, total = each @ wanted / n, np.zeros(0), np.zeros(columns)
@@ -149,26 +170,26 @@ def _tall_ridge(
         # Near the mean, which nobody knows yet, little is lost by rounding.
         shift = shift if len(shift) else block[:TALL_ROWS].mean(0, dtype=np.float64)
         for i in range(0, len(block), TALL_ROWS):
-            rows = block[i : i + TALL_ROWS] - shift
+            rows = np.ascontiguousarray(block[i : i + TALL_ROWS] - shift)
             units = slice(first + i, first + i + len(rows))
             total += each[units] @ rows
             rows *= np.sqrt(each[units, None])
-            products = dsyrk(1.0, rows.T, 1.0, products, lower=1, overwrite_c=1)
+            add_products("L", "N", columns, len(rows), 1.0, rows, columns, 1.0, products, columns)
             crossed += rows.T @ (np.sqrt(each[units, None]) * (wanted[units] - middle))
         first += len(block)
         del block, rows  # before the next, and before axes are looked for
     give_back()
     mean = shift + total / n
-    products = dsyr(-1 / n, total, lower=1, a=products, overwrite_a=1)
+    for column in range(columns):
+        products[column:, column] -= total[column] / n * total[column:]
     spread = np.sqrt(np.maximum(np.diag(products), 0) / n)
     # Rounding leaves a constant column a deviation near 1e-16 of its size.
     spread = np.where(spread > 1e-7 * np.maximum(np.abs(mean), 1e-30), spread, 1.0)
     products /= spread[:, None]
     products /= spread
     crossed /= spread[:, None]
-    sizes, axes = eigh(products, lower=True, overwrite_a=True, check_finite=False, driver="evr")  # in the least memory
+    sizes, axes = _axes(products)
     del products
-    sizes = np.maximum(sizes, 0)
     along, turn = axes.T @ crossed, axes.astype(np.float32)
     each_way = np.stack([axes @ (along / (sizes + alpha)[:, None]) for alpha in alphas])
     del axes
