@@ -30,7 +30,7 @@ from harness import HERE, RESULTS, filled, parser_of
 from harness import markdown as markdown_table
 
 from headstart import words
-from headstart.report.claims import Part, verdicts
+from headstart.report.claims import HEADLINE_SEEDS, Part, verdicts
 from headstart.report.figures.forest import ForestLine, LineSide, effect_of_paper, forest
 from headstart.report.figures.style import png
 from headstart.report.page import publish_page
@@ -151,7 +151,7 @@ class Answer:
         """As the figure draws it."""
         gap = self.part.difference
         assert gap is not None, "a question without an answer is not in the index"
-        hollow, state = bool(self.part.standing), STATES[self.badge.split(",")[0]]
+        hollow, state = bool(self.part.standing) or gap.n < HEADLINE_SEEDS, STATES[self.badge.split(",")[0]]
         return ForestLine(
             self.group, self.says, gap.mean, gap.low, gap.high, f"n {gap.n}  {self.badge}", self.paper, hollow, state
         )

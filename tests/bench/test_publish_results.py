@@ -147,6 +147,7 @@ def test_the_index_and_the_readme_have_a_row_per_question_with_its_verdict() -> 
     assert {row.badge.split(",")[0] for row in rows} <= outcomes
     headlines = [row for row in rows if row.badge in ("holds", "contradicts")]
     assert all(row.part.difference is not None and row.part.difference.n >= 8 for row in headlines)
+    assert all(row.line.hollow for row in rows if row not in headlines)
 
 
 def test_contradictions_come_first_in_their_group_and_explorations_in_a_table_of_their_own() -> None:
