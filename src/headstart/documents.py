@@ -47,6 +47,7 @@ def _is_text(value: Any) -> bool:
 
 
 NUMBER = Leaf(f"a number of at most {LARGEST_SQUARED:g}", _is_number)
+SHARE = Leaf("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
 LARGE_NUMBER = Leaf("a number of at most 1e302", lambda value: _is_number(value, 1e302))
 WHOLE_NUMBER = Leaf("a whole number", lambda value: type(value) is int and -(2**63) <= value < 2**63)
 COUNT = Leaf("a whole number of 0 or more", lambda value: type(value) is int and 0 <= value < 2**63)

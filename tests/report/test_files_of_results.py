@@ -572,3 +572,45 @@ def test_what_is_no_file_of_a_usual_size_is_refused_before_it_is_read(tmp_path: 
     ):
         with pytest.raises(BadInput, match=f"--from: .*{message}; name a file that --json wrote"):
             read_snapshot([tmp_path / name])
+
+
+def _of_runs(key: str, value: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda document: [run.update({key: value}) for run in document["runs"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_of_runs("arm", "another"), r"that of 'another' has 'another', which is not in definition\.arms"),
+        (_of_runs("column", "another"), r"has 'another', which is not in definition\.columns"),
+        (lambda d: d["runs"].extend(d["baselines"]), r"which is not in definition\.arms"),
+        (
+            lambda d: [run.update(stages={f"x{k}": v for k, v in run["stages"].items()}) for run in d["runs"]],
+            r"which is not in definition\.stages",
+        ),
+        (lambda d: d["runs"].append(d["runs"][0]), r"seed 0 of 'scratch' on 'digits' stands there twice"),
+        (
+            lambda d: [stage.get("records", {}).pop("step", None) for stage in d["stages"].values()],
+            r"stages\.\w+\.records: no 'step'",
+        ),
+        (
+            lambda d: [facts["chance"].update(accuracy=-1e150) for facts in d["facts"].values()],
+            r"chance\.accuracy: -1e\+150 should be a number from 0 to 1",
+        ),
+    ],
+)
+def test_runs_that_do_not_fit_the_study_of_their_file_are_refused(
+    change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match=rf"edited-results\.json: .*{message}"):
+        read_snapshot([edited(saved(bound(tmp_path, keep=4)), change)])
+
+
+def test_scores_of_the_largest_size_are_told_apart(tmp_path: Path) -> None:
+    def change(document: dict[str, Any]) -> None:
+        for number, run in enumerate(document["runs"]):
+            scores = document["stages"][[*run["stages"].values()][-1]].get("scores", {})
+            for at in scores.values():
+                at["test"]["accuracy"] = 1e150 * (-1) ** number
+
+    assert "e+150" in page(read_snapshot([edited(saved(bound(tmp_path)), change)]))

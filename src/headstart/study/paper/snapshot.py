@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from headstart import words
-from headstart.documents import ANY, ANY_TABLE, COUNT, NAME, NUMBER, TEXT, WHOLE_NUMBER, Form, from_json, misfits
+from headstart.documents import from_json, misfits
 from headstart.errors import BadInput, Damaged
 from headstart.spec import read
 from headstart.stage import StageSpec, content_digest, read_stage, settings_of_class
 from headstart.store import StageEntry, Store
-from headstart.store.forms import BUDGET, MONITOR, PARAMETERS, PROVENANCE, SCORE_FORMS
 from headstart.study.language.plan import Cell, Plan, PlannedStage, stages_of
 from headstart.study.language.spec import StudySpec, check_requires, check_study
 from headstart.study.paper.compare import filled
+from headstart.study.paper.snapshot_form import FORM, check_runs, check_settings
 from headstart.study.paper.summary import summarise
 from headstart.study.results.answers import RightAnswers
 from headstart.study.results.collect import RunRecord, undamaged
@@ -36,55 +36,6 @@ LARGEST_SNAPSHOT = 2**28
 """Bytes of a file that is read."""
 RESULT_KEYS = ("status", "monitor", "scores", "budget", "title")
 """Keys of a result that are kept as they are."""
-_RUNS: Form = [{"arm": NAME, "column": NAME, "seed": WHOLE_NUMBER, "settings": ANY_TABLE, "stages": {ANY: NAME}}]
-_FACTS: Form = {
-    "kind": TEXT,
-    "sizes": {ANY: COUNT},
-    "chance": {ANY: NUMBER},
-    "notes": [TEXT],
-    "labels": [TEXT],
-    "positions": COUNT,
-    "asked?": (COUNT, None),
-}
-_STAGE: Form = {
-    "settings": COUNT,
-    "seed": WHOLE_NUMBER,
-    "status": NAME,
-    "monitor?": MONITOR,
-    "scores?": SCORE_FORMS,
-    "budget?": BUDGET,
-    "title?": TEXT,
-    "source?": TEXT,
-    "started?": (TEXT, None),
-    "attempts?": (COUNT, None),
-    "machine?": COUNT,
-    "parameters?": COUNT,
-    "records?": {"step?": [COUNT], ANY: [(NUMBER, None)]},
-    "answers?": {"count": COUNT, "right": TEXT},
-}
-FORM: Form = {
-    "study": TEXT,
-    "rows": [ANY_TABLE],
-    "claims": [ANY_TABLE],
-    "caveats": [TEXT],
-    "definition": ANY_TABLE,
-    "facts": {ANY: _FACTS},
-    "measures": {ANY: {ANY: NUMBER}},
-    "runs": _RUNS,
-    "trials?": _RUNS,
-    "baselines": _RUNS,
-    "settings": [{"spec": ANY_TABLE, "data": (TEXT, None)}],
-    "machines": [PROVENANCE],
-    "parameters": [PARAMETERS],
-    "stages": {ANY: _STAGE},
-    "challenges?": [
-        {
-            **dict.fromkeys(("date", "says", "column", "difference", "outcome", "made_by"), TEXT),
-            "seeds": [WHOLE_NUMBER],
-        }
-    ],
-}
-"""Of the file, besides its format."""
 SHARED_TABLES = ("settings", "machines", "parameters")
 """What many stages have in common is written once, and named by its index."""
 
@@ -317,8 +268,10 @@ class _Reader:
         except BadInput as error:
             raise BadInput("\n".join(f"definition.{line}" for line in str(error).splitlines())) from None
         lists = [document["runs"], document["baselines"], document.get("trials", [])]
-        for run in itertools.chain(*lists):
-            _check_settings(run, study)
+        for run in lists[1]:
+            check_settings(run, study)
+        for runs in (lists[0], lists[2]):
+            check_runs(runs, study)
         cells, baselines, trials = (tuple(map(self._cell, runs)) for runs in lists)
         plan = Plan(study, cells, stages_of((*trials, *cells)), data_folder(None), baselines, trials)
         digests = {identity: document["settings"][stage["settings"]]["data"] for identity, stage in stages.items()}
@@ -381,15 +334,6 @@ class _Reader:
         chain = next((chain for chain in chains if identity in chain[1:]), None)
         parent = chain[chain.index(identity) - 1] if chain else None
         return StageEntry(identity, stage["status"], {"parent": parent}, result)
-
-
-def _check_settings(run: Mapping[str, Any], study: StudySpec) -> None:
-    """Raises: BadInput where a run has a setting that is no value of an axis, or a learning rate that is no number."""
-    for path, value in run["settings"].items():
-        rate = path.rsplit(".", 1)[-1] != "lr" or NUMBER.fits(value)
-        searched = study.search and study.search.holds(path, value)
-        if not (searched or value in study.axes.get(path, ())) or not rate:
-            raise BadInput(f"runs: that of {run['arm']!r} has {path} = {value!r}, which is no value of an axis")
 
 
 def _check_same_study(name: str, part: Snapshot, other_name: str, other: Snapshot) -> None:
