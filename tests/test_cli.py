@@ -950,3 +950,22 @@ def test_ctrl_c_within_an_import_is_not_lost() -> None:
             interrupt(signal.SIGINT, None)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_reader_that_stops_reading_is_no_fault_of_any_verb(tmp_path: Path) -> None:
+    """As `head -1` does; a shell with `pipefail` would take another end for a failure."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "headstart", "schema"], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_working_directory_that_is_gone_is_said_before_libraries_end_in_errors_of_their_own(tmp_path: Path) -> None:
+    words = [sys.executable, "-P", "-m", "headstart", "ls", "tasks"]
+    line = "import os, subprocess, sys; os.rmdir(os.getcwd()); sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+    done = subprocess.run([sys.executable, "-c", line, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "headstart: the working directory is gone; go to another one (`cd`), and give the command again\n"
+    )

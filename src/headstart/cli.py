@@ -412,6 +412,14 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _check_working_directory() -> None:
+    """Raises: BadInput where it is gone, without which the libraries end in errors of their own."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise BadInput("the working directory is gone; go to another one (`cd`), and give the command again") from None
+
+
 def main(argv: list[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 some stages failed or no room on a disk, 2 bad input, 130 interrupted."""
     if logging.lastResort is not None:
@@ -423,10 +431,13 @@ def main(argv: list[str] | None = None) -> None:
     open_streams()
     follow_quota()
     try:
+        _check_working_directory()
         verbs = refuse_repeats(typer.main.get_command(app))
         with typed(sys.argv[1:] if argv is None else argv):
             code: Any = verbs.main(args=argv, prog_name="headstart", standalone_mode=False)
-    except BrokenPipeError:  # who read the output has stopped reading, as `head` does
+    except (BrokenPipeError, SystemExit) as end:  # who read the output has stopped reading, as `head` does
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except KeyboardInterrupt:

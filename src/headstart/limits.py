@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, BadMachine
 from headstart.ways import argument
 
 ROOT = Path("/")
@@ -169,7 +169,7 @@ def check_memory(what: str, wanted: float, way: str, root: Path = ROOT) -> None:
     """
     room = memory(root)
     if room is not None and wanted > room.size:
-        raise BadInput(
+        raise BadMachine(
             f"{what} takes about {in_words(wanted)} of memory, and {in_words(room.size)}"
             f"{f' {room.limit}' if room.limit else ''} are free; {way}"
         )

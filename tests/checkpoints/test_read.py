@@ -544,9 +544,25 @@ def test_weights_that_memory_has_no_room_for_are_not_called_damaged_nor_asked_fo
         r"model\.safetensors: does not fit into memory; allow more \(`ulimit -v`, the container's limit\), close other "
         r"programs, or take a smaller model$"
     )
-    monkeypatch.setattr("headstart.checkpoints.read.safe_open", full)
+    monkeypatch.setattr("headstart.checkpoints.read.np.empty", full)
     with pytest.raises(BadInput, match=message):
         everything(checkpoint)
+    monkeypatch.undo()
     monkeypatch.setattr("headstart.checkpoints.folder.safe_open", full)
     with pytest.raises(BadInput, match=message):
         read_checkpoint(tmp_path / "model")
+
+
+def test_weights_that_are_cut_or_replaced_while_they_are_read_do_not_end_the_process(tmp_path: Path) -> None:
+    """None of their pages is mapped, which would be a SIGBUS behind the end of the file."""
+    checkpoint = read_checkpoint(saved(tmp_path / "model", GPT2))
+    file = tmp_path / "model" / "model.safetensors"
+    whole, values = file.read_bytes(), checkpoint.tensors()
+    next(values)
+    head = 8 + int.from_bytes(whole[:8], "little")
+    for left in (whole[: len(whole) // 2], whole[: head + 8], whole[:20], b"", whole[:head].replace(b"F32", b"F16")):
+        file.write_bytes(left)
+        with pytest.raises(BadInput, match=r"model\.safetensors: '.*' changed while it was read; give it again"):
+            everything(checkpoint)
+    file.write_bytes(whole)
+    assert len(everything(checkpoint)) > 1

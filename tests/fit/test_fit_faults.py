@@ -1,5 +1,6 @@
 """A fit that is broken off loses nothing: the same command goes on and ends with the same model."""
 
+import errno
 import json
 import os
 import re
@@ -8,10 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from headstart.data.archives import reading
+from headstart.errors import BadInput
+from headstart.fit.prepared import in_folds
+from headstart.request.settings import FitSettings
 from headstart.runner.events import Failed
 from headstart.verbs.fit import causes
 
@@ -185,3 +192,16 @@ def test_why_stages_failed_is_said_once_for_each_cause() -> None:
     failures = [Failed(str(i), "finetune", "ValueError: 0 features\nmore") for i in range(3)]
     failures += [Failed("3", "finetune", "the disk is full"), Failed("4", "finetune", "its parent failed", tried=False)]
     assert causes(failures) == ["3 stages failed: ValueError: 0 features", "1 stage failed: the disk is full"]
+
+
+def test_too_few_open_files_are_said_and_do_not_deal_the_rows_into_other_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer folds are for rows that are too few; a plan of them would stand in the way of the next command."""
+    task = SimpleNamespace(train=SimpleNamespace(labelled_units=lambda: [0]), val=SimpleNamespace(labelled_units=list))
+
+    def refuse(_: Path) -> None:
+        with reading(Path("x.csv")):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    spec = SimpleNamespace(model_copy=lambda **_: spec, opened=refuse)
+    with pytest.raises(BadInput, match="Too many open files"):
+        in_folds(FitSettings(), cast(Any, spec), cast(Any, task), Path("data"))

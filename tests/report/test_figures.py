@@ -421,6 +421,20 @@ def test_a_matplotlibrc_of_the_working_directory_is_not_read(tmp_path: Path) -> 
     assert drawn.stdout == line()
 
 
+@pytest.mark.usefixtures("whole_figures")
+def test_a_backend_of_the_environment_that_is_none_keeps_no_figure_from_being_drawn(tmp_path: Path) -> None:
+    """As a notebook says it to the commands that it starts."""
+    drawn = subprocess.run(
+        [sys.executable, "-P", "-c", LINE],
+        cwd=tmp_path,
+        env={**os.environ, "MPLBACKEND": "none of them"},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert drawn.stdout == line()
+
+
 def test_settings_that_a_program_has_made_do_not_change_a_figure() -> None:
     import matplotlib
 

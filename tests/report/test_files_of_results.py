@@ -590,10 +590,6 @@ def _of_runs(key: str, value: Any) -> Callable[[dict[str, Any]], object]:
         ),
         (lambda d: d["runs"].append(d["runs"][0]), r"seed 0 of 'scratch' on 'digits' stands there twice"),
         (
-            lambda d: [stage.get("records", {}).pop("step", None) for stage in d["stages"].values()],
-            r"stages\.\w+\.records: no 'step'",
-        ),
-        (
             lambda d: [facts["chance"].update(accuracy=-1e150) for facts in d["facts"].values()],
             r"chance\.accuracy: -1e\+150 should be a number from 0 to 1",
         ),

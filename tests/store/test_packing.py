@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import hashlib
 import json
@@ -296,6 +297,30 @@ def test_what_a_packed_file_never_holds_is_refused_before_anything_is_written(
     assert message in error
     assert "nothing of it is used" in error
     assert not (tmp_path / "runs").exists()
+
+
+def test_members_that_share_their_bytes_and_endless_sources_are_refused(packed: Path, tmp_path: Path) -> None:
+    """A megabyte whose members lie in each other would fill a disk."""
+    members = read(packed)
+    manifest = json.loads(members["manifest.json"])
+    for message, size, offset in (("lie in each other", 2**24, True), ("has 16,777,217 bytes", 2**24 + 1, False)):
+        names = [f"{manifest['stages'][0]}/source/{letter}.py" for letter in ("ab" if offset else "a")]
+        content = os.urandom(size) if offset else bytes(size)
+        facts = {"size": size, "digest": hashlib.sha256(content).hexdigest()}
+        with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as out:
+            files = manifest["files"] | dict.fromkeys(names, facts)
+            out.writestr("manifest.json", json.dumps(manifest | {"files": files}), zipfile.ZIP_STORED)
+            for name in members.keys() - {"manifest.json"}:
+                out.writestr(name, members[name])
+            out.writestr(names[0], content)
+            if offset:
+                twin = copy.copy(out.getinfo(names[0]))
+                twin.filename = twin.orig_filename = names[1]
+                out.filelist.append(twin)
+                out.NameToInfo[names[1]] = twin
+        with pytest.raises(BadInput, match=message):
+            unpack(Store(tmp_path / "runs"), tmp_path / "x.zip")
+        assert not (tmp_path / "runs").exists()
 
 
 def test_declared_paths_and_sizes_bind(packed: Path, tmp_path: Path) -> None:

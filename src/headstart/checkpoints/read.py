@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from headstart.checkpoints import WHOLE
@@ -22,10 +23,12 @@ from headstart.checkpoints.folder import CARD_FILE, CONFIG_FILE, SMALLER, VOCABU
 from headstart.checkpoints.like import check_blocks, config_of, family_of
 from headstart.checkpoints.tokeniser import tokeniser_text
 from headstart.data.archives import reading
-from headstart.documents import canonical
-from headstart.errors import BadInput
+from headstart.data.arrays import CHANGED
+from headstart.documents import canonical, from_json
+from headstart.errors import BadInput, lacks_memory
+from headstart.store.files import LARGEST_HEAD, UNREADABLE
 
-FLOATS = ("F64", "F32", "F16", "BF16")
+FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """Types of numbers that are read."""
 HALF_ROUNDING = {torch.float16: 1e-3, torch.bfloat16: 1e-2}
 """Types of half precision -> by which share of a number they round, at most."""
@@ -89,11 +92,7 @@ class Checkpoint:
 
 def _tensor(stored: Stored, dtype: torch.dtype) -> Tensor:
     with reading(stored.path, SMALLER):
-        try:
-            with safe_open(stored.path, framework="pt") as file:
-                raw: Tensor = file.get_tensor(stored.name)
-        except SafetensorError as error:
-            raise BadInput(f"{stored.path}: {stored.name!r} cannot be read ({error}); download it again") from None
+        raw = _raw(stored)
     tensor = raw.to(dtype)
     # NaN is its own smallest and largest number; a mask of finite ones would take twenty times as long.
     if not all(bool(end.isfinite()) for end in tensor.aminmax()):
@@ -104,6 +103,25 @@ def _tensor(stored: Stored, dtype: torch.dtype) -> Tensor:
             way = "take a version of the model with more bits"
         raise BadInput(f"{stored.path}: {stored.name!r}: {count:,} of its {stored.dtype} numbers are {what}; {way}")
     return tensor
+
+
+def _raw(stored: Stored) -> Tensor:
+    """A tensor as its file holds it, in memory of its own: to cut a file that is mapped would end the process."""
+    dtype = FLOATS[stored.dtype]
+    with stored.path.open("rb") as file:
+        try:
+            length = int.from_bytes(file.read(8), "little")
+            facts = from_json(file.read(min(length, LARGEST_HEAD)))[stored.name]
+            begin, end = facts["data_offsets"]
+            same = (facts["dtype"], tuple(facts["shape"])) == (stored.dtype, stored.shape)
+        except UNREADABLE as error:
+            if lacks_memory(error):
+                raise
+            same = False
+        data = np.empty(math.prod(stored.shape) * dtype.itemsize if same else 0, np.uint8)
+        if not same or end - begin != len(data) or file.seek(8 + length + begin) < 0 or file.readinto(data) < len(data):
+            raise BadInput(f"{stored.path}: {stored.name!r} {CHANGED}")
+    return torch.from_numpy(data).view(dtype).reshape(stored.shape)
 
 
 def read_checkpoint(folder: Path | str, whole: bool = False) -> Checkpoint:

@@ -7,6 +7,7 @@ and so is what would fill memory (too many files, too large ones, archives that 
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from headstart.errors import MORE_MEMORY, BadInput, Mistakes
+from headstart.errors import MORE_MEMORY, BadInput, BadMachine, Mistakes
 from headstart.store.plain import leads_out
 
 MEMBERS = 300_000
@@ -115,11 +116,12 @@ def reading(path: Path, smaller: str = "give it in parts") -> Iterator[None]:
     except OSError as error:
         if error.errno is None:  # of gzip and bzip2, about content
             raise BadInput(f"{path}: is cut short or damaged ({error}); give the file again") from None
-        raise BadInput(
+        kind = BadMachine if error.errno in (errno.EMFILE, errno.ENFILE, errno.EIO) else BadInput
+        raise kind(
             f"{path}: cannot be read ({error.strerror or error}); give access to it, or name another file"
         ) from None
     except MemoryError:
-        raise BadInput(f"{path}: does not fit into memory; {MORE_MEMORY}, or {smaller}") from None
+        raise BadMachine(f"{path}: does not fit into memory; {MORE_MEMORY}, or {smaller}") from None
 
 
 def absent(task: str, data: Path, folders: Sequence[str], looks: str, origin: str, way: str = "") -> BadInput:

@@ -203,7 +203,7 @@ def prepared(name: str, document: Mapping[str, Any], build: Build, *, private: b
     except OSError as error:
         if disk_full(error):
             raise DiskFull(final) from None
-        raise BadInput(
+        raise BadMachine(
             f"{final}: cannot be prepared ({error.strerror or error}); {way_out(error, _OTHER_CACHE)}"
         ) from error
 

@@ -14,7 +14,7 @@ from headstart.baselines.measures import balanced_weights
 from headstart.baselines.pieces import TRAIN_SCORED, Pieces, sizes_of
 from headstart.core import NetworkSpec, Plan, Store, Task, begin, plan_study
 from headstart.data import Card, data_card
-from headstart.errors import BadInput
+from headstart.errors import BadInput, BadMachine
 from headstart.fit import plan as planning
 from headstart.fit.arms import check_served
 from headstart.fit.arms.embedding import FrozenModel
@@ -176,8 +176,8 @@ def in_folds(settings: FitSettings, spec: OwnSpec, task: Task, data: Path) -> tu
         try:
             dealt = [spec.model_copy(update={"folds": folds, "fold": i}) for i in range(folds)]
             splits = [each.opened(data) for each in dealt] if folds > 1 else [task]
-        except BadInput:
-            if settings.folds is not None:
+        except BadInput as error:
+            if settings.folds is not None or isinstance(error, BadMachine):
                 raise
             continue
         return replace(settings, folds=folds, seeds=seeds), tuple(splits)

@@ -39,7 +39,7 @@ MANIFEST = "manifest.json"
 UNPACKING = "unpacking"
 """The lock of the process that unpacks files into a store."""
 LARGEST_TEXT = 2**24
-"""Bytes of a JSON or TOML file in a packed one that is read into memory."""
+"""Bytes of a JSON or TOML file, or one of a plugin, in a packed one."""
 
 _CHUNK = 2**20
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # equal stages give equal bytes, whenever they are packed
@@ -170,6 +170,8 @@ def _manifest(packed: zipfile.ZipFile, file: Path) -> dict[str, Any]:
     for info in packed.infolist():
         if problem := _improper(info):
             raise refuse(f"{info.orig_filename!r} {problem}")
+    if sum(info.compress_size for info in packed.infolist()) > file.stat().st_size:
+        raise refuse("has members that lie in each other")
     head = members.pop(MANIFEST, None)
     if head is None or head.compress_type != zipfile.ZIP_STORED:
         raise refuse(f"has no {MANIFEST}")
@@ -194,7 +196,7 @@ def _manifest(packed: zipfile.ZipFile, file: Path) -> dict[str, Any]:
     for name, info in members.items():
         if info.file_size != sizes[name][0]:
             raise refuse(f"{name!r} has {info.file_size:,} bytes and declares {sizes[name][0]:,}")
-        if name.endswith((".json", ".toml")) and info.file_size > LARGEST_TEXT:
+        if (name.endswith((".json", ".toml")) or "/source/" in name) and info.file_size > LARGEST_TEXT:
             raise refuse(f"{name!r} has {info.file_size:,} bytes, more than {LARGEST_TEXT:,}")
     owners = {name.partition("/")[0] for name in members} - {shared.TENSOR_INDEX, "reports"}
     if owners != set(stages) or len(stages) != len(owners):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import sys
 from base64 import b64encode
@@ -171,10 +172,17 @@ def _defaults() -> Any:
     """matplotlib's own settings, whatever a `matplotlibrc` or a program says; one in the working directory, which may
     be anybody's, is not even read."""
     with ExitStack() as stack:
-        if "matplotlib" not in sys.modules:
+        new = "matplotlib" not in sys.modules
+        if new:
             with suppress(OSError):  # the working directory may be gone
                 stack.enter_context(chdir(Path(__file__).parent))
+        backend = os.environ.pop("MPLBACKEND", None) if new else None  # with one that is none it cannot be imported
         import matplotlib
+
+        if backend:
+            os.environ["MPLBACKEND"] = backend
+            with suppress(ValueError):
+                matplotlib.rcParams["backend"] = backend
     return {key: value for key, value in matplotlib.rcParamsDefault.items() if key not in ("backend", "interactive")}
 
 
