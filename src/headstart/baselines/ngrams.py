@@ -28,7 +28,7 @@ MOST_BUCKETS = 100_000
 """Buckets that are kept, those of the most training sequences first."""
 LONGEST_RUN = 16
 """Tokens of a run at most."""
-TOKENS_AT_ONCE = 1 << 20
+TOKENS_AT_ONCE = 1 << 18
 """Tokens that are hashed at once, which bounds memory."""
 SMALL_VOCABULARY = 32
 """Tokens of a small vocabulary (DNA, proteins): longer runs are tried, and tokens at their places."""
@@ -102,16 +102,19 @@ class Ngrams(Features):
         """
         column = np.full(2 * HASH_BUCKETS, -1, dtype=np.int64)
         column[self.columns] = np.arange(len(self.columns))
-        rows, columns, counts = _counted(examples, self.longest, column, len(self.columns), self.near, self.placed)
-        values = np.log1p(counts) * self.rarity[columns]
-        # Row by row in float64, as scikit-learn's `normalize`, whose import takes longer than a small prediction.
-        part = 2 * rows + (columns >= np.searchsorted(self.columns, HASH_BUCKETS))
-        norm = np.sqrt(np.bincount(part, np.square(values).astype(np.float64), 2 * len(examples)))
-        values = (values / np.where(norm > 0, norm, 1.0)[part]).astype(np.float32)
+        apart, none = np.searchsorted(self.columns, HASH_BUCKETS), np.zeros(0, np.int32)
+        parts = [(none, none, none.astype(np.float32))]
+        for rows, columns, counts in _counted(examples, self.longest, column, self.near, self.placed):
+            values = np.log1p(counts) * self.rarity[columns]
+            # Row by row in float64, as scikit-learn's `normalize`, whose import takes longer than a small prediction.
+            side = 2 * rows + (columns >= apart)
+            norm = np.sqrt(np.bincount(side, np.square(values).astype(np.float64)))
+            parts.append((rows, columns, (values / np.where(norm > 0, norm, 1.0)[side]).astype(np.float32)))
         if self.placed:
-            more, places = _at_places(examples, self.placed, self.width)
-            rows, columns = np.concatenate([rows, more]), np.concatenate([columns, len(self.columns) + places])
-            values = np.concatenate([values, np.full(len(more), self.placed**-0.5, dtype=np.float32)])
+            rows, places = (each.astype(np.int32) for each in _at_places(examples, self.placed, self.width))
+            values = np.full(len(rows), self.placed**-0.5, dtype=np.float32)
+            parts.append((rows, len(self.columns) + places, values))
+        rows, columns, values = (np.concatenate(each) for each in zip(*parts, strict=True))
         yield slice(None), 0, Entries(rows, columns, values, (len(examples), self.size))
 
 
@@ -122,7 +125,9 @@ def fit_ngrams(examples: Examples, longest: int, placed: int = 0, width: int = 0
     and some run is of two.
     """
     every = np.arange(2 * HASH_BUCKETS)
-    having = np.bincount(_counted(examples, longest, every, len(every), near, placed)[1], minlength=len(every))
+    having = np.zeros(len(every), np.int64)
+    for _, columns, _ in _counted(examples, longest, every, near, placed):
+        having += np.bincount(columns, minlength=len(every))
     least = 2 if len(examples) >= 20 and having.max() > 1 else 1
     buckets = np.flatnonzero(having >= least)
     buckets = np.sort(buckets[np.argsort(-having[buckets], kind="stable")][:MOST_BUCKETS])
@@ -178,18 +183,16 @@ def _at_places(examples: Examples, placed: int, width: int) -> tuple[np.ndarray,
 
 
 def _counted(
-    examples: Examples, longest: int, column: np.ndarray, width: int, near: int = 0, placed: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row, column and float32 count of each run, none across two sequences; `column` (2 HASH_BUCKETS,) is each
-    bucket's, or -1. Rows ascend, and so do the columns of one."""
-    keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    examples: Examples, longest: int, column: np.ndarray, near: int = 0, placed: int = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Row, column (int32) and float32 count of each run of some sequences at a time, none across two sequences;
+    `column` (2 HASH_BUCKETS,) is each bucket's, or -1. Rows ascend, and so do the columns of one."""
     alone = replace(examples, paired=False)
-    for units in pieces(alone, len(alone), TOKENS_AT_ONCE):
+    for units in pieces(alone, len(alone), TOKENS_AT_ONCE * longest // (longest + 2 * near)):
         part = alone.take(units)
         tokens, row = part.values.astype(np.int64), np.repeat(units, part.lengths)
-        places = []
-        ways = [(longest, "classic/ngram", None), *_rough(part, near, placed)]
-        for most, stream, rough in ways:
+        keys = []
+        for most, stream, rough in ((longest, "classic/ngram", None), *_rough(part, near, placed)):
             for length in range(1, most + 1):
                 runs = max(len(tokens) - length + 1, 0)
                 where = () if rough is None else (rough[:runs],)
@@ -197,12 +200,10 @@ def _counted(
                 inside = column[hashed % HASH_BUCKETS + (0 if rough is None else HASH_BUCKETS)]
                 there = (row[:runs] == row[length - 1 :]) & (inside >= 0)
                 there &= True if rough is None else rough[:runs] >= 0
-                places.append(row[:runs][there] * width + inside[there])
-        key, count = np.unique(np.concatenate(places), return_counts=True)
-        keys.append(key)
-        counts.append(count.astype(np.float32))
-    rows, columns = np.divmod(np.concatenate(keys), max(width, 1))
-    return rows, columns, np.concatenate(counts)
+                keys.append(row[:runs][there] * len(column) + inside[there])
+        key, count = np.unique(np.concatenate(keys), return_counts=True)
+        rows, columns = np.divmod(key, len(column))
+        yield rows.astype(np.int32), columns.astype(np.int32), count.astype(np.float32)
 
 
 def _rough(part: Examples, near: int, placed: int) -> Iterator[tuple[int, str, np.ndarray]]:
