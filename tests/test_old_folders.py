@@ -13,7 +13,9 @@ import torch
 from support.old_folders import MODELS, OLD, STORES, command
 
 import headstart
+from headstart.fit.arms import constant_names, without_gradients
 from headstart.runner.events import Skipped
+from headstart.serve.config import ENSEMBLE, NETWORK
 from headstart.store import Store
 
 VERSIONS = sorted(path.name for path in OLD.iterdir())
@@ -32,7 +34,14 @@ def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_this_version_is_among_those_that_are_kept() -> None:
     assert headstart.__version__ in VERSIONS
-    assert sum(path.stat().st_size for path in OLD.rglob("*")) < 600_000 * len(VERSIONS)
+    assert sum(path.stat().st_size for path in OLD.rglob("*")) < 900_000 * len(VERSIONS)
+
+
+def test_every_kind_of_model_that_is_served_is_among_them() -> None:
+    """And letters, numbers, windows, and a number as target; what is served of a fit with a backbone or a start is a network."""
+    assert {served for _, _, served, *_ in MODELS.values()} == {NETWORK, ENSEMBLE, *without_gradients()} - {
+        *constant_names()
+    }
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -20,6 +20,7 @@ from unittest import mock
 import headstart
 from headstart.cli import main
 from support.checkpoints import GPT2, saved, started_study
+from support.series_models import saved_series
 
 OLD = Path(__file__).parents[1] / "old"
 STUDY = """
@@ -64,14 +65,18 @@ baselines = false
 READ = started_study("small", "small", "small", "backbone+position").replace('"started"', '"read"')
 NETWORK = ("model.width=8", "model.blocks=1", "finetune.budget.steps=2", "finetune.optim.lr=[0.001]")
 FIT = ("--time=1m", "--folds=1", "--no-pretrain", "--no-examples", "--workers=0", "--device=cpu")
-MODELS = {
-    "network": ("train.csv", "label", "network", 1),
-    "summary": ("train.csv", "label", "summary", 1),
-    "kernels": ("waves.csv", "label", "kernels", 1),
-    "ensemble": ("waves.csv", "label", "ensemble", 2),
-    "regression": ("amounts.csv", "amount", "network", 1),
+MODELS: dict[str, tuple[str, ...]] = {
+    "network": ("train.csv", "label", "network"),
+    "summary": ("train.csv", "label", "summary"),
+    "ngrams": ("train.csv", "label", "kernels"),
+    "kernels": ("waves.csv", "label", "kernels"),
+    "ensemble": ("waves.csv", "label", "ensemble", "--seeds=2"),
+    "embedding": ("waves.csv", "label", "embedding", "--backbone=bolt", "--weights=series"),
+    "regression": ("amounts.csv", "amount", "network"),
+    "numbers": ("amounts.csv", "amount", "kernels"),
+    "windows": ("recordings.csv", "label", "kernels", "--window=20"),
 }
-"""Of each model folder the table that it was fitted to, the target there, what it serves, and the number of seeds."""
+"""Of each model folder the table that it was fitted to, the target there, what it serves, and more words of the fit."""
 STORES = {"old": ("runs", "results.json"), "read": ("read", "read.json"), "search": ("search", "search.json")}
 """Of each study NAME.toml its store and its results."""
 
@@ -105,10 +110,22 @@ def waves(target: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def recordings() -> str:
+    """Eight recordings of two channels, whose rate tells the label."""
+    random, lines = Random(2), ["id,time,label,x,y"]
+    for row in range(800):
+        name, label = f"r{row // 100}", row // 100 % 2
+        x, y = math.sin(row * (0.4 + 0.6 * label)), math.cos(row * (0.4 + 0.6 * label))
+        x, y = x + random.gauss(0, 0.2), y + random.gauss(0, 0.2)
+        lines.append(f"{name},{row % 100},{'ab'[label]},{x:.2f},{y:.2f}")
+    return "\n".join(lines) + "\n"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "train.csv": dna,
     "waves.csv": lambda: waves("label"),
     "amounts.csv": lambda: waves("amount"),
+    "recordings.csv": recordings,
 }
 
 
@@ -120,16 +137,19 @@ def few_kernels(kind: str, data: str, *_: object, also: tuple[str, ...] = ()) ->
 
 def make_model(name: str) -> None:
     """A model folder and its predictions."""
-    table, target, served, seeds = MODELS[name]
+    table, target, served, *more = MODELS[name]
     Path(table).write_text(TABLES[table]())
+    if name == "embedding":
+        saved_series(Path("series", "bolt"), "chronos_bolt")
     words = ("fit", table, f"--target={target}", f"--serve={served}", f"--out={name}", "--store=fits")
     table_of = partial(few_kernels, also=("hydra",) if name == "kernels" else ())
     with mock.patch("headstart.fit.arms.kernels.table_of", table_of):
-        command(*words, *FIT, f"--seeds={seeds}", *NETWORK)
+        command(*words, *FIT, *(more if "--seeds=2" in more else ["--seeds=1", *more]), *NETWORK)
     command("predict", name, table, "-o", f"{name}.csv")
     for file in ("report.html", "README.md", "plan.json", "study.toml"):  # large, or of this machine
         Path(name, file).unlink(missing_ok=True)
-    shutil.rmtree("fits")
+    for folder in ("fits", "series"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_store(name: str) -> None:
