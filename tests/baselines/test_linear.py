@@ -189,6 +189,19 @@ def test_a_tall_table_is_made_while_its_products_are_summed_up(monkeypatch: pyte
     assert left_out == pytest.approx(whole_left_out, abs=1e-5)
 
 
+def test_a_tall_table_with_nothing_to_choose_keeps_none_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headstart.baselines.ridge.TALL_NUMBERS", 0)
+    train, val = split(600, 0), split(60, 1)
+    chosen = ridge_classes(train, val, CLASSES)
+    alpha = chosen.strength[0]
+    wanted = 2 * np.eye(CLASSES)[train.target] - 1
+    assert len(ridge(train.features, wanted, alpha, leave_out=False)[1]) == 0
+    assert len(ridge(train.features, wanted, None, leave_out=False)[1]) == 600
+    same = ridge_classes(train, val, CLASSES, alpha=alpha, temperature=chosen.temperature)
+    assert same.temperature == chosen.temperature
+    assert same.weights.tolist() == chosen.weights.tolist()
+
+
 def test_other_threads_run_while_the_axes_of_a_tall_table_are_looked_for() -> None:
     rows = np.random.default_rng(0).standard_normal((1_500, 1_200))
     products, over, looks = np.asfortranarray(rows.T @ rows), threading.Event(), [time.monotonic()]

@@ -135,7 +135,7 @@ class PenalisedSpec(FittedSpec):
     ) -> Linear:
         """The candidate with the least loss on val; of equals the first."""
         models = [
-            fit_linear(facts, features, train, val, weights, self.alpha, self.squared)
+            fit_linear(facts, features, train, val, weights, self.alpha, self.squared, self.temperature)
             for features in self.candidates(facts, train, signature, seed)
         ]
         losses = [_loss(model, val, weights) for model in models] if len(models) > 1 else [0.0]
@@ -219,8 +219,10 @@ def fit_linear(
     class_weights: np.ndarray | None,
     alpha: float | None,
     squared: bool,
+    temperature: float | None = None,
 ) -> Linear:
-    """A readout of these features. alpha: of the penalty; None: chosen, on val or by leaving one out.
+    """A readout of these features. alpha: of the penalty; None: chosen, on val or by leaving one out. temperature: of
+    a ridge regression's classes, likewise.
 
     Raises: BadInput where a ridge regression on them takes more memory than there is.
     """
@@ -234,7 +236,7 @@ def fit_linear(
         if not facts.classes:
             readout = fit_numbers(split, held_out, alpha)
         elif squared and isinstance(split.features, np.ndarray | Blocks):
-            readout = ridge_classes(split, held_out, facts.classes, class_weights, alpha)
+            readout = ridge_classes(split, held_out, facts.classes, class_weights, alpha, temperature)
         else:
             readout = logistic(split, held_out, facts.classes, class_weights, alpha)
     sizes = {"features": features.kind, "size": features.size, "sizes": features.sizes}
@@ -254,15 +256,23 @@ def _loss(model: Linear, val: Examples, weights: np.ndarray | None) -> float:
 
 
 def ridge_classes(
-    train: Split, val: Split, classes: int, weights: np.ndarray | None = None, alpha: float | None = None
+    train: Split,
+    val: Split,
+    classes: int,
+    weights: np.ndarray | None = None,
+    alpha: float | None = None,
+    temperature: float | None = None,
 ) -> Readout:
     """One against all others (-1 and 1); a temperature makes probabilities of the scores.
 
-    The temperature is fitted on val and on train, each example of it scored by a model without it: val alone is often
-    too small to say more than that all is well. weights (K,): of the classes, throughout.
+    Where none is there, it is fitted on val and on train, each example of it scored by a model without it: val alone
+    is often too small to say more than that all is well. weights (K,): of the classes, throughout.
     """
     each = None if weights is None else weights[train.target]
-    readout, left_out = ridge(train.features, 2 * np.eye(classes)[train.target] - 1, alpha, each)
+    wanted = 2 * np.eye(classes)[train.target] - 1
+    readout, left_out = ridge(train.features, wanted, alpha, each, leave_out=temperature is None)
+    if temperature is not None:
+        return replace(readout, temperature=temperature)
     scores, some = np.concatenate([left_out, readout.scores(val.features)]), left_out_rows(*train.features.shape)
     temperature = fit_temperature(scores, np.concatenate([train.target[some], val.target]), True, weights)
     return replace(readout, temperature=temperature)
@@ -279,7 +289,7 @@ def fit_numbers(train: Split, val: Split, alpha: float | None = None) -> Readout
         if not len(rows):
             readouts.append(Readout(np.zeros((width, 1), np.float32), np.zeros(1), 1.0, (0.0,)))
         elif isinstance(features, np.ndarray | Blocks):
-            readouts.append(ridge(features, wanted[:, None], alpha)[0])
+            readouts.append(ridge(features, wanted[:, None], alpha, leave_out=False)[0])
         else:
             held_out = np.flatnonzero(~np.isnan(val.target[:, column]))
             readouts.append(

@@ -98,10 +98,15 @@ def is_tall(n: int, columns: int) -> bool:
 
 
 def ridge(
-    features: np.ndarray | Blocks, wanted: np.ndarray, alpha: float | None, weights: np.ndarray | None = None
+    features: np.ndarray | Blocks,
+    wanted: np.ndarray,
+    alpha: float | None,
+    weights: np.ndarray | None = None,
+    *,
+    leave_out: bool = True,
 ) -> tuple[Readout, np.ndarray]:
     """Ridge on standardised features (n, P), wanted (n, T); what it predicts of each example without it, (n, T): of
-    the `left_out_rows` of a tall table.
+    the `left_out_rows` of a tall table; there of none where alpha is there and nobody asks (`leave_out` False).
 
     Alpha has the least squared error of the examples left out, all weighted by `weights` (n,).
     """
@@ -114,7 +119,8 @@ def ridge(
     weights = None if weights is None else weights / weights.mean()
     alphas = list(ALPHAS) if alpha is None else [alpha]
     if is_tall(*features.shape):
-        return _tall_ridge(features, wanted, np.array(alphas), weights)
+        some = left_out_rows(*features.shape) if leave_out or alpha is None else np.zeros(0, np.int64)
+        return _tall_ridge(features, wanted, np.array(alphas), weights, some)
     features = np.concatenate([*features]) if isinstance(features, Blocks) else features
     scaler = StandardScaler().fit(features, sample_weight=weights)
     model = RidgeCV(alphas, scoring="neg_mean_squared_error", store_cv_results=True)
@@ -152,15 +158,15 @@ def _axes(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tall_ridge(
-    features: np.ndarray | Blocks, wanted: np.ndarray, alphas: np.ndarray, weights: np.ndarray | None
+    features: np.ndarray | Blocks, wanted: np.ndarray, alphas: np.ndarray, weights: np.ndarray | None, some: np.ndarray
 ) -> tuple[Readout, np.ndarray]:
-    """`ridge` of many rows, a few at a time: what is kept of them are the products of the columns, (P, P), and the
-    rows that are left out."""
+    """`ridge` of many rows, a few at a time: what is kept of them are the products of the columns, (P, P), and
+    `some` rows, which are left out."""
     from scipy.linalg import cython_blas
 
     add_products = routine(cython_blas.__pyx_capi__["dsyrk"])
     n, columns = features.shape
-    each, some = np.ones(n) if weights is None else weights, left_out_rows(n, columns)
+    each = np.ones(n) if weights is None else weights
     middle, shift, total = each @ wanted / n, np.zeros(0), np.zeros(columns)
     products, crossed = np.zeros((columns, columns), order="F"), np.zeros((columns, wanted.shape[1]))
     held, first = np.empty((len(some), columns), np.float32), 0
