@@ -10,7 +10,7 @@ docs/benchmarks/fit-members.md, and were committed before the first fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from headstart.core import Runtime, perform
 from headstart.data import read_sequences
 from headstart.fit.again import planned_again
 from headstart.fit.arms import constant_names
-from headstart.fit.choice import best_of
+from headstart.fit.choice import best_of, of_enough_runs
 from headstart.fit.choose import Chosen, compare
 from headstart.fit.plan_file import FitPlan
 from headstart.fit.prepared import prepare
@@ -56,9 +56,9 @@ def answers_of(dataset: Set, work: Path, seconds: float) -> dict[str, Any]:
         again = planned_again(study, item, fit.store)
         for _ in perform(again.stages, fit.store, Runtime(fit.data, fit.device, 0, 1)):
             pass
-        network = item if item.is_network else None
-        served = served_model(fit, Chosen(chosen.results, chosen.candidates, item, item, network, again))
-        name = NETWORK if item.is_network else item.name
+        network, name = (item, NETWORK) if item.is_network else (None, item.name)
+        first = Chosen(chosen.results, chosen.candidates, item, item, network)
+        tests = [served_model(fit, each).predict(rows, name) for each in (first, replace(first, again=again))]
         runs = {
             "" if item.row.expected == 1 else str(model.seed): (model.val.labelled.target, model.val.labelled.predicted)
             for model in item.models
@@ -66,28 +66,33 @@ def answers_of(dataset: Set, work: Path, seconds: float) -> dict[str, Any]:
         members[name] = {
             "arm": item.name,
             "runs": {run: [target.tolist(), predicted.round(7).tolist()] for run, (target, predicted) in runs.items()},
-            "test": served.predict(rows, name).round(7).tolist(),
+            "first": tests[0].round(7).tolist(),
+            "test": tests[1].round(7).tolist(),
         }
-    best = chosen.serves
+    best, lead = chosen.serves, best_of(of_enough_runs([item for item in chosen.candidates if not item.members]))
+    names = {item.name: NETWORK for item in networks}
     return {
         "truth": [fit.facts.labels.index(label or "") for label in rows.labels],
         "folds": len(fit.splits),
         "counts": list(fit.facts.counts),
         "members": members,
-        "serves": [NETWORK if name in (item.name for item in networks) else name for name in best.parts()],
+        "serves": [names.get(name, name) for name in best.parts()],
+        "lead": names.get(lead.name, lead.name),
         "shares": list(best.shares) or [1.0],
     }
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Of one set. runs: of each member by seed ("": one for all) the targets (n,) and probabilities (n, K)."""
+    """Of one set. runs: of each member by seed ("": one for all) the targets (n,) and probabilities (n, K). test: of each
+    fitted again. serves: shares of what serves today. lead: the best on validation, by whatever it leads."""
 
     truth: np.ndarray
     folds: int
     runs: Mapping[str, Mapping[str, tuple[np.ndarray, np.ndarray]]]
     test: Mapping[str, np.ndarray]
     serves: Mapping[str, float]
+    lead: str
 
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> Answers:
@@ -98,7 +103,13 @@ class Answers:
         }
         test = {name: np.array(member["test"]) for name, member in kept["members"].items()}
         serves = dict(zip(kept["serves"], kept["shares"], strict=True))
-        return cls(np.array(kept["truth"]), kept["folds"], runs, test, serves)
+        return cls(np.array(kept["truth"]), kept["folds"], runs, test, serves, kept["lead"])
+
+    @classmethod
+    def first(cls, kept: Mapping[str, Any]) -> Answers:
+        """The same, of the runs as they were, not fitted again."""
+        members = {name: {**member, "test": member["first"]} for name, member in kept["members"].items()}
+        return cls.of({**kept, "members": members})
 
     def common(self, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray], int]:
         """Targets and each one's probabilities of the rows out of fold that all saw, and how often each row is there."""
