@@ -85,12 +85,13 @@ def answers_of(dataset: Set, work: Path, seconds: float) -> dict[str, Any]:
 @dataclass(frozen=True)
 class Answers:
     """Of one set. runs: of each member by seed ("": one for all) the targets (n,) and probabilities (n, K). test: of each
-    fitted again. serves: shares of what serves today. lead: the best on validation, by whatever it leads."""
+    fitted again, first: of its best run. serves: shares of what serves today. lead: the best on validation, by whatever it leads."""
 
     truth: np.ndarray
     folds: int
     runs: Mapping[str, Mapping[str, tuple[np.ndarray, np.ndarray]]]
     test: Mapping[str, np.ndarray]
+    first: Mapping[str, np.ndarray]
     serves: Mapping[str, float]
     lead: str
 
@@ -101,15 +102,9 @@ class Answers:
             name: {run: (np.array(target), np.array(p)) for run, (target, p) in member["runs"].items()}
             for name, member in kept["members"].items()
         }
-        test = {name: np.array(member["test"]) for name, member in kept["members"].items()}
+        test, first = ({name: np.array(m[key]) for name, m in kept["members"].items()} for key in ("test", "first"))
         serves = dict(zip(kept["serves"], kept["shares"], strict=True))
-        return cls(np.array(kept["truth"]), kept["folds"], runs, test, serves, kept["lead"])
-
-    @classmethod
-    def first(cls, kept: Mapping[str, Any]) -> Answers:
-        """The same, of the runs as they were, not fitted again."""
-        members = {name: {**member, "test": member["first"]} for name, member in kept["members"].items()}
-        return cls.of({**kept, "members": members})
+        return cls(np.array(kept["truth"]), kept["folds"], runs, test, first, serves, kept["lead"])
 
     def common(self, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray], int]:
         """Targets and each one's probabilities of the rows out of fold that all saw, and how often each row is there."""
@@ -163,18 +158,22 @@ class Answers:
         average = np.tensordot([*shares.values()], predicted, axes=1)
         return fit_temperature(np.log(np.maximum(average, LEAST_TRUE)), target, True)
 
-    def served(self, shares: Mapping[str, float]) -> np.ndarray:
-        """Test probabilities of an average."""
-        average = np.tensordot([*shares.values()], [self.test[name] for name in shares], axes=1)
+    def served(self, shares: Mapping[str, float], again: bool = True) -> np.ndarray:
+        """Test probabilities of an average. again: of what is fitted again."""
+        test = self.test if again else self.first
+        average = np.tensordot([*shares.values()], [test[name] for name in shares], axes=1)
         return heated(average, self.temperature(shares)) if len(shares) > 1 else average
 
-    def marks(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """(n,) right and log-loss of each test row, and the calibration error."""
+    def marks(self, rule: str) -> tuple[np.ndarray, np.ndarray, float]:
+        """(n,) right and log-loss of each test row, and the calibration error, by a rule or of a member."""
+        shares = RULES[rule](self) if rule in RULES else {rule: 1.0}
+        p = self.served(shares, again=rule != SECOND)
         right = p.argmax(1) == self.truth
         loss = -np.log(np.maximum(p[np.arange(len(p)), self.truth], LEAST_TRUE))
         return right.astype(float), loss, reliability(self.truth, p).error
 
 
+SECOND = "G without the second fit"
 RULES: dict[str, Callable[[Answers], Mapping[str, float]]] = {
     "today": lambda answers: answers.serves,
     "A greedy": lambda answers: answers.greedy(False),
@@ -182,14 +181,16 @@ RULES: dict[str, Callable[[Answers], Mapping[str, float]]] = {
     "C equal, near by log-loss": lambda answers: answers.near(False),
     "D equal, near by accuracy": lambda answers: answers.near(True),
     "E kernels and network": lambda answers: answers.both(),
+    "F without the clear lead": lambda answers: {answers.lead: 1.0},
+    SECOND: lambda answers: answers.serves,
 }
 
 
 def table(sets: Mapping[str, Answers]) -> list[str]:
     """Each rule over the sets."""
-    lines, first = [], [answers.marks(answers.served(answers.serves)) for answers in sets.values()]
+    lines, first = [], [answers.marks("today") for answers in sets.values()]
     for rule, shares in RULES.items():
-        marks = [answers.marks(answers.served(shares(answers))) for answers in sets.values()]
+        marks = [answers.marks(rule) for answers in sets.values()]
         cells = [f"{np.mean([len(shares(answers)) for answers in sets.values()]):.1f}"]
         for i in (0, 1):
             cells += [f"{np.mean([np.mean(mark[i]) for mark in marks]):.3f}"]
@@ -203,13 +204,11 @@ def by_set(sets: Mapping[str, Answers]) -> list[str]:
     """What each member and each rule has on the test rows of each set."""
     lines = []
     for name, answers in sets.items():
-        for title, shares in [
-            *((m, {m: 1.0}) for m in answers.test),
-            *((r, dict(f(answers))) for r, f in RULES.items()),
-        ]:
-            right, loss, error = answers.marks(answers.served(shares))
+        for title in (*answers.test, *RULES):
+            right, loss, error = answers.marks(title)
+            shares = RULES[title](answers) if title in RULES else {}
             parts = ", ".join(f"{member} {share:.2f}" for member, share in shares.items())
-            runs = f"{len(answers.runs[title])}" if title in answers.runs else parts
+            runs = f"{len(answers.runs[title])} runs" if title in answers.runs else parts
             lines.append([name, title, runs, f"{right.mean():.3f}", f"{loss.mean():.3f}", f"{error:.3f}"])
     return markdown(["set", "rule or member", "shares, or runs", "accuracy", "log-loss", "calibration error"], lines, 3)
 
