@@ -196,8 +196,11 @@ def table(sets: Mapping[str, Answers]) -> list[str]:
             cells += [f"{np.mean([np.mean(mark[i]) for mark in marks]):.3f}"]
             pairs = [(np.asarray(a[i]), np.asarray(b[i])) for a, b in zip(first, marks, strict=True)]
             cells += [interval_text(over_sets(pairs)) if rule != "today" else ""]
-        lines.append([rule, *cells, f"{np.mean([mark[2] for mark in marks]):.3f}"])
-    return markdown(["rule", "models", "accuracy", "gain", "log-loss", "change", "calibration error"], lines)
+        least = [min(answers.marks(name)[1].mean() for name in answers.test) for answers in sets.values()]
+        near = sum(mark[1].mean() <= 1.05 * each for mark, each in zip(marks, least, strict=True))
+        lines.append([rule, *cells, f"{near} of {len(sets)}", f"{np.mean([mark[2] for mark in marks]):.3f}"])
+    heads = ["rule", "models", "accuracy", "gain", "log-loss", "change", "within 5 % of the best member", "calibration"]
+    return markdown(heads, lines)
 
 
 def by_set(sets: Mapping[str, Answers]) -> list[str]:
