@@ -184,6 +184,8 @@ def test_a_network_is_served_with_the_bits_of_one_trained_by_hand_on_train_and_v
         temperature = fit_temperature(output, target.astype(int), True)
         hot = temperature if model is chosen else hot
         answers = softmax(output, temperature)
+        # Validation chose the best weights of this run, so that the last ones are compared.
+        assert model.worth[0] == pytest.approx((answers.argmax(1) == target).mean(), abs=1e-12)
         errors += (1 - answers[np.arange(len(target)), target.astype(int)]).tolist()
     assert config.network.temperature == pytest.approx(hot)
     if not numbers:  # the page shows answers of the best weights, and so their temperature

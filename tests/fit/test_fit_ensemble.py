@@ -6,6 +6,8 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ from support.made_outcomes import row
 from headstart.baselines.average import gains, greedy_shares
 from headstart.baselines.measures import fit_temperature, softmax
 from headstart.cli import main
+from headstart.core import FinishedStage
 from headstart.data import read_sequences
 from headstart.errors import BadInput
+from headstart.fit import choose as choosing
 from headstart.fit.arms import without_gradients
 from headstart.fit.choice import none_better, serving, winner
 from headstart.fit.ensemble import with_ensemble
@@ -109,6 +113,32 @@ def test_test_chooses_nothing() -> None:
     other = candidate("scratch", [0.1] * 4, test=0.1)
     assert compared(right, wrong)[1] is None
     assert compared(right, other)[1] is None
+
+
+def test_a_network_whose_best_weights_alone_lead_does_not_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels, networks = (
+        candidate("kernels", WRONG_LAST),
+        [candidate(x, [0.9] * 4) for x in ("scratch", "self_pretrained")],
+    )
+    last = candidate("scratch", [0.6, 0.6, 0.4, 0.4]).models[0]
+    judged = list[str]()
+
+    def by_last_weights(_: object, network: FitCandidate) -> FitCandidate:
+        judged.append(network.name)
+        models = [replace(model, val=last.val, worth=last.worth, last=last) for model in network.models]
+        return replace(network, models=tuple(models))
+
+    table = tuple(item.row for item in [kernels, *networks])
+    results = Results("fit", "", tuple(row.arm for row in table), ("data",), "scratch", (), table)
+    monkeypatch.setattr(choosing, "arms", dict)
+    monkeypatch.setattr(choosing, "results_of", lambda *_: results)
+    monkeypatch.setattr(choosing, "candidates_of", lambda *_: [kernels, *networks])
+    monkeypatch.setattr(choosing, "_by_last_weights", by_last_weights)
+    fit: Any = SimpleNamespace(settings=FitSettings(), basis=SimpleNamespace(class_weights=()), store=None, facts=None)
+    study: Any = SimpleNamespace(study=SimpleNamespace(arms={}))
+    assert winner([kernels, *networks]).name == "scratch"
+    assert choosing.compare(fit, study).best is kernels
+    assert sorted(judged) == ["scratch", "self_pretrained"], "each that would win, once"
 
 
 def test_each_fold_is_averaged_with_its_own_and_a_fold_of_one_member_alone_is_left_out() -> None:
@@ -211,7 +241,9 @@ def test_its_score_is_that_of_the_answers_of_its_members_by_hand(
         answers = []
         for name, part in zip(ensemble.members, model.members, strict=True):
             other = not outcome.candidate(name).is_network
-            saved = {name: x.numpy().astype(np.float64) for name, x in store.predictions(part.identity).items()}
+            last = FinishedStage.opened(store, part.identity, tmp_path / "runs" / "data").outputs_at_last("cpu")
+            best = {name: x.numpy() for name, x in store.predictions(part.identity).items()}
+            saved = {name: x.astype(np.float64) for name, x in (last or best).items()}
             output, target = saved["val/output"], saved["val/target"].reshape(-1)
             if kind == "numbers":
                 answers.append(output.reshape(-1))

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headstart.core import Event, Plan, Results, Runtime, perform, results_on_task
+from headstart.core import Event, FinishedStage, Plan, Results, Runtime, perform, results_on_task
 from headstart.fit.again import Again, planned_again
 from headstart.fit.arms import arms, constant_names
-from headstart.fit.candidates import candidates_of
+from headstart.fit.candidates import candidates_of, model_of, weights_of, worth_of
 from headstart.fit.choice import none_better, of_enough_runs, serving, winner
 from headstart.fit.ensemble import with_ensemble
 from headstart.fit.prepared import Fit
-from headstart.fitted.outcome import FitCandidate
+from headstart.fitted.outcome import FitCandidate, TrainedModel
 from headstart.serve.config import ENSEMBLE
 
 Listener = Callable[[str | Event], None]
@@ -57,7 +57,7 @@ def results_of(fit: Fit, study: Plan) -> Results:
 
 
 def compare(fit: Fit, study: Plan) -> Chosen:
-    """The models of the finished runs, and which of them serves.
+    """The models of the finished runs, and which serves: a network by its last weights, as the second fit has them.
 
     Raises: BadInput where what was asked for was not trained to its end.
     """
@@ -68,12 +68,30 @@ def compare(fit: Fit, study: Plan) -> Chosen:
     results = results_of(fit, study)
     candidates = candidates_of(results, fit.store, fit.facts, settings.balanced, texts)
     asked = settings.serve == ENSEMBLE
-    results, candidates, average = with_ensemble(results, candidates, np.array(basis.class_weights), asked=asked)
-    best = average or winner(of_enough_runs([item for item in candidates if not item.members]))
     constant = next((item for item in candidates if item.name in constant_names()), None)
-    if constant is not None and none_better(best, constant):
-        best = constant
-    return Chosen(results, tuple(candidates), best, *serving(settings.serve, best, candidates, results.table))
+    while True:
+        after, every, average = with_ensemble(results, candidates, np.array(basis.class_weights), asked=asked)
+        best = average or winner(of_enough_runs(candidates))
+        if constant is not None and none_better(best, constant):
+            best = constant
+        serves, network = serving(settings.serve, best, every, after.table)
+        names = {**best.parts(), **serves.parts()}
+        new = [x.name for x in candidates if x.is_network and x.name in names and x.models[0].last is None]
+        if not new:
+            return Chosen(after, tuple(every), best, serves, network)
+        candidates = [_by_last_weights(fit, item) if item.name in new else item for item in candidates]
+
+
+def _by_last_weights(fit: Fit, network: FitCandidate) -> FitCandidate:
+    """A network with validation as its last weights answer it: these rows chose its best ones, and no other model."""
+    weights, models = weights_of(fit.facts, fit.settings.balanced), list[TrainedModel]()
+    for model in network.models:
+        outputs = FinishedStage.opened(fit.store, model.identity, fit.data).outputs_at_last(fit.device)
+        last = model if outputs is None else model_of(model.seed, model.identity, outputs, fit.facts, weights)
+        score = last.val.labelled.score(network.row.metric, np.array(fit.basis.class_weights))
+        last = replace(last, worth=model.worth if score is None else worth_of(last.val, score))
+        models.append(replace(model, val=last.val, worth=last.worth, last=last))
+    return replace(network, models=tuple(models))
 
 
 def choose(fit: Fit, study: Plan, on: Listener = unheard, threads: int = 1) -> Chosen:

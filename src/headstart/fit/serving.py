@@ -14,7 +14,6 @@ from headstart.core import Failed, FinishedStage, Runtime, plugins_of
 from headstart.data import Profile
 from headstart.fit.arms import arms, without_gradients
 from headstart.fit.budget import AFTER, REPORT
-from headstart.fit.candidates import model_of, weights_of
 from headstart.fit.choose import Chosen
 from headstart.fit.ensemble import blended
 from headstart.fit.plan import Planned
@@ -128,7 +127,7 @@ def served_model(fit: Fit, chosen: Chosen) -> Served:
     that were chosen. Raises: BadInput where a stage of it is gone.
     """
     again = {} if chosen.again is None else chosen.again.identities
-    by_name = {item.name: item for item in _at_last(fit, chosen, again)}
+    by_name = {item.name: _at_last(item, again) for item in chosen.candidates}
     serves, network, facts = by_name[chosen.serves.name], chosen.network and by_name[chosen.network.name], fit.facts
     best = {name: item.best() for name, item in by_name.items()} | serves.parts()
     stage: FinishedStage | None = None
@@ -164,33 +163,16 @@ def served_model(fit: Fit, chosen: Chosen) -> Served:
     return Served(config, None if stage is None else stage.model().float(), classics)
 
 
-def _at_last(fit: Fit, chosen: Chosen, again: dict[str, str]) -> list[FitCandidate]:
-    """The candidates, with networks that are fitted again as their last weights have them.
+def _at_last(item: FitCandidate, again: Collection[str]) -> FitCandidate:
+    """A candidate; where its network is fitted again, with the temperature and the errors on held-out sequences of the
+    last weights of its runs, which are far surer than the best where these come early."""
 
-    Such a network has its last weights, far surer ones than the best where these come early: its temperature, and its
-    errors on held-out sequences, are therefore those of the last weights of the runs, too: of all folds, or of the run
-    that was chosen.
-    """
-    weights, parts = weights_of(fit.facts, fit.settings.balanced), chosen.serves.parts()
-    last = dict[str, TrainedModel]()
-    for item in chosen.candidates:
-        if item.is_network and item.name in again:
-            for model in item.models if len(fit.splits) > 1 else (parts[item.name],):
-                last[model.identity] = _last_of(fit, model, weights)
+    def now(model: TrainedModel) -> TrainedModel:
+        parts = [now(part) for part in model.members]
+        return blended(parts, item.shares, model) if parts else model.last or model
 
-    def now(model: TrainedModel, shares: tuple[float, ...]) -> TrainedModel:
-        if not model.members:
-            return last.get(model.identity, model)
-        return blended([last.get(part.identity, part) for part in model.members], shares, model)
-
-    return [replace(item, models=tuple(now(m, item.shares) for m in item.models)) for item in chosen.candidates]
-
-
-def _last_of(fit: Fit, model: TrainedModel, weights: np.ndarray | None) -> TrainedModel:
-    outputs = FinishedStage.opened(fit.store, model.identity, fit.data).outputs_at_last(fit.device)
-    if outputs is None:
-        return model
-    return replace(model_of(model.seed, model.identity, outputs, fit.facts, weights), worth=model.worth)
+    same = item.parts().keys().isdisjoint(again)
+    return item if same else replace(item, models=tuple(map(now, item.models)))
 
 
 def _network_config(stage: FinishedStage, arm: str, network: TrainedModel) -> NetworkConfig:

@@ -63,7 +63,8 @@ class Answers:
 class TrainedModel:
     """One finished stage of an arm, and its answers. worth: what validation compares, the greater the better, then what
     decides between equals. raw: (n, K) scores of a network on test before its temperature. members: of an ensemble the
-    models that it averages; its stage is that of the first."""
+    models that it averages; its stage is that of the first. last: a network as its last weights have it, by whose
+    answers and worth on validation it is then compared."""
 
     seed: int
     identity: str
@@ -73,6 +74,7 @@ class TrainedModel:
     temperature: float = 1.0
     raw: np.ndarray | None = None
     members: tuple[TrainedModel, ...] = ()
+    last: TrainedModel | None = None
 
 
 @dataclass(frozen=True)

@@ -88,22 +88,25 @@ def _winner(candidates: Sequence[FitCandidate], best: FitCandidate, serves: FitC
         return _served(f"The model {best.name} ({best.text}) is taken: {scores}; {none}", best, serves)
     networks, others = ([c for c in candidates if c.is_network is side and not c.members] for side in (True, False))
     network = max(networks, key=lambda candidate: candidate.worth, default=None)
-    model, beside = f"{best.name} ({best.text})", ""
+    model, beside, late = f"{best.name} ({best.text})", "", ""
+    if (judged := best if best.is_network else network) is not None and judged.models[0].last is not None:
+        late = " with the last weights of its runs"
     rival = max(others, key=lambda candidate: candidate.worth, default=None) if best.is_network else network
     if rival is not None and rival.row.n != best.row.n and min(rival.row.expected, best.row.expected) > 1:
         sides = best.on_common_runs(rival)
         own, its = (words.score(mean(side)) for side in sides)
         beside = f"; on the {words.many(len(sides[0]), run)} that both have, it has {own} and {rival.name} {its}"
     if best.is_network or network is None:
-        sentence = f"The best model is {model}: {scores}{beside}"
+        chosen = f"; it was chosen by the {words.score(best.worth)} that it has{late}" if late else ""
+        sentence = f"The best model is {model}: {scores}{chosen}{beside}"
     elif (gap := network.lead(best)).mean > ALIKE * abs(best.worth):
-        unclear = f"the lead of the network {network.name} on validation is not clear: {words.difference(gap)}"
+        unclear = f"the lead of the network {network.name}{late} on validation is not clear: {words.difference(gap)}"
         sentence = f"The model {model} is taken as the simpler one: {scores}; {unclear}"
     elif abs(gap.mean) <= ALIKE * abs(best.worth):
         sentence = f"The model {model} is as good as the best network: {scores}{beside}"
     else:
         sentence = f"The model {model} beats the networks: {scores}"
-        alone = f"; the best network has {words.score(network.row.val.mean)} on validation" if network.row.val else ""
+        alone = f"; the best network{late} has {words.score(network.worth)} on validation" if network.row.val else ""
         sentence += beside or alone
     return _served(sentence, best, serves)
 

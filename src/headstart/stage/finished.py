@@ -38,11 +38,13 @@ class FinishedStage:
 
     def outputs_at_last(self, device: str) -> dict[str, np.ndarray] | None:
         """What its last weights answer on validation and test, as `Store.predictions` has it of the best ones; None
-        where these are the last."""
-        scores = self.result["scores"]
-        if not isinstance(self.spec, TrainStage) or scores["best"]["step"] == scores["last"]["step"]:
+        where these are the last, or validation ended the training."""
+        scores, spec = self.result["scores"], self.spec
+        if not isinstance(spec, TrainStage) or spec.budget.patience is not None:
             return None
-        tensors = outputs_of(self.model("last"), self.spec, self.task, device)
+        if scores["best"]["step"] == scores["last"]["step"]:
+            return None
+        tensors = outputs_of(self.model("last"), spec, self.task, device)
         return {name: tensor.numpy() for name, tensor in tensors.items()}
 
     def model(self, weights: Literal["best", "last"] = "best") -> Any:
