@@ -27,7 +27,7 @@ from headstart.data import read_sequences
 from headstart.fit.again import planned_again
 from headstart.fit.arms import constant_names
 from headstart.fit.choice import best_of, of_enough_runs
-from headstart.fit.choose import Chosen, compare
+from headstart.fit.choose import Chosen, _by_last_weights, compare
 from headstart.fit.plan_file import FitPlan
 from headstart.fit.prepared import prepare
 from headstart.fit.serving import served_model
@@ -51,7 +51,9 @@ def answers_of(dataset: Set, work: Path, seconds: float) -> dict[str, Any]:
     rows = read_sequences(test, read_sequences(train, dataset.layout).layout.fixed())
     networks = [item for item in chosen.candidates if item.is_network]
     several = [item for item in chosen.candidates if not (item.is_network or item.members)]
-    pool = [item for item in several if item.name not in constant_names()] + ([best_of(networks)] if networks else [])
+    pool = [item for item in several if item.name not in constant_names()] + (
+        [_by_last_weights(fit, best_of(networks))] if networks else []
+    )
     for item in pool:
         again = planned_again(study, item, fit.store)
         for _ in perform(again.stages, fit.store, Runtime(fit.data, fit.device, 0, 1)):
