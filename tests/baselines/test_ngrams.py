@@ -107,7 +107,7 @@ def test_a_file_of_before_has_no_rough_places() -> None:
     spec, rows = KernelsSpec(), examples([np.arange(6) % 3] * 4)
     facts = facts_of(spec.kind, replace(rows, target=np.arange(4) % 2), Signature("tokens", 3, 6, 6, "class", 2))
     old = facts.model_copy(update={"features": "ngrams", "size": 3, "sizes": {"longest": 2, "placed": 0}})
-    arrays = {"columns": np.arange(3), "rarity": np.ones(3, np.float32)}
+    arrays: dict[str, np.ndarray] = {"columns": np.arange(3), "rarity": np.ones(3, np.float32)}
     assert Ngrams.from_arrays(old, arrays).near == 0
 
 
