@@ -21,6 +21,7 @@ import headstart
 from headstart.cli import main
 from support.checkpoints import GPT2, saved, started_study
 from support.series_models import saved_series
+from support.words import saved_bert
 
 OLD = Path(__file__).parents[1] / "old"
 STUDY = """
@@ -72,6 +73,7 @@ MODELS: dict[str, tuple[str, ...]] = {
     "kernels": ("waves.csv", "label", "kernels"),
     "ensemble": ("waves.csv", "label", "ensemble", "--seeds=2"),
     "embedding": ("waves.csv", "label", "embedding", "--backbone=bolt", "--weights=series"),
+    "joined": ("films.csv", "label", "joined", "--backbone=bert", "--weights=series"),
     "regression": ("amounts.csv", "amount", "network"),
     "numbers": ("amounts.csv", "amount", "kernels"),
     "windows": ("recordings.csv", "label", "kernels", "--window=20"),
@@ -121,11 +123,21 @@ def recordings() -> str:
     return "\n".join(lines) + "\n"
 
 
+def films() -> str:
+    """Sentences, whose last word tells the label."""
+    random, lines = Random(3), ["id,label,text"]
+    for row in range(40):
+        words = random.choices(["the", "a", "film", "plot", "was", "is", "very", "acting", "and"], k=6)
+        lines.append(f"s{row},{'ab'[row % 2]},{' '.join([*words, ('good', 'bad')[row % 2]])}.")
+    return "\n".join(lines) + "\n"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "train.csv": dna,
     "waves.csv": lambda: waves("label"),
     "amounts.csv": lambda: waves("amount"),
     "recordings.csv": recordings,
+    "films.csv": films,
 }
 
 
@@ -139,8 +151,10 @@ def make_model(name: str) -> None:
     """A model folder and its predictions."""
     table, target, served, *more = MODELS[name]
     Path(table).write_text(TABLES[table]())
-    if name == "embedding":
+    if "--backbone=bolt" in more:
         saved_series(Path("series", "bolt"), "chronos_bolt")
+    if "--backbone=bert" in more:
+        saved_bert(Path("series", "bert"))
     words = ("fit", table, f"--target={target}", f"--serve={served}", f"--out={name}", "--store=fits")
     table_of = partial(few_kernels, also=("hydra",) if name == "kernels" else ())
     with mock.patch("headstart.fit.arms.kernels.table_of", table_of):
