@@ -103,6 +103,19 @@ def test_a_key_of_toml_of_very_many_parts_is_refused_at_once(start: str, part: s
     assert time.process_time() - began < 5
 
 
+@pytest.mark.parametrize("name", ["study", "model", "checkpoint", "results", "json"])
+@pytest.mark.parametrize(
+    "value", ["[" * 20_000 + "]" * 20_000, "[" * 10**6, '{"a":' * 20_000, "[" * 200 + "]" * 200, "9" * 10**5]
+)
+def test_brackets_and_numbers_without_end_are_refused_at_every_door_of_documents(name, value, tmp_path):
+    files = dict(PARSERS[name].seeds()[0])
+    file = next(name for name in files if name.endswith((".toml", "config.json", "data.json")))
+    files[file] = f"x = {value}\n".encode() if name == "study" else f'{{"x": {value}}}'.encode()
+    began = time.process_time()
+    assert outcome(PARSERS[name], written(files, tmp_path), files) == "refused"
+    assert time.process_time() - began < 5
+
+
 def test_what_a_search_must_find_is_found_kept_and_the_search_goes_on(tmp_path, monkeypatch):
     """The control: a reader that ends its process, raises what it must not, asks for all memory, waits or names no file."""
 
