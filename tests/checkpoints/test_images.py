@@ -44,6 +44,10 @@ def features(folder: Path, images: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("colours", [1, 3])
 @pytest.mark.parametrize("side", [8, 12, 20])
 def test_features_of_an_image_are_those_of_the_library(side: int, colours: int, library: Any, tmp_path: Path) -> None:
+    told = EmbeddingSpec(source=str(tmp_path / "vit"))
+    assert told.describe_features(told.fields(told.checkpoint), colours) == "16 of each sequence", (
+        "no mean over colours"
+    )
     images = np.random.default_rng(1).uniform(0, 255, (3, colours, side, side)).astype(np.float32)
     low, high = (end(images, axis=(1, 2, 3), keepdims=True) for end in (np.min, np.max))
     pixels = torch.from_numpy(2 * (images - low) / (high - low) - 1).expand(-1, 3, -1, -1)

@@ -112,8 +112,12 @@ class Embedding(Features):
 
 def size_of(encoder: SeriesModelSpec, channels: int) -> int:
     """P."""
-    apart = 1 if channels == encoder.colours else channels
-    return encoder.size * (apart if encoder.size * apart <= MOST_FEATURES else 1)
+    return encoder.size * (1 if averaged(encoder, channels) or channels == encoder.colours else channels)
+
+
+def averaged(encoder: SeriesModelSpec, channels: int) -> bool:
+    """Whether the mean over channels is taken, as they would have too many features side by side."""
+    return channels != encoder.colours and encoder.size * channels > max(MOST_FEATURES, encoder.size)
 
 
 def are_images(family: str, sets: Sequence[Examples]) -> bool:
@@ -258,7 +262,7 @@ class EmbeddingSpec(PenalisedSpec):
         """`384 of each sequence, the mean over its first 256 pieces`."""
         if hasattr(fields, "series"):
             size: int = size_of(fields.series, channels)
-            mean = ", the mean over channels" if size < fields.series.size * channels else ""
+            mean = ", the mean over channels" if averaged(fields.series, channels) else ""
             return f"{size:,} of each sequence{mean}"
         from headstart.checkpoints.encoder import MOST_PIECES, PIECES_AT_ONCE, EncoderFields, protein_encoder
 
@@ -300,7 +304,7 @@ class EmbeddingSpec(PenalisedSpec):
         """With the model's name, without its place."""
         name = self.source.rstrip("/").rpartition("/")[2]
         more = " and n-grams" if facts.features == "joined" else ""
-        if facts.features == "embedding" and facts.width > 1 and facts.size <= series_of(facts.encoder).size:
+        if facts.features == "embedding" and averaged(series_of(facts.encoder), facts.width):
             more = ", the mean over channels"
         return f"{'logistic' if facts.classes else 'ridge'} regression on frozen features of {name}{more}"
 

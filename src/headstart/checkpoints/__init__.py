@@ -22,7 +22,7 @@ FAMILIES: dict[str, Entry] = {
     "gpt_neox": _family("gpt:GPT_NEOX", "GPT-NeoX and Pythia", "Black et al. 2022"),
     "longformer": _family("bert:LONGFORMER", "Longformer, without its global positions", "Beltagy et al. 2020"),
     "t5": _family("t5:T5", "the encoder of T5", "Raffel et al. 2020"),
-    "vit": _family("bert:VIT", "ViT; its patches where frozen features of images are read", "Dosovitskiy et al. 2021"),
+    "vit": _family("bert:VIT", "ViT", "Dosovitskiy et al. 2021"),
 }
 SERIES: dict[str, Entry] = {
     "chronos_bolt": _family("t5:CHRONOS_BOLT", "Chronos-Bolt, its encoder of series", "Ansari et al. 2024"),
