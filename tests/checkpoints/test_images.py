@@ -44,8 +44,8 @@ def features(folder: Path, images: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("colours", [1, 3])
 @pytest.mark.parametrize("side", [8, 12, 20])
 def test_features_of_an_image_are_those_of_the_library(side: int, colours: int, library: Any, tmp_path: Path) -> None:
-    told = EmbeddingSpec(source=str(tmp_path / "vit"))
-    assert told.describe_features(told.fields(told.checkpoint), colours) == "16 of each sequence", (
+    spec = EmbeddingSpec(source=str(tmp_path / "vit"))
+    assert spec.describe_features(spec.fields(spec.checkpoint), colours) == "16 of each sequence", (
         "no mean over colours"
     )
     images = np.random.default_rng(1).uniform(0, 255, (3, colours, side, side)).astype(np.float32)
