@@ -278,8 +278,9 @@ def test_the_newest_commits_are_those_of_the_dates_of_the_stages() -> None:
 def _git(*words: str) -> str:
     """What git answers, nothing where it or the history is not there."""
     git = shutil.which("git")
-    run = git and subprocess.run([git, *words], cwd=published.ROOT, capture_output=True, text=True, check=False)
-    return run.stdout.strip() if run else ""
+    if git is None:
+        return ""
+    return subprocess.run([git, *words], cwd=published.ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @pytest.mark.parametrize("name", sorted([*WITHOUT_RESULTS, "README"]))
