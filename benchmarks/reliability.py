@@ -86,29 +86,17 @@ def _memory(document: Mapping[str, Any]) -> str:
 
 def _fuzz(formats: Mapping[str, Any], earlier: Mapping[str, Any]) -> str:
     """The section of damaged files."""
-    rows = [
-        [
-            f"`{name}`",
-            *(f"{row[key]:.1f}" for key in ("minutes", "clock")),
-            *(f"{row[key]:,}" for key in ("trials", "read", "refused")),
-            str(len(row["findings"])),
-            f"{earlier[name]['minutes']:g}" if name in earlier else "",
-        ]
-        for name, row in sorted(formats.items())
-    ]
+    keys = ("minutes", "clock", "trials", "read", "refused")
+    rows = []
+    for name in sorted({*formats, *earlier}):
+        row = formats.get(name, {})
+        numbers = [f"{row.get(key, 0):,.1f}" if key in keys[:2] else f"{row.get(key, 0):,}" for key in keys]
+        before = f"{earlier[name]['minutes']:g}" if name in earlier else ""
+        rows.append([f"`{name}`", *numbers, str(len(row.get("findings", ()))), before])
     sums = {key: sum(row[key] for row in formats.values()) for key in ("minutes", "trials")}
     before = sum(row[key] for row in earlier.values() for key in ("read", "refused"))
-    heads = [
-        "door",
-        "minutes of the processor",
-        "of the clock",
-        "inputs",
-        "read",
-        "refused",
-        "findings",
-        "earlier minutes",
-    ]
-    return filled("reliability-fuzz", table=_table(heads, rows), before=before, **sums)
+    heads = ["door", "minutes of the processor", "of the clock", "inputs", "read", "refused", "findings", "earlier"]
+    return filled("reliability-fuzz", table=_table(heads, rows), before=f"{before:,}", **sums)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
