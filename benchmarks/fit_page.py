@@ -32,8 +32,6 @@ COLUMNS = tuple(f"{OURS} {time} s" for time in TIMES)
 ALL_TIMES = (10, *TIMES, 600)
 EVERY = tuple(f"{OURS} {time} s" for time in ALL_TIMES)
 """Of the figure and of folded tables."""
-ENDED = 1 / 4
-"""A fit that took less than this share of its time had nothing left to do: with more time it is the same."""
 MAIN = COLUMNS[1]
 """The column of `fit` that is compared with rivals."""
 RIVALS = ("minirocket", "multirocket_hydra", "quant", "boosting", "inception")
@@ -263,24 +261,15 @@ def calibration_goal(rows: Table) -> str:
 
 
 def over_time(row: Mapping[str, Row]) -> dict[str, Row]:
-    """What was measured of `fit`; after a fit that ended by itself (`ENDED`) its scores stand at all longer times."""
-    out: dict[str, Row] = {}
-    for column, time in zip(EVERY, ALL_TIMES, strict=True):
-        if column in row:
-            out[column] = row[column]
-            spent = row[column]["seconds" if row[column].get("clock") == "processor" else "fit_seconds"]
-            last = row[column] if spent < ENDED * time else None
-        elif out and last is not None:
-            out[column] = last
-    return out
+    """What was measured of `fit`, the shortest time first."""
+    return {column: row[column] for column in EVERY if column in row}
 
 
 def time_lines(rows: Table) -> Iterator[list[str]]:
-    """Accuracy at each time, and the processor seconds of it; where a shorter fit ended by itself, that of this."""
+    """Accuracy at each time, and the processor seconds of it."""
     for name, row in rows.items():
-        fits = over_time(row)
-        texts = {column: f"{fit['accuracy']:.3f} ({fit['seconds']:.0f} s)" for column, fit in fits.items()}
-        yield [name, *(f"{texts[c]}{'' if c in row else ', ended'}" if c in texts else NONE for c in EVERY)]
+        texts = {c: f"{fit['accuracy']:.3f} ({fit['seconds']:.0f} s)" for c, fit in over_time(row).items()}
+        yield [name, *(texts.get(column, NONE) for column in EVERY)]
 
 
 def _clock(fits: Sequence[Row]) -> str:

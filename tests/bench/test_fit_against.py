@@ -389,18 +389,11 @@ def test_longer_time_helps_where_an_interval_over_sets_is_clear_of_0() -> None:
     assert [f"<title>{name}</title>" in drawn for name in (*wrong, "mean", "films")] == [True] * 4 + [False]
 
 
-def test_a_fit_that_ended_by_itself_stands_at_all_longer_times() -> None:
-    """9 s of 20 are more than a quarter, of 60 they are less; with the processor's clock its seconds count."""
-    row = {"fit 20 s": served("0001"), "fit 60 s": served("0003")}
-    fits = fit_page.over_time(row)
-    assert [*fits] == ["fit 20 s", "fit 60 s", "fit 300 s", "fit 600 s"]
-    assert fits["fit 600 s"] is row["fit 60 s"]
-    assert fit_page.over_time({"fit 60 s": served("0") | {"clock": "processor", "seconds": 16.0}}).keys() == {
-        "fit 60 s"
-    }
-    assert [*fit_page.time_lines({"CBF": row})] == [
-        ["CBF", "\N{EM DASH}", "0.938 (9 s)", "0.875 (9 s)", *["0.875 (9 s), ended"] * 2]
-    ]
+def test_a_set_stands_in_the_figure_at_the_times_that_it_was_measured_at() -> None:
+    row = {"fit 60 s": served("0003"), "fit 20 s": served("0001")}
+    assert [*fit_page.over_time(row)] == ["fit 20 s", "fit 60 s"]
+    dash = "\N{EM DASH}"
+    assert [*fit_page.time_lines({"CBF": row})] == [["CBF", dash, "0.938 (9 s)", "0.875 (9 s)", dash, dash]]
     drawn = fit_page.picture({"CBF": row, "Worms": {"fit 10 s": served("0"), "fit 20 s": served("0003")}})
     assert "1 set<" in drawn
     assert "mean \N{MINUS SIGN}0.062" in drawn, "as CBF's step from 20 s to 60 s"
