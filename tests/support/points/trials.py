@@ -372,6 +372,13 @@ def begin_finished(folder: Path) -> None:
     assert attempt(folder, RUN).code == 0
 
 
+def begin_results(folder: Path) -> None:
+    """The file of its results alone."""
+    begin_finished(folder)
+    assert attempt(folder, ("report", "points.toml", "--json=rows.json")).code == 0
+    shutil.rmtree(folder / "runs")
+
+
 def begin_two(folder: Path) -> None:
     """The same with stages of another seed, which no study needs any more."""
     begin_study(folder)
@@ -429,6 +436,7 @@ VERBS: dict[str, Verb] = {
     "run --track tensorboard": Verb((*RUN, "--track=tensorboard"), begin_study, TRACKER, ("tensorboard",)),
     "report": Verb(("report", "points.toml", "--out=page", "--json=rows.json", "--tidy=tidy.csv"), begin_finished),
     "report -o page.md": Verb(("report", "points.toml", "--out=page.md"), begin_finished),
+    "report --from": Verb(("report", "--from", "rows.json", "--out=page.md", "--tidy=tidy.csv"), begin_results),
     "report --checklist": Verb(("report", "points.toml", "--checklist"), begin_finished),
     "report --all": Verb(("report", "--all"), begin_finished),
     "ls stages --json": Verb(("ls", "stages", "--json=rows.json"), begin_finished),
