@@ -119,7 +119,12 @@ def _raw(stored: Stored) -> Tensor:
                 raise
             same = False
         data = np.empty(math.prod(stored.shape) * dtype.itemsize if same else 0, np.uint8)
-        if not same or end - begin != len(data) or file.seek(8 + length + begin) < 0 or file.readinto(data) < len(data):
+        if (
+            not same
+            or end - begin != len(data)
+            or file.seek(8 + length + begin) < 0
+            or file.readinto(data.data) < len(data)
+        ):
             raise BadInput(f"{stored.path}: {stored.name!r} {CHANGED}")
     return torch.from_numpy(data).view(dtype).reshape(stored.shape)
 
