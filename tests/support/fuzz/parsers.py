@@ -53,7 +53,7 @@ def _read_toml(path: Path) -> object:
 
 def _read_json(path: Path) -> object:
     """Also where it has not the form of a file of results."""
-    from headstart.study.paper.snapshot import FORM
+    from headstart.study.paper.snapshot_form import FORM
 
     document = _document(path, from_json)
     if wrong := next(misfits(document, FORM), None):
