@@ -13,12 +13,15 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.fuzz.apart import in_forks
 from support.fuzz.damage import damage
 from support.fuzz.parser import Parser
 from support.fuzz.parsers import PARSERS
 from support.fuzz.run import Finding, outcome, run, written
 
 from headstart.data import read_sequences
+from headstart.data.apart import arrays_apart
+from headstart.data.archives import reading
 from headstart.documents import from_toml
 from headstart.errors import BadInput
 
@@ -156,6 +159,40 @@ def test_a_refusal_for_want_of_memory_or_time_is_a_finding(raised, tmp_path, mon
     path = written({"a.bin": b"a"}, tmp_path)
     with pytest.raises(Finding, match="memory" if isinstance(raised, MemoryError) else "longer"):
         outcome(Parser(seeds=lambda: [], read=read), path, {"a.bin": b"a"})
+
+
+def _short_of_memory(path: Path) -> object:
+    raise MemoryError
+
+
+def _refused_for_want_of_memory(path: Path) -> object:
+    with reading(path):
+        raise MemoryError
+
+
+def _endless(path: Path) -> object:
+    began = time.process_time()
+    while time.process_time() - began < 0.3:
+        pass
+    raise BadInput(f"{path}: is damaged")
+
+
+@pytest.mark.parametrize(
+    ("reader", "found"),
+    [
+        (_short_of_memory, "took all memory"),
+        (_refused_for_want_of_memory, "took all memory"),
+        (_endless, "took longer than 0.1 s"),
+    ],
+)
+def test_what_a_process_of_its_own_takes_to_read_a_file_is_seen_too(reader, found, tmp_path, monkeypatch):
+    """It answers by a file, or not at all, which is a refusal to whoever waits for it."""
+    monkeypatch.setattr("support.fuzz.apart.SECONDS", 0.1)
+    path = written({"a.bin": b"a"}, tmp_path)
+    task = f"{__name__}:{reader.__name__}"
+    parser = Parser(seeds=lambda: [], read=lambda path: in_forks(path, lambda: arrays_apart(task, path, "file")))
+    with pytest.raises((Finding, AssertionError), match=found):
+        outcome(parser, path, {"a.bin": b"a"})
 
 
 def test_a_file_of_arrow_is_given_no_room_beyond_its_size(tmp_path):

@@ -117,6 +117,9 @@ def test_an_unpaired_interval_and_its_p_value_are_those_of_welchs_test_in_scipy(
     assert gap.error()[1] == pytest.approx(expected.df, rel=1e-12)
     assert p_value(gap) == pytest.approx(expected.pvalue, rel=1e-9)
     assert unpaired_difference(FIRST, {7: 0.3}) is None
+    least = unpaired_difference({0: 0.0, 1: 1e-160}, {2: 0.0, 3: 3e-160, 4: 1e-160})
+    assert least is not None
+    assert 1 <= least.error()[1] <= 3
 
 
 def test_arms_are_paired_where_they_share_two_seeds_whatever_their_scores() -> None:

@@ -107,7 +107,7 @@ class Difference:
         sizes = [side.n + more for side in self.sides]
         parts = [(side.sem or 0.0) ** 2 * side.n / size for side, size in zip(self.sides, sizes, strict=True)]
         total = sum(parts)
-        scale = math.ldexp(1.0, -math.frexp(total)[1])  # a power of two, so that no square is beyond all floats
+        scale = math.ldexp(1.0, min(-math.frexp(total)[1], 1000))  # a power of two: no square is beyond all floats
         below = sum((scale * part) ** 2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
         return math.sqrt(total), (scale * total) ** 2 / below if below else sum(sizes) - 2
 

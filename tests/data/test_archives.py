@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headstart.data.archives as module
-from headstart.data.archives import listed, members, unpacked
+from headstart.data.archives import listed, members, tar_members, unpacked
 from headstart.errors import MOST_MISTAKES, BadInput, Mistakes
 
 
@@ -133,8 +133,25 @@ def test_a_member_of_a_size_that_the_archive_cannot_hold_ends_the_reading(tmp_pa
     """A note in the archive may say any size; tarfile reads on to its end, wherever the file ends."""
     info = tarfile.TarInfo("a")
     info.pax_headers = {"size": "9" * 40}
-    with pytest.raises(BadInput, match=r"t\.tar, member 'a': should be larger than such an archive can hold"):
+    with pytest.raises(BadInput, match=r"t\.tar, member 'a': is cut short; get it again"):
         read(tar(tmp_path / "t.tar", [info]))
+
+
+def test_zeros_that_are_packed_tightly_are_no_fault_of_their_archive(tmp_path):
+    """A recording of zeros is packed a thousandfold; a file of holes takes no room in an archive at all."""
+    packed = tar(tmp_path / "t.tar.gz", [("zeros", bytes(2 * module.SMALL_FILE))], "w:gz")
+    with pytest.raises(BadInput, match=r"member 'zeros': unpacks to more than \d+ bytes; unpack it where you trust it"):
+        read(packed)
+    holes = tarfile.TarInfo("holes")
+    holes.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(2**31)}
+    holes.size = 512
+    with tarfile.open(tmp_path / "holes.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        archive.addfile(holes, io.BytesIO(b"0\n".ljust(512, b"\0")))
+        archive.addfile(tarfile.TarInfo("empty"))
+    assert [(member.name, member.size) for _, member in tar_members(tmp_path / "holes.tar")] == [
+        ("holes", 2**31),
+        ("empty", 0),
+    ]
 
 
 def test_an_archive_that_is_cut_short_is_refused(tmp_path):

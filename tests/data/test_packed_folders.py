@@ -59,7 +59,7 @@ def test_a_member_of_a_size_that_no_file_has_is_refused_in_words(size: str, tmp_
     info.pax_headers = {"size": size, "comment": "x" * 9_000}
     with tarfile.open(tmp_path / "f.tar", "w", format=tarfile.PAX_FORMAT) as tar:
         tar.addfile(info)
-    with pytest.raises(BadInput, match=r"f\.tar(: is (no whole archive|cut short)|, member 'a.csv': should be larger)"):
+    with pytest.raises(BadInput, match=r"f\.tar(: is (no whole archive|cut short)|, member 'a.csv': is cut short)"):
         read_sequences(tmp_path / "f.tar")
 
 
@@ -95,8 +95,6 @@ def test_an_archive_that_unpacks_without_end_is_refused_at_once(ending: str, siz
     path = tmp_path / f"bomb.{ending}"
     path.write_bytes(piece * (300_000 // len(piece)))
     began = time.process_time()
-    with pytest.raises(
-        BadInput, match=r"bomb\.\w+(: unpacks to more than \d+ bytes; unpack it|, member 'zeros': should)"
-    ):
+    with pytest.raises(BadInput, match=r"bomb\.\w+(, member 'zeros')?: unpacks to more than \d+ bytes; unpack it"):
         read_sequences(path)
     assert time.process_time() - began < 10

@@ -33,6 +33,9 @@ TOTAL = 2**32
 SMALL_FILE, UNPACKED_RATIO = 2**25, 200
 """Bytes that every file may unpack to, and those for each byte of a larger one: data are packed less tightly."""
 
+TRUSTED = "unpack it where you trust it, and give that"
+"""The way out where a file unpacks to more than it may."""
+
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 """What the standard library raises for archives that are cut short or damaged (besides OSError)."""
 
@@ -171,9 +174,7 @@ class _Limited(io.RawIOBase):
         content = self._file.read(len(view))
         self._left -= len(content)
         if self._left < 0:
-            raise BadInput(
-                f"{self._path}: unpacks to more than {self._most} bytes; unpack it where you trust it, and give that"
-            )
+            raise BadInput(f"{self._path}: unpacks to more than {self._most} bytes; {TRUSTED}")
         view[: len(content)] = content
         return len(content)
 
@@ -215,12 +216,13 @@ def tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]
 
     Raises: BadInput for an archive that is cut short or damaged, or unpacks to more than it may.
     """
-    most = most_unpacked(path, SMALL_FILE)
     with reading(path), unpacked(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+        packed = isinstance(file.raw, _Limited)
+        most = most_unpacked(path, SMALL_FILE) if packed else max(SMALL_FILE, path.stat().st_size)
         for member in archive:
-            if member.size > most:  # tarfile would read on to its end, wherever the file ends
-                name = repr(member.name[:80])
-                raise BadInput(f"{path}, member {name}: should be larger than such an archive can hold; get it again")
+            if archive.offset - member.offset_data > most:  # tarfile would read on to its end, wherever the file ends
+                what = f"unpacks to more than {most} bytes; {TRUSTED}" if packed else "is cut short; get it again"
+                raise BadInput(f"{path}, member {member.name[:80]!r}: {what}")
             yield archive, member
 
 
