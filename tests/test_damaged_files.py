@@ -170,29 +170,41 @@ def _refused_for_want_of_memory(path: Path) -> object:
         raise MemoryError
 
 
-def _endless(path: Path) -> object:
+def _slow(path: Path, seconds: float = 0.3) -> object:
     began = time.process_time()
-    while time.process_time() - began < 0.3:
+    while time.process_time() - began < seconds:
         pass
     raise BadInput(f"{path}: is damaged")
 
 
+def _endless(path: Path) -> object:
+    return _slow(path, 5)
+
+
 @pytest.mark.parametrize(
-    ("reader", "found"),
+    ("reader", "message"),
     [
         (_short_of_memory, "took all memory"),
         (_refused_for_want_of_memory, "took all memory"),
-        (_endless, "took longer than 0.1 s"),
+        (_slow, "took longer than 0.1 s"),
     ],
 )
-def test_what_a_process_of_its_own_takes_to_read_a_file_is_seen_too(reader, found, tmp_path, monkeypatch):
+def test_what_a_process_of_its_own_takes_to_read_a_file_is_seen_too(reader, message, tmp_path, monkeypatch):
     """It answers by a file, or not at all, which is a refusal to whoever waits for it."""
     monkeypatch.setattr("support.fuzz.apart.SECONDS", 0.1)
     path = written({"a.bin": b"a"}, tmp_path)
     task = f"{__name__}:{reader.__name__}"
     parser = Parser(seeds=lambda: [], read=lambda path: in_forks(path, lambda: arrays_apart(task, path, "file")))
-    with pytest.raises((Finding, AssertionError), match=found):
+    with pytest.raises((Finding, AssertionError), match=message):
         outcome(parser, path, {"a.bin": b"a"})
+
+
+def test_a_library_that_never_ends_is_ended_by_what_it_takes_of_the_processor(tmp_path, monkeypatch):
+    """HDF5 goes round for ever in 6 kB; a clock of half a minute alone would let it."""
+    monkeypatch.setattr("headstart.data.apart.WORK", 0)
+    path = written({"a.bin": b"a"}, tmp_path)
+    with pytest.raises(BadInput, match="what reads it stopped"):
+        in_forks(path, lambda: arrays_apart(f"{__name__}:_endless", path, "file"))
 
 
 def test_a_file_of_arrow_is_given_no_room_beyond_its_size(tmp_path):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,8 +21,8 @@ from headstart.data.archives import reading
 from headstart.data.named import Named
 from headstart.errors import BadInput
 
-WAIT, BYTES_A_SECOND = 30, 2 * 10**6
-"""Seconds that reading may take, besides one for so many bytes of the files."""
+WAIT, WORK, BYTES_A_SECOND = 30, 8, 2 * 10**6
+"""Seconds of the clock and of the processor that reading may take, besides one for so many bytes of the files."""
 FILES_APART, BYTES_APART = 100, 2**26
 """Files that one process reads, and their bytes: their arrays pass through the disk."""
 
@@ -70,7 +72,13 @@ def _main(task: str, folder: str) -> None:
     """Read files, and write the arrays of each or why it is refused."""
     module, _, name = task.partition(":")
     function = getattr(importlib.import_module(module), name)
-    for row, path in enumerate(json.load(sys.stdin)):
+    paths = json.load(sys.stdin)
+    with suppress(ImportError):  # elsewhere the clock alone ends it
+        resource = importlib.import_module("resource")
+        most = time.process_time() + WORK + sum(map(os.path.getsize, paths)) / BYTES_A_SECOND
+        least = min(filter(lambda limit: limit >= 0, (math.ceil(most), *resource.getrlimit(resource.RLIMIT_CPU))))
+        resource.setrlimit(resource.RLIMIT_CPU, (least, least))
+    for row, path in enumerate(paths):
         result = Path(folder, f"{row}.json")
         try:
             named: Named = function(Path(path))
