@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -207,6 +208,22 @@ def test_what_is_no_plugin_is_refused_in_words(
 
 def test_a_coding_comment_decides_how_bytes_are_read() -> None:
     assert decoded("# -*- coding: latin-1 -*-\nX = 'é'".encode("latin-1")).endswith("X = 'é'")
+
+
+@pytest.mark.parametrize("text", ["(" * 20_000 + ")" * 20_000, "-" * 20_000 + "1", "a" + ".a" * 20_000])
+def test_brackets_and_names_without_end_are_refused_or_read(text: str, tmp_path: Path) -> None:
+    (tmp_path / "deep.py").write_text(f"x = {text}\n")
+    try:
+        assert plugin_identity(tmp_path / "deep.py").name == "deep"
+    except BadInput as error:
+        assert re.search(r"deep\.py:( is nested too deep for Python| line 1: too many nested)", str(error))  # noqa: PT017
+
+
+def test_a_module_of_a_name_that_no_file_has_is_not_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "__init__.py").write_text("")
+    (tmp_path / "long.py").write_text(f"import {'x' * 10_000}\nimport own.{'x' * 10_000}\n")
+    assert [module.name for module in plugin_identity(tmp_path / "long.py").modules] == ["long", "own"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from headstart.normal import decoded, normal_form
 CORE_PACKAGES = ("headstart", "numpy", "torch")
 """Never a person's own code, wherever they are installed: every result records their versions anyway."""
 
+LONGEST_FILE = 240
+"""Bytes of a module's name, with which its file can still be called; the system has nothing of a longer one."""
 _HIDING = "exec eval __import__ import_module sys.modules __main__ runpy CDLL spec_from_file_location SourceFileLoader"
 """Names of what runs code, or reaches a notebook's values, that no import statement names."""
 
@@ -186,7 +188,7 @@ class Closure:
         if head not in self.tops:
             self.tops[head] = top_path(head, self.folder)
         top = self.tops[head]
-        if top is None:
+        if top is None or any(len(os.fsencode(part)) > LONGEST_FILE for part in rest):
             return None
         path = top.joinpath(*rest)
         file, is_package = path / "__init__.py", (path / "__init__.py").is_file()
@@ -210,6 +212,10 @@ def _text(module: Module, option: str) -> str:
     except (SyntaxError, ValueError) as error:  # of UnicodeDecodeError, too
         line = f" line {error.lineno}:" if isinstance(error, SyntaxError) and error.lineno else " is not Python text:"
         raise BadInput(f"{option}: {module.path}:{line} {getattr(error, 'msg', error)}") from None
+    except (RecursionError, MemoryError):  # what Python's parser says of brackets in brackets
+        raise BadInput(
+            f"{option}: {module.path}: is nested too deep for Python; write it in shorter expressions"
+        ) from None
     return text
 
 
@@ -258,7 +264,7 @@ def top_path(name: str, folder: Path, also_installed: bool = False) -> Path | No
 
     also_installed: whatever package manager put it there. Nothing is imported to find it.
     """
-    if name in sys.stdlib_module_names or name in CORE_PACKAGES:
+    if name in sys.stdlib_module_names or name in CORE_PACKAGES or len(os.fsencode(name)) > LONGEST_FILE:
         return None
     beside = () if installed(folder) else (folder / name / "__init__.py", folder / f"{name}.py")
     places = [path for path in beside if path.is_file()]

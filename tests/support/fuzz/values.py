@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import bz2
+import contextlib
 import copy
 import gzip
 import io
@@ -81,7 +82,9 @@ def changed_value(document: Any, random: Random) -> Any:
         elif how == 3:
             owner[key] = DEEP
         elif how == 4 and isinstance(owner[key], (int, float)) and not isinstance(owner[key], bool):
-            owner[key] = owner[key] * random.choice((-1, 10, 10**6, 10**12)) + random.choice((0, 1, 0.5))
+            factor, more = random.choice((-1, 10, 10**6, 10**12)), random.choice((0, 1, 0.5))
+            with contextlib.suppress(OverflowError):  # a whole number that no float holds
+                owner[key] = owner[key] * factor + more
         else:
             owner[key] = copy.deepcopy(random.choice(ODD))  # a shared list could come into itself
     return out
