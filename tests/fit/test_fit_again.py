@@ -22,6 +22,7 @@ from headstart.baselines.summary import SummarySpec
 from headstart.cli import main
 from headstart.data import read_sequences
 from headstart.fit import choose as choose_module
+from headstart.fit.again import Again
 from headstart.fit.perform import fit_sequences
 from headstart.fit.prepared import Fit
 from headstart.fitted.card import model_card
@@ -198,6 +199,37 @@ def test_a_network_is_served_with_the_bits_of_one_trained_by_hand_on_train_and_v
     save_model(outcome.served, tmp_path / "model")
     answer = load_model(tmp_path / "model").predict(read_sequences(waves(4)))
     assert np.array_equal(answer, outcome.served.predict(read_sequences(waves(4))))
+
+
+@pytest.mark.parametrize("serve", ["network", "ensemble"])
+def test_a_network_that_is_not_fitted_again_has_the_errors_of_the_weights_that_are_served(
+    serve: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Again, "obstacle", lambda *_: "the time was over")
+    root = tmp_path / "runs"
+    outcome = fitted(root, serve=serve)
+    candidate, config = outcome.candidate(outcome.serves), outcome.served.config
+    model = candidate.best() if serve == "network" else candidate.best().members[candidate.members.index("scratch")]
+    assert model.last is not None
+    assert not np.array_equal(model.last.val.predicted, model.val.predicted), "the best weights come early"
+    if serve == "ensemble":
+        errors = [1 - m.val.predicted[np.arange(len(m.val.target)), m.val.target] for m in candidate.models]
+        members = [part for m in candidate.models for part in m.members]
+    else:
+        members, errors = list(candidate.models), list[np.ndarray]()
+    for part in members:
+        saved = {name: x.numpy() for name, x in Store(root).predictions(part.identity).items()}
+        output, target = saved["val/output"], saved["val/target"].astype(int)
+        if part.last is not None:
+            assert part.temperature == pytest.approx(fit_temperature(output, target, True))
+        answers = softmax(output, part.temperature)
+        assert part.val.predicted == pytest.approx(answers)
+        errors += [1 - answers[np.arange(len(target)), target]] * (serve == "network")
+    held_out = config.held_out[serve]
+    assert (held_out.source, held_out.again) == ("folds", False)
+    assert held_out.errors == pytest.approx(sorted(np.concatenate(errors).tolist()), rel=1e-4, abs=1e-6)
+    # What is compared are the last ones.
+    assert all(m.worth == m.last.worth for m in members if m.last is not None)
 
 
 @pytest.mark.slow

@@ -490,7 +490,7 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsy
         for output in outputs
     ]
     assert tables[0] == tables[1]
-    assert re.search(r"7 of 7 stages done, 0 running, 0\.\d s elapsed", outputs[1].err)
+    assert "7 of 7 stages done, 0 running" in outputs[1].err
 
 
 @pytest.mark.slow

@@ -256,7 +256,8 @@ def test_its_score_is_that_of_the_answers_of_its_members_by_hand(
             wanted = 1 - ((mean - target) ** 2).sum() / ((target - target.mean()) ** 2).sum()
             assert model.worth[0] == pytest.approx(wanted, abs=1e-5)
             continue
-        np.testing.assert_allclose(model.val.predicted, softmax(np.log(mean), model.temperature), atol=1e-9)
+        assert model.last is not None
+        np.testing.assert_allclose(model.last.val.predicted, softmax(np.log(mean), model.temperature), atol=1e-9)
         right = mean.argmax(1) == target
         spec = json.loads((tmp_path / "runs" / model.identity / "stage.json").read_text())["spec"]
         each = np.array(spec["objective"].get("class_weights") or (1.0, 1.0))[target.astype(int)]

@@ -83,14 +83,14 @@ def compare(fit: Fit, study: Plan) -> Chosen:
 
 
 def _by_last_weights(fit: Fit, network: FitCandidate) -> FitCandidate:
-    """A network with validation as its last weights answer it: these rows chose its best ones, and no other model."""
+    """A network of the worth of its last weights on validation, whose rows chose its best ones and no other model."""
     weights, models = weights_of(fit.facts, fit.settings.balanced), list[TrainedModel]()
     for model in network.models:
         outputs = FinishedStage.opened(fit.store, model.identity, fit.data).outputs_at_last(fit.device)
         last = model if outputs is None else model_of(model.seed, model.identity, outputs, fit.facts, weights)
         score = last.val.labelled.score(network.row.metric, np.array(fit.basis.class_weights))
         last = replace(last, worth=model.worth if score is None else worth_of(last.val, score))
-        models.append(replace(model, val=last.val, worth=last.worth, last=last))
+        models.append(replace(model, worth=last.worth, last=last))
     return replace(network, models=tuple(models))
 
 

@@ -95,14 +95,14 @@ def chosen_blend(
 ) -> Blend | None:
     """The average of the pool, chosen on the validation rows of these runs; None where it does not gain clearly over
     the model number `single`, unless it was asked for. Without folds all runs have the same rows."""
-    answers = [[model.val.labelled for model in run] for run in runs]
+    answers = [[(model.last or model).val.labelled for model in run] for run in runs]
     target = np.concatenate([each[0].target for each in answers])
     predicted = [np.concatenate([each[i].predicted for each in answers]) for i in range(len(pool))]
     chosen = choose_average(predicted, target, weights, single, 1 if folds > 1 else len(runs), asked=asked)
     return None if chosen is None else Blend(tuple(pool[i].name for i in chosen[0]), *chosen[1:])
 
 
-def blended(members: Sequence[TrainedModel], shares: Sequence[float], like: TrainedModel) -> TrainedModel:
+def _blended(members: Sequence[TrainedModel], shares: Sequence[float], like: TrainedModel) -> TrainedModel:
     """The average of these, of the seed, the worth and the temperature of another."""
     val, test = (_average([getattr(m, split) for m in members], shares, like.temperature) for split in ("val", "test"))
     first = members[0]
@@ -131,9 +131,10 @@ def _candidate(
         members = [run[i] for i in at]
         seed = max(model.seed for model in run)  # one that draws nothing has the first
         plain = replace(members[0], seed=seed, temperature=blend.temperature)
-        model = blended(members, blend.shares, plain)
-        val, test = (answers.labelled.score(drawn.metric, weights) for answers in (model.val, model.test))
-        models.append(replace(model, worth=worth_of(model.val, val)))
+        model, judged = (_blended(x, blend.shares, plain) for x in (members, [m.last or m for m in members]))
+        val, test = (answers.labelled.score(drawn.metric, weights) for answers in (judged.val, model.test))
+        worth = worth_of(judged.val, val)
+        models.append(replace(model, worth=worth, last=replace(judged, worth=worth)))
         scores.append((seed, model.identity, val, test))
     results, row = results.with_arm(ENSEMBLE, drawn, scores)
     what = "calibrated probabilities" if models[0].val.predicted.ndim == 2 else "predictions"

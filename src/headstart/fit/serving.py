@@ -15,7 +15,6 @@ from headstart.data import Profile
 from headstart.fit.arms import arms, without_gradients
 from headstart.fit.budget import AFTER, REPORT
 from headstart.fit.choose import Chosen
-from headstart.fit.ensemble import blended
 from headstart.fit.plan import Planned
 from headstart.fit.prepared import Fit
 from headstart.fitted.curve import curve_of, curve_text
@@ -166,13 +165,8 @@ def served_model(fit: Fit, chosen: Chosen) -> Served:
 def _at_last(item: FitCandidate, again: Collection[str]) -> FitCandidate:
     """A candidate; where its network is fitted again, with the temperature and the errors on held-out sequences of the
     last weights of its runs, which are far surer than the best where these come early."""
-
-    def now(model: TrainedModel) -> TrainedModel:
-        parts = [now(part) for part in model.members]
-        return blended(parts, item.shares, model) if parts else model.last or model
-
     same = item.parts().keys().isdisjoint(again)
-    return item if same else replace(item, models=tuple(map(now, item.models)))
+    return item if same else replace(item, models=tuple(model.last or model for model in item.models))
 
 
 def _network_config(stage: FinishedStage, arm: str, network: TrainedModel) -> NetworkConfig:

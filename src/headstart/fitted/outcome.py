@@ -63,8 +63,9 @@ class Answers:
 class TrainedModel:
     """One finished stage of an arm, and its answers. worth: what validation compares, the greater the better, then what
     decides between equals. raw: (n, K) scores of a network on test before its temperature. members: of an ensemble the
-    models that it averages; its stage is that of the first. last: a network as its last weights have it, by whose
-    answers and worth on validation it is then compared."""
+    models that it averages; its stage is that of the first. last: a network as its last weights have it, or an
+    average with it, by whose answers on validation it is then compared: they give its worth, while val and test are of
+    its best weights."""
 
     seed: int
     identity: str

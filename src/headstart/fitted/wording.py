@@ -89,7 +89,8 @@ def _winner(candidates: Sequence[FitCandidate], best: FitCandidate, serves: FitC
     networks, others = ([c for c in candidates if c.is_network is side and not c.members] for side in (True, False))
     network = max(networks, key=lambda candidate: candidate.worth, default=None)
     model, beside, late = f"{best.name} ({best.text})", "", ""
-    if (judged := best if best.is_network else network) is not None and judged.models[0].last is not None:
+    judged = best if best.is_network else network
+    if judged is not None and any(m.last is not None and m.last.val is not m.val for m in judged.models):
         late = " with the last weights of its runs"
     rival = max(others, key=lambda candidate: candidate.worth, default=None) if best.is_network else network
     if rival is not None and rival.row.n != best.row.n and min(rival.row.expected, best.row.expected) > 1:
