@@ -270,9 +270,11 @@ def test_the_best_of_random_trials_is_the_mean_over_their_orders() -> None:
     assert best_so_far([None, 0.2, 0.1, 0.3], True) == [None, 0.2, 0.2, 0.3]
 
 
+@pytest.mark.parametrize("over", [OVER, {LR: "choice 0.01 0.001"}])
 @pytest.mark.parametrize("prune", [False, True])
-def test_a_file_of_results_has_the_trials(prune: bool, tmp_path: Path) -> None:
-    plan, done = whole(searched(tmp_path, prune=prune))
+def test_a_file_of_results_has_the_trials(prune: bool, over: dict[str, Any], tmp_path: Path) -> None:
+    """Of few values a search draws some twice."""
+    plan, done = whole(searched(tmp_path, prune=prune, over=over))
     store = Store(tmp_path / "runs")
     results = select(plan, done.get)
     document = take_snapshot(plan, results, store).document(results, [])

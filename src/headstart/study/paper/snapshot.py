@@ -270,8 +270,8 @@ class _Reader:
         lists = [document["runs"], document["baselines"], document.get("trials", [])]
         for run in lists[1]:
             check_settings(run, study)
-        for runs in (lists[0], lists[2]):
-            check_runs(runs, study)
+        check_runs(lists[0], study, once=True)
+        check_runs(lists[2], study, once=False)
         cells, baselines, trials = (tuple(map(self._cell, runs)) for runs in lists)
         plan = Plan(study, cells, stages_of((*trials, *cells)), data_folder(None), baselines, trials)
         digests = {identity: document["settings"][stage["settings"]]["data"] for identity, stage in stages.items()}

@@ -73,8 +73,9 @@ def check_settings(run: Mapping[str, Any], study: StudySpec) -> None:
             raise BadInput(f"runs: that of {run['arm']!r} has {path} = {value!r}, which is no value of an axis")
 
 
-def check_runs(runs: Iterable[Mapping[str, Any]], study: StudySpec) -> None:
-    """Raises: BadInput where a run has a name or a setting that the study does not define, or stands there twice."""
+def check_runs(runs: Iterable[Mapping[str, Any]], study: StudySpec, *, once: bool) -> None:
+    """Raises: BadInput where a run has a name or a setting that the study does not define, or stands there twice (once:
+    it may not, as a trial of a search may, which draws a setting anew or trains it with a larger budget)."""
     keys = set()
     for run in runs:
         check_settings(run, study)
@@ -82,6 +83,6 @@ def check_runs(runs: Iterable[Mapping[str, Any]], study: StudySpec) -> None:
             if lost := [name for name in names if name not in getattr(study, table)]:
                 raise BadInput(f"runs: that of {run['arm']!r} has {lost[0]!r}, which is not in definition.{table}")
         key = run["arm"], run["column"], run["seed"], json.dumps(run["settings"], sort_keys=True)
-        if key in keys:
+        if once and key in keys:
             raise BadInput(f"runs: seed {run['seed']} of {run['arm']!r} on {run['column']!r} stands there twice")
         keys.add(key)
