@@ -12,6 +12,7 @@ import pytest
 
 from headstart.cli import main
 from headstart.errors import BadInput
+from headstart.estimator import SequenceClassifier
 from headstart.fit import prepared
 from headstart.verbs.fit import _usable_folder
 
@@ -414,6 +415,27 @@ def test_a_fit_is_exported_for_scikit_learn(tmp_path, capsys) -> None:
     assert set(again.predict(np.zeros((3, 5)))) <= {"a", "b"}
     assert fit(tmp_path, str(source), "--export", "onnx") == 2
     assert "--export: 'onnx' is not known; give sklearn" in capsys.readouterr().err
+
+
+def test_images_of_a_table_are_told_fitted_with_patches_saved_and_exported(tmp_path, capsys) -> None:
+    """Two kinds of bars; what is saved answers with the bits of what was fitted."""
+    skops, draw = pytest.importorskip("skops.io"), np.random.default_rng(0)
+    images = draw.normal(0, 0.1, (60, 10, 10))
+    for i, image in enumerate(images):
+        (image if i % 2 else image.T)[draw.integers(1, 8) :][:2] += 1
+    lines = [",".join([*(f"{x:.3f}" for x in image.flat), "ab"[i % 2]]) for i, image in enumerate(images)]
+    (tmp_path / "bars.csv").write_text("\n".join([",".join([*(f"p{i}" for i in range(100)), "label"]), *lines]))
+    assert fit(tmp_path, "bars.csv", "--export", "sklearn", "-o", "model", "--serve", "kernels") == 0
+    out = capsys.readouterr().out
+    assert "read as images of 10 x 10, row by row" in out
+    assert "convolution kernels with ridge, and patches of images" in (tmp_path / "model" / "report.html").read_text()
+    again = skops.load(tmp_path / "model" / "model.skops", trusted=["headstart.estimator.exported.ExportedClassifier"])
+    rows = [image.reshape(-1, 1).round(3) for image in images]
+    first = SequenceClassifier.from_pretrained(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(rows), first.predict_proba(rows))
+    assert (first.predict(rows) == np.array(["a", "b"] * 30)).mean() > 0.9
+    with pytest.raises(BadInput, match="images of 10 x 10 pixels were"), pytest.warns(UserWarning, match="the length"):
+        first.predict([row[:81] for row in rows])
 
 
 def test_balanced_classes_are_chosen_and_said_by_balanced_accuracy(tmp_path, capsys) -> None:

@@ -7,7 +7,6 @@ whatever company it is read; those of sequences that were met before are remembe
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from headstart.baselines.encoded import ENCODER_PREFIX, TOKENISER, VOCABULARIES,
 from headstart.baselines.features import Features, filled, observed
 from headstart.baselines.fitting import FittedFacts, Shapes
 from headstart.baselines.linear import Linear, PenalisedSpec
+from headstart.baselines.patches import square_side
 from headstart.baselines.remembered import KNOWN_ROWS, digest_of, remember
 from headstart.baselines.ridge import ridge_bytes
 from headstart.data.layout import SOUNDS
@@ -35,8 +35,6 @@ if TYPE_CHECKING:  # what serves another model of a folder does without torch
 
 MOST_FEATURES = 16_384
 """Features of a sequence at most; of more channels the mean over channels is taken."""
-LEAST_SIDE = 8
-"""Pixels of a side of an image, at least: shorter sequences are taken for series."""
 TIMED = 3
 """Sequences on which a model is timed."""
 CHANNELS_AT_ONCE = 64
@@ -121,10 +119,9 @@ def averaged(encoder: SeriesModelSpec, channels: int) -> bool:
 
 
 def are_images(family: str, sets: Sequence[Examples]) -> bool:
-    """Whether a family reads images, and sequences may be such: as many numbers each as a square has, row by row."""
-    lengths, (_, *widths) = np.unique(np.concatenate([x.lengths for x in sets])), sets[0].values.shape
-    side = math.isqrt(int(lengths[0]))
-    return family == "vit" and len(lengths) == 1 and lengths[0] == side**2 >= LEAST_SIDE**2 and widths in ([1], [3])
+    """Whether a family reads images, and sequences may be such by their lengths."""
+    lengths, (_, *widths) = np.concatenate([x.lengths for x in sets]), sets[0].values.shape
+    return family == "vit" and square_side(lengths, widths) > 0
 
 
 def series_of(table: Mapping[str, Any]) -> SeriesModelSpec:

@@ -8,6 +8,7 @@ bias, and the same of the steps from one position to the next. What is chosen by
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -30,6 +31,7 @@ from headstart.baselines.fitting import SECONDS_AT_LEAST, FittedFacts, Shapes
 from headstart.baselines.hydra import Hydra, fit_hydra, hydra_size
 from headstart.baselines.linear import PenalisedSpec
 from headstart.baselines.ngrams import Ngrams, best_ngrams, ngrams_seconds
+from headstart.baselines.patches import PATCH_SECONDS, PATCHES, Patches, fit_patches
 from headstart.baselines.quant import Quant, fit_quant, quant_size
 from headstart.baselines.ridge import ridge_bytes, ridge_seconds
 from headstart.errors import BadInput
@@ -58,6 +60,20 @@ POSITION_SECONDS, HYDRA_TIMES = 5e-7, 4
 """Processor seconds of a position of a sequence of numbers (twice that with `FEW_FEATURES`), and how many features of
 random kernels one of competing ones takes as long as (2-core AMD EPYC)."""
 _GOLDEN = (5**0.5 + 1) / 2
+# On five folds of train rows of ten choosing sets competing kernels beside random ones gained 0.004 [-0.006, 0.014],
+# quantiles -0.013 and both -0.003 (docs/benchmarks/fit-features.md). They became the default by an earlier measurement:
+# 0.029 on ArrowHead, 0.015 on OSULeaf and 0.010 on ECG200, nothing on Coffee, Trace and SyntheticControl. Patches
+# beside both gained 0.015 [0.009, 0.021] on MNIST and 0.071 [0.052, 0.089] on CIFAR-10 (docs/benchmarks/fit-images.md).
+ALSO, ALSO_OF_IMAGES = ("hydra",), ("hydra", "patches")
+MANY_POSITIONS = 1 << 22
+"""Positions of all sequences above which random kernels stand alone: competing ones take as long as the rest."""
+KERNEL_SECONDS, FEW_SECONDS, ALSO_SECONDS, ALSO_CHANNELS = 2.7, 1.0, 4.7, 20.0
+"""Processor seconds per million positions of random kernels, of `FEW_FEATURES` of them, and of competing ones of one
+and of several channels (2-core AMD EPYC)."""
+KERNEL_SHARE = 1 / 3
+"""Of the time of a fit, for the features of kernels, and for a regression on all of them; else there are fewer."""
+PATCH_BYTES = 2.5e9
+"""Memory of a regression on patches and kernels, of all rows, above which kernels stand without them."""
 
 
 @dataclass(frozen=True)
@@ -162,12 +178,14 @@ class KernelsAndMore(Together):
         "steps": "the same of steps",
         "hydra": "competing kernels",
         "quant": "quantiles of intervals",
+        "patches": "random patches of images",
     }
     kinds: ClassVar[Mapping[str, type[Features]]] = {
         "kernels": KernelModel,
         "steps": KernelModel,
         "hydra": Hydra,
         "quant": Quant,
+        "patches": Patches,
     }
 
     @classmethod
@@ -202,9 +220,10 @@ class KernelsSpec(PenalisedSpec):
     pools: Literal[1, 4] = neutral(1)
     """Features of each comparison of a kernel's outputs with a bias: the share of outputs above it, or also how far
     they are above it, where, and their longest stretch. `features` counts them all."""
-    also: tuple[Literal["steps", "hydra", "quant"], ...] = neutral((), strict=False)
+    also: tuple[Literal["steps", "hydra", "quant", "patches"], ...] = neutral((), strict=False)
     """Further features in the same regression, of numbers: `steps`, as many kernels on the steps from one position to
-    the next, `hydra`, competing kernels, and `quant`, quantiles of intervals. Tokens are not numbers. Kernels over
+    the next, `hydra`, competing kernels, `quant`, quantiles of intervals, and `patches`, random patches of square
+    images, row by row. Tokens are not numbers. Kernels over
     one-hot channels were tried for small vocabularies, at ten times the cost: on validation rows n-grams were better on
     three sets of promoters and on splice junctions (0.95 to 0.78, by places), kernels on proteins (0.58 to 0.54)."""
     rough: bool = neutral(False)
@@ -241,6 +260,7 @@ class KernelsSpec(PenalisedSpec):
         """Features of a sequence."""
         wanted = self._wanted(labels)
         sizes = {"steps": wanted, "hydra": hydra_size(lengths), "quant": quant_size(lengths, signature.width)}
+        sizes["patches"] = PATCHES
         return wanted + sum(sizes[kind] for kind in set(self.also))
 
     def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
@@ -259,12 +279,42 @@ class KernelsSpec(PenalisedSpec):
             "steps": lambda: fit_kernels(single, seed, wanted, self.pools, "steps"),
             "hydra": lambda: fit_hydra(single, seed),
             "quant": lambda: fit_quant(single),
+            "patches": lambda: fit_patches(single, seed),
         }
         yield KernelsAndMore((kernels, *(more[kind]() for kind in dict.fromkeys(self.also))))
 
     def describe(self) -> str:
         more = "".join(f", {KernelsAndMore.names[kind]}" for kind in self.also)
         return f"a ridge regression on random convolution kernels{more} (n-grams of tokens)"
+
+
+def fields_within(
+    lengths: np.ndarray, channels: int, seconds: float | None, labelled: int, *, images: bool
+) -> dict[str, Any]:
+    """Fields of a `KernelsSpec` for sequences of these lengths (n,), within a fit of so many seconds (None: any).
+
+    Where the features, or the regression on them of so many labelled rows, would take much of the time, there are
+    fewer.
+    """
+    millions, left = float(lengths.sum()) / 1e6, KERNEL_SHARE * (math.inf if seconds is None else seconds)
+    competing = KERNEL_SECONDS + (ALSO_SECONDS if channels == 1 else ALSO_CHANNELS)
+
+    def within(each: float, columns: int, *, patches: bool = False) -> bool:
+        if patches:
+            each, columns = each + PATCH_SECONDS, columns + PATCHES
+        large = patches and ridge_bytes(len(lengths), columns) > PATCH_BYTES
+        return max(millions * each, ridge_seconds(labelled, columns)) <= left and not large
+
+    both = FEATURES + hydra_size(lengths)
+    if lengths.sum() <= MANY_POSITIONS and within(competing, both, patches=images):
+        return {"also": list(ALSO_OF_IMAGES if images else ALSO)}
+    if images and within(KERNEL_SECONDS, FEATURES, patches=True):
+        return {"also": ["patches"]}
+    if images and within(FEW_SECONDS, FEW_FEATURES, patches=True):
+        return {"features": FEW_FEATURES, "also": ["patches"]}
+    if images and lengths.sum() <= MANY_POSITIONS and within(competing, both):
+        return {"also": list(ALSO)}
+    return {} if within(KERNEL_SECONDS, FEATURES) else {"features": FEW_FEATURES}
 
 
 def fit_kernels(

@@ -50,7 +50,7 @@ class Basis:
 
     labelled, rows: of train. class_weights: empty where all classes weigh the same. split: how rows were dealt
     out, in words. read: weights made elsewhere. learnt: rows of train that models without gradients are fitted on
-    (None: all).
+    (None: all). side: pixels of the side of images, 0 where sequences are none.
     """
 
     task: Mapping[str, Any]
@@ -67,6 +67,7 @@ class Basis:
     split: str = ""
     read: tuple[WeightsRead, ...] = ()
     learnt: int | None = None
+    side: int = 0
 
     def holds(self, kind: type[WeightsRead]) -> bool:
         """Whether weights of this kind were read."""

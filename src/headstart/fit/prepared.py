@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from headstart.baselines.kernels import KERNEL_SECONDS
 from headstart.baselines.linear import FEWER
 from headstart.baselines.measures import balanced_weights
+from headstart.baselines.patches import image_side
 from headstart.baselines.pieces import TRAIN_SCORED, Pieces, sizes_of
 from headstart.core import NetworkSpec, Plan, Store, Task, begin, plan_study
 from headstart.data import Card, data_card
@@ -18,7 +20,6 @@ from headstart.errors import BadInput, BadMachine
 from headstart.fit import plan as planning
 from headstart.fit.arms import check_served
 from headstart.fit.arms.embedding import FrozenModel
-from headstart.fit.arms.kernels import KERNEL_SECONDS
 from headstart.fit.arms.weights import read_weights
 from headstart.fit.basis import Basis
 from headstart.fit.budget import LATE, LATE_SECONDS, REPORT, whole_amount
@@ -234,6 +235,7 @@ def _basis(
             folds=len(splits),
             files=[name for name in ("val", "test") if getattr(settings, name) is not None],
         ),
+        side=image_side(task.train, lengths),
         read=read_weights(settings, task, facts.kind, store, data),
     )
 

@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from headstart.fit.arms.arm import Arm, Frame
+from headstart.fit.arms.arm import Arm, Frame, Networks
 from headstart.fit.basis import Basis
 from headstart.request.settings import FitSettings
 from headstart.words import KERNEL_WORDS
 
-# On five folds of train rows of ten choosing sets competing kernels beside random ones gained 0.004 [-0.006, 0.014],
-# quantiles -0.013 and both -0.003 (docs/benchmarks/fit-features.md). They became the default by an earlier measurement:
-# 0.029 on ArrowHead, 0.015 on OSULeaf and 0.010 on ECG200, nothing on Coffee, Trace and SyntheticControl.
-ALSO = ("hydra",)
-MANY_POSITIONS = 1 << 22
-"""Positions of all sequences above which random kernels stand alone: competing ones take as long as the rest."""
-
-KERNEL_SECONDS, ALSO_SECONDS, ALSO_CHANNELS = 2.7, 4.7, 20.0
-"""Processor seconds per million positions of random kernels, and of competing ones of one and of several channels
-(2-core AMD EPYC)."""
-KERNEL_SHARE = 1 / 3
-"""Of the time of a fit, for the features of kernels, and for a regression on all of them; else there are fewer."""
-
 
 def table_of(
-    kind: str, data: str, lengths: np.ndarray, channels: int = 1, seconds: float | None = None, labelled: int = 0
+    kind: str,
+    data: str,
+    lengths: np.ndarray,
+    channels: int = 1,
+    seconds: float | None = None,
+    labelled: int = 0,
+    side: int = 0,
 ) -> dict[str, Any]:
-    """A model without gradients, for sequences of this kind, these lengths (n,) and channels.
-
-    seconds: that the whole fit may take; where the features of kernels, or the regression on them of so many labelled
-    rows, would take much of it, there are fewer.
-    """
-    from headstart.baselines.hydra import hydra_size
-    from headstart.baselines.kernels import FEATURES, FEW_FEATURES
-    from headstart.baselines.ridge import ridge_seconds
+    """A model without gradients, for sequences of this kind, these lengths (n,) and channels, within a fit of so many
+    seconds. side: of images (0: they are none)."""
+    from headstart.baselines.kernels import fields_within
 
     if kind != "kernels" or data != "numbers":
         return {"kind": kind} | ({"rough": True} if kind == "kernels" and data not in ("numbers", "text") else {})
-    millions, left = float(lengths.sum()) / 1e6, KERNEL_SHARE * (math.inf if seconds is None else seconds)
-    more = KERNEL_SECONDS + (ALSO_SECONDS if channels == 1 else ALSO_CHANNELS)
-    both = max(millions * more, ridge_seconds(labelled, FEATURES + hydra_size(lengths)))
-    if lengths.sum() <= MANY_POSITIONS and both <= left:
-        return {"kind": kind, "also": list(ALSO)}
-    late = max(millions * KERNEL_SECONDS, ridge_seconds(labelled, FEATURES)) > left
-    return {"kind": kind, **({"features": FEW_FEATURES} if late else {})}
+    return {"kind": kind, **fields_within(lengths, channels, seconds, labelled, images=side > 0)}
 
 
 class KernelsArm(Arm):
@@ -64,8 +45,20 @@ class KernelsArm(Arm):
 
     def tables(self, frame: Frame) -> dict[str, Any]:
         basis, time = frame.basis, frame.settings.time
-        more = basis.kind, basis.lengths, basis.signature.width, time, basis.labelled
+        more = basis.kind, basis.lengths, basis.signature.width, time, basis.labelled, basis.side
         return {name: {"model": table_of(name, *more)} for name in reversed(self.names)}
 
+    def lines(self, frame: Frame, networks: Networks) -> list[str]:
+        """What sequences were taken for."""
+        side = frame.basis.side
+        more = ", row by row: random patches stand beside the kernels"
+        return [f"sequences are read as images of {side} x {side}{more}"] if _has_patches(self.tables(frame)) else []
+
     def texts(self, basis: Basis, settings: FitSettings, arms: Mapping[str, Any]) -> dict[str, str]:
-        return KERNEL_WORDS[basis.kind == "numbers"]
+        own = KERNEL_WORDS[basis.kind == "numbers"]
+        return {**own, "kernels": f"{own['kernels']}, and patches of images"} if _has_patches(arms) else own
+
+
+def _has_patches(arms: Mapping[str, Any]) -> bool:
+    """Whether kernels have random patches beside them."""
+    return "patches" in arms.get("kernels", {}).get("model", {}).get("also", ())
