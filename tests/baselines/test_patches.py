@@ -147,6 +147,7 @@ def test_series_of_a_square_length_are_no_images(length: int) -> None:
         (1_000, 28, 60.0, {"also": ["hydra", "patches"]}),
         (1_000, 32, None, {"also": ["hydra", "patches"]}),
         (5_000, 28, 10.0, {"features": 2_520}),
+        (5_000, 28, 60.0, {}),
         (5_000, 28, None, {"features": 2_520, "also": ["patches"]}),  # all kernels beside them take 3 GB
         (60_000, 28, None, {}),
     ],

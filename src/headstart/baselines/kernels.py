@@ -300,10 +300,11 @@ def fields_within(
     competing = KERNEL_SECONDS + (ALSO_SECONDS if channels == 1 else ALSO_CHANNELS)
 
     def within(each: float, columns: int, *, patches: bool = False) -> bool:
+        rows = len(lengths) if patches else labelled  # what serves is fitted again on more than train
         if patches:
             each, columns = each + PATCH_SECONDS, columns + PATCHES
-        large = patches and ridge_bytes(len(lengths), columns) > PATCH_BYTES
-        return max(millions * each, ridge_seconds(labelled, columns)) <= left and not large
+        large = patches and ridge_bytes(rows, columns) > PATCH_BYTES
+        return max(millions * each, ridge_seconds(rows, columns)) <= left and not large
 
     both = FEATURES + hydra_size(lengths)
     if lengths.sum() <= MANY_POSITIONS and within(competing, both, patches=images):
