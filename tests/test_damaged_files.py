@@ -161,6 +161,28 @@ def test_a_refusal_for_want_of_memory_or_time_is_a_finding(raised, tmp_path, mon
         outcome(Parser(seeds=lambda: [], read=read), path, {"a.bin": b"a"})
 
 
+def test_a_reader_that_goes_on_when_its_time_is_over_is_a_finding(tmp_path):
+    def read(path: Path) -> None:
+        with suppress(OSError):
+            os.kill(os.getpid(), signal.SIGPROF)
+
+    path = written({"a.bin": b"a"}, tmp_path)
+    with pytest.raises(Finding, match="longer"):
+        outcome(Parser(seeds=lambda: [], read=read), path, {"a.bin": b"a"})
+
+
+def test_a_door_of_several_readers_hides_no_want_of_memory(tmp_path, monkeypatch):
+    files = PARSERS["archive"].seeds()[0]
+
+    def members(root: Path, wanted: object, mistakes: object) -> object:
+        with reading(root):
+            raise MemoryError
+
+    monkeypatch.setattr("support.fuzz.archive.archives.members", members)
+    with pytest.raises(Finding, match="took all memory"):
+        outcome(PARSERS["archive"], written(files, tmp_path), files)
+
+
 def _short_of_memory(path: Path) -> object:
     raise MemoryError
 

@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from headstart.data import apart
-from support.fuzz.parser import read_data
+from support.fuzz.parser import read_data, short_of_memory
 
 NO_MEMORY = 3
 """Exit code of a fork that had no memory left, whatever its reader made of that."""
@@ -24,9 +24,7 @@ SECONDS = 10
 
 def _write_file(path: Path, content: bytes) -> None:
     """Stands for `disk.write_file`, which writes what is read, or within the handler of its error why it is refused."""
-    from support.fuzz.run import causes
-
-    if any(isinstance(cause, MemoryError) for cause in causes(sys.exception())):
+    if short_of_memory(sys.exception()):
         os._exit(NO_MEMORY)
     path.write_bytes(content)
 

@@ -11,7 +11,7 @@ from random import Random
 
 from headstart.data import archives
 from headstart.errors import BadInput, Mistakes
-from support.fuzz.parser import Files, read_data
+from support.fuzz.parser import Files, read_data, short_of_memory
 
 CURVE = b"t,x\n" + b"".join(b"%d,%d\n" % (k, k * k) for k in range(12))
 MEMBERS = {f"set/{label}/{number}.csv": CURVE for label in "ab" for number in range(2)}
@@ -113,7 +113,9 @@ def read_archive(path: Path) -> object:
     mistakes = Mistakes()
     try:
         listed = dict(archives.members(path, lambda name: name.endswith(".csv"), mistakes))
-    except BadInput:
+    except BadInput as error:
+        if short_of_memory(error):
+            raise
         listed = {}
     for name in listed:
         parts = PurePosixPath(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,3 +33,15 @@ def read_data(path: Path) -> object:
     sequences = read_sequences(path)
     data_card(sequences)
     return sequences
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and those that it was raised for or behind, the last one first."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def short_of_memory(error: BaseException | None) -> bool:
+    """Whether it was raised for want of memory, whatever it says."""
+    return any(isinstance(cause, MemoryError) for cause in causes(error))

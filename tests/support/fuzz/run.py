@@ -24,7 +24,7 @@ from random import Random
 
 from headstart.errors import BadInput
 from support.fuzz.damage import Damage, damage
-from support.fuzz.parser import Files, Parser
+from support.fuzz.parser import Files, Parser, short_of_memory
 from support.fuzz.parsers import PARSERS
 
 MEMORY = 2**30
@@ -75,6 +75,9 @@ def limited() -> Iterator[None]:
         if late:
             raise Finding(late[0]) from None
         raise
+    else:
+        if late:
+            raise Finding(late[0])
     finally:
         for (number, clock, _), before in zip(clocks, previous, strict=True):
             signal.setitimer(clock, 0)
@@ -98,18 +101,11 @@ def outcome(parser: Parser, path: Path, files: Files) -> str:
             warnings.simplefilter("error")
             parser.read(path)
     except BadInput as error:
-        if any(isinstance(cause, MemoryError) for cause in causes(error)):
+        if short_of_memory(error):
             raise Finding("took all memory that it may, and was refused only then") from error
         check_message(str(error), path, files)
         return "refused"
     return "read"
-
-
-def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, and those that it was raised for or behind, the last one first."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def check_message(text: str, path: Path, files: Files) -> None:
