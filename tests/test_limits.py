@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from headstart import limits
 from headstart.baselines.kernels import KernelsSpec
+from headstart.baselines.ngrams import NgramsSpec, fit_ngrams, sizes_tried
 from headstart.baselines.ridge import ridge_bytes
 from headstart.data import read_sequences
 from headstart.errors import BadInput
@@ -29,7 +31,7 @@ from headstart.limits import (
 )
 from headstart.runner import local
 from headstart.runner.local import FOR_MEMORY, WorkerDied, Workers
-from headstart.sequence import Signature
+from headstart.sequence import Examples, Signature
 
 V1 = "31 23 0:29 {inside} /sys/fs/cgroup/{name} rw,relatime - cgroup cgroup rw,{name}"
 V2 = "31 23 0:29 {inside} /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
@@ -172,7 +174,25 @@ def test_the_memory_of_kernels_is_known_before_they_are_fitted() -> None:
     assert bytes_needed == ridge_bytes(30_000, 2_520)
     assert 0.3e9 < bytes_needed < 1e9
     assert KernelsSpec(also=("hydra", "quant")).memory(1_000, signature, lengths) > ridge_bytes(1_000, 9_996)
-    assert KernelsSpec().memory(10, Signature("tokens", 4, 300, "class", 2), lengths) == 0
+
+
+@pytest.mark.parametrize("letters", [4, 20])
+def test_the_memory_of_n_grams_is_known_before_they_are_fitted(letters: int) -> None:
+    lengths, draw = np.full(8_000, 100), np.random.default_rng(0)
+    signature = Signature("tokens", letters, 100, 100, "class", classes=2)
+    values = draw.integers(0, letters, lengths.sum()).astype(np.uint8)
+    train = Examples(values, np.arange(8_001) * 100, np.arange(8_000) % 2, np.arange(8_000))
+    (longest, placed, near), peak = sizes_tried(signature, lengths, rough=True)[-1], 0
+    features = fit_ngrams(train, longest, placed, letters, near)
+    tracemalloc.start()
+    try:
+        features.transform(train)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    for spec in (KernelsSpec(rough=True), NgramsSpec(rough=True)):
+        assert 0.6 * peak < spec.memory(8_000, signature, lengths) < 1.5 * peak
+        assert spec.memory(10, signature, lengths) < 1e6
 
 
 @pytest.mark.parametrize(

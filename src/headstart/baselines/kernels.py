@@ -30,7 +30,7 @@ from headstart.baselines.features import Features, FeatureTable, Tabled, Togethe
 from headstart.baselines.fitting import SECONDS_AT_LEAST, FittedFacts, Shapes
 from headstart.baselines.hydra import Hydra, fit_hydra, hydra_size
 from headstart.baselines.linear import PenalisedSpec
-from headstart.baselines.ngrams import Ngrams, best_ngrams, ngrams_seconds
+from headstart.baselines.ngrams import Ngrams, best_ngrams, ngrams_bytes, ngrams_seconds
 from headstart.baselines.patches import PATCH_SECONDS, PATCHES, Patches, fit_patches
 from headstart.baselines.quant import Quant, fit_quant, quant_size
 from headstart.baselines.ridge import ridge_bytes, ridge_seconds
@@ -244,8 +244,10 @@ class KernelsSpec(PenalisedSpec):
         return self.features or (FEATURES if labels <= MANY_UNITS else FEW_FEATURES)
 
     def memory(self, labels: int, signature: Signature, lengths: np.ndarray) -> float:
-        """That of the ridge regression."""
-        return 0.0 if signature.input == "tokens" else ridge_bytes(labels, self._columns(labels, signature, lengths))
+        """That of the ridge regression; of tokens that of n-grams."""
+        if signature.input == "tokens":
+            return ngrams_bytes(labels, signature, lengths, self.rough)
+        return ridge_bytes(labels, self._columns(labels, signature, lengths))
 
     def seconds(self, labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
         """Features of all, and the ridge regression."""

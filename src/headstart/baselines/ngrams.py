@@ -41,6 +41,8 @@ NEAR_RUNS, NEAR_VOCABULARY = (4, 1), 16
 RUN_SECONDS, ENTRY_SECONDS, COLUMN_SECONDS, PATH_SECONDS = 1e-7, 1.5e-7, 2.5e-6, 0.015
 """Processor seconds of a run of a sequence; of a regression for each class, of an entry and of a column of its table;
 and what regressions take at least (2-core AMD EPYC)."""
+ENTRY_BYTES = 36.0
+"""Memory of an entry as it is reckoned, as measured: of 40,000 x 100 bases 1.2 GB, of 8,000 x 100 residues 0.16 GB."""
 NEW_RUNS, RUNS_OF_ROW = 1 / 8, 1 / 2
 """Of the runs of one length of all sequences so many have a column, where there could be as many, and of the runs of
 a sequence so many are different."""
@@ -163,14 +165,25 @@ def ngrams_seconds(labels: int, scored: int, signature: Signature, lengths: np.n
     proteins within 2.5 times what they took. lengths (n,): of train."""
     length, classes, total = float(lengths.mean()), max(signature.classes, signature.targets), 0.0
     for longest, placed, near in sizes_tried(signature, lengths, rough):
-        new, runs = NEW_RUNS * labels * length, longest + 2 * near
-        kinds = [*range(1, longest + 1), *(2 * [*range(1, near + 1)])]
-        columns = min(sum(min(float(signature.width) ** run, new) for run in kinds), MOST_BUCKETS)
-        entries = labels * (min(RUNS_OF_ROW * runs * length, columns) + placed)
+        columns, entries = _table_of(labels, signature, length, (longest, placed, near))
         each = ENTRY_SECONDS * entries + COLUMN_SECONDS * (columns + placed * signature.width)
-        total += PATH_SECONDS + RUN_SECONDS * runs * length * (labels + scored)
+        total += PATH_SECONDS + RUN_SECONDS * (longest + 2 * near) * length * (labels + scored)
         total += each * (1 if classes == 2 else classes)
     return total
+
+
+def ngrams_bytes(labels: int, signature: Signature, lengths: np.ndarray, rough: bool = False) -> float:
+    """Memory of the largest table of features while it is put together."""
+    tables = [_table_of(labels, signature, float(lengths.mean()), x) for x in sizes_tried(signature, lengths, rough)]
+    return ENTRY_BYTES * max(entries for _, entries in tables)
+
+
+def _table_of(labels: int, signature: Signature, length: float, size: tuple[int, int, int]) -> tuple[float, float]:
+    """Columns of runs, and entries, of the features of so many sequences, roughly."""
+    (longest, placed, near), new = size, NEW_RUNS * labels * length
+    kinds = [*range(1, longest + 1), *(2 * [*range(1, near + 1)])]
+    columns = min(sum(min(float(signature.width) ** run, new) for run in kinds), MOST_BUCKETS)
+    return columns, labels * (min(RUNS_OF_ROW * len(kinds) * length, columns) + placed)
 
 
 def _at_places(examples: Examples, placed: int, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -240,6 +253,10 @@ class NgramsSpec(PenalisedSpec):
     def seconds(self, labels: int, scored: int, signature: Signature, lengths: np.ndarray) -> float:
         """Of the features and of the regressions on them."""
         return SECONDS_AT_LEAST + ngrams_seconds(labels, scored, signature, lengths, self.rough)
+
+    def memory(self, labels: int, signature: Signature, lengths: np.ndarray) -> float:
+        """Of the features."""
+        return ngrams_bytes(labels, signature, lengths, self.rough)
 
     def candidates(self, facts: FittedFacts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """Raises: BadInput for floats."""
