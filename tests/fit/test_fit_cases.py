@@ -479,7 +479,7 @@ def test_a_second_network_is_self_pretrained_or_not_as_the_command_says(word, th
 
 def test_each_model_without_a_network_is_named_as_it_begins_and_then_each_further_run(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(60)))
-    words = ("train.csv", "--target", "label", "--folds", "3", "--time", "60s", "--no-pretrain")
+    words = ("train.csv", "--target", "label", "--folds", "3", "--time", "10m", "--no-pretrain")
     assert fit(tmp_path, *words, *QUICK[2:-1], quick=False) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("fitting")] == [
