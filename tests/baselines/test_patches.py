@@ -23,7 +23,8 @@ def images(n: int, seed: int, side: int = 12, channels: int = 1) -> Examples:
     rows = []
     for kind in target:
         bar, at = (down, across, (down + across) / 2)[kind], rng.uniform(2, side - 3)
-        image = np.exp(-((bar - at) ** 2) / 3) * 4 + rng.normal(0, 0.3, (side, side))
+        stroke = np.abs((across, down, (down - across) / 2)[kind] - rng.uniform(-1, 1) * side / 4) < side / 4
+        image = np.exp(-((bar - at) ** 2) / 3) * 4 * stroke + rng.normal(0, 0.3, (side, side))
         rows.append(np.repeat(image.reshape(-1, 1), channels, 1).astype(np.float32) + np.arange(channels))
     return examples(rows, target)
 
@@ -97,7 +98,7 @@ def test_beside_kernels_they_are_one_model_that_comes_back_from_its_arrays() -> 
     facts = model.facts.model_dump(mode="json")
     assert {name: (str(a.dtype), a.shape) for name, a in model.arrays().items()} == shapes(facts)
     assert np.array_equal(from_arrays(facts, model.arrays()).predict(x), model.predict(x))
-    assert (model.predict(x).argmax(1) == x.target).mean() > 0.9
+    assert (model.predict(x).argmax(1) == x.target).mean() > 0.8
     with pytest.raises(BadInput, match="'side' does not fit"):
         shapes({**facts, "sizes": {**facts["sizes"], "patches.side": 3}})
     with pytest.raises(BadInput, match=r"images of 12 x 12 pixels .* got sequences of 100 to 100 .* sequences of 144"):
@@ -121,13 +122,23 @@ def test_images_are_told_by_neighbours_of_a_column() -> None:
 
 @pytest.mark.parametrize("length", [144, 196, 1_024])
 def test_series_of_a_square_length_are_no_images(length: int) -> None:
-    """Beats, walks, waves of any speed, noise, steps and constants, as series of so many steps."""
+    """Beats, walks, waves of any speed, seasons as long as a side, noise, steps and constants, of so many steps."""
     rng, time = np.random.default_rng(0), np.arange(length)
+
+    def season(phase: float) -> np.ndarray:
+        return np.asarray(np.sin(2 * np.pi * time / np.sqrt(length) + phase))
+
     beat = np.exp(-(((time - 0.4 * length) / (0.03 * length)) ** 2)) + 0.3 * np.exp(-(((time - 0.7 * length) / 9) ** 2))
     families = {
         "beats": [np.roll(beat, rng.integers(-9, 9)) + rng.normal(0, 0.05, length) for _ in range(40)],
         "walks": [np.cumsum(rng.normal(size=length)) for _ in range(40)],
         "waves": [np.sin(time * rng.uniform(0.05, 2) + rng.uniform(0, 6)) for _ in range(40)],
+        "seasons": [season(rng.uniform(0, 6)) + rng.normal(0, 0.3, length) for _ in range(40)],
+        "seasons from one day on": [season(0) * rng.uniform(0.3, 2) + rng.normal(0, 0.3, length) for _ in range(40)],
+        "seasons that grow": [
+            season(rng.uniform(0, 6)) * (1 + 4 * time / length) + 5 * time / length + rng.normal(0, 0.3, length)
+            for _ in range(40)
+        ],
         "noise": [rng.normal(size=length) for _ in range(40)],
         "steps": [(time > rng.integers(0, length)).astype(float) for _ in range(40)],
         "constants": [np.ones(length) for _ in range(40)],

@@ -422,7 +422,8 @@ def test_images_of_a_table_are_told_fitted_with_patches_saved_and_exported(tmp_p
     skops, draw = pytest.importorskip("skops.io"), np.random.default_rng(0)
     images = draw.normal(0, 0.1, (60, 10, 10))
     for i, image in enumerate(images):
-        (image if i % 2 else image.T)[draw.integers(1, 8) :][:2] += 1
+        down, across = draw.integers(1, 8), draw.integers(0, 6)
+        (image if i % 2 else image.T)[down : down + 2, across : across + 5] += 1
     lines = [",".join([*(f"{x:.3f}" for x in image.flat), "ab"[i % 2]]) for i, image in enumerate(images)]
     (tmp_path / "bars.csv").write_text("\n".join([",".join([*(f"p{i}" for i in range(100)), "label"]), *lines]))
     assert fit(tmp_path, "bars.csv", "--export", "sklearn", "-o", "model", "--serve", "kernels") == 0

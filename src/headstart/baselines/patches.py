@@ -36,9 +36,9 @@ FLAT, EDGE = 0.01, 0.1
 """Added to the variance of a patch, and to that of each axis of all patches."""
 PATCH_SECONDS = 2.0
 """Processor seconds per million pixels (2-core AMD EPYC)."""
-IMAGES_LOOKED_AT, LEAST_LIKE, LIKER = 200, 0.3, 0.2
-"""Train sequences that tell whether all are images; how alike neighbours of a column must be, and by how much more than
-pixels half a row apart."""
+IMAGES_LOOKED_AT, LEAST_LIKE, LIKER, FADING = 200, 0.3, 0.2, 0.6
+"""Train sequences that tell whether all are images; how alike neighbours of a column must be, by how much more than
+pixels half a row apart, and of which share of it those of a quarter of the image apart must stay below."""
 PATCHED_AT_ONCE = 32
 
 
@@ -142,21 +142,25 @@ def image_side(examples: Examples, lengths: np.ndarray) -> int:
     """S where sequences are square images by these lengths (n,) of all, and the examples look so, else 0.
 
     Pixels below each other, S positions apart, must be alike, and clearly more so than pixels half a row apart: in
-    smooth series what is farther apart is less alike.
+    smooth series what is farther apart is less alike. In series of a season of S positions it is not: so without the
+    means of rows, and of columns of all, pixels a quarter of the image apart must be far less alike.
     """
     side = square_side(lengths, examples.values.shape[1:])
     if not side or not len(examples):
         return 0
-    below, apart = (likeness(examples, lag) for lag in (side, side // 2))
-    return side if below >= max(LEAST_LIKE, apart + LIKER) else 0
-
-
-def likeness(examples: Examples, lag: int) -> float:
-    """Correlation of values `lag` positions apart, each sequence's mean taken away, over some sequences."""
     rows = np.unique(np.linspace(0, len(examples) - 1, min(len(examples), IMAGES_LOOKED_AT)).astype(int))
     some = examples.take(rows)
-    x = filled(some, *moments(some)).mean(axis=1).reshape(len(rows), -1).astype(np.float64)
-    x = x - x.mean(axis=1, keepdims=True)
+    images = filled(some, *moments(some)).mean(axis=1).reshape(len(rows), side, side).astype(np.float64)
+    plain, seasons = images - images.mean(axis=(1, 2), keepdims=True), images - images.mean(axis=2, keepdims=True)
+    seasons = seasons - seasons.mean(axis=(0, 1))
+    below, apart = (likeness(plain, lag) for lag in (side, side // 2))
+    near, far = (likeness(seasons, lag * side) for lag in (1, max(3, side // 4)))
+    return side if below >= max(LEAST_LIKE, apart + LIKER) and far < FADING * near else 0
+
+
+def likeness(images: np.ndarray, lag: int) -> float:
+    """Correlation of values `lag` positions apart of images (n, S, S) without their mean, read row by row."""
+    x = images.reshape(len(images), -1)
     size = float((x**2).sum())
     return float((x[:, lag:] * x[:, :-lag]).sum()) / size if size else 0.0
 
