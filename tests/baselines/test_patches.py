@@ -156,6 +156,7 @@ def test_series_of_a_square_length_are_no_images(length: int) -> None:
         (1_000, 28, 10.0, {"features": 2_520, "also": ["patches"]}),
         (1_000, 28, 20.0, {"also": ["patches"]}),
         (1_000, 28, 60.0, {"also": ["hydra", "patches"]}),
+        (1_000, 32, 20.0, {"features": 2_520, "also": ["patches"]}),
         (1_000, 32, None, {"also": ["hydra", "patches"]}),
         (5_000, 28, 10.0, {"features": 2_520}),
         (5_000, 28, 60.0, {}),

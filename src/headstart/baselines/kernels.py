@@ -72,6 +72,8 @@ KERNEL_SECONDS, FEW_SECONDS, ALSO_SECONDS, ALSO_CHANNELS = 2.7, 1.0, 4.7, 20.0
 and of several channels (2-core AMD EPYC)."""
 KERNEL_SHARE = 1 / 3
 """Of the time of a fit, for the features of kernels, and for a regression on all of them; else there are fewer."""
+PATCH_SHARE, PATCH_MORE = 0.18, 0.75
+"""Of the time of a fit, and seconds besides, for features of kernels and patches together: 15 % of what it may last."""
 PATCH_BYTES = 2.5e9
 """Memory of a regression on patches and kernels, of all rows, above which kernels stand without them."""
 
@@ -299,14 +301,16 @@ def fields_within(
     fewer.
     """
     millions, left = float(lengths.sum()) / 1e6, KERNEL_SHARE * (math.inf if seconds is None else seconds)
+    fewer = math.inf if seconds is None else PATCH_SHARE * seconds + PATCH_MORE
     competing = KERNEL_SECONDS + (ALSO_SECONDS if channels == 1 else ALSO_CHANNELS)
 
     def within(each: float, columns: int, *, patches: bool = False) -> bool:
         rows = len(lengths) if patches else labelled  # what serves is fitted again on more than train
         if patches:
             each, columns = each + PATCH_SECONDS, columns + PATCHES
-        large = patches and ridge_bytes(rows, columns) > PATCH_BYTES
-        return max(millions * each, ridge_seconds(rows, columns)) <= left and not large
+            if ridge_bytes(rows, columns) > PATCH_BYTES or millions * each > fewer:
+                return False
+        return max(millions * each, ridge_seconds(rows, columns)) <= left
 
     both = FEATURES + hydra_size(lengths)
     if lengths.sum() <= MANY_POSITIONS and within(competing, both, patches=images):
