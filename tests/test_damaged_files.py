@@ -171,6 +171,17 @@ def test_a_reader_that_goes_on_when_its_time_is_over_is_a_finding(tmp_path):
         outcome(Parser(seeds=lambda: [], read=read), path, {"a.bin": b"a"})
 
 
+def test_what_is_kept_of_a_want_of_memory_has_the_damage_that_asks_for_it(tmp_path, monkeypatch):
+    def read(path: Path) -> None:
+        with reading(path):
+            if path.read_bytes() != b"a":
+                raise MemoryError
+
+    monkeypatch.setitem(PARSERS, "made", Parser(lambda: [{"a.bin": b"a"}], read))
+    (sample,) = run("made", 0.001, 0, tmp_path, clock=1).findings.values()
+    assert Path(sample, "a.bin").read_bytes() != b"a"
+
+
 def test_a_door_of_several_readers_hides_no_want_of_memory(tmp_path, monkeypatch):
     files = PARSERS["archive"].seeds()[0]
 

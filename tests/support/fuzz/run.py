@@ -223,11 +223,14 @@ def _inputs(
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + SECONDS) + 6, hard))
         trial = damage(samples, Random(f"{name}/{seed}"))
         files = trial.files()
+        failure: Exception | None = None
         try:
             line = outcome(parser, written(files, current), files)
-        except Exception as error:
-            key = signature(error)
-            text = f"{name}, seed {seed}: {''.join(traceback.format_exception(error)[-4:])[-1500:]}"
+        except Exception as error:  # what is done about it would be raised behind it here
+            failure = error
+        if failure is not None:
+            key = signature(failure)
+            text = f"{name}, seed {seed}: {''.join(traceback.format_exception(failure)[-4:])[-1500:]}"
             sample = folder / str(seed)
             if key not in seen:
                 keep(smaller(parser, trial, key, current).files(), sample, text)
