@@ -101,7 +101,9 @@ def test_beside_kernels_they_are_one_model_that_comes_back_from_its_arrays() -> 
     assert (model.predict(x).argmax(1) == x.target).mean() > 0.8
     with pytest.raises(BadInput, match="'side' does not fit"):
         shapes({**facts, "sizes": {**facts["sizes"], "patches.side": 3}})
-    with pytest.raises(BadInput, match=r"images of 12 x 12 pixels .* got sequences of 100 to 100 .* sequences of 144"):
+    with pytest.raises(
+        BadInput, match=r"images of 12 x 12 pixels .* a sequence has 100 positions; give sequences of 144"
+    ):
         model.predict(images(3, 0, 10))
     assert "random patches of images" in KernelsSpec(also=("patches",)).describe()
 

@@ -91,10 +91,11 @@ class Patches(Tabled):
 
         Raises: BadInput where one is no image of this size.
         """
-        if (examples.lengths != self.side**2).any():
+        other = examples.lengths[examples.lengths != self.side**2]
+        if len(other):
             raise BadInput(
-                f"model.features: images of {self.side} x {self.side} pixels were read in training, got sequences of "
-                f"{examples.lengths.min()} to {examples.lengths.max()} positions; give sequences of {self.side**2}"
+                f"model.features: images of {self.side} x {self.side} pixels were read in training, and a sequence has "
+                f"{other[0]:,} positions; give sequences of {self.side**2:,}"
             )
         each = self.side - patch_side(self.side) + 1
         parts = [round(i * each / IMAGE_PARTS) for i in range(IMAGE_PARTS)]
