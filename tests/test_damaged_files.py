@@ -172,10 +172,15 @@ def test_a_reader_that_goes_on_when_its_time_is_over_is_a_finding(tmp_path):
 
 
 def test_what_is_kept_of_a_want_of_memory_has_the_damage_that_asks_for_it(tmp_path, monkeypatch):
+    first = [True]
+
     def read(path: Path) -> None:
         with reading(path):
             if path.read_bytes() != b"a":
                 raise MemoryError
+        if not first:  # a plain refusal
+            raise BadInput("a.bin: is damaged")
+        first.clear()
 
     monkeypatch.setitem(PARSERS, "made", Parser(lambda: [{"a.bin": b"a"}], read))
     (sample,) = run("made", 0.001, 0, tmp_path, clock=1).findings.values()
