@@ -13,9 +13,10 @@ from support.checkpoints import saved
 from support.words import PIECES, saved_bert, saved_t5
 
 from headstart.checkpoints.encoder import EncoderFields, means, protein_encoder
+from headstart.checkpoints.folder import Folder
 from headstart.checkpoints.read import read_checkpoint
 from headstart.checkpoints.spec import CheckpointSpec, ModelSource
-from headstart.checkpoints.tokeniser import pieces_of, unknown_share
+from headstart.checkpoints.tokeniser import pieces_of, tokeniser_text, unknown_share
 from headstart.errors import BadInput
 
 REAL = Path(__file__).parents[3] / "shared" / "weights"
@@ -152,6 +153,21 @@ def test_a_tokeniser_that_is_missing_damaged_or_of_another_checkpoint_gets_one_l
     (t5 / "tokenizer.json").unlink()
     with pytest.raises(BadInput, match=r"t5: holds no tokenizer\.json, which says"):
         fields_of(t5)
+
+
+@pytest.mark.parametrize("wrong", ["a mark that is not there", "no piece for the unknown"])
+def test_rules_that_fail_at_a_text_are_said_in_words(wrong: str, tmp_path: Path) -> None:
+    """The library ends in a panic, or in an exception of its own."""
+    file = saved_t5(tmp_path / "t5") / "tokenizer.json"
+    table = json.loads(file.read_text())
+    if wrong == "a mark that is not there":
+        table["post_processor"]["single"][0]["Sequence"]["id"] = "B"
+        table["post_processor"]["special_tokens"] = {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}
+    else:
+        table["model"]["unk_id"] = None
+    file.write_text(json.dumps(table))
+    with pytest.raises(BadInput, match=r"tokenizer\.json: (its rules fail at a text|is no tokeniser)"):
+        pieces_of(tokeniser_text(Folder(file.parent), 40, False), ["a film \u65e5"], 40)
 
 
 def test_cut_and_padding_of_a_folder_are_not_ours(tmp_path: Path) -> None:

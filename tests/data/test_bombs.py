@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from headstart.data import read_sequences
+from headstart.data.parquet_footer import column_chunks
 from headstart.data.sizes import check_arrow, size_of
 from headstart.errors import BadInput
 
@@ -128,3 +129,30 @@ def test_the_size_of_an_array_is_that_of_its_numbers_and_texts() -> None:
 def test_a_text_file_of_very_many_columns_is_refused_with_another_form(tmp_path: Path) -> None:
     (tmp_path / "wide.csv").write_text("\n".join(["label," + ",".join("1" * 100_001)] * 3))
     refused(tmp_path / "wide.csv", r"has 100,002 columns, and at most 100,000 are read; write a row for each position")
+
+
+def test_a_footer_is_read_as_arrow_reads_it_and_one_that_contradicts_itself_ends_no_process(tmp_path: Path) -> None:
+    """Arrow counts how many values have each level of a list; where their number is wrong it ends the process."""
+    rows = pa.table({"x": [[1.0, 2.0], [3.0], []], "label": ["a", "b", "a"], "inner": [{"y": 1}, {"y": 2}, None]})
+    path = tmp_path / "a.parquet"
+    pa.parquet.write_table(rows, path, row_group_size=2)
+    meta = pa.parquet.ParquetFile(path).metadata
+    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    assert [(c.path, c.texts, c.deltas, c.values, c.size) for c in column_chunks(path)] == [
+        (
+            c.path_in_schema,
+            c.physical_type == "BYTE_ARRAY",
+            "DELTA_BYTE_ARRAY" in c.encodings,
+            c.num_values,
+            c.total_uncompressed_size,
+        )
+        for c in columns
+    ]
+    whole = path.read_bytes()
+    for at in range(len(whole) - int.from_bytes(whole[-8:-4], "little") - 8, len(whole) - 8, 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x11]) + whole[at + 1 :])
+        try:
+            read_sequences(path)
+        except BadInput as error:
+            assert "a.parquet" in str(error)  # noqa: PT017

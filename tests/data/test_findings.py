@@ -535,3 +535,10 @@ def test_a_channel_of_nothing_but_zeros_and_missing_cells_is_no_dropout(tmp_path
     cells = [["0", ""][i % 2] for i in range(80)]
     rows = [f"{i // 20},{i},{i % 7}.5,{cell}" for i, cell in enumerate(cells)]
     assert findings("dropouts", read(write(tmp_path / "f.csv", "\n".join(["id,time,x,y", *rows])))) == []
+
+
+def test_a_class_of_many_brackets_takes_no_time(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("label,x_0,x_1,x_2\n" + "b,1,2,3\n" * 4 + "[{(" * 70_000 + ",1,2,3\n")
+    began = time.process_time()
+    data_card(read_sequences(tmp_path / "a.csv"))
+    assert time.process_time() - began < 5

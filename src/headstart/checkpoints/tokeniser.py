@@ -6,7 +6,8 @@ What is read is `tokenizer.json`, else `vocab.txt` with the rules of BERT's Word
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -84,10 +85,26 @@ def _unknown_row(tokeniser: Any, text: str) -> int | None:
     return row
 
 
+@contextmanager
+def _rules() -> Iterator[None]:
+    """Raises: BadInput where rules of a tokeniser, which the library has not checked before, fail at a text."""
+    try:
+        yield
+    except BaseException as error:  # the library panics with one that is no Exception
+        panic = "Panic" in type(error).__name__
+        if isinstance(error, MemoryError) or not (panic or isinstance(error, Exception)):
+            raise
+        raise BadInput(
+            f"{TOKENISER_FILE}: its rules fail at a text ({one_line(error, 120)}); put the one that the model was "
+            "published with beside the weights"
+        ) from None
+
+
 def ids_of(text: str, part: str) -> tuple[np.ndarray, int]:
     """Ids (L,) int64 of the pieces of a part of a text, without marks of its ends, and how many are unknown."""
     tokeniser, unknown = _cut(text)
-    ids = np.array(tokeniser.encode(part, add_special_tokens=False).ids, dtype=np.int64)
+    with _rules():
+        ids = np.array(tokeniser.encode(part, add_special_tokens=False).ids, dtype=np.int64)
     return ids, 0 if unknown is None else int((ids == unknown).sum())
 
 
@@ -158,7 +175,8 @@ def pieces_of(text: str, texts: Sequence[str], most: int) -> list[np.ndarray]:
 
     text: of the tokeniser, as `tokeniser_text` gives it. A text without any piece has that of number 0.
     """
-    encodings = _cut_to(text, most).encode_batch(list(texts))
+    with _rules():
+        encodings = _cut_to(text, most).encode_batch(list(texts))
     return [np.array(each.ids or [0], dtype=np.int64) for each in encodings]
 
 
@@ -174,7 +192,9 @@ def unknown_share(text: str, texts: Sequence[str], most: int) -> float:
     tokeniser = _cut_to(text, most)
     row = _unknown_row(tokeniser, text)
     familiar = lost = 0
-    for each in tokeniser.encode_batch(list(texts)):
+    with _rules():
+        encodings = tokeniser.encode_batch(list(texts))
+    for each in encodings:
         unknown = [piece == row for piece in each.ids]  # which is itself a mark in the eyes of the library
         lost += sum(unknown)
         familiar += sum(not mark and not odd for mark, odd in zip(each.special_tokens_mask, unknown, strict=True))

@@ -13,6 +13,7 @@ import numpy as np
 from headstart.data.archives import reading, unpacked
 from headstart.data.csv import column_types, of_lines, recognised, typed
 from headstart.data.layout import LayoutSpec
+from headstart.data.parquet_footer import column_chunks
 from headstart.data.rows import arrow_table, cell_of, column_of, flat, flat_names, json_row, whole_file
 from headstart.data.sizes import check_parquet, check_sparse
 from headstart.data.table import Table, is_list
@@ -112,9 +113,9 @@ def _parquet_tables(path: Path, size: int) -> Iterator[Table]:
     import pyarrow.parquet
 
     with whole_file(path, "Parquet"), pyarrow.parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False) as file:
-        check_parquet(file, path)
+        check_parquet(path)
         meta, first = file.metadata, 0
-        total = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
+        total = sum(chunk.size for chunk in column_chunks(path))
         wide = max(total / max(meta.num_rows, 1), 8 * meta.num_columns)  # a value that repeats may be written once
         for batch in file.iter_batches(max(1, int(size / max(wide, 1))), use_threads=False):
             table = pyarrow.Table.from_batches([batch], batch.schema)

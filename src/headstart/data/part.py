@@ -25,6 +25,8 @@ from headstart.data.arrays import FileArray, file_arrays
 from headstart.data.file_labels import WHOLE_LIST
 from headstart.data.folders import recordings_of
 from headstart.data.layout import LayoutSpec
+from headstart.data.parquet_footer import column_chunks
+from headstart.data.rows import whole_file
 from headstart.data.sources import read_sequences
 from headstart.documents import sorted_json
 from headstart.errors import BadInput
@@ -224,10 +226,8 @@ def _even(number: np.ndarray, share: float) -> np.ndarray:
 
 
 def _parquet(path: Path, size: int) -> _Source:
-    from pyarrow import parquet
-
-    file = parquet.ParquetFile(path)
-    whole = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
+    with whole_file(path, "Parquet"):
+        whole = sum(chunk.size for chunk in column_chunks(path))
     return _Parquet(path, size, FIRST_BYTES, TIMED_BYTES, max(whole, 1) / size)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from headstart.data import archives
+from headstart.data.parquet_footer import column_chunks
 from headstart.data.table import chunks, is_list, is_text, numbers_of
 from headstart.errors import BadInput
 
@@ -26,8 +27,6 @@ NUMBER_BYTES, STRING_BYTES = 8, 64
 """Bytes of a number, and those that a text of Python has besides its letters."""
 MOST_COLUMNS = 100_000
 """Columns that a text file may have: each takes kilobytes of memory, whatever its cells hold."""
-DELTAS = "DELTA_BYTE_ARRAY"
-"""How Parquet writes texts by what they have in common with the one before."""
 SPARSE_CELLS, FEW_CELLS = 50, 10**6
 """Cells of JSON lines for each one that is there, and cells that every file may have."""
 
@@ -111,22 +110,20 @@ def _lengths(texts: Any) -> np.ndarray:
     return np.asarray(lengths, dtype=np.int64)
 
 
-def check_parquet(file: Any, path: Path) -> None:
+def check_parquet(path: Path) -> None:
     """Raises: BadInput where a Parquet file would take more than it may, by what it says of itself and by its
     dictionaries of texts, before any row is made."""
     import pyarrow.parquet
 
-    meta, most = file.metadata, most_bytes(path)
-    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
-    parts = [group.column(i) for group in groups for i in range(group.num_columns)]
-    if NUMBER_BYTES * sum(part.num_values for part in parts) > most:
+    parts, most = column_chunks(path), most_bytes(path)
+    if NUMBER_BYTES * sum(part.values for part in parts) > most:
         raise too_large(path, most)
-    texts = [part for part in parts if part.physical_type == "BYTE_ARRAY"]
-    doubtful = {p.path_in_schema for p in texts if p.num_values * max(p.total_uncompressed_size, 0) > most}
+    texts = [part for part in parts if part.texts]
+    doubtful = {part.path for part in texts if part.values * max(part.size, 0) > most}
     if not doubtful:
         return
     # A text may be the one before with another end: no longer than all of them, and few are made at a time.
-    deltas = {part.path_in_schema: part.total_uncompressed_size for part in texts if DELTAS in part.encodings}
+    deltas = {part.path: part.size for part in texts if part.deltas}
     rows = min(1024, max(1, SMALL_TABLE // max(deltas.values(), default=1)))
     with pyarrow.parquet.ParquetFile(path, read_dictionary=sorted(doubtful - deltas.keys())) as again:
         for _ in limited(again.iter_batches(batch_size=rows, columns=sorted(doubtful)), path):

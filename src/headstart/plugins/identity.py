@@ -207,15 +207,16 @@ class Closure:
 
 def _text(module: Module, option: str) -> str:
     """The text of a module. Raises: BadInput naming the line where it is not Python."""
+    text, deep = "", False
     try:
         ast.parse(text := decoded(module.source))
     except (SyntaxError, ValueError) as error:  # of UnicodeDecodeError, too
         line = f" line {error.lineno}:" if isinstance(error, SyntaxError) and error.lineno else " is not Python text:"
         raise BadInput(f"{option}: {module.path}:{line} {getattr(error, 'msg', error)}") from None
     except (RecursionError, MemoryError):  # what Python's parser says of brackets in brackets
-        raise BadInput(
-            f"{option}: {module.path}: is nested too deep for Python; write it in shorter expressions"
-        ) from None
+        deep = True
+    if deep:
+        raise BadInput(f"{option}: {module.path}: is nested too deep for Python; write it in shorter expressions")
     return text
 
 

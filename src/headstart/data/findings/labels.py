@@ -27,6 +27,8 @@ MISSING = frozenset((
 ))
 # fmt: on
 """Words, in small letters, that people write where there is no label, with or without brackets."""
+LONGEST_WORD = 100
+"""Characters of a name that may be such a word."""
 _BRACKETS = re.compile(r"[(\[{<](.*\w.*)[)\]}>]")
 """A word in brackets; signs are none: (+) and (-) are classes."""
 MORE_ROWS = "give more rows of them, or merge them with other classes"
@@ -89,6 +91,8 @@ def missing_words(_: Sequences, facts: dict[str, Any]) -> Iterator[Finding]:
 
 def _is_missing(name: str) -> bool:
     """Whether a name is a word for a missing label, which may stand in brackets."""
+    if len(name) > LONGEST_WORD:
+        return False
     inner = _BRACKETS.fullmatch(name)
     return not MISSING.isdisjoint((name.lower(), folded(inner[1] if inner else name)))
 
