@@ -273,7 +273,8 @@ def time_lines(rows: Table) -> Iterator[list[str]]:
 
 
 def _clock(fits: Sequence[Row]) -> str:
-    """At which times whose fits had seconds of the processor."""
+    """At which times whose fits had seconds of the processor; of sets with their own labels."""
+    fits = [row for row in fits if row["set"] not in CONTROL]
     own = [[row["set"] for row in fits if row["given"] == t and row.get("clock") == "processor"] for t in ALL_TIMES]
     counts = [sum(row["given"] == time for row in fits) for time in ALL_TIMES]
     sides = zip(ALL_TIMES, own, counts, strict=True)
