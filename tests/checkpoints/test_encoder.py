@@ -155,18 +155,22 @@ def test_a_tokeniser_that_is_missing_damaged_or_of_another_checkpoint_gets_one_l
         fields_of(t5)
 
 
-@pytest.mark.parametrize("wrong", ["a mark that is not there", "no piece for the unknown"])
+@pytest.mark.parametrize("wrong", ["a mark that is not there", "no piece for the unknown", "brackets in brackets"])
 def test_rules_that_fail_at_a_text_are_said_in_words(wrong: str, tmp_path: Path) -> None:
-    """The library ends in a panic, or in an exception of its own."""
+    """The library ends in a panic, in an exception of its own, or ends the process."""
     file = saved_t5(tmp_path / "t5") / "tokenizer.json"
-    table = json.loads(file.read_text())
+    table, words = json.loads(file.read_text()), "its rules fail at a text"
     if wrong == "a mark that is not there":
-        table["post_processor"]["single"][0]["Sequence"]["id"] = "B"
         table["post_processor"]["special_tokens"] = {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}
-    else:
+        words = r"is no tokeniser \(its rules name '</s>', which is none of its marks\)"
+    elif wrong == "no piece for the unknown":
         table["model"]["unk_id"] = None
     file.write_text(json.dumps(table))
-    with pytest.raises(BadInput, match=r"tokenizer\.json: (its rules fail at a text|is no tokeniser)"):
+    if wrong == "brackets in brackets":
+        deep = "[" * 900 + "]" * 900
+        file.write_text(json.dumps(table).replace('"normalizer": null', f'"normalizer": {deep}'))
+        words = r"is no tokeniser \(its brackets are nested"
+    with pytest.raises(BadInput, match=rf"tokenizer\.json: {words}"):
         pieces_of(tokeniser_text(Folder(file.parent), 40, False), ["a film \u65e5"], 40)
 
 

@@ -390,6 +390,10 @@ def test_files_that_are_not_whole_results_are_refused_with_a_way_out(tmp_path: P
             lambda d: [stage["records"].pop("step") for stage in d["stages"].values() if stage.get("records")],
             r"stages\.\w+\.records: no 'step', or columns of unequal length",
         ),
+        (
+            lambda d: next(iter(d["facts"].values())).update({"aske3": 1}),
+            r"facts\.\w+: 'aske3' is no fact of a task; write the file again",
+        ),
         (lambda d: d.pop("stages"), r"of results of format 1 \(it holds the table without the stages\)"),
         (lambda d: d["settings"][0]["spec"]["optim"].update(rate=1), "no 'rate'"),
         (lambda d: [stage.pop("scores", None) for stage in d["stages"].values()], "no run of 'tried' is finished"),

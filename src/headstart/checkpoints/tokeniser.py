@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from headstart.checkpoints.folder import VOCABULARY_FILE, Folder
+from headstart.documents import from_json
 from headstart.errors import BadInput, one_line
 
 TOKENISER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
@@ -53,7 +54,12 @@ def tokeniser_text(files: Folder, vectors: int, rules: bool) -> str:
 def _whole(path: Path, text: str) -> tuple[str, int]:
     """A tokeniser without padding and cutting, and how many pieces it has. Raises: BadInput where it is none."""
     try:
-        plain = json.dumps({**json.loads(text), "padding": None, "truncation": None}, ensure_ascii=False)
+        table = from_json(text)  # the library ends the process where its brackets are nested too deep
+        if lost := sorted(
+            _marks(table.get("post_processor"), "SpecialToken") - _marks(table.get("post_processor"), "")
+        ):
+            raise ValueError(f"its rules name {lost[0]!r}, which is none of its marks")
+        plain = json.dumps({**table, "padding": None, "truncation": None}, ensure_ascii=False)
         return plain, _opened(plain).get_vocab_size(with_added_tokens=True)
     except BadInput:
         raise
@@ -83,6 +89,20 @@ def _unknown_row(tokeniser: Any, text: str) -> int | None:
     model = json.loads(text)["model"]
     row: int | None = tokeniser.token_to_id(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
     return row
+
+
+def _marks(rules: Any, of: str) -> set[str]:
+    """Marks that the templates of rules name (of: "SpecialToken"), or have (""), rules within rules among them."""
+    if isinstance(rules, list):
+        return {mark for rule in rules for mark in _marks(rule, of)}
+    if not isinstance(rules, dict):
+        return set()
+    if rules.get("type") != "TemplateProcessing":
+        return _marks(rules.get("processors"), of)
+    if not of:
+        return set(rules.get("special_tokens") or ())
+    pieces = [piece for name in ("single", "pair") for piece in rules.get(name) or () if isinstance(piece, dict)]
+    return {str(piece[of].get("id")) for piece in pieces if isinstance(piece.get(of), dict)}
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +261,9 @@ class _Reader:
         document, stages = self.document, self.document["stages"]
         for identity, stage in stages.items():
             self._check_stage(identity, stage)
+        for key, value in document["facts"].items():
+            if odd := sorted({*value} - {fact.name for fact in fields(TaskFacts)}):
+                raise BadInput(f"facts.{key}: {odd[0]!r} is no fact of a task; write the file again")
         check_requires(document["definition"])
         study: StudySpec = read(StudySpec, document["definition"], "definition")
         try:
