@@ -21,6 +21,7 @@ SAYS = re.compile(
 CALLS = re.compile(r"ways\.again\(|from headstart\.ways import again")
 HELPS = {
     "atomic": "a disk that was full, slow or worn, and files that other programs held open",
+    "cli": "a working directory that is gone: in another one the command works",
     "errors": "a disk that was full; a bit of the memory that turned",
     "ways": "the words themselves",
     "checkpoints/spec": "weights that changed since the run was planned are taken as they are",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -204,21 +203,21 @@ def test_a_tall_table_with_nothing_to_choose_keeps_none_of_its_rows(monkeypatch:
 
 def test_other_threads_run_while_the_axes_of_a_tall_table_are_looked_for() -> None:
     rows = np.random.default_rng(0).standard_normal((1_500, 1_200))
-    products, over, looks = np.asfortranarray(rows.T @ rows), threading.Event(), [time.monotonic()]
+    products, begun, over, looks = np.asfortranarray(rows.T @ rows), threading.Event(), threading.Event(), []
 
     def look() -> None:
-        while not over.wait(0.01):
-            looks.append(time.monotonic())
+        begun.wait()
+        while not over.wait(0.005):
+            looks.append(over.is_set())
 
     thread = threading.Thread(target=look)
     thread.start()
-    begun = time.monotonic()
+    begun.set()
     sizes, axes = _axes(products.copy(order="F"))
-    took = time.monotonic() - begun
     over.set()
     thread.join()
     assert np.abs(products @ axes - axes * sizes).max() < 1e-9 * sizes.max()
-    assert np.diff([*looks, time.monotonic()]).max() < 0.6 * took
+    assert len(looks) >= 3
 
 
 def test_a_tall_table_takes_memory_for_the_rows_that_are_left_out() -> None:

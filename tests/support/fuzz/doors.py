@@ -220,12 +220,12 @@ def _read_plugin(path: Path) -> object:
         return plugin_identity(path)
     if not (path / "study.toml").exists() or not (path / "data.py").exists():
         raise BadInput(f"{path.name}: is lost")
+    before = {name: sys.modules.get(name) for name in ("data", "helper")}
     with contextlib.chdir(path):
         try:
             Study("study.toml", data=path, store=path / "runs")
         except BadInput as error:
-            assert "data" not in sys.modules
-            assert "helper" not in sys.modules
+            assert before == {name: sys.modules.get(name) for name in before}
             if "requires" not in str(error):
                 raise
     return plugin_identity(path / "data.py")
