@@ -14,6 +14,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from headstart.errors import BadInput
@@ -46,6 +47,13 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and (value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value))
 
 
+def _is_time(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(datetime.fromisoformat(value))
+    except ValueError:
+        return False
+
+
 NUMBER = Leaf(f"a number of at most {LARGEST_SQUARED:g}", _is_number)
 SHARE = Leaf("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
 LARGE_NUMBER = Leaf("a number of at most 1e302", lambda value: _is_number(value, 1e302))
@@ -53,6 +61,7 @@ WHOLE_NUMBER = Leaf("a whole number", lambda value: type(value) is int and -(2**
 COUNT = Leaf("a whole number of 0 or more", lambda value: type(value) is int and 0 <= value < 2**63)
 TRUTH = Leaf("true or false", lambda value: isinstance(value, bool))
 TEXT = Leaf("a text", _is_text)
+INSTANT = Leaf("a time as 2026-11-28T10:18:44+00:00", _is_time)
 NAME = Leaf("a name that can be printed", lambda value: isinstance(value, str) and value.isprintable() and value != "")
 ANY_TABLE: Form = {}
 

@@ -597,6 +597,10 @@ def _of_runs(key: str, value: Any) -> Callable[[dict[str, Any]], object]:
             lambda d: [facts["chance"].update(accuracy=-1e150) for facts in d["facts"].values()],
             r"chance\.accuracy: -1e\+150 should be a number from 0 to 1",
         ),
+        (
+            lambda d: [stage.update(started="2026-11-28T10:18:44+00:44+00:00") for stage in d["stages"].values()],
+            r"started: '2026-11-28T10:18:44\+00:44\+00:00' should be a time as 2026-11-28T10:18:44\+00:00",
+        ),
     ],
 )
 def test_runs_that_do_not_fit_the_study_of_their_file_are_refused(
@@ -614,3 +618,17 @@ def test_scores_of_the_largest_size_are_told_apart(tmp_path: Path) -> None:
                 at["test"]["accuracy"] = 1e150 * (-1) ** number
 
     assert "e+150" in page(read_snapshot([edited(saved(bound(tmp_path)), change)]))
+
+
+def test_runs_without_a_rate_that_others_of_their_arm_have_are_outside_its_window(tmp_path: Path) -> None:
+    file = saved(bound(tmp_path, report={"choose": [LR]}))
+    rates = sorted({run["settings"][LR] for run in json.loads(file.read_text())["runs"]})
+
+    def change(document: dict[str, Any]) -> None:
+        for run in document["runs"]:
+            if run["settings"][LR] == rates[0]:
+                del run["settings"][LR]
+
+    rows = read_snapshot([edited(file, change)]).results().table
+    assert all(window.low > rates[0] for row in rows for window in row.windows.values())
+    assert any({} in [point.settings for point in row.points] for row in rows)

@@ -9,6 +9,7 @@ from headstart.documents import (
     ANY,
     ANY_TABLE,
     COUNT,
+    INSTANT,
     LARGE_NUMBER,
     NAME,
     NUMBER,
@@ -32,8 +33,9 @@ _PART: Form = {"part": NAME, **dict.fromkeys(("total", "taken", "matched", "draw
 PARAMETERS: Form = {"total": COUNT, "trainable": COUNT, "account": [_PART]}
 PROVENANCE: Form = {
     "versions?": {ANY: (TEXT, None)},
-    **dict.fromkeys(("machine?", "instructions?", "device?", "precision?", "started?", "way?", "steps?"), (TEXT, None)),
+    **dict.fromkeys(("machine?", "instructions?", "device?", "precision?", "way?", "steps?"), (TEXT, None)),
     **dict.fromkeys(("threads?", "attempts?"), (COUNT, None)),
+    "started?": (INSTANT, None),
     "plugins?": [ANY_TABLE],
 }
 STATUS = of_words("complete", "diverged")
@@ -69,7 +71,7 @@ STAGE_FORM: Form = {
     "parent?": (NAME, None),
     "arms?": [TEXT],
     "attempts?": COUNT,
-    "started?": (TEXT, None),
+    "started?": (INSTANT, None),
     "plugins?": {ANY: TEXT},
 }
 RECORD_FORM: Form = {

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headstart.documents import ANY, ANY_TABLE, COUNT, NAME, NUMBER, SHARE, TEXT, WHOLE_NUMBER, Form
+from headstart.documents import ANY, ANY_TABLE, COUNT, INSTANT, NAME, NUMBER, SHARE, TEXT, WHOLE_NUMBER, Form
 from headstart.errors import BadInput
 from headstart.store.forms import BUDGET, MONITOR, PARAMETERS, PROVENANCE, SCORE_FORMS
 
@@ -32,7 +32,7 @@ _STAGE: Form = {
     "budget?": BUDGET,
     "title?": TEXT,
     "source?": TEXT,
-    "started?": (TEXT, None),
+    "started?": (INSTANT, None),
     "attempts?": (COUNT, None),
     "machine?": COUNT,
     "parameters?": COUNT,

@@ -346,7 +346,8 @@ class Row:
         return {name: window for name in rates if (window := self._window(name)) is not None}
 
     def _window(self, name: str) -> Window | None:
-        swept = {p.settings[name]: p for p in self.points if {**p.settings, name: 0} == {**self.chosen, name: 0}}
+        rest, points = {**self.chosen, name: 0}, [point for point in self.points if name in point.settings]
+        swept = {point.settings[name]: point for point in points if {**point.settings, name: 0} == rest}
         if len(swept) < 2 or self.status == "diverged" or self.val is None or self.val.sem is None:
             return None
         best, reach, rates = self.val.mean, self.val.sem, sorted(swept)
