@@ -632,3 +632,23 @@ def test_runs_without_a_rate_that_others_of_their_arm_have_are_outside_its_windo
     rows = read_snapshot([edited(file, change)]).results().table
     assert all(window.low > rates[0] for row in rows for window in row.windows.values())
     assert any({} in [point.settings for point in row.points] for row in rows)
+
+
+def test_a_run_that_ends_in_a_stage_without_a_task_is_refused(tmp_path: Path) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["settings"].append({"spec": {"checkpoint": {"source": "a", "content": "0" * 64}}, "data": None})
+        last = [*document["runs"][0]["stages"].values()][-1]
+        document["stages"][last]["settings"] = len(document["settings"]) - 1
+
+    with pytest.raises(BadInput, match="ends in 'finetune', a stage without a task; write the file again"):
+        read_snapshot([edited(saved(bound(tmp_path, keep=4)), change)])
+
+
+@pytest.mark.parametrize("hidden", [10**13, 10**30])
+def test_a_mixer_of_a_size_that_no_tensor_has_ends_no_page(hidden: int, tmp_path: Path) -> None:
+    def change(document: dict[str, Any]) -> None:
+        models = [settings["spec"]["model"] for settings in document["settings"]]
+        for model in (model for model in models if "mixer" in model):
+            model |= {"mixer": {"kind": "hyena", "hidden": hidden}, "position": {"kind": "none"}}
+
+    assert "hyena" in page(read_snapshot([edited(saved(bound(tmp_path)), change)]))

@@ -49,6 +49,8 @@ def test_a_batch_in_parts_takes_the_step_of_the_whole(shape: str, parts: int) ->
 def test_parts_that_do_not_divide_a_batch_are_refused_with_sizes_that_would() -> None:
     with pytest.raises(BadInput, match=r"accumulate 3 does not divide batch_size 8; .* such as 2, or batch_size = 9"):
         read(OptimSpec, {"batch_size": 8, "accumulate": 3})
+    with pytest.raises(BadInput, match=rf"such as 8, or batch_size = {10**400}$"):
+        read(OptimSpec, {"batch_size": 8, "accumulate": 10**400})
     for table in ({"batch_size": 8, "accumulate": 2}, {"batch_size": 9, "accumulate": 3}):
         read(OptimSpec, table)
 

@@ -115,10 +115,10 @@ class OptimSpec(Spec):
                 f"cooldown_share is for the schedule 'stable_decay', and schedule is {self.schedule!r}; leave it out"
             )
         if self.batch_size % self.accumulate:
-            near = max(n for n in range(1, self.accumulate) if self.batch_size % n == 0)
+            near = max(n for n in range(1, min(self.accumulate, 1 << 10)) if not self.batch_size % n)
             raise ValueError(
                 f"accumulate {self.accumulate} does not divide batch_size {self.batch_size}; give a divisor of it, "
-                f"such as {near}, or batch_size = {self.accumulate * max(round(self.batch_size / self.accumulate), 1)}"
+                f"such as {near}, or batch_size = {-(-self.batch_size // self.accumulate) * self.accumulate}"
             )
         return self
 

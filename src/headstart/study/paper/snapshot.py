@@ -321,6 +321,10 @@ class _Reader:
                 own = {"seed": stage["seed"]} | ({"parent": chain[-1].spec} if chain else {})
                 self._specs[identity] = read_stage(settings_of_class(table | own), name)
             chain.append(PlannedStage(name, self._specs[identity], identity))
+        if chain[-1].spec.task is None:
+            raise BadInput(
+                f"runs: that of {run['arm']!r} ends in {name!r}, a stage without a task; write the file again"
+            )
         return Cell(run["arm"], run["column"], run["seed"], run["settings"], tuple(chain))
 
     def _entry(self, identity: str, stage: Mapping[str, Any]) -> StageEntry:
