@@ -442,3 +442,10 @@ def test_arms_without_the_one_that_others_are_compared_with_are_kept_and_nothing
     assert not read_study(STUDY, ['arms=["scratch"]']).without
     named = read_study(STUDY, ['arms=["self_pretrained"]', "report.against=self_pretrained"])
     assert (named.report.against, named.without) == ("self_pretrained", "")
+
+
+def test_a_study_of_more_runs_than_can_be_planned_is_refused_before_one_is() -> None:
+    values = list(range(1, 101))
+    axes = {f"finetune.optim.{name}": values for name in ("lr", "clip", "warmup_steps")}
+    axes["finetune.budget.epochs"] = values
+    assert "axes: arms, columns and values make 1,200,000,000 runs, and a study has at most 100,000" in why(axes=axes)

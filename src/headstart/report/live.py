@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headstart import words
 from headstart.report.answer import answer
-from headstart.report.figures.collect import MOST_DRAWN_ARMS, curve_drawings
+from headstart.report.figures.collect import MOST_DRAWN, curve_drawings
 from headstart.report.figures.curves import TOGETHER, curves_together, curves_told
 from headstart.report.figures.style import Drawing
 from headstart.report.figures.trained import stand_in_of
@@ -103,7 +103,7 @@ def _unlinked(table: dict[str, Any]) -> dict[str, Any]:
 
 def _drawings(results: Results) -> Iterator[Drawing]:
     """Learning curves as the report has them, of what has records."""
-    if len(results.arms) > MOST_DRAWN_ARMS:
+    if len(results.arms) > MOST_DRAWN["arms"] or len(results.columns) > MOST_DRAWN["columns"]:
         return
     assert results.records is not None, "they are read with their records"
     records = results.records

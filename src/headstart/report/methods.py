@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headstart import words
 from headstart.errors import BadInput
 from headstart.models.outline import without_numbers
+from headstart.report.tables.report_table import PRINTED_LINES
 from headstart.spec import flat
 from headstart.stage import TrainStage
 from headstart.study.results.results import Results, TaskFacts
@@ -76,7 +77,8 @@ def methods(plan: Plan, results: Results, stages: Iterable[Mapping[str, Any]]) -
 
 
 def _question(results: Results) -> str:
-    arms = f"{words.many(len(results.arms), 'arm')} ({words.listed(results.arms)})"
+    arms = words.many(len(results.arms), "arm")
+    arms += f" ({words.listed(results.arms)})" if len(results.arms) <= PRINTED_LINES else ""
     columns = words.listed(results.columns) if len(results.columns) <= 8 else f"{len(results.columns)} columns"
     return f"We {'compared' if len(results.arms) > 1 else 'trained'} {arms} on {columns}."
 
@@ -107,6 +109,8 @@ def _stages(plan: Plan, results: Results, titles: Mapping[str, str]) -> list[str
 
     titles: identity -> what the model of the finished stage is called.
     """
+    if len(results.table) > PRINTED_LINES:
+        return [f"Models and training of {len(results.table):,} rows are not told here; a file of `--json` has them."]
     chains = {row.key: _chain(plan, row) for row in results.table}
     apart = _apart([planned for chain in chains.values() for planned in chain], results)
     models: dict[str, list[str]] = {}
@@ -287,7 +291,10 @@ def _start(planned: PlannedStage, spec: Settings, parent: PlannedStage | None) -
 
 def _choice(plan: Plan, results: Results) -> str:
     axes: Mapping[str, Sequence[Any]] = plan.study.axes
-    each = {len({cell.seed for cell in plan.cells if cell.arm == arm}) for arm in plan.study.arms}
+    seeds: dict[str, set[int]] = {arm: set() for arm in plan.study.arms}
+    for cell in plan.cells:
+        seeds.setdefault(cell.arm, set()).add(cell.seed)
+    each = {*map(len, seeds.values())}
     most = max(each, default=1)
     repeated = f"Every run was repeated with {words.many(most, 'seed')}" if most > 1 else ""
     repeated = f"Runs were repeated with {min(each)} to {words.many(most, 'seed')}" if len(each) > 1 else repeated

@@ -20,7 +20,15 @@ from headstart.report.content import Content, command, read_content
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import FIGURE_FORMATS, Drawing
 from headstart.report.results_page import FIRST_FIGURES, results_page
-from headstart.report.tables.report_table import ReportTable, TableLine, to_csv, to_latex, to_markdown
+from headstart.report.tables.report_table import (
+    PRINTED_LINES,
+    ReportTable,
+    TableLine,
+    excerpt,
+    to_csv,
+    to_latex,
+    to_markdown,
+)
 from headstart.report.tables.report_table import TableCell as TableCell
 from headstart.study.language.files import PLUGIN_SOURCES, publish_study
 from headstart.study.paper.snapshot import Snapshot
@@ -75,14 +83,15 @@ def write_report(
     return page
 
 
-def publish_page(snapshot: Snapshot, page: Path, pivot: bool = False) -> list[Path]:
+def publish_page(snapshot: Snapshot, page: Path, pivot: bool = False, content: Content | None = None) -> list[Path]:
     """Write a page of Markdown, `NAME.md`, the results that it is made of beside it, `NAME.json`, and its figures as
     `figures/NAME-FIGURE.png`; those of the page that stood there before and are no more are deleted.
 
-    Returns what was written. Raises: OSError if the folder cannot be written.
+    content: of the snapshot, where it is there already. Returns what was written. Raises: OSError if the folder cannot
+    be written.
     """
-    results, figures = snapshot.results(), page.parent / "figures"
-    content = read_content(snapshot.plan, results, snapshot, pivot)
+    content = content or read_content(snapshot.plan, snapshot.results(), snapshot, pivot)
+    results, figures = content.results, page.parent / "figures"
     every, undrawn = drawings(snapshot.plan, results, snapshot)
     images = {drawing: png for drawing in every for png in drawing.files(formats=["png"]).values()}
     link = f"{figures.name}/{page.stem}-"
@@ -145,7 +154,7 @@ def _render(
         "pivot": page_table(content.pivot, results, anchors) if content.pivot is not None else None,
         "more": [page_table(table, results, anchors) for table in content.more.values()],
         "paper": page_table(content.beside, results, anchors) if content.beside is not None else None,
-        "stages": page_stages(content.plan, results, store),
+        "stages": page_stages(content.plan, results, store) if anchors.stages else [],
         "command": command(content.plan),
         "metrics": words.metric,
     }
@@ -165,7 +174,7 @@ def fill_template(
         results=results,
         anchors=anchors,
         table=page_table(table, results, anchors),
-        evidence=[row_evidence(row, results, anchors) for row in results.table],
+        evidence=[row_evidence(row, results, anchors) for row in results.table if anchors.row(row.key)],
         **context,
     )
 
@@ -212,16 +221,18 @@ def _whole(text: str) -> Any:
 
 
 class Anchors:
-    """Names of positions in the page: numbered, so that no foreign text stands in a link."""
+    """Names of positions in the page: numbered, so that no foreign text stands in a link. Of a study of more rows than
+    a table prints, runs and stages are not on the page, and nothing leads there."""
 
     def __init__(self, results: Results, stages: bool = True) -> None:
-        self._stages = stages
-        self._rows = {row.key: f"row-{i}" for i, row in enumerate(results.table, start=1)}
+        whole = len(results.table) <= PRINTED_LINES
+        self.stages = stages and whole
+        self._rows = {row.key: f"row-{i}" for i, row in enumerate(results.table, start=1) if whole}
         self._facts = {column: f"task-{i}" for i, column in enumerate(results.columns, start=1)}
 
     def row(self, key: str) -> str:
-        """Of the runs behind a row."""
-        return self._rows[key]
+        """Of the runs behind a row; empty where the page does not show them."""
+        return self._rows.get(key, "")
 
     def facts(self, column: str) -> str:
         """Of what is known of a column's task."""
@@ -229,12 +240,12 @@ class Anchors:
 
     def stage(self, identity: str) -> str:
         """Of a stage; empty where the page does not show stages."""
-        return f"stage-{identity}" if self._stages else ""
+        return f"stage-{identity}" if self.stages else ""
 
 
 def page_table(table: ReportTable, results: Results, anchors: Anchors) -> dict[str, Any]:
     """A table for the template: each cell's text, its head, and the anchor of what stands behind it."""
-    grouped = bool(table.heads) and table.heads[0] == "column"
+    table, grouped = excerpt(table), bool(table.heads) and table.heads[0] == "column"
     lines, before = [], ""
     for line in table.lines:
         column = str(line.cells["column"].values.get("column", "")) if grouped else ""

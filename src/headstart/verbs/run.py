@@ -302,12 +302,14 @@ def _answer(
 
     Raises: OSError where the page or a file cannot be written, after the table.
     """
-    if len(results.columns) >= MANY_COLUMNS:
+    from headstart.report.figures.collect import MOST_DRAWN  # matplotlib is slow to import
+
+    if MANY_COLUMNS <= len(results.columns) <= MOST_DRAWN["columns"]:
         console().print(f"drawing the figures of {len(results.columns)} columns, some seconds each")
     content, out, failure = read_content(plan, results, store, outputs.pivot), console(), None
     try:
         if outputs.page or outputs.folder or not isinstance(store, Store) or os.access(store.root, os.W_OK):
-            lines = [f"page {_page(plan, results, store, folder, outputs, origin)}"]
+            lines = [f"page {_page(content, store, folder, outputs, origin)}"]
         else:
             lines = [f"no page: store {store.root} cannot be written; `headstart report` writes one to --out FOLDER"]
         lines += outputs.write(content, store)
@@ -323,13 +325,15 @@ def _answer(
     out.print("\n" + "\n".join(lines))
 
 
-def _page(plan: Plan, results: Results, store: Store | Snapshot, folder: Path, outputs: Outputs, origin: str) -> Path:
+def _page(content: Content, store: Store | Snapshot, folder: Path, outputs: Outputs, origin: str) -> Path:
     from headstart.report.page import publish_page, write_report  # matplotlib is slow to import
 
+    plan, results = content.plan, content.results
     if outputs.page is None:
         return write_report(plan, results, store, outputs.folder or folder, outputs.width, outputs.pivot, origin)
-    snapshot = store if isinstance(store, Snapshot) else take_snapshot(plan, results, store)
-    return publish_page(only_run(snapshot), outputs.page, outputs.pivot)[0]
+    if isinstance(store, Snapshot):
+        return publish_page(store, outputs.page, content=content)[0]
+    return publish_page(only_run(take_snapshot(plan, results, store)), outputs.page, outputs.pivot)[0]
 
 
 def _list(head: str, items: Sequence[object], note: str = "") -> None:

@@ -52,18 +52,18 @@ WITHOUT_WEIGHTS = (
     "This page was made from a file of results. Figures that need weights or predictions, such as what pretraining "
     "fills in, are not in it; `headstart run` draws them."
 )
-MOST_DRAWN_ARMS = 100
-"""Arms that figures show; a person tells no more apart."""
+MOST_DRAWN = {"arms": 100, "columns": 150}
+"""Arms and columns that figures show; a person tells no more apart, and each column takes a fifth of a second."""
 
 
 def drawings(plan: Plan, results: Results, store: Store | Snapshot) -> tuple[list[Drawing], list[str]]:
     """All figures of a report, and a sentence for each that the study asks for and cannot be drawn."""
-    if len(results.arms) > MOST_DRAWN_ARMS:
-        some = ", ".join(map(repr, results.arms[:2]))
-        return [], [
-            f"{len(results.arms):,} arms are more than a figure shows ({MOST_DRAWN_ARMS}); "
-            f"arms=[{some}, ...] draws those that are named"
-        ]
+    for noun, names in {"arms": results.arms, "columns": results.columns}.items():
+        if len(names) > MOST_DRAWN[noun]:
+            some = f"{noun}=[{', '.join(map(repr, names[:2]))}, ...] draws those that are named"
+            way = some if names[0] in getattr(plan.study, noun) else "axes of fewer values make fewer"
+            why = f"{len(names):,} {noun} are more than a figure shows ({MOST_DRAWN[noun]})"
+            return [], [why + f"; {way}" * isinstance(store, Store)]
     if not isinstance(store, Store):
         lacking = plan.study.report.figures or any(len(chain) > 1 for chain in plan.chains)
         return [*_together(plan, results), *_by_column(plan, results, store)], [WITHOUT_WEIGHTS] * bool(lacking)

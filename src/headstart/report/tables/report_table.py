@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 LineKind = Literal["arm", "baseline", "average", "beside"]
+PRINTED_LINES = 1_500
+"""Lines of a table that is printed, and rows of a study whose runs and models its page tells; CSV and JSON have all."""
 CELL_LINES = 2
 """Lines of a cell on a terminal; where more would be needed the last columns are left out."""
 Heads = Mapping[str, tuple[str, bool]]
@@ -71,6 +73,16 @@ def table_of(title: str, heads: Heads, lines: Iterable[TableLine], note: str = "
     return ReportTable(
         title, tuple(text for text, _ in heads.values()), tuple(n for _, n in heads.values()), whole, note
     )
+
+
+def excerpt(table: ReportTable) -> ReportTable:
+    """What is printed of a table: all of it, or its best lines and then its first ones, in its order, and how many."""
+    if len(table.lines) <= PRINTED_LINES:
+        return table
+    best = [line.best or any(cell.best for cell in line.cells.values()) for line in table.lines]
+    places = sorted(sorted(range(len(best)), key=lambda i: not best[i])[:PRINTED_LINES])
+    note = f"Here are {PRINTED_LINES:,} of {len(best):,} lines, the best among them; a file of `--json` has all."
+    return replace(table, lines=tuple(table.lines[i] for i in places), note=f"{note} {table.note}")
 
 
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", names: int = 1) -> ReportTable:
@@ -132,7 +144,7 @@ class Terminal:
     table: ReportTable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _rich_table(self.table, options.max_width)
+        yield _rich_table(excerpt(self.table), options.max_width)
 
 
 def to_rich(table: ReportTable) -> Terminal:
@@ -190,6 +202,7 @@ def printable(text: str) -> str:
 
 def to_markdown(table: ReportTable) -> str:
     """A pipe table with its title (if any) and note; the best arm of a column (on validation) is bold."""
+    table = excerpt(table)
     title = [f"**{markdown(table.title)}**", ""] if table.title else []
     rows = [[markdown(head) for head in table.heads], ["---:" if numeric else "---" for numeric in table.numeric]]
     for line in table.lines:
@@ -255,6 +268,7 @@ def to_latex(table: ReportTable) -> str:
 
     Of the best line the name and the scores alone are bold.
     """
+    table = excerpt(table)
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",

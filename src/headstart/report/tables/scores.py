@@ -187,19 +187,20 @@ def note(results: Results) -> str:
 def _arms_and_baselines(results: Results, remarks: Mapping[str, str]) -> Iterator[TableLine]:
     """By column its arms, then its baselines that no earlier column had."""
     seen: set[tuple[str, ...]] = set()
+    mixed = len({row.metric for row in results.table}) > 1
     for column in results.columns:
         rows = results.in_column(column)
         best = best_rows(rows)
         for row in rows:
-            yield _arm(row, results, row.key in best, remarks.get(row.arm, ""))
+            yield _arm(row, results, row.key in best, remarks.get(row.arm, ""), mixed)
         for baseline in results.column_baselines(column):
             if baseline.stages not in seen:
                 seen.add(baseline.stages)
                 yield _baseline(baseline, column)
 
 
-def _arm(row: Row, results: Results, best: bool, remark: str) -> TableLine:
-    mixed = len({r.metric for r in results.table}) > 1
+def _arm(row: Row, results: Results, best: bool, remark: str, mixed: bool) -> TableLine:
+    """mixed: rows differ in their metric, which the column names then."""
     label = results.label(row.column)
     label = f"{label} ({words.metric(row.metric)})" if mixed else label
     notes = [row.status] * (row.status != "measured") + ["stand-in data"] * results.apart(row)

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -25,6 +26,8 @@ from headstart.training import BUDGET_MEASURES
 
 BASELINE = "baseline"
 """Name of the stages that stand beside a study's own."""
+MOST_RUNS = 100_000
+"""Runs that a study may ask for, counted before any is planned: four axes of a hundred values are 10^8."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,13 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     Raises: BadInput with the study's place of what is wrong.
     """
     cells: dict[tuple[Any, ...], tuple[Cell, Mapping[str, Any]]] = {}
+    axes_by_arm = {arm: axes_of(study, arm).values() for arm in study.arms}
+    number = max(len(study.columns), 1) * sum(prod(map(len, values)) for values in axes_by_arm.values())
+    if number > MOST_RUNS:
+        raise BadInput(
+            f"axes: arms, columns and values make {number:,} runs, and a study has at most {MOST_RUNS:,}; take "
+            "values out, or let [search] draw some of them"
+        )
     planner = Planner(study, data, absent)
     for arm in study.arms:
         for column in study.columns or {"": {}}:

@@ -256,6 +256,8 @@ class _Reader:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = document
         self._specs: dict[str, StageSpec] = {}
+        chains = [list(run["stages"].values()) for run in reversed(document["runs"])]
+        self._parents = {stage: parent for chain in chains for parent, stage in itertools.pairwise(chain)}
 
     def snapshot(self) -> Snapshot:
         document, stages = self.document, self.document["stages"]
@@ -337,10 +339,7 @@ class _Reader:
             "parameters": self.document["parameters"][stage["parameters"]],
             "model": {"source": stage.get("source", "")},
         }
-        chains = [list(run["stages"].values()) for run in self.document["runs"]]
-        chain = next((chain for chain in chains if identity in chain[1:]), None)
-        parent = chain[chain.index(identity) - 1] if chain else None
-        return StageEntry(identity, stage["status"], {"parent": parent}, result)
+        return StageEntry(identity, stage["status"], {"parent": self._parents.get(identity)}, result)
 
 
 def _check_same_study(name: str, part: Snapshot, other_name: str, other: Snapshot) -> None:

@@ -189,7 +189,7 @@ class Results:
         """`Scale small`; of `tiny` also what its numbers are: those of a smoke test, which show that a study runs."""
         return f"Scale {self.scale}" + (" (smoke test)" if self.scale == "tiny" else "")
 
-    @property
+    @cached_property
     def stood_in(self) -> str:
         """`digits for image_5 and image_10; waves for speech`, of every column with a row that rests on other data."""
         return stand_ins_told(self.stand_in(column) for column in self.columns)
@@ -205,12 +205,11 @@ class Results:
 
     def label(self, column: str) -> str:
         """A column as tables call it: `image, stand-in` where all that is shown of it rests on other data."""
-        rows = self.in_column(column)
-        return f"{column}, stand-in" if rows and all(row.stand_in for row in rows) else column
+        return f"{column}, stand-in" if column in self._stood_in else column
 
     def apart(self, row: Row) -> bool:
         """The row rests on stand-in data, and others of its column do not."""
-        return bool(row.stand_in) and not all(other.stand_in for other in self.in_column(row.column))
+        return bool(row.stand_in) and row.column not in self._stood_in
 
     def rows(self) -> list[dict[str, Any]]:
         """One object per arm and column (and reported axis value): the `rows` of `--json`."""
@@ -251,7 +250,7 @@ class Results:
 
     def row(self, arm: str, column: str) -> Row | None:
         """The first row of an arm on a column."""
-        return next((r for r in self.table if (r.arm, r.column) == (arm, column)), None)
+        return self._first_rows.get((arm, column))
 
     def with_arm(
         self, arm: str, like: Row, scores: Iterable[tuple[int, str, float | None, float | None]]
@@ -288,9 +287,25 @@ class Results:
         row = row if base is None else replace(row, difference=test_gap(row, base), base=base)
         return replace(self, arms=(*self.arms, arm), table=(*self.table, row)), row
 
+    @cached_property
+    def _rows_of(self) -> dict[str, list[Row]]:
+        rows: dict[str, list[Row]] = {}
+        for row in self.table:
+            rows.setdefault(row.column, []).append(row)
+        return rows
+
+    @cached_property
+    def _stood_in(self) -> set[str]:
+        """Columns of which every row rests on stand-in data."""
+        return {column for column, rows in self._rows_of.items() if all(row.stand_in for row in rows)}
+
+    @cached_property
+    def _first_rows(self) -> dict[tuple[str, str], Row]:
+        return {(row.arm, row.column): row for row in reversed(self.table)}
+
     def in_column(self, column: str) -> list[Row]:
         """The rows of one column, arms in the study's order."""
-        return [r for r in self.table if r.column == column]
+        return self._rows_of.get(column, [])
 
     def columns_of(self, column: str) -> list[str]:
         """The columns that are the study's column: it, or one per value of an axis."""

@@ -481,4 +481,5 @@ def best_rows(rows: Collection[Row]) -> set[str]:
         values = [run.val for run in row.runs if run.val is not None and run.seed in shared and row.expected > 1]
         if row.val is not None:
             scores[row.key] = (mean(values) if 0 < len(values) < row.n else row.val.mean) * (1 if row.greater else -1)
-    return {key for key, score in scores.items() if len(rows) > 1 and score == max(scores.values())}
+    best = max(scores.values(), default=0.0)
+    return {key for key, score in scores.items() if len(rows) > 1 and score == best}
