@@ -1,12 +1,13 @@
 """Does `headstart fit --time T` end within 1.2 T + 5 s, whatever it is given? 20 made-up files of 20 to 1,000,000 rows.
 
-    python benchmarks/fit_limits.py WORK [--times 10 60 300] [--inputs NAME ...] [--most N] [--again] [--others 2] [--processor]
+    python benchmarks/fit_limits.py WORK [--times 10 60 300] [--inputs NAME ...] [--most N] [--again]
+                                         [--others 2 [--there]] [--processor]
     python benchmarks/fit_limits.py WORK --goal [--environment FOLDER]
 
 Writes docs/benchmarks/fit-limits.json and its page: seconds from start to end, memory, and the rows that were read and learnt
 from. Each input is written as it is measured, and not measured again without --again: --most so many are, the others by the
-same command another day (all at 300 s take 100 minutes). --others: so many other processes want a core meanwhile; without, the row
-has the least and the greatest load of the machine. --processor: the clock is the processor's time of one process (`--workers 0`): what
+same command another day (all at 300 s take 100 minutes). --others: so many other processes want a core meanwhile (--there: they run
+already, none is started); without, the row has the least and the greatest load of the machine. --processor: the clock is the processor's time of one process (`--workers 0`): what
 a core that is free would take. --goal: 100,000 rows of 500 numbers in 600 s within 4 GB, and QUANT of aeon on all of them, in the
 environment of fit_against.py; on 10,000 other rows.
 """
@@ -163,7 +164,7 @@ def main() -> None:
     parser.add_argument("--inputs", nargs="*", default=list(INPUTS), choices=list(INPUTS))
     parser.add_argument("--most", type=int, default=len(INPUTS) * 3)
     parser.add_argument("--others", type=int, default=0)
-    for flag in ("--again", "--processor", "--goal"):
+    for flag in ("--again", "--processor", "--there", "--goal"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--environment", type=Path, default=Path.home() / ".cache/headstart-benchmarks/fit-against")
     args = parser.parse_args()
@@ -172,7 +173,7 @@ def main() -> None:
     keys = {f"{clock}, {seconds} s, {name}": (seconds, name) for seconds in args.times for name in args.inputs}
     wanted = {key: which for key, which in keys.items() if args.again or key not in document["fits"]}
     for key, (seconds, name) in [] if args.goal else [*wanted.items()][: args.most]:
-        with others(args.others), loads() as seen:
+        with others(0 if args.there else args.others), loads() as seen:
             ran = measured(args.work, name, seconds, args.processor)
         as_it_was = clock if args.processor or args.others else f"wall, load {min(seen):.0f} to {max(seen):.0f}"
         document["fits"][key] = {"input": name, "clock": as_it_was, "time": seconds, **ran}
