@@ -168,6 +168,7 @@ def main() -> None:
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--environment", type=Path, default=Path.home() / ".cache/headstart-benchmarks/fit-against")
     args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
     document = json.loads(RESULTS.read_text("utf-8"))
     clock = "processor" if args.processor else f"wall, {args.others or 'no'} others"
     keys = {f"{clock}, {seconds} s, {name}": (seconds, name) for seconds in args.times for name in args.inputs}
