@@ -160,3 +160,62 @@ def test_sheets_of_one_header_are_asked_about_and_each_answer_works(tmp_path: Pa
     assert len(read(path, sheet="*", target="sheet", time="", values=("x", "y"))) == 24
     looked = command("show", "f.xlsx", "--sheet", "*", "--layout", "long", "--id", "sheet", cwd=tmp_path)
     assert looked.returncode == 0
+
+
+def changed(path: Path, old: str, new: str, **parts: str) -> Path:
+    """A workbook with this in place of that in its sheets, and with more parts (`xl_sharedStrings` is a file of xl)."""
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert any(old in text for text in contents.values())
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in contents.items():
+            archive.writestr(name, text.replace(old, new))
+        for name, text in parts.items():
+            archive.writestr(f"{name.replace('_', '/')}.xml", text)
+    return path
+
+
+@pytest.mark.parametrize("stored", ["", "<v/>", "<v></v>"])
+def test_a_formula_without_a_stored_value_and_an_error_are_said(stored: str, tmp_path: Path) -> None:
+    needs("xlsx")
+    plain = read(workbook(tmp_path / "f.xlsx", {"S": ROWS}))
+    assert not [note for note in plain.notes if "formula" in note or "error" in note]
+    path = changed(workbook(tmp_path / "f.xlsx", {"S": ROWS}), "<v>2.25</v>", f"<f>1+B2</f>{stored}")
+    assert any(
+        note.startswith("1 cell holds a formula whose value no program has computed") for note in read(path).notes
+    )
+    path = changed(workbook(tmp_path / "f.xlsx", {"S": ROWS}), "<v>2.25</v>", "<f>1+B2</f><v>7</v>")
+    assert (read(path).values[4, 0], "formula" in "".join(read(path).notes)) == (7, False)
+    path = changed(workbook(tmp_path / "f.xlsx", {"S": ROWS}), '"><v>2.25</v>', '" t="e"><f>1/0</f><v>#REF!</v>')
+    assert "1 cell holds an error such as #REF!, read as missing" in read(path).notes
+
+
+def test_a_formula_of_opendocument_without_a_value_and_a_zero_that_stands_in_for_one_are_said(tmp_path: Path) -> None:
+    needs("xlsx")
+    cell = '<table:table-cell office:value-type="float" office:value="2.25"><text:p>2.25</text:p></table:table-cell>'
+    path = changed(opendocument(tmp_path / "f.ods", ROWS), cell, '<table:table-cell table:formula="of:=1+[.B2]"/>')
+    assert any("1 cell holds a formula whose value no program has computed" in note for note in read(path).notes)
+    path = changed(workbook(tmp_path / "f.xlsx", {"S": ROWS}), "<v>2.25</v>", "<f>1+B2</f><v>0</v>")
+    assert not [note for note in read(path).notes if "formula" in note]
+    path = changed(path, "</workbook>", '<calcPr fullCalcOnLoad="1"/></workbook>')
+    assert any("1 cell holds a formula whose value no program has computed" in note for note in read(path).notes)
+
+
+def test_texts_that_cells_share_are_counted_before_they_are_made(tmp_path: Path) -> None:
+    needs("xlsx")
+    path = workbook(tmp_path / "f.xlsx", {"S": ROWS})
+    count = '<sst uniqueCount="4294967295"><si><t>a</t></si></sst>'
+    assert "says that it has 4,294,967,295 texts in 53 bytes" in why(changed(path, "", "", xl_sharedStrings=count))
+    long = f"<sst><si><t>{'x' * 10**6}</t></si></sst>"
+    rows = [[f"r{i}", *([0] * 20)] for i in range(10)]
+    path = changed(workbook(tmp_path / "g.xlsx", {"S": rows}), "<c r=", '<c t="s" r=', xl_sharedStrings=long)
+    assert "the text of its cells would take" in why(changed(path, ' t="s" r="A', ' r="A'))
+
+
+def test_what_a_library_of_rust_prints_before_it_fails_is_not_seen(tmp_path: Path, capfd: Any) -> None:
+    needs("xlsx")
+    styles = '<styleSheet><cellXfs count="2"><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs></styleSheet>'
+    path = workbook(tmp_path / "f.xlsx", {"S": ROWS})
+    changed(path, "<v>2.25</v>", "<v>-1e18</v>", xl_styles=styles)
+    assert "is not a whole workbook" in why(changed(path, 'r="D3"', 's="1" r="D3"'))
+    assert capfd.readouterr().err == ""

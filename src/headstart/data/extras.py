@@ -40,8 +40,8 @@ def whole(path: Path, what: str) -> Iterator[None]:
             raise BadInput(f"{path}: is not a whole {what} ({one_line(error, 160)}); write it again") from None
 
 
-def check_size(path: Path, size: int, what: str) -> None:
-    """Raises: BadInput where a file says that it holds more bytes than one of its size may."""
-    most = most_unpacked(path, 8 * SMALL_FILE)
+def check_size(path: Path, size: int, what: str, least: int = 8 * SMALL_FILE) -> None:
+    """Raises: BadInput where a file says that it holds more bytes than one of its size may. least: which any may."""
+    most = most_unpacked(path, least)
     if size > most:
         raise BadInput(f"{path}: {what} would take {size:,} bytes, at most {most:,} are read; give it in parts")

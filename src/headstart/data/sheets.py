@@ -6,14 +6,16 @@ import csv
 import datetime
 import importlib
 import io
+import os
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from headstart.data.apart import arrays_apart
+from headstart.data.archives import SMALL_FILE, most_unpacked
 from headstart.data.csv import read_lines
 from headstart.data.extras import check_size, library, whole
 from headstart.data.layout import SPLIT_WORDS, LayoutSpec, by_role, numbered
@@ -46,17 +48,30 @@ _ROW = re.compile(rb"<(?:[^\s<>/:]+:)?row(?=[\s/>])")
 _ROW_PLACE = re.compile(rb"""<(?:[^\s<>/:]+:)?row\b[^>]*?\br\s*=\s*["'](\d{1,9})["']""")
 LONGEST_TAG = 2**20
 """Bytes between two tags of a sheet's XML."""
+_TEXTS = re.compile(rb"""\buniqueCount\s*=\s*["']\s*(\d+)""")
+_TEXT = re.compile(rb"<(?:[^\s<>/:]+:)?si(?=[\s/>])|<table:(?:covered-)?table-cell\b")
+_TAG = rb"<(?:[^\s<>/:]+:)?"
+_FORMULA = _TAG + rb"f(?=[\s/>])[^>]*(?:/>|>[^<]*</[^>]*>)\s*"
+_UNCOMPUTED, _OR_ZERO = (
+    re.compile(
+        _FORMULA + rb"(?:<[^>/]*/>|<[^>/]*>\s*" + zero + rb"\s*</[^>]*>)?\s*</(?:[^\s<>/:]+:)?c>"
+        rb"|<table:table-cell\b(?![^>]*\soffice:value)[^>]*\stable:formula="
+    )
+    for zero in (b"", b"0?")
+)
+_ERROR = re.compile(_TAG + rb"""c\s[^>]*\bt\s*=\s*["']e["']""")
 
 
 def read_workbook(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """One sheet of a workbook, as a text table. Raises: BadInput where several sheets hold cells and none is named,
     and for a workbook that is encrypted or damaged."""
     calamine = library("python_calamine", path, "a workbook of Excel")
-    if _check(path):
+    uncounted, remarks = _check(path)
+    if uncounted:
         arrays_apart("headstart.data.sheets:try_binary", path, "workbook")
     others: list[str] = []
     labelled, plain = False, spec.model_copy(update={"delimiter": ",", "quote": '"'})
-    with whole(path, "workbook"), calamine.CalamineWorkbook.from_path(str(path)) as book:
+    with _silent(), whole(path, "workbook"), calamine.CalamineWorkbook.from_path(str(path)) as book:
         sheets = {} if spec.sheet in book.sheet_names else _alike(book)
         labelled = bool(sheets) and spec.sheet is None and not spec.optional and _is_a_class(path, sheets)
         if sheets and (labelled or spec.sheet == ALL_SHEETS):
@@ -70,6 +85,7 @@ def read_workbook(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     if not rows:
         raise BadInput(f"{path}: sheet {name!r} is empty; give one with rows")
     table = read_lines(path, lambda: _lines(rows, start), plain, mistakes)
+    table.notes += remarks
     if name == ALL_SHEETS:
         table.notes.append(
             f"all sheets are read as one table, with their names in {SHEET!r} ({option('sheet')} names one)"
@@ -139,19 +155,40 @@ def _chosen(path: Path, book: Any, spec: LayoutSpec) -> tuple[str, Any, list[str
 
 
 def try_binary(path: Path) -> Named:
-    """Open every sheet of a workbook whose cells are not counted, in a process that may end for lack of memory."""
+    """Open every sheet of a workbook whose cells, or their text, are not counted, in a process that may end for lack of
+    memory. Raises: BadInput for more text than a file of its size may hold."""
     with suppress(ImportError):  # elsewhere memory ends it
         resource = importlib.import_module("resource")
         resource.setrlimit(resource.RLIMIT_DATA, (MOST_BOOK_BYTES, MOST_BOOK_BYTES))
     calamine = importlib.import_module("python_calamine")
     with whole(path, "workbook"), calamine.CalamineWorkbook.from_path(str(path)) as book:
-        for name in book.sheet_names:
-            book.get_sheet_by_name(name)
+        rows = [row for name in book.sheet_names for row in book.get_sheet_by_name(name).to_python()]
+    text = sum(len(cell) for row in rows for cell in row if isinstance(cell, str))
+    check_size(path, text, "the text of its cells", SMALL_FILE)
     return Named(path)
 
 
-def _check(path: Path) -> bool:
-    """Whether a workbook is of a form whose cells are not all counted here: .xls and .xlsb.
+@contextmanager
+def _silent() -> Iterator[None]:
+    """What a library of Rust writes to standard error when it fails is not seen: the refusal has its reason."""
+    try:
+        stream = os.dup(2)
+    except OSError:  # it is closed
+        yield
+        return
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        yield
+    finally:
+        os.dup2(stream, 2)
+        os.close(null)
+        os.close(stream)
+
+
+def _check(path: Path) -> tuple[bool, list[str]]:
+    """(whether a workbook's cells, as in .xls and .xlsb, or their text, that many may share, are not all counted here;
+    what is to be said of cells without a value).
 
     Raises: BadInput for one that is encrypted, no workbook, or larger in memory than it may be.
     """
@@ -163,13 +200,26 @@ def _check(path: Path) -> bool:
                 raise BadInput(f"{path}: is an encrypted workbook; save it without a password")
             if path.suffix.lower() != ".xls":
                 raise BadInput(f"{path}: is not a workbook (.xlsx); save it again from the program that made it")
-            return True
+            return True, []
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
             check_size(path, sum(part.file_size for part in parts), "the workbook")
             cells, binary = 0, any(part.filename.lower().endswith("workbook.bin") for part in parts)
+            longest, absent, errors = 0, 0, 0
+            books = [archive.read(part) for part in parts if part.filename.lower().endswith("workbook.xml")]
+            pattern = _OR_ZERO if any(b'fullCalcOnLoad="1"' in book for book in books) else _UNCOMPUTED
             for part in parts:  # a sheet may have any name, as the workbook says
                 name = part.filename.lower()
+                if name.endswith(("strings.xml", "content.xml")):
+                    content = archive.read(part)
+                    if (number := max(map(int, _TEXTS.findall(content)), default=0)) > len(content):
+                        raise BadInput(
+                            f"{path}: {name} says that it has {number:,} texts in {len(content):,} bytes; save it again"
+                        )
+                    longest = max(longest, *map(len, _TEXT.split(content)))
+                for rows in _rows_of(archive, part) if name.endswith(".xml") else ():
+                    absent += len(pattern.findall(rows))
+                    errors += len(_ERROR.findall(rows))
                 with archive.open(part) as file:
                     if name == "content.xml":
                         cells += _repeated(file.read())
@@ -184,7 +234,27 @@ def _check(path: Path) -> bool:
             f"{path}: its sheets reach over {cells:,} cells, and at most {MOST_BOOK_CELLS:,} are read; save the sheet "
             "as CSV"
         )
-    return binary
+    remarks = [
+        f"{absent:,} {'cell holds a formula whose value' if absent == 1 else 'cells hold formulas whose values'} no "
+        "program has computed (there is none, or a 0 in its place); open the workbook in one and save it: nothing is "
+        "computed here"
+    ] * bool(absent)
+    remarks += [
+        f"{errors:,} {'cell holds' if errors == 1 else 'cells hold'} an error such as #REF!, read as missing"
+    ] * bool(errors)
+    return binary or cells * longest > most_unpacked(path, SMALL_FILE), remarks
+
+
+def _rows_of(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Iterator[bytes]:
+    """A sheet's XML in pieces that end with a cell."""
+    rest = b""
+    with archive.open(part) as file:
+        while data := file.read(2**20):
+            data = rest + data
+            end = max(data.rfind(b"c>") + 2, data.rfind(b"-cell>") + 6)
+            yield data[:end]
+            rest = data[end:][-LONGEST_TAG:]
+    yield rest
 
 
 def _extent(path: Path, file: Any) -> int:
