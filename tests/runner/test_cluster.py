@@ -19,13 +19,15 @@ from support.checkpoints import saved
 from support.fake_ray import FakeRay, NodeDiedError, RayTaskError, WorkerCrashedError
 
 import headstart
+from headstart import cli
 from headstart.errors import BadInput
 from headstart.runner import connection, machine, node
 from headstart.runner.events import Event, Failed, Finished, Notice, Skipped, Started, Stopped, Waiting
 from headstart.runner.job import Runtime
 from headstart.runner.perform import Interrupted, perform
 from headstart.store import Store
-from headstart.store.transfer import unpack
+from headstart.store.transfer import pack, unpack
+from headstart.study.language.files import to_toml
 
 CPU = {"CPU": 2.0, "node:__internal_head__": 1.0}
 STUDY = {
@@ -291,6 +293,47 @@ def test_a_reply_that_was_damaged_on_the_way_does_not_enter_the_store(
     assert_equal(away.store, home.store)
 
 
+HOSTILE = "\x1b[2J\u202e<script>alert(1)</script>\nline"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [[], None, "x", {"kind": []}, {"kind": "Notice", "text": 5}, {"kind": "Failed", "message": {}}, {"record": 5}],
+)
+def test_an_event_of_other_values_than_it_has_is_not_taken(tmp_path: Path, ray: FakeRay, changes: Any) -> None:
+    def changed(message: bytes) -> bytes:
+        head, files = unpack(message)
+        head["event"] = {**head["event"], **changes} if isinstance(changes, dict) else changes
+        return pack(head, files)
+
+    ray.altered = changed
+    away = headstart.Study(STUDY, ['arms=["scratch"]'], store=tmp_path)
+    (failed,) = [event for event in on_cluster(away) if isinstance(event, Failed)]
+    assert failed.message.startswith("its worker sent what cannot be used (an event of which ")
+
+
+def test_texts_of_a_node_are_escaped_and_what_it_sends_after_the_end_is_not_taken(
+    tmp_path: Path, ray: FakeRay, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(message: bytes) -> bytes:
+        head, files = unpack(message)
+        own = {name: head["event"][name] for name in ("identity", "name")}
+        return pack({**head, "event": {"kind": "Failed", "message": HOSTILE, **own}}, files)
+
+    ray.altered = changed
+    (tmp_path / "study.toml").write_text(to_toml(STUDY))
+    words = ["run", str(tmp_path / "study.toml"), "--on", "ray", "--store", str(tmp_path / "runs")]
+    monkeypatch.setattr(sys, "argv", ["headstart", *words])
+    with pytest.raises(SystemExit, match="1"):
+        cli.main()
+    output = "".join(capsys.readouterr())
+    assert output.count("failed   pretrain") == 1
+    pages = [path.read_text("utf-8") for path in tmp_path.rglob("*.html")]
+    assert pages
+    assert not [text for text in (output, *pages) if "\x1b" in text or "\u202e" in text]
+    assert not [text for text in pages if "<script>alert" in text]
+
+
 def test_a_stage_that_another_process_has_is_waited_for(tmp_path: Path, ray: FakeRay) -> None:
     study = headstart.Study(STUDY, ['arms=["scratch"]'], store=tmp_path)
     identity = next(iter(study.plan.stages))
@@ -370,6 +413,15 @@ def test_nodes_with_other_versions_are_named_before_the_first_stage(
     ):
         on_cluster(headstart.Study(STUDY, store=tmp_path))
     assert not ray.tasks
+
+
+@pytest.mark.parametrize("answer", ["[]", "null", "\x1b[2J", "[" * 100_000, None, 5])
+def test_a_node_that_does_not_say_its_versions_is_named(
+    tmp_path: Path, ray: FakeRay, answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "introduce", lambda: answer)
+    with pytest.raises(BadInput, match=r"--on: node 10\.0\.0\.1 does not say its versions; see that it runs"):
+        on_cluster(headstart.Study(STUDY, store=tmp_path))
 
 
 def test_a_node_without_headstart_is_named(tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:

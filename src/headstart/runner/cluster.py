@@ -189,6 +189,8 @@ class ClusterPool:
     def _read(self, attempt: _Attempt, message: bytes) -> list[WorkerReport]:
         """Take in what a node has sent. What does not fit its digests is not taken, and the stage is done again."""
         identity = attempt.job.identity
+        if attempt.has_ended:
+            return []
         try:
             return [WorkerMessage(identity, event) for event in attempt.receive(message)]
         except LostLock:
@@ -230,7 +232,7 @@ class _Attempt:
 
     def __init__(self, key: str, job: Job, store: Store) -> None:
         self.key, self.job, self.store = key, job, store
-        self.has_begun = False
+        self.has_begun = self.has_ended = False
         self.reference: Any = None
         self._open = contextlib.ExitStack()
         self._notices: list[Event] = []
@@ -255,7 +257,7 @@ class _Attempt:
         event = node.event_of(head["event"], result)
         if event.identity != self.job.identity:
             raise Damaged(f"{event.identity}: is not the stage that was asked for")
-        self.has_begun = True
+        self.has_begun, self.has_ended = True, isinstance(event, events.ENDS)
         notices, self._notices = self._notices, []
         return [*notices, event]
 

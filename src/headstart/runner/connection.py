@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import json
 import os
 import socket
 import stat
@@ -18,6 +17,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+from headstart.documents import from_json
 from headstart.errors import BadInput, one_line
 from headstart.runner import node
 from headstart.runner.job import Runtime
@@ -69,7 +69,7 @@ class Connection:
         end, here = time.monotonic() + _INTRODUCTION, node.versions()
         for address, reference in asked:
             try:
-                there = json.loads(self.ray.get(reference, timeout=max(1.0, end - time.monotonic())))
+                answer = self.ray.get(reference, timeout=max(1.0, end - time.monotonic()))
             except self.ray.exceptions.GetTimeoutError:
                 raise BadInput(
                     f"--on: node {address} has not answered in {_INTRODUCTION:.0f} s; see `ray status`, or remove it"
@@ -82,6 +82,11 @@ class Connection:
                 raise BadInput(
                     f"--on: node {address} {what}; install headstart {here['headstart']} with its extra [cluster] there"
                 ) from None
+            there = None
+            with contextlib.suppress(ValueError):
+                there = from_json(answer if isinstance(answer, str) else "")
+            if not isinstance(there, dict):
+                raise BadInput(f"--on: node {address} does not say its versions; see that it runs this headstart")
             for name in here:
                 if there.get(name) != here[name]:
                     raise BadInput(

@@ -102,3 +102,7 @@ class Timed(Event):
     """A probe has timed steps; `identity` is its kind."""
 
     time: StepTime
+
+
+ENDS = (Finished, Skipped, Failed, Stopped, Waiting)
+"""Events after which a stage is no longer its worker's."""

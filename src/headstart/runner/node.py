@@ -10,10 +10,11 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from headstart import disk
 from headstart.atomic import publish
+from headstart.documents import COUNT, TEXT, TRUTH, Form, as_json, misfits, of_words
 from headstart.errors import BadInput
 from headstart.plugins import load_copy
 from headstart.runner import events
@@ -22,10 +23,19 @@ from headstart.runner.job import Engine, Job, Runtime, training
 from headstart.runner.machine import keep_freed_memory, version
 from headstart.runner.worker import perform_one
 from headstart.store import RESULT, Store, publish_json
+from headstart.store.forms import RECORD_FORM
 from headstart.store.transfer import News, pack, unpack
 
 SOURCES = "source/"
 """Before the names of a plugin's files in a request."""
+_EVENT: Form = {
+    **dict.fromkeys(("kind", "identity", "name"), TEXT),
+    **dict.fromkeys(("step?", "steps?", "attempt?", "models?"), COUNT),
+    **dict.fromkeys(("message?", "text?"), TEXT),
+    "record?": (RECORD_FORM, None),
+    "tried?": TRUTH,
+    "reason?": of_words(*get_args(events.StopReason)),
+}
 _SHOW_EVERY = 1.0  # seconds between two signs of progress that bring nothing else
 
 
@@ -150,7 +160,12 @@ def document(event: Event) -> dict[str, Any]:
 
 
 def event_of(values: Mapping[str, Any], result: Mapping[str, Any] | None) -> Event:
-    """The event of a `document`, with the result that came beside it. Raises: LookupError, TypeError for others."""
+    """The event of a `document`, with the result that came beside it.
+
+    Raises: LookupError, TypeError, ValueError where it is none, or has another type of value.
+    """
+    if wrong := next(misfits(as_json(values), _EVENT), None):
+        raise ValueError(f"an event of which {wrong}")
     kinds: dict[str, Any] = {kind.__name__: kind for kind in Event.__subclasses__()}
     own = {name: value for name, value in values.items() if name != "kind"}
     event: Event = kinds[values["kind"]](**own, **({} if result is None else {"result": result}))

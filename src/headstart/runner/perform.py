@@ -49,10 +49,6 @@ _TRIES = 2  # times that a stage is given to a worker, where a signal kills it
 _MACHINES = 5  # times that a stage is given to a machine, where each is lost under it
 
 
-_ENDS = (events.Finished, events.Skipped, events.Failed, events.Stopped, events.Waiting)
-"""Events after which a stage is no longer its worker's."""
-
-
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, SIGTERM or SIGHUP came; what ran has been saved, and the same command goes on. Exit code 130."""
 
@@ -301,7 +297,7 @@ class _Run:
             return  # a probe that was interrupted
         if isinstance(report, WorkerMessage):
             yield from self._pass_on(self._agenda.jobs[report.message.identity], report.message)
-            if isinstance(report.message, _ENDS):
+            if isinstance(report.message, events.ENDS):
                 jobs.pop(report.message.identity, None)
             return
         del self._at_work[report.key]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from headstart.documents import from_json
 from headstart.errors import Damaged
 from headstart.store.files import NOTES, RECORDS, RESULT, STAGE, decode_json, read_json, states
 from headstart.store.plain import inside, read_plain
@@ -33,7 +34,7 @@ def unpack(message: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     at = start + int.from_bytes(message[:_LENGTH], "big")
     if hashlib.sha256(message[start:at]).digest() != message[_LENGTH:start]:
         raise Damaged("a message: its digest does not fit")
-    document = json.loads(message[start:at])
+    document = from_json(message[start:at])
     files = {}
     for name, size, digest in document["files"]:
         files[name] = message[at : at + size]

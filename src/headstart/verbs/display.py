@@ -137,7 +137,7 @@ class Display:
         state.update(step=event.step, steps=event.steps)
         if event.record is not None:
             scores = event.record.get("val", {})
-            state["scores"] = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
+            state["scores"] = "  ".join(f"{name} {value:.3f}" for name, value in scores.items() if value is not None)
 
     def _tell(self) -> None:
         now = time.monotonic()
