@@ -417,3 +417,40 @@ def test_a_model_that_memory_has_no_room_for_is_refused_before_its_numbers_are_r
     monkeypatch.setattr(folder_module, "LOADED_BYTES", 1e15)
     monkeypatch.setattr(Folder, "arrays", lambda _: pytest.fail("the numbers are read"))
     assert re.search(r"loading its model takes about .* GB of memory, and .* are free; allow it more, or", why(saved))
+
+
+def _filled(name: str, value: float) -> Callable[[dict[str, torch.Tensor]], None]:
+    def change(tensors: dict[str, torch.Tensor]) -> None:
+        for key in (key for key in tensors if key.startswith(name) and tensors[key].is_floating_point()):
+            tensors[key] = torch.full_like(tensors[key], value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("use", "config", "weights"),
+    [
+        ("majority", None, _filled("majority.said", -1.0)),
+        ("majority", None, _filled("majority.said", 0.0)),
+        ("network", None, _filled("network", 1e30)),
+        ("network", lambda document: document["network"].update(temperature=5e-324), None),
+        ("network", lambda document: document["preparation"].update(mean=[1e30, 1e30]), None),
+    ],
+)
+def test_a_changed_folder_behind_right_digests_gives_probabilities_or_says_that_it_does_not(
+    use: str, config: Any, weights: Any, saved: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    rewritten(saved, config, weights)
+    with pytest.raises(
+        BadInput, match=f"model: {use} gives no probabilities for sequence 1 of 12: .*; save or download"
+    ):
+        load_model(saved).predict(walks(channels=2, gaps=True), use)
+    assert not recwarn.list
+
+
+def test_numbers_beyond_what_a_float_holds_are_not_predicted(tmp_path: Path) -> None:
+    s = walks(numbers=True)
+    save_model(made(s, ("summary",)), tmp_path)
+    rewritten(tmp_path, lambda document: document["preparation"].update(low=-1.7e308, high=1.7e308))
+    with pytest.raises(BadInput, match="model: summary gives no number for sequence 1 of 12: inf"):
+        load_model(tmp_path).predict(s, "summary")

@@ -122,11 +122,28 @@ class Served:
 def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarray:
     """`predict` of examples that are prepared but not patched: those of task `own` with patch 1.
 
-    Raises: BadInput for a name that is not there.
+    Raises: BadInput for a name that is not there, and for an answer that is no number or no probabilities, as of a
+    folder that somebody changed.
     """
+    with np.errstate(all="ignore"):  # what comes of it is looked at
+        answers = _answers(served, x, use)
+    sound = np.isfinite(answers)
+    if served.config.preparation.classes:
+        sound = (sound & (answers >= 0)).all(axis=1) & (np.abs(answers.sum(axis=1) - 1) < 1e-5)
+    if not sound.all():
+        row, what = int(np.argmin(sound)), "probabilities" if served.config.preparation.classes else "number"
+        raise BadInput(
+            f"model: {served.chosen(use)} gives {'no ' + what} for sequence {row + 1} of {len(sound)}: "
+            f"{np.array2string(answers[row], precision=3, threshold=6)}; save or download the model again, or leave "
+            "the sequence out if its values are far from those of the fit"
+        )
+    return answers
+
+
+def _answers(served: Served, x: Examples, use: str | None) -> np.ndarray:
     members, config = served.members(use), served.config
     if len(members) > 1:
-        each = [of_examples(served, x, member) for member in members]
+        each = [_answers(served, x, member) for member in members]
         average = np.tensordot(config.shares, each, axes=1) if config.shares else np.mean(each, axis=0)
         return heated(average, config.temperature) if config.preparation.classes else np.asarray(average)
     (name,) = members
