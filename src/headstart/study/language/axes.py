@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headstart.errors import BadInput
 from headstart.study.language.scales import VARIANTS, names_of, set_by
 from headstart.study.language.spec import StudySpec
+
+MOST_RUNS = 100_000
+"""Runs that a study may ask for, counted before any is planned: four axes of a hundred values are 10^8."""
 
 
 def chosen_axes(study: StudySpec) -> tuple[str, ...]:
@@ -17,6 +22,17 @@ def chosen_axes(study: StudySpec) -> tuple[str, ...]:
     if study.report.choose is not None:
         return study.report.choose
     return tuple(path for path in study.axes if path != "seed" and "model" not in path.split(".")[:2])
+
+
+def check_number(study: StudySpec) -> None:
+    """Raises: BadInput for more runs than a study may ask for."""
+    axes_by_arm = {arm: axes_of(study, arm).values() for arm in study.arms}
+    number = max(len(study.columns), 1) * sum(math.prod(map(len, values)) for values in axes_by_arm.values())
+    if number > MOST_RUNS:
+        raise BadInput(
+            f"axes: arms, columns and values make {number:,} runs, and a study has at most {MOST_RUNS:,}; take "
+            "values out, or let [search] draw some of them"
+        )
 
 
 def axes_of(study: StudySpec, arm: str) -> dict[str, list[Any]]:

@@ -6,7 +6,6 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,7 +15,7 @@ from headstart.models.kind import DEFAULT, model_class, with_kind
 from headstart.plugins import Plugin, plugins_of
 from headstart.spec import digest, digest_of, nested
 from headstart.stage import ReadStage, StageSpec, TrainStage, identity, identity_document, read_stage, settings_of_class
-from headstart.study.language.axes import axes_of, chosen_axes, place_of
+from headstart.study.language.axes import axes_of, check_number, chosen_axes, place_of
 from headstart.study.language.budgets import OPEN, LacksData, Outlines
 from headstart.study.language.files import to_toml
 from headstart.study.language.overrides import SHARED_KEYS
@@ -26,8 +25,6 @@ from headstart.training import BUDGET_MEASURES
 
 BASELINE = "baseline"
 """Name of the stages that stand beside a study's own."""
-MOST_RUNS = 100_000
-"""Runs that a study may ask for, counted before any is planned: four axes of a hundred values are 10^8."""
 
 
 @dataclass(frozen=True)
@@ -175,13 +172,7 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     Raises: BadInput with the study's place of what is wrong.
     """
     cells: dict[tuple[Any, ...], tuple[Cell, Mapping[str, Any]]] = {}
-    axes_by_arm = {arm: axes_of(study, arm).values() for arm in study.arms}
-    number = max(len(study.columns), 1) * sum(prod(map(len, values)) for values in axes_by_arm.values())
-    if number > MOST_RUNS:
-        raise BadInput(
-            f"axes: arms, columns and values make {number:,} runs, and a study has at most {MOST_RUNS:,}; take "
-            "values out, or let [search] draw some of them"
-        )
+    check_number(study)
     planner = Planner(study, data, absent)
     for arm in study.arms:
         for column in study.columns or {"": {}}:
