@@ -127,3 +127,11 @@ def test_times_of_few_digits_are_told_with_all_options_that_lengths_in_time_need
     rate = float(message.partition("--rate ")[2].split()[0])
     assert 355 < rate < 365
     assert read(path, window="0.5s", time="", rate=rate).lengths[0] == round(rate / 2)
+
+
+def test_a_step_too_short_for_a_rate_is_told_without_one(tmp_path: Path) -> None:
+    rows = ["a,0,up,1.5", "a,1e-320,up,2.5", *(f"b,{i},down,{i}" for i in range(3))]
+    text = "\n".join(["series,time_s,label,value", *rows, ""])
+    assert "recordings have several rates: steps of 'time_s'" in why(
+        write(tmp_path / "f.csv", text), shape="long", id="series", time="time_s", target="label"
+    )

@@ -76,6 +76,7 @@ def test_times_in_names_of_columns_are_one_number_each(tmp_path):
     assert [len(run) for run in numbered([f"x@{t / 30:.3f}s" for t in range(25, 40)]).values()] == [15]
     two = [f"ch{c}.{t}" for c in (1, 2) for t in range(10)]
     assert list(numbered(two)) == ["ch1.*", "ch2.*"]
+    assert not numbered([f"x@{t}.{'9' * 5000}s" for t in range(5)])
     assert list(numbered([f"acc.{c}.{t:03}" for c in "xy" for t in range(5)])) == ["acc.x.*", "acc.y.*"]
 
 

@@ -247,6 +247,7 @@ def test_a_target_reaches_a_model_as_the_fit_scales_it() -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a deviation of 0": ({"deviation": [0.0]}, "deviation: every one is above 0, and a float32"),
+    "a deviation beyond float32": ({"deviation": [1e39]}, "deviation: every one is above 0, and a float32"),
     "a deviation that float32 takes for 0": ({"deviation": [1e-320]}, "deviation: every one is above 0, and a float32"),
     "a mean too many": ({"mean": [0.0, 1.0]}, "give one of each for every channel, or none"),
     "a class twice": ({"classes": ["a", "a"]}, "a name stands there twice"),

@@ -29,6 +29,8 @@ RATE_BEFORE, STEP_BEFORE = "the rate of the recordings as they were made", "the 
 """What still shows in recordings that were brought to one rate: which frequencies there are."""
 MOST_ON_CLOCK = 2**27
 NO_TIMES = np.zeros(0)
+SHORTEST = 1e-300
+"""Seconds of a step of which no rate can be told."""
 NEAR, EVEN, OTHER_RATE = 0.05, 0.9, 1.5
 """Share by which equal steps differ, share of the steps of a recording that are equal, and how much longer the steps of
 another rate are."""
@@ -161,7 +163,8 @@ def check_one_rate(
         f"{step_words(float(steps[i]))} in {many(n, 'recording')} (such as {names[i]!r})"
         for i, n in zip((least, most), counts, strict=True)
     ]
-    rate = option("rate", f"{1 / (steps[least] * unit):.6g}") if unit is not None else option("rate")
+    seconds = 0.0 if unit is None else float(steps[least]) * unit
+    rate = option("rate", f"{1 / seconds:.6g}") if seconds > SHORTEST else option("rate")
     more = "" if unit is not None else f", with the unit of the times ({option('time_unit')})"
     plainly = settings({"shape": "long", "id": ids, "time": ""} if ids else {"time": ""})
     raise BadInput(

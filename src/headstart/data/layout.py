@@ -323,7 +323,7 @@ SPLIT_WORDS = ("train", "training", "val", "valid", "validation", "dev", "test",
 # fmt: on
 ROLES = {"target": TARGET, "id": IDS, "time": TIME, "group": GROUP_NAMES}
 
-_PARTS, _FRACTION = re.compile(r"\d+"), re.compile(r"(?<![\d.])(\d+)\.(\d+)(?![\d.])")
+_PARTS, _FRACTION = re.compile(r"\d+"), re.compile(r"(?<![\d.])(\d{1,17})\.(\d{1,17})(?![\d.])")
 
 
 @lru_cache(maxsize=100_000)

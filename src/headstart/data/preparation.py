@@ -52,7 +52,8 @@ class Preparation(Spec):
             raise ValueError("symbols, classes: a name stands there twice")
         if len(self.mean) != len(self.deviation) or (self.mean and len(self.mean) != len(self.channels)):
             raise ValueError("mean, deviation: give one of each for every channel, or none")
-        if not all(np.float32(min(value, float(np.finfo(np.float32).max))) > 0 for value in self.deviation):
+        largest = float(np.finfo(np.float32).max)
+        if not all(value <= largest and np.float32(value) > 0 for value in self.deviation):
             raise ValueError("deviation: every one is above 0, and a float32")
         if not numbers and (self.mean or self.patch > 1 or self.missing or len(self.channels) > 1):
             raise ValueError("mean, patch, missing, channels: for numbers alone, which have several channels")
