@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -467,6 +468,17 @@ def test_a_series_of_several_channels_of_weka_is_read(tmp_path: Path) -> None:
 def test_a_field_that_came_later_does_not_change_the_identity_of_a_layout() -> None:
     later = {"sheet", "skip", "units_row", "comment", "thousands", "time_format"}
     assert not later & set(LayoutSpec().document())
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is not bounded here")
+def test_an_element_of_a_matlab_file_does_not_get_the_gigabyte_that_it_says_it_has(tmp_path: Path) -> None:
+    from scipy.io import savemat
+
+    savemat(tmp_path / "f.mat", {"s": {"a": np.arange(40.0) / 3}})
+    content = (tmp_path / "f.mat").read_bytes()
+    assert content.count(struct.pack("<II", 9, 320)) == 1
+    write(tmp_path / "f.mat", content.replace(struct.pack("<II", 9, 320), struct.pack("<II", 9, 2**30)))
+    assert "takes more memory than a file of its size may; write it again" in why(tmp_path / "f.mat")
 
 
 # Libraries that crash

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from headstart.data.apart import arrays_apart
+from headstart.data.archives import SMALL_FILE, most_unpacked
 from headstart.data.arrays import together
 from headstart.data.extras import check_size, library, whole
 from headstart.data.hdf5 import turned_sets_of
 from headstart.data.layout import LayoutSpec
 from headstart.data.named import Named
 from headstart.data.table import Table
-from headstart.errors import Mistakes
+from headstart.errors import BadInput, Mistakes
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 COMPRESSED = 15
 """Type of a packed variable."""
+COPIES = 3
+"""Of what a file may unpack to, that its reader may hold at a time: an element of 1 GiB in 300 bytes asks for more."""
 DEEPEST_STRUCT = 4
 """Structs that may stand in each other."""
 
@@ -49,6 +54,10 @@ def of_any_version(path: Path) -> Named:
         return turned_sets_of(path)
     with whole(path, "file of MATLAB"), path.open("rb") as file:
         check_size(path, sum(_unpacked(file)), "its variables")
+    with suppress(ImportError, OSError):  # elsewhere an element may ask for what it says that it has
+        resource, statm = importlib.import_module("resource"), Path("/proc/self/statm")
+        most = int(statm.read_text().split()[5]) * resource.getpagesize() + COPIES * most_unpacked(path, 8 * SMALL_FILE)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     return variables_of(path)
 
 
@@ -57,7 +66,10 @@ def variables_of(path: Path) -> Named:
     from scipy.io import loadmat
 
     with whole(path, "file of MATLAB"):
-        variables = loadmat(path)
+        try:
+            variables = loadmat(path)
+        except MemoryError:
+            raise BadInput(f"{path}: takes more memory than a file of its size may; write it again") from None
     named = Named(path)
     for name, value in variables.items():
         if not name.startswith("__"):
