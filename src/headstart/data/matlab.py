@@ -57,7 +57,8 @@ def of_any_version(path: Path) -> Named:
     with suppress(ImportError, OSError):  # elsewhere an element may ask for what it says that it has
         resource, statm = importlib.import_module("resource"), Path("/proc/self/statm")
         most = int(statm.read_text().split()[5]) * resource.getpagesize() + COPIES * most_unpacked(path, 8 * SMALL_FILE)
-        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     return variables_of(path)
 
 
