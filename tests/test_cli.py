@@ -961,6 +961,15 @@ def test_a_reader_that_stops_reading_is_no_fault_of_any_verb(tmp_path: Path) -> 
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_date_of_the_environment_that_is_none_is_said_before_a_library_ends_in_its_own_error() -> None:
+    command = [sys.executable, "-P", "-m", "headstart", "ls"]
+    ended = subprocess.run(
+        command, env={**os.environ, "SOURCE_DATE_EPOCH": "abc"}, capture_output=True, text=True, check=False
+    )
+    words = "headstart: SOURCE_DATE_EPOCH: 'abc' is not a whole number of seconds; set one, or unset it\n"
+    assert (ended.returncode, ended.stderr) == (2, words)
+
+
 def test_a_working_directory_that_is_gone_is_said_before_libraries_end_in_errors_of_their_own(tmp_path: Path) -> None:
     words = [sys.executable, "-P", "-m", "headstart", "ls", "tasks"]
     line = "import os, subprocess, sys; os.rmdir(os.getcwd()); sys.exit(subprocess.run(sys.argv[1:]).returncode)"

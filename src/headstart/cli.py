@@ -412,8 +412,11 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _check_working_directory() -> None:
-    """Raises: BadInput where it is gone, without which the libraries end in errors of their own."""
+def _check_surroundings() -> None:
+    """Raises: BadInput where the working directory is gone, or SOURCE_DATE_EPOCH is no number: the libraries would end
+    in errors of their own."""
+    if not (date := os.environ.get("SOURCE_DATE_EPOCH", "0")).strip().lstrip("+-").isdecimal():
+        raise BadInput(f"SOURCE_DATE_EPOCH: {date!r} is not a whole number of seconds; set one, or unset it")
     try:
         os.getcwd()
     except OSError:
@@ -431,7 +434,7 @@ def main(argv: list[str] | None = None) -> None:
     open_streams()
     follow_quota()
     try:
-        _check_working_directory()
+        _check_surroundings()
         verbs = refuse_repeats(typer.main.get_command(app))
         with typed(sys.argv[1:] if argv is None else argv):
             code: Any = verbs.main(args=argv, prog_name="headstart", standalone_mode=False)

@@ -305,8 +305,8 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path, monkeypatch):
         ("f.numbers", "is a spreadsheet of Numbers, which is not read; save it as CSV"),
         ("f.pkl", "is pickled, which is not read; save it as CSV"),
         ("f.rds", "is a file of R, which is not read; write it as text: write.csv(x, 'x.csv')"),
-        ("f.zip", "is no whole archive (File is not a zip file); get it again"),
-        ("f.tar.gz", "is cut short or damaged (truncated header); give the file again"),
+        ("f.zip", "is no archive, whatever its name says; give it the ending of what it is"),
+        ("f.tar.gz", "is no archive, whatever its name says; give it the ending of what it is"),
         ("f.7z", "is an archive of 7-Zip, which is not read; 7z x"),
     ],
 )

@@ -36,6 +36,7 @@ SMALL_FILE, UNPACKED_RATIO = 2**25, 200
 TRUSTED = "unpack it where you trust it, and give that"
 """The way out where a file unpacks to more than it may."""
 
+NO_ARCHIVE = "is no archive, whatever its name says; give it the ending of what it is, or get the archive again"
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 """What the standard library raises for archives that are cut short or damaged (besides OSError)."""
 
@@ -216,7 +217,18 @@ def tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]
 
     Raises: BadInput for an archive that is cut short or damaged, or unpacks to more than it may.
     """
-    with reading(path), unpacked(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+    with reading(path), unpacked(path) as file:
+        try:
+            tarfile.TarInfo.frombuf(file.peek(tarfile.BLOCKSIZE)[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError):  # type: ignore[attr-defined]
+            raise BadInput(f"{path}: {NO_ARCHIVE}") from None
+        except tarfile.HeaderError:  # one without a member
+            pass
+        yield from _tar_members(path, file)
+
+
+def _tar_members(path: Path, file: io.BufferedReader) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    with tarfile.open(fileobj=file, mode="r|") as archive:
         packed = isinstance(file.raw, _Limited)
         most = most_unpacked(path, SMALL_FILE) if packed else max(SMALL_FILE, path.stat().st_size)
         for member in archive:

@@ -8,7 +8,7 @@ import zipfile
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from headstart.data.archives import reading, tar_members, visible
+from headstart.data.archives import NO_ARCHIVE, reading, tar_members, visible
 from headstart.errors import BadInput
 from headstart.text import first_few, many
 from headstart.ways import typed_again
@@ -41,7 +41,10 @@ def packed(path: Path, ending: str) -> BadInput | None:
         except BadInput:
             raise
         except (zipfile.BadZipFile, tarfile.TarError, NotImplementedError, ValueError, OverflowError) as error:
-            return BadInput(f"{path}: is no whole archive ({str(error)[:80]}); get it again")
+            with path.open("rb") as file:
+                begun = file.read(2) == b"PK"
+            why = f"is no whole archive ({str(error)[:80]}); get it again" if begun else NO_ARCHIVE
+            return BadInput(f"{path}: {why}")
     names = sorted(n for n in every if visible(n.removeprefix("./")) and not n.startswith("__MACOSX/"))
     if not every:
         return BadInput(f"{path}: is {what} without a file; give another one")
