@@ -67,10 +67,11 @@ def variables_of(path: Path) -> Named:
     from scipy.io import loadmat
 
     with whole(path, "file of MATLAB"):
-        try:
+        variables = None
+        with suppress(MemoryError):  # of the limit above
             variables = loadmat(path)
-        except MemoryError:
-            raise BadInput(f"{path}: takes more memory than a file of its size may; write it again") from None
+        if variables is None:
+            raise BadInput(f"{path}: takes more memory than a file of its size may; write it again")
     named = Named(path)
     for name, value in variables.items():
         if not name.startswith("__"):
