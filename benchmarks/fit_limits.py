@@ -130,6 +130,8 @@ def goal_run(work: Path, environment: Path) -> dict[str, Any]:
             test.write_text("".join([head, *lines]))
     made = Set("goal", "made-up", lambda _: (train, test, None), LayoutSpec(target="label", target_kind="class"))
     quant = once(work / "goal-quant.json", lambda: measure(made, "quant", work, Methods(600, environment)))
+    for name in ("runs", "model"):  # of a fit before, which would be gone on with
+        shutil.rmtree(work / name, ignore_errors=True)
     words = ["--target", "label", "--time", "600s", "--memory", "4G", "--test-share", "0", "-o", "model"]
     with loads() as seen:
         took = headstart(work, "fit", str(train), *words)
