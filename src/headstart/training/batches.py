@@ -26,7 +26,7 @@ DENSE_LIMIT = 2**31
 """Bytes up to which a set is held as a whole in the memory of a CPU."""
 GPU_SHARE = 0.25
 """Share of a GPU's free memory that one set may take; what does not fit comes batch by batch, one ahead."""
-IN_ORDER = {"cpu": (2**16, 512), "cuda": (2**18, 4096)}
+IN_ORDER = {"cpu": (2**14, 512), "cuda": (2**18, 4096)}
 """Padded positions and units of a batch where nothing is trained: what a cache holds, and what keeps a GPU busy."""
 LENGTH_BUCKETS = 4
 """Padded lengths between one power of two and the next, at least 8 apart: for their sake at most a fifth of a batch is
