@@ -150,6 +150,16 @@ def test_an_arm_that_never_gets_there_counts_as_its_whole_budget_and_is_named() 
     assert f"(+{row.last['steps'] - 14:,.0f} on 3 of 3, " in str(verdict)
 
 
+@pytest.mark.parametrize("quantity", ["reach", "converge"])
+def test_a_claim_about_steps_is_not_measured_while_an_arm_has_no_finished_run(quantity: str) -> None:
+    claim = {"says": "S", "higher": "scratch", "lower": "self_pretrained", "columns": ["a"], "quantity": quantity}
+    plan = make_plan(columns={"a": "digits"}, rates=(1e-3,), seeds=(0, 1, 2), match="self_pretrained")
+    unfinished = {c.chain[-1].identity for c in plan.cells if c.arm == "self_pretrained"}
+    find = shelf(plan).find
+    results = summarise(plan, lambda identity: None if identity in unfinished else find(identity))
+    assert status_of(results, made(claims=[claim])) == {"a": "not measured"}
+
+
 def test_what_an_arm_that_never_got_there_could_turn_is_not_concluded() -> None:
     """The arm that is claimed to be sooner stops, short of it, before the other gets there."""
     claim = {"says": "S", "higher": "scratch", "lower": "self_pretrained", "columns": ["a"], "quantity": "reach"}

@@ -100,7 +100,9 @@ def _examples_error(
 def numbers_of(row: Row, claim: Claim) -> dict[int, float]:
     """Seed -> number of a row, at the chosen settings or at those of the claim."""
     if claim.quantity not in SCORE_QUANTITIES:
-        return {**dict.fromkeys(_never(row, claim.quantity), row.last["steps"]), **row.by_seed(claim.quantity)}
+        never = _never(row, claim.quantity)
+        whole = dict.fromkeys(never, row.last["steps"]) if never else {}
+        return whole | row.by_seed(claim.quantity)
     return scores_by_seed(_runs(row, claim), claim.quantity)
 
 
