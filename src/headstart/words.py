@@ -85,6 +85,7 @@ ARM_WORDS = {
     "query_key": "queries and keys",
     "value_output": "values and outputs",
     "feed_forward": "feed-forward",
+    "random_unscaled": "random, N(0, 0.02)",
 }
 """Words of arms' names as a paper prints them."""
 
