@@ -61,7 +61,7 @@ def test_a_parent_without_a_score_is_passed_over() -> None:
     ("page", "lines"),
     [
         (
-            "lu-2",
+            "seeds/lu-2-unscaled",
             [
                 "Stage language, from which fpt starts, was trained on text: 2.472 ± 0.015 bits per token on validation "
                 "(6 seeds).",
