@@ -85,10 +85,9 @@ def test_the_pooled_table_is_made_of_the_results_that_are_here() -> None:
 def test_the_page_of_withdrawn_verdicts_has_each_of_them_as_it_was_and_as_it_is_now() -> None:
     text = (published.RESULTS / "withdrawn.md").read_text()
     assert withdrawn.page() == text, "run: make results"
-    before = [published.RESULTS / f"seeds/{name}-unscaled.json" for name in withdrawn.AGAIN]
     lost = [
         part
-        for file in [*before, *FILES]
+        for file in [withdrawn.BEFORE, *FILES]
         for claim in json.loads(file.read_text())["claims"]
         for part in claim["columns"]
         if part["outcome"] == "withdrawn"
