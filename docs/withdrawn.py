@@ -1,12 +1,14 @@
 """Writes docs/results/withdrawn.md: `python docs/withdrawn.py` (`make results` calls it).
 
-Verdicts that rest on frozen random blocks that hardly mix (decision 28): what the pages said, and what lu-2, which was
-run again with blocks drawn by width, says now.
+Verdicts that rest on frozen random blocks that hardly mix (decision 28): what the pages said, and what runs with blocks
+drawn by width say now.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from unittest.mock import patch
@@ -21,10 +23,52 @@ from headstart.study.results.results import Results
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = RESULTS / "withdrawn.md"
-AGAIN, BEFORE = RESULTS / "lu-2.json", RESULTS / "seeds" / "lu-2-unscaled.json"
-"""Results of the page that was run again, and what it was made of before."""
-LEFT = ("lu-18", "lu-swept", "rothermel-1")
-"""Pages with withdrawn verdicts that are not run again yet."""
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """A page with withdrawn verdicts: what it was made of, and the results of the runs by width, if there are any."""
+
+    page: str
+    before: Path
+    after: tuple[Path, ...] = ()
+
+    def verdicts(self) -> list[Again]:
+        """What was withdrawn, as it was judged before, and the verdict of the new runs."""
+        parts = dict[tuple[str, str], Part]()
+        if self.after:
+            new = read_snapshot(self.after).results()
+            parts = {(key_of(v), part.column): part for v in claims.verdicts(new, new.paper) for part in v.parts}
+        old = withdrawn(read_snapshot([self.before]).results())
+        return [Again(verdict, was, parts.get((key_of(verdict), was.column))) for verdict, was in old]
+
+
+@dataclass(frozen=True)
+class Again:
+    """A verdict that was withdrawn, and what became of it; None where no new run asks it."""
+
+    verdict: Verdict
+    was: Part
+    now: Part | None
+
+    @property
+    def of_steps(self) -> bool:
+        """Whether it is about the number of steps, not about a score."""
+        return self.verdict.claim.quantity in STEP_QUANTITIES
+
+    @property
+    def line(self) -> list[str]:
+        """Its row: the claim, where, what it was and what it is."""
+        where = NAMES[self.was.column]
+        return [self.verdict.claim.says, where, outcome(self.verdict, self.was), outcome(self.verdict, self.now)]
+
+
+RERUNS = (
+    Rerun("lu-2", RESULTS / "seeds" / "lu-2-unscaled.json", (RESULTS / "lu-2.json",)),
+    Rerun("lu-18", RESULTS / "lu-18.json"),
+    Rerun("lu-swept", RESULTS / "lu-swept.json"),
+    Rerun("rothermel-1", RESULTS / "rothermel-1.json"),
+)
 ARMS = {
     "random": "random, drawn by width",
     "random_unscaled": "random, N(0, 0.02)",
@@ -36,6 +80,7 @@ ARMS = {
 OLD_ARMS = ("random", "fpt", "bit", "vit")
 """Of the former page of lu-2; its random blocks were drawn with 0.02."""
 COLUMNS = {"xor": "XOR", "xor_32": "XOR, 32 bits", "mnist": "MNIST", "cifar10": "CIFAR-10 patches"}
+NAMES = COLUMNS | {"memory": "bit memory", "bit_xor": "XOR"}
 CONTROLLED, CONTROLLED_COLUMNS = ("random", "statistics", "fpt"), ("mnist", "cifar10")
 RATES = [RESULTS / "seeds" / f"lu-2-by-width-{name}.json" for name in ("0", "rates")]
 MORE_STEPS = RESULTS / "seeds" / "lu-2-by-width-steps.json"
@@ -44,15 +89,10 @@ TEXT = """# Withdrawn verdicts: what pages said of frozen random blocks, and wha
 
 Frozen random blocks were drawn with GPT-2's deviation of 0.02, which is right at its width of 768. At width 64 they
 hardly mix positions, so that whatever was pretrained looked good beside them: {count} verdicts on four pages were
-withdrawn ([decision 28](../decisions/0028-random-start.md)). [lu-2](lu-2.md) ran again with blocks whose deviation
-grows to 0.0693 at width 64. Its seed 0 chose the rate of all arms and is not reported; seeds {seeds} are.
+withdrawn ([decision 28](../decisions/0028-random-start.md)). {done} of them are asked again, of blocks whose deviation
+grows to 0.0693 at width 64, on seeds that chose nothing:
 
-## Test accuracy of lu-2's frozen blocks
-
-{scores}
-
-Above: as its page had it, at 1e-3, {before} seeds, with random blocks of 0.02 throughout. Below: the new
-seeds at 3e-3, mean ± standard error, trained with {trained}.
+{summary}
 
 ## Verdicts of lu-2
 
@@ -60,6 +100,13 @@ seeds at 3e-3, mean ± standard error, trained with {trained}.
 
 Differences in test accuracy with 95 % intervals; "was" is what the page would say with blocks of 0.02. Holm's
 correction is over all verdicts of a run.
+
+## Test accuracy of lu-2's frozen blocks
+
+{scores}
+
+Above: as its page had it, at 1e-3, {before} seeds, with random blocks of 0.02 throughout. Below: the new
+seeds at 3e-3, the rate that seed 0 chose for all arms, mean ± standard error.
 
 ## Is it the rate, or the number of steps?
 
@@ -71,24 +118,22 @@ may depend on the rate.
 
 {rates}
 
-<details markdown="1"><summary>Verdicts on the number of steps to converge</summary>
+{folds}
 
-{steps}
-
-</details>
-
-<details markdown="1"><summary>Our own questions of the new runs</summary>
+<details markdown="1"><summary>Our own questions of the new runs of lu-2</summary>
 
 {questions}
 
 </details>
 
-<details markdown="1"><summary>Withdrawn, and not run again yet: {left}</summary>
-
-{others}
-
-</details>
+The new runs were trained with {trained}.
 """
+FOLD = """<details markdown="1"><summary>{title}</summary>
+
+{table}
+
+</details>"""
+HEADS = ["claim", "on", "was", "by width"]
 
 
 def withdrawn(results: Results) -> Iterator[tuple[Verdict, Part]]:
@@ -167,52 +212,71 @@ def scores(results: Results, arms: Sequence[str]) -> list[list[str]]:
 
 def page() -> str:
     """The page, from the results beside it."""
-    old = read_snapshot([BEFORE]).results()
-    snapshot = read_snapshot([AGAIN])
-    new = snapshot.results()
+    reruns = {rerun: rerun.verdicts() for rerun in RERUNS}
+    first, *others = RERUNS
+    old, new = (read_snapshot(files).results() for files in ([first.before], first.after))
     again = claims.verdicts(new, new.paper)
-    parts = {(key_of(verdict), part.column): part for verdict in again for part in verdict.parts}
-    gone = list(withdrawn(old))
-
-    def compared(of_steps: bool) -> str:
-        lines = [
-            [v.claim.says, COLUMNS[was.column], outcome(v, was), outcome(v, parts.get((key_of(v), was.column)))]
-            for v, was in gone
-            if (v.claim.quantity in STEP_QUANTITIES) == of_steps
-        ]
-        return table(["claim of the paper", "on", "was", "by width"], once(lines))
-
     own = [(verdict, part) for verdict in again if verdict.own for part in verdict.parts if part.difference is not None]
-    others = [
-        [f"[{name}]({name}.md)", verdict.claim.says, part.column, outcome(verdict, part)]
-        for name in LEFT
-        for verdict, part in withdrawn(read_snapshot([RESULTS / f"{name}.json"]).results())
-    ]
-    seeds = sorted({run.seed for row in new.table for run in row.runs})
-    stages = [identity for row in new.table for run in row.runs for _, identity in run.stages]
-    runs = [snapshot.result(identity) for identity in stages]
-    versions = sorted({run["provenance"]["versions"]["headstart"] for run in runs if run})
     rates, more_steps = control(RATES), control([MORE_STEPS])
     before = scores(old, OLD_ARMS)
     before[0][0] = ARMS["random_unscaled"]
     rows = [*before, ["**new seeds**", *[""] * len(COLUMNS)], *scores(new, list(ARMS))]
+    folds = [fold("lu-2: the number of steps to converge", [one for one in reruns[first] if one.of_steps])]
+    folds += [fold(rerun.page, [one for one in reruns[rerun] if one.now]) for rerun in others if rerun.after]
+    left = [
+        [f"[{rerun.page}]({rerun.page}.md)", *one.line[:-1]]
+        for rerun, all_of in reruns.items()
+        for one in all_of
+        if not one.now
+    ]
+    if left:
+        folds.append(FOLD.format(title="Not asked again yet", table=table(["page", *HEADS[:-1]], once(left, 2))))
+    every = [one for all_of in reruns.values() for one in all_of]
     return TEXT.format(
-        count=len(gone) + len(others),
-        seeds=f"{seeds[0]} to {seeds[-1]}",
+        count=len(every),
+        done=sum(one.now is not None for one in every),
+        summary=table(
+            ["page", "withdrawn", "asked again", "hold", "the other way round", "undecided", "seeds"],
+            [summary(rerun, all_of) for rerun, all_of in reruns.items()],
+        ),
         before=max(row.n for row in old.table),
-        trained=words.listed([f"headstart {version}" for version in versions]),
+        trained=words.listed(sorted(set().union(*(trained_with(rerun.after) for rerun in RERUNS if rerun.after)))),
         scores=table(["frozen blocks", *COLUMNS.values()], rows),
-        verdicts=compared(of_steps=False),
-        steps=compared(of_steps=True),
+        verdicts=table(HEADS, once([one.line for one in reruns[first] if not one.of_steps])),
+        folds="\n\n".join(folds),
         questions=table(
             ["question", "on", "outcome"], once([[v.claim.says, COLUMNS[p.column], outcome(v, p)] for v, p in own])
         ),
         rates=control_table(rates, more_steps),
         at_best={column: behind(rates, column) for column in CONTROLLED_COLUMNS},
         after_steps=behind(more_steps, "mnist"),
-        left=words.listed(list(LEFT)),
-        others=table(["page", "claim", "on", "was"], once(others, 2)),
     )
+
+
+def summary(rerun: Rerun, verdicts: Sequence[Again]) -> list[str]:
+    """A page's line: how many verdicts were withdrawn, and what the new runs make of them."""
+    now = [one.now for one in verdicts if one.now]
+    counts = Counter(part.outcome for part in now)
+    kinds = [str(counts[kind]) if now else words.NONE for kind in ("holds", "the other way round", "undecided")]
+    assert sum(counts[kind] for kind in ("holds", "the other way round", "undecided")) == len(now)
+    seeds = words.NONE
+    if rerun.after:
+        runs = {run.seed for row in read_snapshot(rerun.after).results().table for run in row.runs}
+        seeds = f"{min(runs)} to {max(runs)}"
+    return [f"[{rerun.page}]({rerun.page}.md)", str(len(verdicts)), str(len(now)), *kinds, seeds]
+
+
+def trained_with(files: Sequence[Path]) -> set[str]:
+    """The versions of headstart that trained the runs of these results."""
+    snapshot = read_snapshot(files)
+    stages = {identity for row in snapshot.results().table for run in row.runs for _, identity in run.stages}
+    results = [snapshot.result(identity) for identity in stages]
+    return {f"headstart {result['provenance']['versions']['headstart']}" for result in results if result}
+
+
+def fold(title: str, verdicts: Sequence[Again]) -> str:
+    """A folded table of verdicts, before and now."""
+    return FOLD.format(title=title, table=table(HEADS, once([one.line for one in verdicts])))
 
 
 def once(lines: list[list[str]], names: int = 1) -> list[list[str]]:

@@ -87,14 +87,19 @@ def test_the_page_of_withdrawn_verdicts_has_each_of_them_as_it_was_and_as_it_is_
     assert withdrawn.page() == text, "run: make results"
     lost = [
         part
-        for file in [withdrawn.BEFORE, *FILES]
-        for claim in json.loads(file.read_text())["claims"]
+        for rerun in withdrawn.RERUNS
+        for claim in json.loads(rerun.before.read_text())["claims"]
         for part in claim["columns"]
         if part["outcome"] == "withdrawn"
     ]
     assert f"{len(lost)} verdicts on four pages were" in text
-    pages = {file.stem for file in FILES if '"withdrawn"' in file.read_text()}
-    assert pages == {*withdrawn.LEFT}, "each page with a withdrawn verdict is one of these"
+    standing = {file for file in FILES if '"withdrawn"' in file.read_text()}
+    assert standing == {rerun.before for rerun in withdrawn.RERUNS if rerun.before in FILES}
+    again = [one for rerun in withdrawn.RERUNS for one in rerun.verdicts()]
+    assert len(again) == len(lost)
+    asked = [one.now for one in again if one.now]
+    assert f"{len(asked)} of them are asked again" in text
+    assert not [part for part in asked if part.outcome == "withdrawn"]
 
 
 def test_the_page_of_when_self_pretraining_pays_is_made_of_its_seeds_and_fit_says_what_it_counts() -> None:
