@@ -58,7 +58,7 @@ NAMES = {
 }
 FEW_STEPS = 1_000
 INDEX = "README.md"
-MOST = 12 + 6
+MOST = 13 + 6
 """Pages, at most: few that are worth reading; six are of pretrained backbones (`lu-`, and what of these is withdrawn)."""
 QUESTIONS = HERE / "texts" / "questions.toml"
 RULE = ["---", "---", "---:", "---:", "---:", "---", "---"]

@@ -240,6 +240,21 @@ def test_the_numbers_of_the_readme_are_those_of_its_pages() -> None:
     own = (published.RESULTS / "own.md").read_text()
     sets, ahead = (int(re.findall(text, own)[0]) for text in (r"On (\d+) sets", r"A network is ahead .* on (\d+)\."))
     assert f"on {sets - ahead} of {sets} real sets" in readme
+    kinds = re.findall(r"^\| [^|]+ \| \d+ \| \d+ \| (\S+) \|$", (published.RESULTS / "gains.md").read_text(), re.M)
+    lowest, *_, second, _ = sorted(kinds, key=lambda kind: float(kind.replace(words.MINUS, "-")))
+    assert f"between {lowest} (MNIST) and {second}" in readme
+    fit = (published.ROOT / "docs" / "benchmarks" / "fit.md").read_text()
+    behind, of = re.findall(r"rivals on (\d+) of (\d+) sets kept for reporting", fit)[0]
+    assert f"On {behind} of {of} held-out sets the best of the others is ahead at 60 s" in readme
+    (imdb,) = re.findall(r"^\| IMDb, 1,000 labels \| (−0\.\d+) \|.*\*\* \|$", fit, re.M)
+    assert imdb.startswith(words.MINUS)
+    ranked = re.findall(r"^\| method \| mean rank .*\n\|.*\n((?:\|.*\n)+)", fit, re.M)
+    for table in ranked[:2]:
+        rows = [line.split(" | ") for line in table.splitlines()]
+        assert len(rows) == 6
+        assert rows[0][0] == "| fit 20 s"
+        assert float(rows[0][1]) == min(float(row[1]) for row in rows)
+        assert float(rows[0][2]) == max(float(row[2]) for row in rows)
     demo = (published.ROOT / "docs" / "demo.md").read_text()
     paragraph = readme.partition("raises the test accuracy")[2].partition("The data are made")[0]
     numbers = re.findall(r"[+−]?0\.\d{3}", paragraph)

@@ -311,8 +311,8 @@ def test_an_arm_that_a_claim_is_about_is_compared_with_what_the_claim_holds_it_a
     plan = make_up(arms=arms, columns={"a": "digits", "b": "mnist"}, seeds=(0, 1, 2))
     wide = replace(summarise(plan, shelf(plan, score).find), claims=(claim,))
     assert (
-        "other_pretrained is better than other (95 % interval above 0) in both columns, also after Holm's correction."
-        in answer(wide)
+        "other_pretrained is better than other (95 % interval above 0) in both columns, also after Holm's correction "
+        "for 4 differences." in answer(wide)
     )
 
 
@@ -404,7 +404,8 @@ def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
     fill(plan, store)
     results = summarise(plan, store.result)
     assert answer(results).startswith(
-        "self_pretrained is better than scratch (95 % interval above 0) in both columns, also after Holm's correction; on average "
+        "self_pretrained is better than scratch (95 % interval above 0) in both columns, also after Holm's correction for 2 "
+        "differences; on average "
         "+0.210"
     )
     errors = [replace(row, greater=False) for row in results.table]
@@ -418,7 +419,7 @@ def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
     mixed = [row if row.column == "a" else flat for row, flat in zip(results.table, unsure, strict=True)]
     assert answer(replace(results, table=tuple(mixed), averages=())) == (
         "self_pretrained is better than scratch (95 % interval above 0) in 1 of 2 columns (a), also after Holm's correction "
-        "and is undecided against scratch (the 95 % interval contains 0) in 1 of 2 columns (b)."
+        "for 2 differences and is undecided against scratch (the 95 % interval contains 0) in 1 of 2 columns (b)."
     )
 
 

@@ -220,19 +220,21 @@ def _columns(results: Results, scored: list[Row]) -> str:
         if gap is not None:
             good = (gap.mean > 0) == ours[column].greater
             (undecided if not gap.clear else same if gap.constant else better if good else worse).append(column)
-    after = corrected(compared)
+    of_page = {row.key: row.difference for row in results.table}
+    after = corrected(of_page | {ours[column].key: gap for column, gap in compared.items()})
+    standing = {column: after[ours[column].key] for column in compared if ours[column].key in after}
     if not (better or worse or same or undecided):
         return f"{arm} has the best validation score in {leads[arm]} of {words.many(total, 'column')}"
     above, below = ("above", "below") if next(iter(ours.values())).greater else ("below", "above")
     texts = (
-        (f"is better than {against} (95 % interval {above} 0)", better),
-        (f"is worse than {against} (95 % interval {below} 0)", worse),
-        (f"differs from {against} by the same amount at every {results.run_noun} ({SAYS_NOTHING})", same),
-        (f"is undecided against {against} (the 95 % interval contains 0)", undecided),
+        (f"is better than {against} (95 % interval {above} 0)", better, True),
+        (f"is worse than {against} (95 % interval {below} 0)", worse, True),
+        (f"differs from {against} by the same amount at every {results.run_noun} ({SAYS_NOTHING})", same, False),
+        (f"is undecided against {against} (the 95 % interval contains 0)", undecided, False),
     )
     parts = [
-        f"{text} {_share(names, total)}{_standing(names, after) if names is better or names is worse else ''}"
-        for text, names in texts
+        f"{text} {_share(names, total)}{_standing(names, standing, len(after)) if clear else ''}"
+        for text, names, clear in texts
         if names
     ]
     gaps = [a.difference for a in results.averages if a.arm == arm and not a.over and a.difference]
@@ -243,11 +245,11 @@ def _columns(results: Results, scored: list[Row]) -> str:
     return f"{arm} {words.listed(parts)}{tail}"
 
 
-def _standing(columns: list[str], p_values: Mapping[str, float]) -> str:
-    """In how many of the columns a clear difference stands Holm's correction for all of them."""
+def _standing(columns: list[str], p_values: Mapping[str, float], count: int) -> str:
+    """In how many of the columns a clear difference stands Holm's correction for all `count` of the page."""
     clear = [column for column in columns if p_values.get(column, 1.0) < 1 - LEVEL]
-    standing = "also" if len(clear) == len(columns) else len(clear)
-    return "" if len(p_values) < 2 else f", {standing} after Holm's correction"
+    standing = "also" if len(clear) == len(columns) else len(clear) or "none"
+    return "" if count < 2 else f", {standing} after Holm's correction for {count} differences"
 
 
 def _share(columns: list[str], total: int) -> str:

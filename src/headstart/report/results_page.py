@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from headstart import words
+from headstart.report.answer import OUTCOME_VERBS
 from headstart.report.claims import OUTCOMES, TOO_SMALL, Part, Verdict, difference_text
 from headstart.report.content import Content, command
 from headstart.report.figures.style import Drawing
@@ -107,14 +108,16 @@ def short_answer(content: Content) -> str:
     if not checked:
         return content.answer
     so_far = content.answer.partition(": ")[0] + ": " if content.answer.startswith("So far") else ""
-    rest = len([part for verdict in content.verdicts for part in verdict.parts]) - len(checked[0].parts)
-    stand = "stands" if rest == 1 else "stand"
-    more = f" {words.many(rest, 'more outcome')} of claims {stand} below." if rest else ""
+    rest = [part for verdict in content.verdicts if verdict is not checked[0] for part in verdict.parts]
+    stand = "stands" if len(rest) == 1 else "stand"
+    gone = sum(part.outcome == "withdrawn" for part in rest)
+    of_these = f"; {gone} {OUTCOME_VERBS['withdrawn'][gone != 1]}, since {TOO_SMALL}" if gone else ""
+    more = f" {words.many(len(rest), 'more outcome')} of claims {stand} below{of_these}." if rest else ""
     return f"{so_far}{_verdict_text(checked[0])}{more}"
 
 
 def _verdict_text(verdict: Verdict) -> str:
-    """`Self-pretraining beats training from scratch: holds on image (+0.070 [0.055, 0.084], n 6, preliminary).`"""
+    """`Claim: Self-pretraining beats training from scratch. Outcome: holds on image (+0.070 [0.055, 0.084], n 6).`"""
     outcomes = []
     for outcome in OUTCOMES:
         parts = [part for part in verdict.parts if part.outcome == outcome and part.difference is not None]
@@ -128,7 +131,7 @@ def _verdict_text(verdict: Verdict) -> str:
             more = [f"{len(parts) - TOLD_COLUMNS} more"] if len(parts) > TOLD_COLUMNS else []
             why = f", since {TOO_SMALL}" if outcome == "withdrawn" else ""
             outcomes.append(f"{outcome} on {words.listed([*each, *more])}{why}")
-    return f"{verdict.claim.says.rstrip('.')}: {'; '.join(outcomes)}."
+    return f"Claim: {verdict.claim.says.rstrip('.')}. Outcome: {'; '.join(outcomes)}."
 
 
 def _over(verdict: Verdict, gap: Difference) -> str:

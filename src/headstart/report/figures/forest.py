@@ -29,6 +29,13 @@ SIDE_COLOURS: dict[bool, dict[LineSide, str]] = {
     True: {"above": "#3fb950", "below": "#ff7b72", "open": "#9aa7b1", "withdrawn": "#d29922"},
 }
 """By light and dark page."""
+STATE_NAMES: dict[LineSide, str] = {
+    "above": "holds",
+    "below": "contradicts",
+    "open": "undecided",
+    "withdrawn": "withdrawn",
+}
+"""What a colour means where it is that of a verdict."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ def forest(
             if each.low is not None and each.high is not None:
                 axes.plot([each.low, each.high], [y, y], color=colour, linewidth=1.8, solid_capstyle="butt")
             point: dict[str, Any] = {"color": colour, "markerfacecolor": look.paper if each.hollow else colour}
-            axes.plot([each.mean], [y], "o", markeredgewidth=1.4, markersize=0.65 * points, **point)
+            axes.plot([each.mean], [y], "o", markeredgewidth=1.4, markersize=(0.65 if numbers else 0.5) * points, **point)
             if each.paper is not None:
                 axes.plot([each.paper], [y], "|", color=look.ink, markersize=1.2 * points, markeredgewidth=1.8)
         axes.axvline(0.0, color=look.quiet, linewidth=0.8, zorder=0)
@@ -116,9 +123,10 @@ def _places(lines: Sequence[ForestLine]) -> tuple[list[float], list[tuple[float,
 
 
 def _legend(figure: Figure, lines: Iterable[ForestLine], look: Look, colours: Mapping[LineSide, str]) -> None:
-    """What a tick and a hollow mark mean, where there are any."""
+    """What the colours of verdicts, a tick and a hollow mark mean, where there are any."""
     lines = list(lines)
-    marks = []
+    states = [state for state in STATE_NAMES if any(line.state == state for line in lines)]
+    marks = [entry(STATE_NAMES[state], marker="o", color=colours[state], linestyle="none") for state in states]
     if any(line.paper is not None for line in lines):
         marks.append(
             entry("the paper's", marker="|", color=look.ink, linestyle="none", markersize=9, markeredgewidth=1.8)
