@@ -82,13 +82,14 @@ def forest(
         return None
     with canvas(dark, width, FOREST_FRAME) as (figure, look):
         axes, colours, points = figure.add_subplot(), SIDE_COLOURS[dark], min(8.5, 50 * line)
+        size = (0.65 if numbers else 0.5) * points
         places, heads = _places(lines)
         for y, each in zip(places, lines, strict=True):
             colour = colours[each.side]
             if each.low is not None and each.high is not None:
                 axes.plot([each.low, each.high], [y, y], color=colour, linewidth=1.8, solid_capstyle="butt")
             point: dict[str, Any] = {"color": colour, "markerfacecolor": look.paper if each.hollow else colour}
-            axes.plot([each.mean], [y], "o", markeredgewidth=1.4, markersize=(0.65 if numbers else 0.5) * points, **point)
+            axes.plot([each.mean], [y], "o", markeredgewidth=1.4, markersize=size, **point)
             if each.paper is not None:
                 axes.plot([each.paper], [y], "|", color=look.ink, markersize=1.2 * points, markeredgewidth=1.8)
         axes.axvline(0.0, color=look.quiet, linewidth=0.8, zorder=0)
