@@ -228,20 +228,20 @@ def page() -> str:
     before = scores(old, OLD_ARMS)
     before[0][0] = ARMS["random_unscaled"]
     rows = [*before, ["**new seeds**", *[""] * len(COLUMNS)], *scores(new, list(ARMS))]
-    folds = [fold("lu-2: the number of steps to converge", [one for one in reruns[first] if one.of_steps])]
-    folds += [fold(rerun.page, [one for one in reruns[rerun] if one.now]) for rerun in others if rerun.after]
+    folds = [fold("lu-2: the number of steps to converge", [each for each in reruns[first] if each.of_steps])]
+    folds += [fold(rerun.page, [each for each in reruns[rerun] if each.now]) for rerun in others if rerun.after]
     left = [
-        [f"[{rerun.page}]({rerun.page}.md)", *one.line[:-1]]
+        [f"[{rerun.page}]({rerun.page}.md)", *each.line[:-1]]
         for rerun, all_of in reruns.items()
-        for one in all_of
-        if not one.now
+        for each in all_of
+        if not each.now
     ]
     if left:
         folds.append(FOLD.format(title="Not asked again yet", table=table(["page", *HEADS[:-1]], once(left, 2))))
-    every = [one for all_of in reruns.values() for one in all_of]
+    every = [one for all_of in reruns.values() for each in all_of]
     return TEXT.format(
         count=len(every),
-        done=sum(one.now is not None for one in every),
+        done=sum(each.now is not None for each in every),
         summary=table(
             ["page", "withdrawn", "asked again", "hold", "the other way round", "undecided", "seeds"],
             [summary(rerun, all_of) for rerun, all_of in reruns.items()],
@@ -250,7 +250,7 @@ def page() -> str:
         unscaled=words.difference(unscaled),
         trained=words.listed(sorted(set().union(*(trained_with(rerun.after) for rerun in RERUNS if rerun.after)))),
         scores=table(["frozen blocks", *COLUMNS.values()], rows),
-        verdicts=table(HEADS, once([one.line for one in reruns[first] if not one.of_steps])),
+        verdicts=table(HEADS, once([each.line for each in reruns[first] if not each.of_steps])),
         folds="\n\n".join(folds),
         questions=table(
             ["question", "on", "outcome"], once([[v.claim.says, COLUMNS[p.column], outcome(v, p)] for v, p in own])
@@ -263,7 +263,7 @@ def page() -> str:
 
 def summary(rerun: Rerun, verdicts: Sequence[Again]) -> list[str]:
     """A page's line: how many verdicts were withdrawn, and what the new runs make of them."""
-    now = [one.now for one in verdicts if one.now]
+    now = [each.now for each in verdicts if each.now]
     counts = Counter(part.outcome for part in now)
     kinds = [str(counts[kind]) if now else words.NONE for kind in ("holds", "the other way round", "undecided")]
     assert sum(counts[kind] for kind in ("holds", "the other way round", "undecided")) == len(now)
@@ -284,7 +284,7 @@ def trained_with(files: Sequence[Path]) -> set[str]:
 
 def fold(title: str, verdicts: Sequence[Again]) -> str:
     """A folded table of verdicts, before and now."""
-    return FOLD.format(title=title, table=table(HEADS, once([one.line for one in verdicts])))
+    return FOLD.format(title=title, table=table(HEADS, once([each.line for each in verdicts])))
 
 
 def once(lines: list[list[str]], names: int = 1) -> list[list[str]]:

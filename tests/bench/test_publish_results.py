@@ -95,9 +95,9 @@ def test_the_page_of_withdrawn_verdicts_has_each_of_them_as_it_was_and_as_it_is_
     assert f"{len(lost)} verdicts on four pages were" in text
     standing = {file for file in FILES if '"withdrawn"' in file.read_text()}
     assert standing == {rerun.before for rerun in withdrawn.RERUNS if rerun.before in FILES}
-    again = [one for rerun in withdrawn.RERUNS for one in rerun.verdicts()]
+    again = [verdict for rerun in withdrawn.RERUNS for verdict in rerun.verdicts()]
     assert len(again) == len(lost)
-    asked = [one.now for one in again if one.now]
+    asked = [verdict.now for verdict in again if verdict.now]
     assert f"{len(asked)} of them are asked again" in text
     assert not [part for part in asked if part.outcome == "withdrawn"]
 
