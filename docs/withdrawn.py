@@ -238,7 +238,7 @@ def page() -> str:
     ]
     if left:
         folds.append(FOLD.format(title="Not asked again yet", table=table(["page", *HEADS[:-1]], once(left, 2))))
-    every = [one for all_of in reruns.values() for each in all_of]
+    every = [each for all_of in reruns.values() for each in all_of]
     return TEXT.format(
         count=len(every),
         done=sum(each.now is not None for each in every),
