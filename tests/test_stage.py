@@ -316,6 +316,25 @@ def test_frozen_blocks_drawn_as_gpt2s_at_a_small_width_hardly_mix(changes: dict[
     assert ("hardly mix positions" in stage.shows_not) is hardly
 
 
+@pytest.mark.parametrize(
+    ("before", "here", "width", "said"),
+    [
+        ("gpt2", "gpt2_scaled", 64, True),
+        ("gpt2_scaled", "gpt2_scaled", 64, False),
+        ("standard", "gpt2_scaled", 64, False),
+        ("gpt2", "standard", 64, False),
+        ("gpt2", "gpt2_scaled", 768, False),
+    ],
+)
+def test_pretraining_from_a_smaller_deviation_than_that_of_random_blocks_is_said(
+    before: str, here: str, width: int, said: bool
+) -> None:
+    table = {"task": {"kind": "digits"}, "objective": {"kind": "classify"}, "budget": {"steps": 1}}
+    parent = read_stage({**table, "model": {"width": width, "init": before}})
+    child = {**table, "model": {"width": width, "init": here}, "start": ["take(backbone)"], "trainable": "head"}
+    assert ("pretraining began" in read_stage({**child, "parent": parent}).shows_not) is said
+
+
 def test_frozen_blocks_of_a_parent_are_no_random_start() -> None:
     table = {"task": {"kind": "digits"}, "objective": {"kind": "classify"}, "budget": {"steps": 1}}
     model = {"width": 64, "init": "gpt2"}

@@ -33,6 +33,7 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "scale": _scale(results),
         "diverged": _diverged(results),
         "failed": _failed(results),
+        "start": _starts(results, plan),
         "own code": _own_code(results, find),
         "partial": _partial(results),
         "search": _searching(results, plan),
@@ -52,7 +53,6 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "mixed": _mixed(results, find),
         "test set": _test_error(results),
         "error": _training_error(results),
-        "start": _starts(results, plan),
         "benchmark": _limits(results, plan),
         "data": _notes(results),
     }
