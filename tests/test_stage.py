@@ -317,7 +317,7 @@ def test_frozen_blocks_drawn_as_gpt2s_at_a_small_width_hardly_mix(changes: dict[
 
 
 @pytest.mark.parametrize(
-    ("before", "here", "width", "said"),
+    ("parent_init", "own_init", "width", "said"),
     [
         ("gpt2", "gpt2_scaled", 64, True),
         ("gpt2_scaled", "gpt2_scaled", 64, False),
@@ -327,11 +327,11 @@ def test_frozen_blocks_drawn_as_gpt2s_at_a_small_width_hardly_mix(changes: dict[
     ],
 )
 def test_pretraining_from_a_smaller_deviation_than_that_of_random_blocks_is_said(
-    before: str, here: str, width: int, said: bool
+    parent_init: str, own_init: str, width: int, said: bool
 ) -> None:
     table = {"task": {"kind": "digits"}, "objective": {"kind": "classify"}, "budget": {"steps": 1}}
-    parent = read_stage({**table, "model": {"width": width, "init": before}})
-    child = {**table, "model": {"width": width, "init": here}, "start": ["take(backbone)"], "trainable": "head"}
+    parent = read_stage({**table, "model": {"width": width, "init": parent_init}})
+    child = {**table, "model": {"width": width, "init": own_init}, "start": ["take(backbone)"], "trainable": "head"}
     assert ("pretraining began" in read_stage({**child, "parent": parent}).shows_not) is said
 
 
