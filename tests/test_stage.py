@@ -317,7 +317,7 @@ def test_frozen_blocks_drawn_as_gpt2s_at_a_small_width_hardly_mix(changes: dict[
 
 
 @pytest.mark.parametrize(
-    ("parent_init", "own_init", "width", "said"),
+    ("parent_init", "own_init", "width", "caveat"),
     [
         ("gpt2", "gpt2_scaled", 64, True),
         ("gpt2_scaled", "gpt2_scaled", 64, False),
@@ -327,12 +327,12 @@ def test_frozen_blocks_drawn_as_gpt2s_at_a_small_width_hardly_mix(changes: dict[
     ],
 )
 def test_pretraining_from_a_smaller_deviation_than_that_of_random_blocks_is_said(
-    parent_init: str, own_init: str, width: int, said: bool
+    parent_init: str, own_init: str, width: int, caveat: bool
 ) -> None:
     table = {"task": {"kind": "digits"}, "objective": {"kind": "classify"}, "budget": {"steps": 1}}
     parent = read_stage({**table, "model": {"width": width, "init": parent_init}})
     child = {**table, "model": {"width": width, "init": own_init}, "start": ["take(backbone)"], "trainable": "head"}
-    assert ("pretraining began" in read_stage({**child, "parent": parent}).shows_not) is said
+    assert ("pretraining began" in read_stage({**child, "parent": parent}).shows_not) is caveat
 
 
 def test_frozen_blocks_of_a_parent_are_no_random_start() -> None:
