@@ -45,13 +45,14 @@ ROOT = HERE.parent
 PAYS = pretraining_pays.NAME
 SEEDS = f"seeds/{PAYS}-[0-9].json"
 """A page made of the files of its seeds, which would be large if joined."""
-POOLED = ("coser-1.json", "positive-control.json", "which-part.json", "labels.json", SEEDS)
+POOLED = ("amos-f5.json", "coser-1.json", "positive-control.json", "which-part.json", "labels.json", SEEDS)
 """Results with self-pretraining beside training from scratch in the same batches; a pilot is not among them."""
 SERIES = ("EOGVerticalSignal", "Earthquakes", "FaceAll", "Strawberry", "SyntheticControl")
 NAMES = {
     "cifar_patches": "patches of CIFAR-10",
     "image": "CIFAR-10 by one or four pixels",
     "mnist": "MNIST",
+    "text": "film reviews of 256 characters",
     **{f"own: {name}/{name}_TRAIN": "five sets of time series" for name in SERIES},
     **dict.fromkeys(["own: dna/uci_splice", "own: promoters-Ecoli/pieces"], "two sets of DNA"),
     "own: spoken-digits/train": "spoken digits",

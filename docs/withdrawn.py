@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from unittest.mock import patch
@@ -17,6 +18,7 @@ from headstart import words
 from headstart.report import claims
 from headstart.report.claims import Part, Verdict
 from headstart.report.tables.report_table import markdown
+from headstart.statistics import Difference, paired_difference
 from headstart.study.language.papers import STEP_QUANTITIES, claim_key
 from headstart.study.paper.snapshot import read_snapshot
 from headstart.study.results.results import Results
@@ -86,6 +88,14 @@ CONTROLLED, CONTROLLED_COLUMNS = ("random", "statistics", "fpt"), ("mnist", "cif
 RATES = [RESULTS / "seeds" / f"lu-2-by-width-{name}.json" for name in ("0", "rates")]
 MORE_STEPS = RESULTS / "seeds" / "lu-2-by-width-steps.json"
 """The controls, of seed 0: other rates, and at 3e-3 four times the steps."""
+SCALED, PLAIN = "lu-2-scaled-start", "lu-2-without-dropout"
+CHANGES = {
+    "as above": ("lu-2", "lu-2"),
+    "language pretrained from blocks drawn by width": (SCALED, "lu-2"),
+    "fine-tuned without dropout": (PLAIN, PLAIN),
+    "both": (f"{SCALED}-without-dropout", PLAIN),
+}
+"""What is changed -> the results of language, and those of random blocks by width; of the seeds that all have."""
 TEXT = """# Withdrawn verdicts: what pages said of frozen random blocks, and what new runs say
 
 Frozen random blocks were drawn with GPT-2's deviation of 0.02, which is right at its width of 768. At width 64 they
@@ -103,6 +113,15 @@ Differences in test accuracy with 95 % intervals; "was" is what the old runs sai
 verdicts of a run. More than the random start has changed: the old runs had a rate of 1e-3 and no dropout, the new ones
 have 3e-3 and dropout of 0.1 in fine-tuning, other seeds and another machine. Beside random blocks of 0.02, language
 leads on MNIST in the new runs too, by {unscaled}; the rest of the old lead went with the other settings.
+
+## Is it the start of pretraining, or dropout?
+
+Language was pretrained from blocks of 0.02, and dropout acts on frozen blocks that never had it. Language less random
+blocks with either changed, or both, and {same}:
+
+{changes}
+
+{reading}
 
 ## Is it the rate, or the number of steps?
 
@@ -192,6 +211,46 @@ def behind(scores: Control, column: str) -> str:
     return words.score(random - language)
 
 
+def changed(column: str) -> dict[str, Difference]:
+    """Language less random blocks with each of `CHANGES`, at the seeds that all of them have, by a t-interval."""
+    sides: dict[str, tuple[dict[int, float], ...]] = {}
+    for name, files in CHANGES.items():
+        rows = [results_of(file).row(arm, column) for arm, file in zip(("fpt", "random"), files, strict=True)]
+        sides[name] = tuple(row.by_seed() for row in rows if row is not None)
+    seeds = set[int].intersection(*(set(side) for both in sides.values() for side in both))
+    gaps = {}
+    for name, (language, random) in sides.items():
+        gap = paired_difference({seed: language[seed] for seed in seeds}, random)
+        assert gap is not None, "there are seeds"
+        gaps[name] = gap
+    return gaps
+
+
+def reading(gaps: dict[str, dict[str, Difference]]) -> str:
+    """What the rule of this control, written before its runs, makes of the intervals."""
+    texts = []
+    for column, of_column in gaps.items():
+        outcomes: dict[str, list[str]] = {}
+        for name, gap in list(of_column.items())[1:]:
+            low, high = gap.interval or (gap.mean, gap.mean)
+            says = "stands" if high < 0 else "turns round" if low > 0 else "is open"
+            outcomes.setdefault(says, []).append(f"“{name}”")
+        each = [
+            f"{says} under {'each change' if len(names) == len(CHANGES) - 1 else words.listed(names)}"
+            for says, names in outcomes.items()
+        ]
+        texts.append(f"on {COLUMNS[column]} it {words.listed(each)}")
+    return f"By the rule, written before the runs ([seeds](seeds/README.md)), the verdict: {'; '.join(texts)}."
+
+
+@cache
+def results_of(name: str) -> Results:
+    """Those of a page, or of a control, whose seeds are files of their own."""
+    page_of = RESULTS / f"{name}.json"
+    files = [page_of] if page_of.is_file() else sorted((RESULTS / "seeds").glob(f"{name}-[0-9].json"))
+    return read_snapshot(files).results()
+
+
 def control_table(scores: Control, more_steps: Control) -> str:
     """A line for each column and arm with its test score at each rate, and after more steps."""
     rates = list(scores[CONTROLLED_COLUMNS[0], CONTROLLED[0]])
@@ -239,7 +298,14 @@ def page() -> str:
     if left:
         folds.append(FOLD.format(title="Not asked again yet", table=table(["page", *HEADS[:-1]], once(left, 2))))
     every = [each for all_of in reruns.values() for each in all_of]
+    gaps = {column: changed(column) for column in CONTROLLED_COLUMNS}
+    changes = [
+        [name, *(markdown(words.difference(gaps[column][name])) for column in CONTROLLED_COLUMNS)] for name in CHANGES
+    ]
     return TEXT.format(
+        same=f"{gaps['mnist']['both'].n} seeds of the same",
+        changes=table(["changed", *(COLUMNS[column] for column in CONTROLLED_COLUMNS)], changes),
+        reading=reading(gaps),
         count=len(every),
         done=sum(each.now is not None for each in every),
         summary=table(

@@ -103,8 +103,9 @@ def words_of(text: str) -> int:
 
 
 def short_answer(content: Content) -> str:
-    """The first claim that was checked with its outcome; of a study without claims the whole answer."""
+    """The first claim that was checked with its outcome, if there is one of test scores; without claims all."""
     checked = [verdict for verdict in content.verdicts if any(part.difference for part in verdict.parts)]
+    checked.sort(key=lambda verdict: verdict.claim.quantity != "test")
     if not checked:
         return content.answer
     so_far = content.answer.partition(": ")[0] + ": " if content.answer.startswith("So far") else ""

@@ -239,16 +239,14 @@ class TrainStage(_Stage):
         )
 
     def _start_of_parent(self) -> str:
-        """What to say where fresh blocks would be drawn by width here, and those of the parent were not."""
+        """What to say where the parent began with GPT-2's deviation at a width for which it is small."""
         began = getattr(self.parent, "model", None)
-        drawn = [getattr(each, "init", "") for each in (self.model, began)]
         width = getattr(began, "width", GPT2_WIDTH)
-        if drawn != ["gpt2_scaled", "gpt2"] or width >= GPT2_WIDTH:
+        if getattr(began, "init", "") != "gpt2" or getattr(self.parent, "parent", None) or width >= GPT2_WIDTH:
             return ""
         return (
-            f"pretraining began with GPT-2's deviation of 0.02 at width {width}, random blocks have "
-            f"{scaled_spread(width):.2g}: a lag behind them may be that of the start of pretraining "
-            '(model.init = "gpt2_scaled" of that stage draws it by width, too).'
+            f"pretraining began with GPT-2's deviation of 0.02 at width {width}; with one that grows as the width "
+            f'falls ({scaled_spread(width):.2g}, model.init = "gpt2_scaled" of that stage) it may learn more.'
         )
 
     def _parent_is_a_fresh_start(self) -> bool:

@@ -22,6 +22,8 @@ Key = TypeVar("Key", bound=Hashable)
 FEW_SEEDS, AS_WRITTEN = 3, ("stand-in", "scale", "parents", "benchmark", "data")
 """Seeds below which a row has few; kinds of caveats whose numbers belong to their words."""
 
+REGULARISERS = ("dropout", "weight_decay")
+"""Settings that an arm which tunes them has by its own choice."""
 
 UNSEEN = "its own code was trained by a version that did not look for leaks, and may have some."
 
@@ -34,6 +36,7 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "diverged": _diverged(results),
         "failed": _failed(results),
         "start": _starts(results, plan),
+        "regularisation": _regularisation(results, plan),
         "own code": _own_code(results, find),
         "partial": _partial(results),
         "search": _searching(results, plan),
@@ -333,8 +336,8 @@ def _mixed(results: Results, find: Find) -> Texts:
     for name, texts in kinds.items():
         if len(texts) > 1:
             noun = nouns.get(name, f"{name}s")
-            text = f"The table mixes {noun}: {words.listed(sorted(texts))}. Results agree between them within their"
-            yield "", f"{text} intervals, not bit for bit."
+            text = f"The table mixes {noun}: {words.listed(sorted(texts))}"
+            yield "", f"{text}. Intervals do not cover what these change."
 
 
 def _machines(results: Results) -> Texts:
@@ -395,6 +398,28 @@ def _starts(results: Results, plan: Plan) -> Texts:
 
     for column, text, rows in _grouped(results, limits):
         yield column, f"{_arms(results, rows)}: {text}"
+
+
+def _regularisation(results: Results, plan: Plan) -> Texts:
+    """Which arms have dropout and weight decay where others have none, or less: a lead may be that of these."""
+
+    def kinds(row: Row) -> list[str]:
+        last = next((plan.every_stage.get(run.stages[-1][1]) for run in row.runs if run.stages), None)
+        if last is None or any(name.endswith(REGULARISERS) for name in row.chosen):
+            return []
+        table = {"dropout": ("model", "dropout"), "weight decay": ("optim", "weight_decay")}
+        values = {
+            name: getattr(getattr(last.spec, part, None), field, 0.0) or 0.0 for name, (part, field) in table.items()
+        }
+        return [words.listed([f"{name} {words.plain(value)}" for name, value in values.items() if value]) or "none"]
+
+    by_column: dict[str, dict[str, list[Row]]] = {}
+    for column, kind, rows in _grouped(results, kinds):
+        by_column.setdefault(column, {})[kind] = rows
+    for column, of in by_column.items():
+        if len(of) > 1:
+            each = [f"{kind} in {words.listed([row.arm for row in rows])}" for kind, rows in of.items()]
+            yield column, f"Regularisation differs, and a lead may be due to it: {'; '.join(each)}."
 
 
 def _limits(results: Results, plan: Plan) -> Texts:
