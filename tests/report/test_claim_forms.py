@@ -143,7 +143,7 @@ def test_an_arm_that_never_gets_there_counts_as_its_whole_budget_and_is_named() 
     assert row is not None
     assert part.difference is not None
     assert part.difference.mean == row.last["steps"] - 14
-    assert part.outcome == "undecided", "the same number of steps at every seed does not show its spread"
+    assert part.outcome == "holds"
     steps = f"{row.last['steps']:,.0f}"
     counted = "such a seed counts with the steps that it took"
     assert f"3 seeds of 3 of scratch never got there within {steps} steps; {counted}" in str(verdict)

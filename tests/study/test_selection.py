@@ -6,16 +6,19 @@ import builtins
 import inspect
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.made_up import LR, Cell, facts, make_plan, result, shelf, usual
+from support.planning import planned
 
 from headstart.models.model import ModelSpec
 from headstart.report.tables.report_table import to_markdown
 from headstart.report.tables.scores import make_table
 from headstart.study.language.spec import AverageSpec
+from headstart.study.paper import caveats
 from headstart.study.paper.summary import summarise
 from headstart.study.results import selection
 from headstart.study.results.results import Results
@@ -582,7 +585,7 @@ def test_a_table_that_mixes_machines_or_threads_says_so() -> None:
     assert "mixes thread counts: 1 and 2" in caveats_of(summarise(plan, stored.find), "mixed")
     provenance = stored.results[plan.cells[5].chain[-1].identity]["provenance"]
     provenance |= {"threads": 1, "way": "2 ranks (gloo)"}
-    assert "mixes ways of training: 2 ranks (gloo) and alone. Results agree" in caveats_of(
+    assert "mixes ways of training: 2 ranks (gloo) and alone. Intervals do not" in caveats_of(
         summarise(plan, stored.find), "mixed"
     )
 
@@ -779,6 +782,28 @@ def test_a_run_with_seed_minus_one_is_no_chance() -> None:
     averages = summarise(plan, stored.find, facts={**facts("digits"), **facts("mnist")}).averages
     assert [sorted(average.seeds) for average in averages] == [[-1, 0, 1], [-1, 0, 1]]
     assert averages[0].seeds[-1] == pytest.approx(0.4)
+
+
+def test_unequal_regularisation_is_said_and_no_tuned_one(tmp_path: Path) -> None:
+    def flat(cell: Any) -> tuple[float, float]:
+        return 0.5, 0.01 * cell.seed
+
+    plan = planned("lu-18", "tiny", tmp_path)
+    texts = [
+        str(caveat)
+        for caveat in summarise(plan, shelf(plan, flat, logistic=None).find).caveats
+        if caveat.kind == "regularisation"
+    ]
+    assert texts
+    assert all("dropout 0.1 in output_input" in text and "none in output" in text for text in texts)
+    alike = planned("lu-2", "tiny", tmp_path)
+    assert not [
+        c for c in summarise(alike, shelf(alike, flat, logistic=None).find).caveats if c.kind == "regularisation"
+    ]
+    swept = make_plan(arms={"scratch": False, "other": False})
+    results = summarise(swept, shelf(swept).find)
+    rows = [replace(row, chosen={"finetune.model.dropout": 0.2}) for row in results.table]
+    assert not list(caveats._regularisation(replace(results, table=tuple(rows)), plan))
 
 
 def test_unequal_flops_at_equal_examples_are_said() -> None:
