@@ -23,7 +23,14 @@ from headstart.runner import perform as run_stages
 from headstart.runner.events import Failed
 from headstart.runner.job import Agenda, Runtime, training
 from headstart.runner.local import WorkerMessage
-from headstart.runner.machine import choose_device, default_workers, gpus, has_bfloat16, slow_precision
+from headstart.runner.machine import (
+    choose_device,
+    default_workers,
+    gpus,
+    has_bfloat16,
+    instructions,
+    slow_precision,
+)
 from headstart.runner.perform import _Interruption, _Run
 from headstart.store import Store
 from headstart.verbs import checks
@@ -242,3 +249,10 @@ def test_the_commit_of_a_checkout_is_recorded_and_that_files_differ_from_it(chec
     machine.release.cache_clear()
     (checkout / "README.md").write_text("second")
     assert machine.release() == f"{__version__} (commit {head.stdout[:12]}-dirty)"
+
+
+def test_what_is_preloaded_stands_beside_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    assert instructions() == torch.backends.cpu.get_cpu_capability()
+    monkeypatch.setenv("LD_PRELOAD", "/somewhere/else/kernels.so:other.so")
+    assert instructions() == torch.backends.cpu.get_cpu_capability() + " with kernels.so other.so"

@@ -119,6 +119,14 @@ def default_workers(device: str, stages: int | None = None, each: float = 0.0) -
     return slots if slots > 1 else 0
 
 
+def instructions() -> str:
+    """The widest instructions that torch takes here, and what was preloaded, which may be other kernels."""
+    import torch
+
+    preloaded = " ".join(Path(name).name for name in re.split("[ :]+", os.environ.get("LD_PRELOAD", "")) if name)
+    return torch.backends.cpu.get_cpu_capability() + (f" with {preloaded}" if preloaded else "")
+
+
 def has_bfloat16(info: Path = Path("/proc/cpuinfo")) -> bool | None:
     """Whether this CPU has bfloat16 instructions; None where the system does not list them (macOS)."""
     with contextlib.suppress(OSError):

@@ -28,7 +28,7 @@ from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Engine, Job, Probe, Runtime, loaded_task
 from headstart.runner.local import Stop
-from headstart.runner.machine import choose_device, machine, release, torch_settings, use_device, version
+from headstart.runner.machine import choose_device, instructions, machine, release, torch_settings, use_device, version
 from headstart.store import ClaimedStage, LostLock, SaveTimes, Store
 from headstart.store.saving import SAVING_SHARE
 from headstart.training.batches import sparing
@@ -369,8 +369,6 @@ class _Attempt:
             )
 
     def _provenance(self, outcome: Any) -> dict[str, Any]:
-        import torch
-
         names = ("headstart", "torch", "numpy", "safetensors")
         versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
         ran = self.ran
@@ -378,7 +376,7 @@ class _Attempt:
         return {
             "versions": versions,
             "machine": machine(self.device),
-            "instructions": torch.backends.cpu.get_cpu_capability(),
+            "instructions": instructions(),
             "device": ran["device"],
             "threads": ran["threads"],
             "precision": getattr(self.job.spec, "precision", "float32"),
