@@ -94,6 +94,7 @@ CHANGES = {
     "language pretrained from blocks drawn by width": (SCALED, "lu-2"),
     "fine-tuned without dropout": (PLAIN, PLAIN),
     "both": (f"{SCALED}-without-dropout", PLAIN),
+    "both, at 1e-2 for 12,000 steps": ("lu-2-all-changed", "lu-2-all-changed"),
 }
 """What is changed -> the results of language, and those of random blocks by width; of the seeds that all have."""
 TEXT = """# Withdrawn verdicts: what pages said of frozen random blocks, and what new runs say
@@ -116,14 +117,16 @@ leads on MNIST in the new runs too, by {unscaled}; the rest of the old lead went
 
 ## Is it the start of pretraining, or dropout?
 
-Language was pretrained from blocks of 0.02, and dropout acts on frozen blocks that never had it. Language less random
-blocks with either changed, or both, and {same}:
+Language was pretrained from blocks of 0.02, and dropout acts on frozen blocks that were pretrained without. Language
+less random blocks, with 95 % t-intervals over {same} seeds:
 
 {changes}
 
-{reading}
+By the rule, written before the runs ([seeds](seeds/README.md)), the verdict stands where the interval lies below 0,
+depends on what is changed where it contains 0, and would turn round above it. Statistics of language are level with
+random blocks: the lag is not one of scale.
 
-## Is it the rate, or the number of steps?
+<details markdown="1"><summary>Is it the rate, or the number of steps? Seed 0 alone</summary>
 
 Seed 0 alone: test accuracy at the weights of the best validation score, in bold at the rate of the best one (which
 need not be the best on test). Language gains most from higher rates and more steps, but stays behind random blocks on
@@ -132,6 +135,8 @@ MNIST: by {at_best[mnist]} at the best rate of each, by {after_steps} after 12,0
 than 0.02 as too close: there, the verdict may depend on the rate.
 
 {rates}
+
+</details>
 
 <details markdown="1"><summary>Test accuracy of lu-2's frozen blocks</summary>
 
@@ -216,7 +221,8 @@ def changed(column: str) -> dict[str, Difference]:
     sides: dict[str, tuple[dict[int, float], ...]] = {}
     for name, files in CHANGES.items():
         rows = [results_of(file).row(arm, column) for arm, file in zip(("fpt", "random"), files, strict=True)]
-        sides[name] = tuple(row.by_seed() for row in rows if row is not None)
+        if all(rows):
+            sides[name] = tuple(row.by_seed() for row in rows if row is not None)
     seeds = set[int].intersection(*(set(side) for both in sides.values() for side in both))
     gaps = {}
     for name, (language, random) in sides.items():
@@ -224,23 +230,6 @@ def changed(column: str) -> dict[str, Difference]:
         assert gap is not None, "there are seeds"
         gaps[name] = gap
     return gaps
-
-
-def reading(gaps: dict[str, dict[str, Difference]]) -> str:
-    """What the rule of this control, written before its runs, makes of the intervals."""
-    texts = []
-    for column, of_column in gaps.items():
-        outcomes: dict[str, list[str]] = {}
-        for name, gap in list(of_column.items())[1:]:
-            low, high = gap.interval or (gap.mean, gap.mean)
-            says = "stands" if high < 0 else "turns round" if low > 0 else "is open"
-            outcomes.setdefault(says, []).append(f"“{name}”")
-        each = [
-            f"{says} under {'each change' if len(names) == len(CHANGES) - 1 else words.listed(names)}"
-            for says, names in outcomes.items()
-        ]
-        texts.append(f"on {COLUMNS[column]} it {words.listed(each)}")
-    return f"By the rule, written before the runs ([seeds](seeds/README.md)), the verdict: {'; '.join(texts)}."
 
 
 @cache
@@ -300,12 +289,12 @@ def page() -> str:
     every = [each for all_of in reruns.values() for each in all_of]
     gaps = {column: changed(column) for column in CONTROLLED_COLUMNS}
     changes = [
-        [name, *(markdown(words.difference(gaps[column][name])) for column in CONTROLLED_COLUMNS)] for name in CHANGES
+        [name, *(markdown(words.difference(gaps[column].get(name))) for column in CONTROLLED_COLUMNS)]
+        for name in CHANGES
     ]
     return TEXT.format(
-        same=f"{gaps['mnist']['both'].n} seeds of the same",
+        same=gaps["mnist"]["both"].n,
         changes=table(["changed", *(COLUMNS[column] for column in CONTROLLED_COLUMNS)], changes),
-        reading=reading(gaps),
         count=len(every),
         done=sum(each.now is not None for each in every),
         summary=table(
