@@ -23,6 +23,7 @@ import pretraining_pays
 import publish_results as published
 import withdrawn
 
+from headstart import statistics as statistics_of
 from headstart import words
 from headstart.fit import defaults
 from headstart.report.claims import Part
@@ -217,6 +218,23 @@ def test_real_language_says_how_its_lead_changes_with_steps() -> None:
     mnist, cifar = (f"from {leads[i]}" for i in (0, 2))
     screen = file.with_suffix(".md").read_text().split("<details")[0]
     assert f"{mnist} at 1,000 steps to {leads[1]} at 4,000 on MNIST, and {cifar} to {leads[3]} on CIFAR-10" in screen
+
+
+def test_real_language_says_what_is_left_of_its_lead_beside_a_wider_random_start() -> None:
+    page = published.RESULTS / "real-language.json"
+    wide = published.read_snapshot(sorted((published.RESULTS / "seeds").glob("real-language-wide-[0-5].json")))
+    others, results = wide.results(), published.read_snapshot([page]).results()
+    texts = []
+    for column, name in (("mnist", "MNIST"), ("cifar10", "CIFAR-10")):
+        first, second = results.row("pretrained", column), others.row("random", column)
+        assert first is not None
+        assert second is not None
+        gap = statistics_of.paired_difference(first.by_seed(), second.by_seed())
+        assert gap is not None
+        assert gap.n == 6
+        texts.append(f"{words.difference(gap)} on {name}")
+    screen = page.with_suffix(".md").read_text().split("<details")[0].replace("\\", "")
+    assert f"drawn at 0.05, nearer to MiniLM's own deviations, its lead on test is {words.listed(texts)}." in screen
 
 
 @pytest.mark.parametrize("study", ["real-language", "film-reviews"])
