@@ -234,7 +234,7 @@ def test_real_language_says_what_is_left_of_its_lead_beside_a_wider_random_start
         assert gap.n == 6
         texts.append(f"{words.difference(gap)} on {name}")
     screen = page.with_suffix(".md").read_text().split("<details")[0].replace("\\", "")
-    assert f"drawn at 0.05, nearer to MiniLM's own deviations, its lead on test is {words.listed(texts)}." in screen
+    assert f"drawn at 0.05, nearer to MiniLM's own, its lead on test is {words.listed(texts)}." in screen
 
 
 @pytest.mark.parametrize("study", ["real-language", "film-reviews"])
