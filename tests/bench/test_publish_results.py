@@ -107,6 +107,17 @@ def test_the_page_of_withdrawn_verdicts_has_each_of_them_as_it_was_and_as_it_is_
     assert not [part for part in asked if part.outcome == "withdrawn"]
 
 
+def test_lu_2_says_above_its_folds_what_its_controls_leave_of_the_lag() -> None:
+    gaps = withdrawn.changed("mnist")
+    assert all(gap.n == 6 for gap in gaps.values())
+    plain, scaled, no_dropout, both, everything = gaps.values()
+    lags = [words.score(-gap.mean) for gap in (plain, scaled, no_dropout, everything)]
+    text = "FPT lags by {}, by {} where pretraining starts by width, by {} without dropout; with both it is undecided at 3e-3"
+    screen = (published.RESULTS / "lu-2.md").read_text().split("<details")[0].replace("\\", "")
+    assert f"{text.format(*lags[:3])} ({words.difference(both)}), and lags by {lags[3]} at 1e-2" in screen
+    assert not both.clear
+
+
 def test_the_page_of_when_self_pretraining_pays_is_made_of_its_seeds_and_fit_says_what_it_counts() -> None:
     results = published.pays_results(published.RESULTS)
     assert results is not None
