@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -116,6 +116,18 @@ def scaled_spread(width: int) -> float:
     position's state, 0.0073 depends on the others at width 64, 0.115 at GPT-2's own, and 0.076 with this deviation.
     """
     return GPT2_SPREAD * math.sqrt(max(GPT2_WIDTH / width, 1.0))
+
+
+def small_start(stage: Any) -> str:
+    """What to say of a stage that pretrains from GPT-2's deviation at a width for which it is small; else nothing."""
+    model, parent = getattr(stage, "model", None), getattr(stage, "parent", None)
+    width = getattr(model, "width", GPT2_WIDTH)
+    if getattr(model, "init", "") != "gpt2" or parent or width >= GPT2_WIDTH:
+        return ""
+    return (
+        f"pretraining began with GPT-2's deviation of {GPT2_SPREAD} at width {width}; with one that grows as the width "
+        f'falls ({scaled_spread(width):.2g}, model.init = "gpt2_scaled" of that stage) it may learn more.'
+    )
 
 
 def gpt2_start(blocks: Iterable[nn.Module], count: int, spread: float = GPT2_SPREAD) -> None:

@@ -27,7 +27,7 @@ from headstart.checkpoints.source import forget_hub
 from headstart.checkpoints.spec import CheckpointSpec
 from headstart.errors import BadInput
 from headstart.initial import NEEDS_NO_PARENT, touched
-from headstart.models.blocks import GPT2_WIDTH, scaled_spread
+from headstart.models.blocks import GPT2_WIDTH, small_start
 from headstart.models.kind import ModelField, model_class
 from headstart.models.model import ModelSpec
 from headstart.models.norms import Tensors
@@ -231,22 +231,11 @@ class TrainStage(_Stage):
     def shows_not(self) -> str:
         """As of every stage."""
         if not self.hardly_mixes:
-            return self._start_of_parent() or super().shows_not
+            return small_start(self.parent) or super().shows_not
         return (
             f"the frozen random blocks of width {self.model.width} hardly mix positions, since their deviation of 0.02 "
             f"is that of GPT-2's width of {GPT2_WIDTH}; a lead over them says nothing of pretraining "
             '(model.init = "gpt2_scaled" draws them by width).'
-        )
-
-    def _start_of_parent(self) -> str:
-        """What to say where the parent began with GPT-2's deviation at a width for which it is small."""
-        began = getattr(self.parent, "model", None)
-        width = getattr(began, "width", GPT2_WIDTH)
-        if getattr(began, "init", "") != "gpt2" or getattr(self.parent, "parent", None) or width >= GPT2_WIDTH:
-            return ""
-        return (
-            f"pretraining began with GPT-2's deviation of 0.02 at width {width}; with one that grows as the width "
-            f'falls ({scaled_spread(width):.2g}, model.init = "gpt2_scaled" of that stage) it may learn more.'
         )
 
     def _parent_is_a_fresh_start(self) -> bool:
