@@ -785,25 +785,18 @@ def test_a_run_with_seed_minus_one_is_no_chance() -> None:
 
 
 def test_unequal_regularisation_is_said_and_no_tuned_one(tmp_path: Path) -> None:
-    def flat(cell: Any) -> tuple[float, float]:
-        return 0.5, 0.01 * cell.seed
+    def summarised(plan: Any) -> Results:
+        return summarise(plan, shelf(plan, lambda cell: (0.5, 0.01 * cell.seed), logistic=None).find)
 
-    plan = planned("lu-18", "tiny", tmp_path)
-    texts = [
-        str(caveat)
-        for caveat in summarise(plan, shelf(plan, flat, logistic=None).find).caveats
-        if caveat.kind == "regularisation"
-    ]
+    plan, alike = (planned(name, "tiny", tmp_path) for name in ("lu-18", "lu-2"))
+    results = summarised(plan)
+    texts = [str(caveat) for caveat in results.caveats if caveat.kind == "regularisation"]
     assert texts
     assert all("dropout 0.1 in output_input" in text and "none in output" in text for text in texts)
-    alike = planned("lu-2", "tiny", tmp_path)
-    assert not [
-        c for c in summarise(alike, shelf(alike, flat, logistic=None).find).caveats if c.kind == "regularisation"
-    ]
-    swept = make_plan(arms={"scratch": False, "other": False})
-    results = summarise(swept, shelf(swept).find)
-    rows = [replace(row, chosen={"finetune.model.dropout": 0.2}) for row in results.table]
-    assert not list(caveats._regularisation(replace(results, table=tuple(rows)), plan))
+    assert not [caveat for caveat in summarised(alike).caveats if caveat.kind == "regularisation"]
+    tuned = [replace(row, chosen={"finetune.model.dropout": 0.2}) for row in results.table]
+    assert list(caveats._regularisation(results, plan))
+    assert not list(caveats._regularisation(replace(results, table=tuple(tuned)), plan))
 
 
 def test_unequal_flops_at_equal_examples_are_said() -> None:

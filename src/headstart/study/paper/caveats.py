@@ -405,7 +405,8 @@ def _regularisation(results: Results, plan: Plan) -> Texts:
 
     def kinds(row: Row) -> list[str]:
         last = next((plan.every_stage.get(run.stages[-1][1]) for run in row.runs if run.stages), None)
-        if last is None or any(name.endswith(REGULARISERS) for name in row.chosen):
+        tuned = any(name.endswith(REGULARISERS) for name in row.chosen)
+        if tuned or last is None or getattr(last.spec, "optim", None) is None:
             return []
         table = {"dropout": ("model", "dropout"), "weight decay": ("optim", "weight_decay")}
         values = {
