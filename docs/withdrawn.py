@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from unittest.mock import patch
 
@@ -123,8 +123,8 @@ less random blocks, with 95 % t-intervals over {same} seeds:
 {changes}
 
 By the rule, written before the runs ([seeds](seeds/README.md)), the verdict stands where the interval lies below 0,
-depends on what is changed where it contains 0, and would turn round above it. Statistics of language are level with
-random blocks: the lag is not one of scale.
+depends on what is changed where it contains 0 (both, on either data), and would turn round above it. Statistics of
+language are level with random blocks: the lag is not one of scale.
 
 <details markdown="1"><summary>Is it the rate, or the number of steps? Seed 0 alone</summary>
 
@@ -235,9 +235,13 @@ def changed(column: str) -> dict[str, Difference]:
 @cache
 def results_of(name: str) -> Results:
     """Those of a page, or of a control, whose seeds are files of their own."""
+    return read_snapshot(files_of(name)).results()
+
+
+def files_of(name: str) -> tuple[Path, ...]:
+    """The file of a page, or those of the seeds of a control."""
     page_of = RESULTS / f"{name}.json"
-    files = [page_of] if page_of.is_file() else sorted((RESULTS / "seeds").glob(f"{name}-[0-9].json"))
-    return read_snapshot(files).results()
+    return (page_of,) if page_of.is_file() else tuple(sorted((RESULTS / "seeds").glob(f"{name}-[0-9].json")))
 
 
 def control_table(scores: Control, more_steps: Control) -> str:
@@ -292,6 +296,8 @@ def page() -> str:
         [name, *(markdown(words.difference(gaps[column].get(name))) for column in CONTROLLED_COLUMNS)]
         for name in CHANGES
     ]
+    new_files = [rerun.after for rerun in RERUNS if rerun.after]
+    new_files += [files_of(name) for name in dict.fromkeys(chain.from_iterable(CHANGES.values()))]
     return TEXT.format(
         same=gaps["mnist"]["both"].n,
         changes=table(["changed", *(COLUMNS[column] for column in CONTROLLED_COLUMNS)], changes),
@@ -303,7 +309,7 @@ def page() -> str:
         ),
         before=max(row.n for row in old.table),
         unscaled=words.difference(unscaled),
-        trained=words.listed(sorted(set().union(*(trained_with(rerun.after) for rerun in RERUNS if rerun.after)))),
+        trained=words.listed(sorted(set().union(*map(trained_with, new_files)))),
         scores=table(["frozen blocks", *COLUMNS.values()], rows),
         verdicts=table(HEADS, once([each.line for each in reruns[first] if not each.of_steps])),
         folds="\n\n".join(folds),

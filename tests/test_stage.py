@@ -334,6 +334,8 @@ def test_pretraining_from_a_deviation_that_is_small_at_its_width_is_said(
     parent = read_stage({**table, "model": {"width": width, "init": parent_init}})
     child = {**table, "model": {"width": width, "init": own_init}, "start": ["take(backbone)"], "trainable": "head"}
     assert ("pretraining began" in read_stage({**child, "parent": parent}).shows_not) is caveat
+    drawn = read_stage({**table, "model": {"width": width, "init": parent_init}, "start": ["draw(mixer, 0.07)"]})
+    assert "pretraining began" not in read_stage({**child, "parent": drawn}).shows_not
 
 
 def test_frozen_blocks_of_a_parent_are_no_random_start() -> None:

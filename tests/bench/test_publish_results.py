@@ -114,8 +114,9 @@ def test_lu_2_says_above_its_folds_what_its_controls_leave_of_the_lag() -> None:
     lags = [words.score(-gap.mean) for gap in (plain, scaled, no_dropout, everything)]
     text = "FPT lags by {}, by {} where pretraining starts by width, by {} without dropout; with both it is undecided at 3e-3"
     screen = (published.RESULTS / "lu-2.md").read_text().split("<details")[0].replace("\\", "")
-    assert f"{text.format(*lags[:3])} ({words.difference(both)}), and lags by {lags[3]} at 1e-2" in screen
+    assert f"{text.format(*lags[:3])} ({words.difference(both)}; CIFAR-10 too), and lags by {lags[3]} at 1e-2" in screen
     assert not both.clear
+    assert not withdrawn.changed("cifar10")["both"].clear
 
 
 def test_the_page_of_when_self_pretraining_pays_is_made_of_its_seeds_and_fit_says_what_it_counts() -> None:

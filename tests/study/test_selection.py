@@ -794,9 +794,17 @@ def test_unequal_regularisation_is_said_and_no_tuned_one(tmp_path: Path) -> None
     assert texts
     assert all("dropout 0.1 in output_input" in text and "none in output" in text for text in texts)
     assert not [caveat for caveat in summarised(alike).caveats if caveat.kind == "regularisation"]
-    tuned = [replace(row, chosen={"finetune.model.dropout": 0.2}) for row in results.table]
-    assert list(caveats._regularisation(results, plan))
-    assert not list(caveats._regularisation(replace(results, table=tuple(tuned)), plan))
+
+    def with_values(*values: float) -> Results:
+        name = "finetune.model.dropout"
+        rows = [
+            replace(row, points=[replace(row.points[0], settings={name: value}) for value in values])
+            for row in results.table
+        ]
+        return replace(results, table=tuple(rows))
+
+    assert list(caveats._regularisation(with_values(0.1), plan)), "an axis of one value tunes nothing"
+    assert not list(caveats._regularisation(with_values(0.1, 0.2), plan))
 
 
 def test_unequal_flops_at_equal_examples_are_said() -> None:

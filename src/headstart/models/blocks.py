@@ -120,9 +120,9 @@ def scaled_spread(width: int) -> float:
 
 def small_start(stage: Any) -> str:
     """What to say of a stage that pretrains from GPT-2's deviation at a width for which it is small; else nothing."""
-    model, parent = getattr(stage, "model", None), getattr(stage, "parent", None)
-    width = getattr(model, "width", GPT2_WIDTH)
-    if getattr(model, "init", "") != "gpt2" or parent or width >= GPT2_WIDTH:
+    model, width = getattr(stage, "model", None), getattr(getattr(stage, "model", None), "width", GPT2_WIDTH)
+    trained = stage is not None and not getattr(getattr(stage, "budget", None), "empty", False)
+    if not trained or getattr(model, "init", "") != "gpt2" or getattr(stage, "start", ()) or width >= GPT2_WIDTH:
         return ""
     return (
         f"pretraining began with GPT-2's deviation of {GPT2_SPREAD} at width {width}; with one that grows as the width "

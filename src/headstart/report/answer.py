@@ -220,7 +220,7 @@ def _columns(results: Results, scored: list[Row]) -> str:
         if gap is not None:
             good = (gap.mean > 0) == ours[column].greater
             (undecided if not gap.clear else same if gap.constant else better if good else worse).append(column)
-    of_page = {row.key: row.difference for row in results.table}
+    of_page = {row.key: row.difference for row in results.table if row.key in results.corrected}
     after = corrected(of_page | {ours[column].key: gap for column, gap in compared.items()})
     standing = {column: after[ours[column].key] for column in compared if ours[column].key in after}
     if not (better or worse or same or undecided):

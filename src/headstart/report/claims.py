@@ -351,8 +351,7 @@ def _by_interval(claim: Claim, label: str, gap: Difference | None, why: str) -> 
     if not gap.clear:
         same = "both are equal at every seed" if gap.constant else "the interval contains 0"
         return Part(label, "undecided", gap, _joined(same, why))
-    # A score beside a number has the spread of its test examples, steps of two arms that of their grid.
-    if gap.constant and claim.fixed != (claim.quantity in OF_TEST):
+    if gap.constant and (claim.fixed or claim.quantity in OF_TEST):
         return Part(label, "undecided", gap, _joined(f"it is the same at every seed, {SAYS_NOTHING}", why))
     less: ClaimOutcome = "the other way round" if claim.than is None or claim.fixed else "does not hold"
     return Part(label, "holds" if gap.mean > 0 else less, gap, why)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from headstart import words
 from headstart.report.answer import OUTCOME_VERBS
+from headstart.report.claim_numbers import OF_TEST
 from headstart.report.claims import OUTCOMES, TOO_SMALL, Part, Verdict, difference_text
 from headstart.report.content import Content, command
 from headstart.report.figures.style import Drawing
@@ -105,7 +106,7 @@ def words_of(text: str) -> int:
 def short_answer(content: Content) -> str:
     """The first claim that was checked with its outcome, if there is one of test scores; without claims all."""
     checked = [verdict for verdict in content.verdicts if any(part.difference for part in verdict.parts)]
-    checked.sort(key=lambda verdict: verdict.claim.quantity != "test")
+    checked.sort(key=lambda verdict: verdict.claim.quantity not in OF_TEST)
     if not checked:
         return content.answer
     so_far = content.answer.partition(": ")[0] + ": " if content.answer.startswith("So far") else ""

@@ -123,7 +123,8 @@ def instructions() -> str:
     """The widest instructions that torch takes here, and what was preloaded, which may be other kernels."""
     import torch
 
-    preloaded = " ".join(Path(name).name for name in re.split("[ :]+", os.environ.get("LD_PRELOAD", "")) if name)
+    text = os.environb.get(b"LD_PRELOAD", b"").decode("utf-8", "replace")
+    preloaded = " ".join(Path(name).name for name in re.split("[ :]+", text) if name)
     return torch.backends.cpu.get_cpu_capability() + (f" with {preloaded}" if preloaded else "")
 
 

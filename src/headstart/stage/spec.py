@@ -231,7 +231,7 @@ class TrainStage(_Stage):
     def shows_not(self) -> str:
         """As of every stage."""
         if not self.hardly_mixes:
-            return small_start(self.parent) or super().shows_not
+            return " ".join(filter(None, [small_start(self.parent), super().shows_not]))
         return (
             f"the frozen random blocks of width {self.model.width} hardly mix positions, since their deviation of 0.02 "
             f"is that of GPT-2's width of {GPT2_WIDTH}; a lead over them says nothing of pretraining "

@@ -292,7 +292,7 @@ def differences(results: Results) -> ReportTable | None:
         gap = row.difference
         assert gap is not None, "only rows with a difference are listed"
         ways = {way.sides is None: words.of_seeds(way) for way in (gap, gap.other) if way is not None}
-        numbers = {"p": p_value(gap), "p (Holm)": results.corrected[row.key], "smallest p": smallest_p(gap)}
+        numbers = {"p": p_value(gap), "p (Holm)": results.corrected.get(row.key), "smallest p": smallest_p(gap)}
         more = seeds_to_halve(gap)
         cells = {
             "column": TableCell(results.label(row.column), {"column": row.column}),
@@ -300,7 +300,10 @@ def differences(results: Results) -> ReportTable | None:
             "paired by seed": TableCell(ways.get(True, words.NONE)),
             "unpaired (Welch)": TableCell(ways.get(False, words.NONE)),
             both: TableCell(words.over_examples(gap)),
-            **{name: TableCell(f"{value:.2g}", {name: value}) for name, value in numbers.items()},
+            **{
+                name: TableCell(words.NONE if value is None else f"{value:.2g}", {name: value})
+                for name, value in numbers.items()
+            },
             "more seeds to halve": TableCell(words.NONE if more is None else str(more), {"more_seeds": more}),
             "rule": TableCell("paired" if gap.sides is None else "unpaired"),
         }
@@ -308,9 +311,9 @@ def differences(results: Results) -> ReportTable | None:
     note = (
         f"Two arms that share at least {FEWEST_PAIRS} seeds are compared in pairs, others are not: the rule reads "
         "seeds, not scores, and the table above follows it; where a bootstrap of test examples too gives a wider "
-        f"interval, that one and its p stand. p: of the t-test, alone and after Holm's correction for {len(rows)} "
-        "differences. Smallest p: what a test that flips the signs of so many pairs (or deals the runs "
-        "out to the arms anew) can reach at best. More seeds: so many more would halve the interval if the spread "
+        "interval, that one and its p stand. p: of the t-test, alone and after Holm's correction for "
+        f"{len(results.corrected)} differences. Smallest p: what a test that flips the signs of so many pairs (or deals "
+        "the runs out to the arms anew) can reach at best. More seeds: so many more would halve the interval if the spread "
         "stays."
     )
     return table_of(f"Differences to {results.against}", heads, lines, note)

@@ -22,8 +22,8 @@ Key = TypeVar("Key", bound=Hashable)
 FEW_SEEDS, AS_WRITTEN = 3, ("stand-in", "scale", "parents", "benchmark", "data")
 """Seeds below which a row has few; kinds of caveats whose numbers belong to their words."""
 
-REGULARISERS = ("dropout", "weight_decay")
-"""Settings that an arm which tunes them has by its own choice."""
+REGULARISERS = {"dropout": ("model", "dropout"), "weight decay": ("optim", "weight_decay")}
+"""What may differ between arms -> its part of a stage, and its field there."""
 
 UNSEEN = "its own code was trained by a version that did not look for leaks, and may have some."
 
@@ -194,7 +194,7 @@ def _undecided(results: Results) -> Texts:
 def _comparisons(results: Results) -> Texts:
     """Which differences are still clear once Holm's correction counts how many are looked at."""
     corrected = results.corrected
-    clear = [row for row in results.table if row.difference is not None and row.difference.clear]
+    clear = [row for row in results.table if row.key in corrected and row.difference and row.difference.clear]
     lost = [row for row in clear if corrected[row.key] >= 1 - LEVEL]
     several = len(results.columns) > 1
     if len(corrected) > 1 and lost:
@@ -331,7 +331,7 @@ def _mixed(results: Results, find: Find) -> Texts:
         "threads": "thread counts",
         "way": "ways of training",
         "torch": "versions of torch",
-        "instructions": "instruction sets of processors",
+        "instructions": "instruction sets of processors, or preloaded libraries",
     }
     for name, texts in kinds.items():
         if len(texts) > 1:
@@ -404,15 +404,16 @@ def _regularisation(results: Results, plan: Plan) -> Texts:
     """Which arms have dropout and weight decay where others have none, or less: a lead may be that of these."""
 
     def kinds(row: Row) -> list[str]:
-        last = next((plan.every_stage.get(run.stages[-1][1]) for run in row.runs if run.stages), None)
-        tuned = any(name.endswith(REGULARISERS) for name in row.chosen)
-        if tuned or last is None or getattr(last.spec, "optim", None) is None:
+        stage, identity = next((run.stages[-1] for run in row.runs if run.stages), ("", ""))
+        last = plan.every_stage.get(identity)
+        if last is None or getattr(last.spec, "optim", None) is None:
             return []
-        table = {"dropout": ("model", "dropout"), "weight decay": ("optim", "weight_decay")}
-        values = {
-            name: getattr(getattr(last.spec, part, None), field, 0.0) or 0.0 for name, (part, field) in table.items()
-        }
-        return [words.listed([f"{name} {words.plain(value)}" for name, value in values.items() if value]) or "none"]
+        each = []
+        for name, (part, field) in REGULARISERS.items():
+            tried = {point.settings.get(f"{stage}.{part}.{field}") for point in row.points}
+            value = getattr(getattr(last.spec, part, None), field, 0.0)
+            each += [f"tuned {name}"] if len(tried) > 1 else [f"{name} {words.plain(value)}"] if value else []
+        return [words.listed(each) or "none"]
 
     by_column: dict[str, dict[str, list[Row]]] = {}
     for column, kind, rows in _grouped(results, kinds):
