@@ -312,9 +312,9 @@ def differences(results: Results) -> ReportTable | None:
         f"Two arms that share at least {FEWEST_PAIRS} seeds are compared in pairs, others are not: the rule reads "
         "seeds, not scores, and the table above follows it; where a bootstrap of test examples too gives a wider "
         "interval, that one and its p stand. p: of the t-test, alone and after Holm's correction for "
-        f"{len(results.corrected)} differences. Smallest p: what a test that flips the signs of so many pairs (or deals "
-        "the runs out to the arms anew) can reach at best. More seeds: so many more would halve the interval if the spread "
-        "stays."
+        f"{len(results.corrected)} differences. Smallest p: what a test that flips the signs of so many pairs (or "
+        "deals the runs out to the arms anew) can reach at best. More seeds: so many more would halve the interval "
+        "if the spread stays."
     )
     return table_of(f"Differences to {results.against}", heads, lines, note)
 
