@@ -31,7 +31,7 @@ from harness import markdown as markdown_table
 
 from headstart import words
 from headstart.report.claims import HEADLINE_SEEDS, Part, verdicts
-from headstart.report.figures.forest import ForestLine, LineSide, effect_of_paper, forest
+from headstart.report.figures.forest import STATE_NAMES, ForestLine, LineSide, effect_of_paper, forest
 from headstart.report.figures.style import png
 from headstart.report.page import publish_page
 from headstart.report.tables.report_table import markdown
@@ -65,7 +65,7 @@ QUESTIONS = HERE / "texts" / "questions.toml"
 RULE = ["---", "---", "---:", "---:", "---:", "---", "---"]
 MARK = "<!-- evidence: made by benchmarks/publish_results.py -->"
 """Around what is made in the README."""
-STATES: dict[str, LineSide] = {"holds": "above", "contradicts": "below", "undecided": "open", "withdrawn": "withdrawn"}
+STATES: dict[str, LineSide] = {name: side for side, name in STATE_NAMES.items()}
 """Outcome -> its colour."""
 HEADS = ["question", "where", "the paper's", "ours [95 %]", "n", "what ours is", "verdict"]
 

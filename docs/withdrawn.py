@@ -20,7 +20,7 @@ from headstart.report.claims import Part, Verdict
 from headstart.report.tables.report_table import markdown
 from headstart.statistics import Difference, paired_difference
 from headstart.study.language.papers import STEP_QUANTITIES, claim_key
-from headstart.study.paper.snapshot import read_snapshot
+from headstart.study.paper.snapshot import Snapshot, read_snapshot
 from headstart.study.results.results import Results
 from headstart.study.results.rows import test_gap
 
@@ -40,9 +40,9 @@ class Rerun:
         """What was withdrawn, as it was judged before, and the verdict of the new runs."""
         parts = dict[tuple[str, str], Part]()
         if self.after:
-            new = read_snapshot(self.after).results()
+            new = snapshot_of(*self.after).results()
             parts = {(key_of(v), part.column): part for v in claims.verdicts(new, new.paper) for part in v.parts}
-        old = withdrawn(read_snapshot([self.before]).results())
+        old = withdrawn(snapshot_of(self.before).results())
         return [Again(verdict, was, parts.get((key_of(verdict), was.column))) for verdict, was in old]
 
 
@@ -196,13 +196,13 @@ Control = dict[tuple[str, str], dict[str, tuple[float, float]]]
 
 def control(files: Sequence[Path]) -> Control:
     """Scores of one seed at each rate."""
-    found: Control = {}
-    for row in [row for file in files for row in read_snapshot([file]).results().table]:
+    scored: Control = {}
+    for row in [row for file in files for row in snapshot_of(file).results().table]:
         for point in row.points:
             if point.val is not None and point.test is not None:
                 rate = words.plain(point.settings["finetune.optim.lr"])
-                found.setdefault((row.column, row.arm), {})[rate] = point.val.mean, point.test.mean
-    return found
+                scored.setdefault((row.column, row.arm), {})[rate] = point.val.mean, point.test.mean
+    return scored
 
 
 def best_rate(scores: dict[str, tuple[float, float]]) -> str:
@@ -233,9 +233,14 @@ def changed(column: str) -> dict[str, Difference]:
 
 
 @cache
+def snapshot_of(*files: Path) -> Snapshot:
+    """What these files hold together, read once."""
+    return read_snapshot(files)
+
+
 def results_of(name: str) -> Results:
     """Those of a page, or of a control, whose seeds are files of their own."""
-    return read_snapshot(files_of(name)).results()
+    return snapshot_of(*files_of(name)).results()
 
 
 def files_of(name: str) -> tuple[Path, ...]:
@@ -271,7 +276,7 @@ def page() -> str:
     """The page, from the results beside it."""
     reruns = {rerun: rerun.verdicts() for rerun in RERUNS}
     first, *others = RERUNS
-    old, new = (read_snapshot(files).results() for files in ([first.before], first.after))
+    old, new = snapshot_of(first.before).results(), snapshot_of(*first.after).results()
     again = claims.verdicts(new, new.paper)
     own = [(verdict, part) for verdict in again if verdict.own for part in verdict.parts if part.difference is not None]
     rates, more_steps = control(RATES), control([MORE_STEPS])
@@ -330,14 +335,14 @@ def summary(rerun: Rerun, verdicts: Sequence[Again]) -> list[str]:
     assert sum(counts[kind] for kind in ("holds", "the other way round", "undecided")) == len(now)
     seeds = words.NONE
     if rerun.after:
-        runs = {run.seed for row in read_snapshot(rerun.after).results().table for run in row.runs}
+        runs = {run.seed for row in snapshot_of(*rerun.after).results().table for run in row.runs}
         seeds = f"{min(runs)} to {max(runs)}"
     return [f"[{rerun.page}]({rerun.page}.md)", str(len(verdicts)), str(len(now)), *kinds, seeds]
 
 
 def trained_with(files: Sequence[Path]) -> set[str]:
     """The versions of headstart that trained the runs of these results."""
-    snapshot = read_snapshot(files)
+    snapshot = snapshot_of(*files)
     stages = {identity for row in snapshot.results().table for run in row.runs for _, identity in run.stages}
     results = [snapshot.result(identity) for identity in stages]
     return {f"headstart {result['provenance']['versions']['headstart']}" for result in results if result}

@@ -11,7 +11,7 @@ from headstart import words
 from headstart.report.figures.style import Look, canvas, entry, legend, plain
 from headstart.statistics import Difference
 from headstart.study.results.results import Results
-from headstart.study.results.rows import Row, no_evidence
+from headstart.study.results.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -188,7 +188,7 @@ def _line(results: Results, row: Row, gap: Difference, group: str, name: str) ->
         high,
         f"on {gap.n} of {gap.n}" if gap.constant else f"n {gap.n}",
         effect_of_paper(results, row.arm, str(results.against), row.column),
-        state="withdrawn" if no_evidence([row, *([row.base] if row.base else [])]) else None,
+        state="withdrawn" if row.withdrawn else None,
     )
 
 

@@ -16,7 +16,7 @@ from headstart.statistics import Difference, Estimate, corrected, estimate
 from headstart.study.language.papers import made_of
 from headstart.study.language.scales import stand_ins_told
 from headstart.study.results.answers import Draws, RightAnswers
-from headstart.study.results.rows import Point, Row, Run, no_evidence, scores_by_seed, test_gap
+from headstart.study.results.rows import Point, Row, Run, scores_by_seed, test_gap
 from headstart.text import escaped
 
 if TYPE_CHECKING:
@@ -224,8 +224,7 @@ class Results:
     @cached_property
     def corrected(self) -> dict[str, float]:
         """Key of a row -> p-value of its difference, corrected (Holm) for the number of these that show something."""
-        standing = [row for row in self.table if not no_evidence([row, *([row.base] if row.base else [])])]
-        return corrected({row.key: row.difference for row in standing})
+        return corrected({row.key: row.difference for row in self.table if not row.withdrawn})
 
     @property
     def answers(self) -> dict[str, RightAnswers]:

@@ -332,6 +332,11 @@ class Row:
         return tuple(dict.fromkeys(identity for run in self.runs for _, identity in run.stages))
 
     @property
+    def withdrawn(self) -> bool:
+        """Whether its difference rests on frozen blocks that hardly mix (`no_evidence`)."""
+        return no_evidence([self] if self.base is None else [self, self.base])
+
+    @property
     def key(self) -> str:
         """A name of this row that no other row has."""
         return f"{self.column}/{self.arm}"
