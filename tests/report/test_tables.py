@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,10 +18,13 @@ from headstart.errors import BadInput
 from headstart.report.methods import tried
 from headstart.report.tables.report_table import ReportTable, markdown, to_csv, to_latex, to_markdown, to_rich
 from headstart.report.tables.scores import differences, make_table, note, pivot_table, quantities, windows
+from headstart.report.tables.settings import settings_table
+from headstart.study.paper.snapshot import read_snapshot
 from headstart.study.paper.summary import summarise
 from headstart.study.results.results import Results
 from headstart.text import column_widths
 
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 NASTY = "=1+1|<b>[red]\\input{x}_%&$#\x1b[31m\n"
 
 
@@ -275,6 +279,32 @@ def test_the_page_alone_has_the_rates_within_reach_of_the_best() -> None:
     assert [line.cells["window"].text for line in table.lines] == ["0.003 alone; 1 of 3 rates"] * 2
     assert [line.cells["best"].text for line in table.lines] == ["0.003"] * 2
     assert windows(summarise(make_plan(rates=(1e-3,)), shelf(make_plan(rates=(1e-3,))).find)) is None
+
+
+def settings_of(page: str) -> list[tuple[str, ...]]:
+    """The lines of the table of settings of a published page, without the column that they hold for."""
+    snapshot = read_snapshot([RESULTS / f"{page}.json"])
+    table = settings_table(snapshot.plan, snapshot.results())
+    assert table is not None
+    return [tuple(cell.text for key, cell in line.cells.items() if key != "columns") for line in table.lines]
+
+
+def test_the_page_has_every_setting_that_two_arms_have_otherwise() -> None:
+    """What readers of the published pages needed an hour for."""
+    lines = settings_of("positive-control")
+    for setting, value, other in (("model.dropout", "0.1", "0"), ("optim.weight_decay", "0.05", "0")):
+        assert ("s4 and s4_self_pretrained", "finetune", setting, value, other, "scratch") in lines
+    assert ("self_pretrained and s4_self_pretrained", "finetune", "start", "[take(all-head)]", "[]", "scratch") in lines
+    mixer = [line[2] for line in lines if line[2].startswith("model.mixer")]
+    assert mixer == ["model.mixer.kind"]
+    # Against what starts from it, a parent's model: language was pretrained from smaller weights, and without dropout.
+    lines = settings_of("lu-2")
+    assert ("fpt and statistics", "language", "model.init", "gpt2", "gpt2_scaled", "finetune") in lines
+    assert ("fpt and statistics", "language", "model.dropout", "0", "0.1", "finetune") in lines
+    # Chosen rates that differ; where arms are alike there is no table.
+    assert ("attention_frozen", "finetune", "optim.lr", "0.001", "0.003", "scratch") in settings_of("coser-3")
+    plan = make_plan(arms={"scratch": False})
+    assert settings_table(plan, summarise(plan, shelf(plan).find, facts=facts())) is None
 
 
 def test_the_other_scores_have_a_table_once_a_run_is_finished() -> None:

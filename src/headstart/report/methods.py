@@ -9,6 +9,7 @@ from headstart import words
 from headstart.errors import BadInput
 from headstart.models.outline import without_numbers
 from headstart.report.tables.report_table import PRINTED_LINES
+from headstart.report.tables.settings import chain_of
 from headstart.spec import flat
 from headstart.stage import TrainStage
 from headstart.study.results.results import Results, TaskFacts
@@ -111,7 +112,7 @@ def _stages(plan: Plan, results: Results, titles: Mapping[str, str]) -> list[str
     """
     if len(results.table) > PRINTED_LINES:
         return [f"Models and training of {len(results.table):,} rows are not told here; a file of `--json` has them."]
-    chains = {row.key: _chain(plan, row) for row in results.table}
+    chains = {row.key: chain_of(plan, row) for row in results.table}
     apart = _apart([planned for chain in chains.values() for planned in chain], results)
     models: dict[str, list[str]] = {}
     # Stages in the study's order, so that pretraining is told before what starts from it.
@@ -147,12 +148,6 @@ def _stages(plan: Plan, results: Results, titles: Mapping[str, str]) -> list[str
     )
     out += [f"{text}." for verb, text in VERBS.items() if f"{verb}(" in began]
     return [text[:1].upper() + text[1:] for text in out]
-
-
-def _chain(plan: Plan, row: Row) -> list[PlannedStage]:
-    """The stages behind a row, at its chosen settings where a choice is made."""
-    runs = row.runs or row.points[0].runs
-    return [plan.stages[identity] for _, identity in runs[0].stages]
 
 
 def _spec(planned: PlannedStage) -> Settings:

@@ -23,6 +23,7 @@ from headstart.report.tables.report_table import (
     table_of,
 )
 from headstart.report.tables.search import search_table
+from headstart.report.tables.settings import settings_table
 from headstart.report.tables.slices import slice_tables
 from headstart.statistics import FEWEST_PAIRS, Estimate, p_value, seeds_to_halve, smallest_p
 from headstart.study.language.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
@@ -264,17 +265,19 @@ def _more(row: Row) -> dict[str, float | None]:
     return out
 
 
-PAGE_ONLY = ("differences", "windows")
+PAGE_ONLY = ("differences", "windows", "settings")
 """Tables that stand on the page and not in a terminal."""
 
 
 def more_tables(plan: Plan, results: Results) -> dict[str, ReportTable]:
     """By name: other scores and steps, and test at every setting where the study asks for it (`sweep`).
 
-    On the page alone: what there is to know of each difference, and learning rates within reach of the best.
+    On the page alone: what there is to know of each difference, learning rates within reach of the best, and settings
+    in which arms differ.
     """
     swept = sweep_table(results) if plan.study.report.sweep == "test" else None
     tables = {"differences": differences(results), "windows": windows(results)}
+    tables |= {"settings": settings_table(plan, results)}
     tables |= {"search": search_table(results, plan.study.search), "quantities": quantities(results), "sweep": swept}
     return slice_tables(results) | {name: table for name, table in tables.items() if table is not None}
 

@@ -1,0 +1,102 @@
+"""Every setting in which an arm differs from the one that it is compared with, and a parent from what starts from it.
+
+Two arms are compared fairly in so far as they differ in what their names say and in nothing else. The table is made of
+the specs of the stages that were run, so that it cannot leave anything out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from headstart import words
+from headstart.report.tables.report_table import PRINTED_LINES, ReportTable, TableCell, TableLine, table_of
+from headstart.spec import flat
+from headstart.study.results.results import Results
+from headstart.study.results.rows import Row
+
+if TYPE_CHECKING:
+    from headstart.study.language.plan import Plan, PlannedStage
+
+OWN = ("seed", "parent", "checkpoint", "weights")
+"""Settings that differ wherever stages do."""
+
+
+class Gap(NamedTuple):
+    """A setting of a stage, its value, and the other value with the name of what has it."""
+
+    stage: str
+    setting: str
+    value: str
+    other: str
+    whose: str
+
+
+HEADS = {"arms": "arm", "columns": "column", "stage": "stage", "setting": "setting", "value": "value"}
+HEADS |= {"other": "other value", "whose": "of"}
+
+
+def settings_table(plan: Plan, results: Results) -> ReportTable | None:
+    """A line for each difference, with the arms and columns that have it; None where there is none.
+
+    A stage is compared with that of the same name of the arm that others are compared with, at chosen settings; the
+    model of a parent, also with that of the stage that starts from it.
+    """
+    if len(results.table) > PRINTED_LINES:
+        return None
+    where: dict[Gap, dict[str, list[str]]] = {}
+    for column in results.columns:
+        rows = results.in_column(column)
+        base = next((row for row in rows if row.arm == results.against), next(iter(rows), None))
+        for row in rows:
+            for gap in dict.fromkeys(_gaps(plan, row, base)):
+                where.setdefault(gap, {}).setdefault(column, []).append(row.arm)
+    found = [(arms, columns, gap) for gap, of in where.items() for arms, columns in _together(of).items()]
+    found.sort(key=lambda line: results.arms.index(line[0][0]))
+    if not found:
+        return None
+    heads = {key: (text, False) for key, text in HEADS.items() if key != "columns" or len(results.columns) > 1}
+    lines = []
+    for arms, columns, gap in found:
+        places = "all" if len(columns) == len(results.columns) else words.listed(columns)
+        texts = {"arms": words.listed(arms), "columns": places, **gap._asdict()}
+        lines.append(TableLine("arm", {key: TableCell(text) for key, text in texts.items()}, "measured"))
+    note = (
+        "At chosen settings; of parts of different kinds the kind alone. A setting that an arm is not named for may be "
+        "the reason for a difference in score."
+    )
+    return table_of("Settings in which arms differ", heads, lines, note)
+
+
+def _together(by_column: Mapping[str, Sequence[str]]) -> dict[tuple[str, ...], list[str]]:
+    """Arms -> the columns on which these have a difference."""
+    columns_of: dict[tuple[str, ...], list[str]] = {}
+    for column, arms in by_column.items():
+        columns_of.setdefault(tuple(arms), []).append(column)
+    return columns_of
+
+
+def chain_of(plan: Plan, row: Row) -> list[PlannedStage]:
+    """The stages behind a row, at its chosen settings where a choice is made."""
+    runs = row.runs or row.points[0].runs
+    return [plan.every_stage[identity] for _, identity in runs[0].stages]
+
+
+def _gaps(plan: Plan, row: Row, base: Row | None) -> Iterator[Gap]:
+    chain = chain_of(plan, row)
+    others = {planned.name: planned for planned in (chain_of(plan, base) if base and base is not row else [])}
+    for planned in chain:
+        if planned.name in others and base is not None:
+            yield from _differences(planned, others[planned.name], base.arm)
+    for parent in chain[:-1]:
+        gaps = _differences(parent, chain[-1], chain[-1].name)
+        yield from (gap for gap in gaps if gap.setting.startswith("model."))
+
+
+def _differences(planned: PlannedStage, other: PlannedStage, whose: str) -> Iterator[Gap]:
+    """Settings that both have, and differ in; of tables of different kinds the kind alone."""
+    here, there = (flat(stage.spec.model_dump(mode="json"), whole=OWN) for stage in (planned, other))
+    for setting in [setting for setting in here if setting in there and setting not in OWN]:
+        kind = f"{setting.rpartition('.')[0]}.kind"
+        if here[setting] != there[setting] and (setting == kind or here.get(kind) == there.get(kind)):
+            yield Gap(planned.name, setting, words.plain(here[setting]), words.plain(there[setting]), whose)
