@@ -49,6 +49,7 @@ def test_the_page_has_the_answer_the_command_the_tables_and_the_figures(done: Do
         "All of the table",
         "Differences to scratch",
         "Learning rates within reach of the best",
+        "Settings in which arms differ",
         "Train, the last weights and steps",
         "The sweep",
         "Learning curves",
