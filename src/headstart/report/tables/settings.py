@@ -51,13 +51,13 @@ def settings_table(plan: Plan, results: Results) -> ReportTable | None:
         for row in rows:
             for gap in dict.fromkeys(_gaps(plan, row, base)):
                 where.setdefault(gap, {}).setdefault(column, []).append(row.arm)
-    found = [(arms, columns, gap) for gap, of in where.items() for arms, columns in _together(of).items()]
-    found.sort(key=lambda line: results.arms.index(line[0][0]))
-    if not found:
+    differing = [(arms, columns, gap) for gap, of in where.items() for arms, columns in _columns_of(of).items()]
+    differing.sort(key=lambda line: results.arms.index(line[0][0]))
+    if not differing:
         return None
     heads = {key: (text, False) for key, text in HEADS.items() if key != "columns" or len(results.columns) > 1}
     lines = []
-    for arms, columns, gap in found:
+    for arms, columns, gap in differing:
         places = "all" if len(columns) == len(results.columns) else words.listed(columns)
         texts = {"arms": words.listed(arms), "columns": places, **gap._asdict()}
         lines.append(TableLine("arm", {key: TableCell(text) for key, text in texts.items()}, "measured"))
@@ -68,7 +68,7 @@ def settings_table(plan: Plan, results: Results) -> ReportTable | None:
     return table_of("Settings in which arms differ", heads, lines, note)
 
 
-def _together(by_column: Mapping[str, Sequence[str]]) -> dict[tuple[str, ...], list[str]]:
+def _columns_of(by_column: Mapping[str, Sequence[str]]) -> dict[tuple[str, ...], list[str]]:
     """Arms -> the columns on which these have a difference."""
     columns_of: dict[tuple[str, ...], list[str]] = {}
     for column, arms in by_column.items():
