@@ -18,7 +18,7 @@ from headstart.study.results.rows import Row
 if TYPE_CHECKING:
     from headstart.study.language.plan import Plan, PlannedStage
 
-OWN = ("seed", "parent", "checkpoint", "weights")
+IDENTITY = ("seed", "parent", "checkpoint", "weights")
 """Settings that differ wherever stages do."""
 
 
@@ -32,8 +32,8 @@ class Gap(NamedTuple):
     whose: str
 
 
-HEADS = {"arms": "arm", "columns": "column", "stage": "stage", "setting": "setting", "value": "value"}
-HEADS |= {"other": "other value", "whose": "of"}
+COLUMN_HEADS = {"arms": "arm", "columns": "column", "stage": "stage", "setting": "setting", "value": "value"}
+COLUMN_HEADS |= {"other": "other value", "whose": "of"}
 
 
 def settings_table(plan: Plan, results: Results) -> ReportTable | None:
@@ -55,7 +55,7 @@ def settings_table(plan: Plan, results: Results) -> ReportTable | None:
     differing.sort(key=lambda line: results.arms.index(line[0][0]))
     if not differing:
         return None
-    heads = {key: (text, False) for key, text in HEADS.items() if key != "columns" or len(results.columns) > 1}
+    heads = {key: (text, False) for key, text in COLUMN_HEADS.items() if key != "columns" or len(results.columns) > 1}
     lines = []
     for arms, columns, gap in differing:
         places = "all" if len(columns) == len(results.columns) else words.listed(columns)
@@ -95,8 +95,8 @@ def _gaps(plan: Plan, row: Row, base: Row | None) -> Iterator[Gap]:
 
 def _differences(planned: PlannedStage, other: PlannedStage, whose: str) -> Iterator[Gap]:
     """Settings that both have, and differ in; of tables of different kinds the kind alone."""
-    here, there = (flat(stage.spec.model_dump(mode="json"), whole=OWN) for stage in (planned, other))
-    for setting in [setting for setting in here if setting in there and setting not in OWN]:
+    here, there = (flat(stage.spec.model_dump(mode="json"), whole=IDENTITY) for stage in (planned, other))
+    for setting in [setting for setting in here if setting in there and setting not in IDENTITY]:
         kind = f"{setting.rpartition('.')[0]}.kind"
         if here[setting] != there[setting] and (setting == kind or here.get(kind) == there.get(kind)):
             yield Gap(planned.name, setting, words.plain(here[setting]), words.plain(there[setting]), whose)
