@@ -18,8 +18,8 @@ from headstart.study.results.rows import Row
 if TYPE_CHECKING:
     from headstart.study.language.plan import Plan, PlannedStage
 
-IDENTITY = ("seed", "parent", "checkpoint", "weights")
-"""Settings that differ wherever stages do."""
+UNLIKE = ("seed", "parent")
+"""Settings that differ wherever stages do: of parents, each one's own are compared."""
 
 
 class Gap(NamedTuple):
@@ -95,8 +95,8 @@ def _gaps(plan: Plan, row: Row, base: Row | None) -> Iterator[Gap]:
 
 def _differences(planned: PlannedStage, other: PlannedStage, whose: str) -> Iterator[Gap]:
     """Settings that both have, and differ in; of tables of different kinds the kind alone."""
-    here, there = (flat(stage.spec.model_dump(mode="json"), whole=IDENTITY) for stage in (planned, other))
-    for setting in [setting for setting in here if setting in there and setting not in IDENTITY]:
+    here, there = (flat(stage.spec.model_dump(mode="json"), whole=UNLIKE) for stage in (planned, other))
+    for setting in [setting for setting in here if setting in there and setting not in UNLIKE]:
         kind = f"{setting.rpartition('.')[0]}.kind"
         if here[setting] != there[setting] and (setting == kind or here.get(kind) == there.get(kind)):
             yield Gap(planned.name, setting, words.plain(here[setting]), words.plain(there[setting]), whose)
