@@ -249,6 +249,37 @@ def test_real_language_says_what_is_left_of_its_lead_beside_a_wider_random_start
     assert f"drawn at 0.05, nearer to MiniLM's own, its lead on test is {words.listed(texts)}." in screen
 
 
+def test_numbers_in_the_rows_of_the_index_are_those_of_the_results() -> None:
+    """Numbers that `what ours is` says of the FLOPs, of where the best weights lie and of other settings."""
+    of_flops = {}
+    for answer in published.answers(published.RESULTS):
+        if times := re.search(r"([\d.]+) x FLOPs", answer.what):
+            results = published.read_snapshot([published.RESULTS / f"{answer.page}.json"]).results()
+            rows = {row.arm: row for row in results.in_column(answer.part.column)}
+            of_flops[answer.says] = times[1], rows["self_pretrained"].share("flops", rows["scratch"])
+    assert len(of_flops) == 4
+    assert all(f"{value:.{len(printed) // 2}f}" == printed for printed, value in of_flops.values()), of_flops
+    what = {f"{answer.page}: {answer.says}": answer.what for answer in published.answers(published.RESULTS)}
+    table = json.loads((published.RESULTS / "positive-control.json").read_text())
+    stages = [table["stages"][run["stages"]["finetune"]] for run in table["runs"] if run["arm"] == "scratch_long"]
+    shares = sorted(stage["scores"]["best"]["step"] / stage["scores"]["last"]["step"] for stage in stages)
+    text = f"best at {shares[0]:.0%} to {shares[-1]:.0%} of its steps".replace("%", "", 1).replace("%", " %")
+    assert text in what["positive-control: 256 positions, equal FLOPs"]
+    swept = published.read_snapshot([published.RESULTS / "lu-swept.json"]).results()
+    trained, frozen = (swept.row(arm, "mnist") for arm in ("and_feed_forward", "pretrained"))
+    assert trained is not None
+    assert frozen is not None
+    at_first = [row.points[0].test.mean for row in (trained, frozen) if row.points[0].test]
+    assert trained.points[0].settings == frozen.points[0].settings == {"finetune.optim.lr": 1e-3}
+    text = f"{words.signed(at_first[0] - at_first[1])} at the paper's rate"
+    assert text in what["lu-swept: feed-forward trained against frozen, MNIST"]
+    mini = published.read_snapshot([published.RESULTS / "real-language.json"]).results().row("pretrained", "cifar10")
+    assert mini is not None
+    train = mini.estimate("train")
+    assert train is not None
+    assert f"(train {words.score(train.mean)})" in what["real-language: MiniLM against its own statistics, CIFAR-10"]
+
+
 @pytest.mark.parametrize("study", ["real-language", "film-reviews"])
 def test_on_shuffled_labels_features_of_language_are_no_better_than_a_guess(study: str) -> None:
     """Test accuracy, over the deals of labels where there are several, less than three standard errors above a guess."""
