@@ -68,8 +68,8 @@ class Again:
 
 RERUNS = (
     Rerun("lu-2", RESULTS / "seeds" / "lu-2-unscaled.json", (RESULTS / "lu-2.json",)),
-    Rerun("lu-18", RESULTS / "lu-18.json"),
-    Rerun("lu-swept", RESULTS / "lu-swept.json"),
+    Rerun("lu-18", RESULTS / "seeds" / "lu-18-unscaled.json", (RESULTS / "lu-18.json",)),
+    Rerun("lu-swept", RESULTS / "lu-swept.json", (RESULTS / "lu-swept-by-width.json",)),
     Rerun("rothermel-1", RESULTS / "rothermel-1.json"),
 )
 ARMS = {
@@ -102,7 +102,7 @@ TEXT = """# Withdrawn verdicts: what pages said of frozen random blocks, and wha
 Frozen random blocks were drawn with GPT-2's deviation of 0.02, which is right at its width of 768. At width 64 they
 hardly mix positions, so that whatever was pretrained looked good beside them: {count} verdicts on four pages were
 withdrawn ([decision 28](../decisions/0028-random-start.md)). {done} of them are asked again, of blocks whose deviation
-grows to 0.0693 at width 64, on seeds that chose nothing:
+grows to 0.0693 at width 64, on new seeds:
 
 {summary}
 
@@ -112,7 +112,8 @@ grows to 0.0693 at width 64, on seeds that chose nothing:
 
 Differences in test accuracy with 95 % intervals; "was" is what the old runs said. Holm's correction is over all
 verdicts of a run. More than the random start has changed: the old runs had a rate of 1e-3 and no dropout, the new ones
-have 3e-3 and dropout of 0.1 in fine-tuning, other seeds and another machine. Beside random blocks of 0.02, language
+have 3e-3 and dropout of 0.1 in fine-tuning, other seeds and another machine; on the pages below, language starts by
+width, too ([decision 43](../decisions/0043-pretraining-starts-by-width.md)). Beside random blocks of 0.02, language
 leads on MNIST in the new runs too, by {unscaled}; the rest of the old lead went with the other settings.
 
 ## Is it the start of pretraining, or dropout?

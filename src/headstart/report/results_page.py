@@ -27,7 +27,7 @@ MOST_WORDS = 600
 MOST_CAVEATS = 5
 MOST_OF_CAVEAT = 80
 """Words of one above the folds, in whole sentences; all of a longer one stands below."""
-LISTED_ROWS = 24
+LISTED_ROWS = 20
 """Rows of the table that the first screen has room for; of more, arms stand by columns."""
 UNRECORDED = "unknown"
 """The version of a stage that was trained from a copy of the code that is not installed."""
