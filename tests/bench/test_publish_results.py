@@ -257,7 +257,7 @@ def test_numbers_in_the_rows_of_the_index_are_those_of_the_results() -> None:
             results = published.read_snapshot([published.RESULTS / f"{answer.page}.json"]).results()
             rows = {row.arm: row for row in results.in_column(answer.part.column)}
             of_flops[answer.says] = times[1], rows["self_pretrained"].share("flops", rows["scratch"])
-    assert len(of_flops) == 3
+    assert len(of_flops) == 4
     assert all(f"{value:.{len(printed) // 2}f}" == printed for printed, value in of_flops.values()), of_flops
     what = {f"{answer.page}: {answer.says}": answer.what for answer in published.answers(published.RESULTS)}
     table = json.loads((published.RESULTS / "positive-control.json").read_text())
@@ -265,14 +265,6 @@ def test_numbers_in_the_rows_of_the_index_are_those_of_the_results() -> None:
     shares = sorted(stage["scores"]["best"]["step"] / stage["scores"]["last"]["step"] for stage in stages)
     text = f"best at {shares[0]:.0%} to {shares[-1]:.0%} of its steps".replace("%", "", 1).replace("%", " %")
     assert text in what["positive-control: 256 positions, equal FLOPs"]
-    parts = published.read_snapshot([published.RESULTS / "lu-18.json"]).results()
-    positions, random = (parts.row(arm, "mnist") for arm in ("output_position", "random_output_position"))
-    assert positions is not None
-    assert random is not None
-    gap = statistics_of.paired_difference(positions.by_seed(), random.by_seed())
-    assert gap is not None
-    text = f"{words.signed(gap.mean)} where positions train too"
-    assert text in what["lu-18: language against random, output layer alone, MNIST"]
     swept = published.read_snapshot([published.RESULTS / "lu-swept.json"]).results()
     trained, frozen = (swept.row(arm, "mnist") for arm in ("and_feed_forward", "pretrained"))
     assert trained is not None

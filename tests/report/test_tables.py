@@ -8,11 +8,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
-from support.made_up import LR, Cell, facts, make_plan, shelf, usual
+from support.made_up import LR, Cell, Stage, facts, make_plan, shelf, usual
 
+from headstart import words
 from headstart.checkpoints.spec import CheckpointSpec
 from headstart.errors import BadInput
 from headstart.report.methods import tried
@@ -281,6 +283,13 @@ def test_the_page_alone_has_the_rates_within_reach_of_the_best() -> None:
     assert windows(summarise(make_plan(rates=(1e-3,)), shelf(make_plan(rates=(1e-3,))).find)) is None
 
 
+class SlowHead(Stage):
+    """A stage with a rate of its own for the head."""
+
+    def model_dump(self, mode: str = "json") -> dict[str, Any]:
+        return {**super().model_dump(mode), "optim": {"rate_shares": {"head": 0.1}}}
+
+
 def settings_of(page: str) -> list[tuple[str, ...]]:
     """The lines of the table of settings of a published page, without the column that they hold for."""
     snapshot = read_snapshot([RESULTS / f"{page}.json"])
@@ -289,20 +298,43 @@ def settings_of(page: str) -> list[tuple[str, ...]]:
     return [tuple(cell.text for key, cell in line.cells.items() if key != "columns") for line in table.lines]
 
 
-def test_the_page_has_every_setting_that_two_arms_have_otherwise() -> None:
+def test_the_page_has_the_settings_that_two_arms_have_otherwise() -> None:
     """What readers of the published pages needed an hour for."""
     lines = settings_of("positive-control")
     for setting, value, other in (("model.dropout", "0.1", "0"), ("optim.weight_decay", "0.05", "0")):
-        assert ("s4 and s4_self_pretrained", "finetune", setting, value, other, "scratch") in lines
-    assert ("self_pretrained and s4_self_pretrained", "finetune", "start", "[take(all-head)]", "[]", "scratch") in lines
+        assert ("s4 and s4_self_pretrained", "finetune", setting, value, "scratch", other) in lines
+    assert ("self_pretrained and s4_self_pretrained", "finetune", "start", "[take(all-head)]", "scratch", "[]") in lines
     mixer = [line[2] for line in lines if line[2].startswith("model.mixer")]
     assert mixer == ["model.mixer.kind"]
+    assert (
+        "self_pretrained, only_query_key and s4_self_pretrained",
+        "pretrain",
+        "the stage itself",
+        "yes",
+        "scratch",
+        "no",
+    ) in lines
     # Against what starts from it, a parent's model: language was pretrained from smaller weights, and without dropout.
     lines = settings_of("lu-2")
-    assert ("fpt and statistics", "language", "model.init", "gpt2", "gpt2_scaled", "finetune") in lines
-    assert ("fpt and statistics", "language", "model.dropout", "0", "0.1", "finetune") in lines
+    assert ("fpt and statistics", "language", "model.init", "gpt2", "finetune", "gpt2_scaled") in lines
+    assert ("fpt and statistics", "language", "model.dropout", "0", "finetune", "0.1") in lines
+    # A stage that one alone has; of an arm without a finished run nothing is chosen yet, and nothing is said.
+    plan = make_plan()
+    results = summarise(plan, shelf(plan).find, facts=facts())
+    table = settings_table(plan, results)
+    assert table is not None
+    texts = [[cell.text for cell in line.cells.values()] for line in table.lines]
+    assert ["self_pretrained", "pretrain", "the stage itself", "yes", "scratch", "no"] in texts
+    assert settings_table(plan, summarise(plan, {}.get, facts=facts())) is None
+    # A setting that one alone has: rates of parts, of which the other names none.
+    lasts = [cell.chain[-1] for cell in plan.cells if cell.arm == "self_pretrained"]
+    shares = {last.identity: replace(last, spec=SlowHead(**vars(last.spec))) for last in lasts}
+    table = settings_table(replace(plan, stages={**plan.stages, **shares}), results)
+    assert table is not None
+    texts = [[cell.text for cell in line.cells.values()] for line in table.lines]
+    assert ["self_pretrained", "finetune", "optim.rate_shares.head", "0.1", "scratch", words.NONE] in texts
     # Chosen rates that differ; where arms are alike there is no table.
-    assert ("attention_frozen", "finetune", "optim.lr", "0.001", "0.003", "scratch") in settings_of("coser-3")
+    assert ("attention_frozen", "finetune", "optim.lr", "0.001", "scratch", "0.003") in settings_of("coser-3")
     plan = make_plan(arms={"scratch": False})
     assert settings_table(plan, summarise(plan, shelf(plan).find, facts=facts())) is None
 

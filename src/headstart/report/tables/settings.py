@@ -1,7 +1,7 @@
-"""Every setting in which an arm differs from the one that it is compared with, and a parent from what starts from it.
+"""Settings in which an arm differs from the one that it is compared with, and a parent from what starts from it.
 
 Two arms are compared fairly in so far as they differ in what their names say and in nothing else. The table is made of
-the specs of the stages that were run, so that it cannot leave anything out.
+the specs of the stages that were run.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ UNLIKE = ("seed", "parent")
 
 
 class Gap(NamedTuple):
-    """A setting of a stage, its value, and the other value with the name of what has it."""
+    """A setting of a stage and its value; the arm or stage that it is compared with, and the value there."""
 
     stage: str
     setting: str
     value: str
+    against: str
     other: str
-    whose: str
 
 
 COLUMN_HEADS = {"arms": "arm", "columns": "column", "stage": "stage", "setting": "setting", "value": "value"}
-COLUMN_HEADS |= {"other": "other value", "whose": "of"}
+COLUMN_HEADS |= {"against": "compared with", "other": "value there"}
 
 
 def settings_table(plan: Plan, results: Results) -> ReportTable | None:
@@ -46,7 +46,7 @@ def settings_table(plan: Plan, results: Results) -> ReportTable | None:
         return None
     where: dict[Gap, dict[str, list[str]]] = {}
     for column in results.columns:
-        rows = results.in_column(column)
+        rows = [row for row in results.in_column(column) if row.runs]
         base = next((row for row in rows if row.arm == results.against), next(iter(rows), None))
         for row in rows:
             for gap in dict.fromkeys(_gaps(plan, row, base)):
@@ -62,8 +62,8 @@ def settings_table(plan: Plan, results: Results) -> ReportTable | None:
         texts = {"arms": words.listed(arms), "columns": places, **gap._asdict()}
         lines.append(TableLine("arm", {key: TableCell(text) for key, text in texts.items()}, "measured"))
     note = (
-        "At chosen settings; of parts of different kinds the kind alone. A setting that an arm is not named for may be "
-        "the reason for a difference in score."
+        "At chosen settings. Where two parts are of different kinds, such as two mixers, their other settings are not "
+        "listed. Any of these settings may be the reason for a difference in score."
     )
     return table_of("Settings in which arms differ", heads, lines, note)
 
@@ -83,20 +83,27 @@ def chain_of(plan: Plan, row: Row) -> list[PlannedStage]:
 
 
 def _gaps(plan: Plan, row: Row, base: Row | None) -> Iterator[Gap]:
-    chain = chain_of(plan, row)
-    others = {planned.name: planned for planned in (chain_of(plan, base) if base and base is not row else [])}
-    for planned in chain:
-        if planned.name in others and base is not None:
-            yield from _differences(planned, others[planned.name], base.arm)
-    for parent in chain[:-1]:
-        gaps = _differences(parent, chain[-1], chain[-1].name)
-        yield from (gap for gap in gaps if gap.setting.startswith("model."))
+    chain = {planned.name: planned for planned in chain_of(plan, row)}
+    *parents, last = chain.values()
+    if base is not None and base is not row:
+        others = {planned.name: planned for planned in chain_of(plan, base)}
+        for name in {**chain, **others}:
+            if name in chain and name in others:
+                yield from _differences(chain[name], others[name], base.arm)
+            else:
+                yield Gap(
+                    name, "the stage itself", *(("yes", base.arm, "no") if name in chain else ("no", base.arm, "yes"))
+                )
+    for parent in parents:
+        yield from (gap for gap in _differences(parent, last, last.name) if gap.setting.startswith("model."))
 
 
-def _differences(planned: PlannedStage, other: PlannedStage, whose: str) -> Iterator[Gap]:
-    """Settings that both have, and differ in; of tables of different kinds the kind alone."""
+def _differences(planned: PlannedStage, other: PlannedStage, against: str) -> Iterator[Gap]:
+    """Settings that differ, or that one alone has; of tables of different kinds the kind alone."""
     here, there = (flat(stage.spec.model_dump(mode="json"), whole=UNLIKE) for stage in (planned, other))
-    for setting in [setting for setting in here if setting in there and setting not in UNLIKE]:
-        kind = f"{setting.rpartition('.')[0]}.kind"
-        if here[setting] != there[setting] and (setting == kind or here.get(kind) == there.get(kind)):
-            yield Gap(planned.name, setting, words.plain(here[setting]), words.plain(there[setting]), whose)
+    kinds = [setting for setting in here if setting.endswith(".kind") and here[setting] != there.get(setting)]
+    tables = tuple(setting.removesuffix("kind") for setting in kinds)
+    for setting in {**here, **there}:
+        value, beside = (words.plain(of[setting]) if setting in of else words.NONE for of in (here, there))
+        if value != beside and setting not in UNLIKE and (setting in kinds or not setting.startswith(tables)):
+            yield Gap(planned.name, setting, value, against, beside)
