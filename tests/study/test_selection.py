@@ -804,6 +804,17 @@ def test_unequal_regularisation_is_said_and_no_tuned_one(tmp_path: Path) -> None
         return replace(results, table=tuple(rows))
 
     assert list(caveats._regularisation(with_values(0.1), plan)), "an axis of one value tunes nothing"
+    # So is an output layer that alone trains at one rate, where two arms have one.
+    at_one = [str(caveat) for caveat in results.caveats if caveat.kind == "output layer"]
+    assert at_one
+    assert all(
+        "output and random_output: the output layer alone trains, at one learning rate." in text for text in at_one
+    )
+    swept = [
+        replace(row, points=[replace(row.points[0], settings={LR: rate}) for rate in (1e-3, 1e-2)])
+        for row in results.table
+    ]
+    assert not list(caveats._output_layers(replace(results, table=tuple(swept)), plan))
     assert not list(caveats._regularisation(with_values(0.1, 0.2), plan))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headstart import words
 from headstart.statistics import LEVEL, binomial_error, estimate, smallest_p
@@ -15,7 +15,7 @@ from headstart.study.results.rows import Row
 from headstart.words import Texts, merged, once
 
 if TYPE_CHECKING:
-    from headstart.study.language.plan import Plan
+    from headstart.study.language.plan import Plan, PlannedStage
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -37,6 +37,7 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "failed": _failed(results),
         "start": _starts(results, plan),
         "regularisation": _regularisation(results, plan),
+        "output layer": _output_layers(results, plan),
         "own code": _own_code(results, find),
         "partial": _partial(results),
         "search": _searching(results, plan),
@@ -400,17 +401,28 @@ def _starts(results: Results, plan: Plan) -> Texts:
         yield column, f"{_arms(results, rows)}: {text}"
 
 
+def _last_stage(row: Row, plan: Plan) -> PlannedStage | None:
+    """The stage that a row's score is of, where it was trained; None where there is no run, or it was not."""
+    _, identity = next((run.stages[-1] for run in row.runs if run.stages), ("", ""))
+    last = plan.every_stage.get(identity)
+    return None if last is None or getattr(last.spec, "optim", None) is None else last
+
+
+def _tried_values(row: Row, setting: str) -> set[Any]:
+    """The values of a setting that the row's points have; None alone where it is no axis."""
+    return {point.settings.get(setting) for point in row.points}
+
+
 def _regularisation(results: Results, plan: Plan) -> Texts:
     """Which arms have dropout and weight decay where others have none, or less: a lead may be that of these."""
 
     def kinds(row: Row) -> list[str]:
-        stage, identity = next((run.stages[-1] for run in row.runs if run.stages), ("", ""))
-        last = plan.every_stage.get(identity)
-        if last is None or getattr(last.spec, "optim", None) is None:
+        last = _last_stage(row, plan)
+        if last is None:
             return []
         each = []
         for name, (part, field) in REGULARISERS.items():
-            tried = {point.settings.get(f"{stage}.{part}.{field}") for point in row.points}
+            tried = _tried_values(row, f"{last.name}.{part}.{field}")
             value = getattr(getattr(last.spec, part, None), field, 0.0)
             each += [f"tuned {name}"] if len(tried) > 1 else [f"{name} {words.plain(value)}"] if value else []
         return [words.listed(each) or "none"]
@@ -422,6 +434,23 @@ def _regularisation(results: Results, plan: Plan) -> Texts:
         if len(of) > 1:
             each = [f"{kind} in {words.listed([row.arm for row in rows])}" for kind, rows in of.items()]
             yield column, f"Regularisation differs, and a lead may be due to it: {'; '.join(each)}."
+
+
+def _output_layers(results: Results, plan: Plan) -> Texts:
+    """Arms of which the output layer alone trains, at one rate: what it reads may differ in scale."""
+
+    def rates(row: Row) -> list[bool]:
+        last = _last_stage(row, plan)
+        if last is None or getattr(last.spec, "trainable", "") != "head":
+            return []
+        return [True] if len(_tried_values(row, f"{last.name}.optim.lr")) == 1 else []
+
+    for column, _, rows in _grouped(results, rates):
+        if len(rows) > 1:
+            text = (
+                "the output layer alone trains, at one learning rate. What it reads may differ in scale between these "
+            )
+            yield column, f"{_arms(results, rows)}: {text}arms, so that a lead may be one of the rate: try several."
 
 
 def _limits(results: Results, plan: Plan) -> Texts:
