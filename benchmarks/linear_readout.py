@@ -2,7 +2,7 @@
 
     python benchmarks/linear_readout.py COLUMN RESULTS.json:ARM RESULTS.json:OTHER ... [--data DATA] [--store STORE] [--json FILE]
 
-For each seed of arms of which the output layer alone trained: what that layer reads in the stages of the store, each
+For each seed of arms of which the output layer alone trained, one class to a sequence: what that layer reads in the stages of the store, each
 number standardised on train; a ridge classifier (scikit-learn), its penalty chosen on validation; accuracy on test. Then
 the first arm less each other one, paired by seed, with a 95 % t-interval. FILE is added to, column by column.
 """
