@@ -280,6 +280,41 @@ def test_numbers_in_the_rows_of_the_index_are_those_of_the_results() -> None:
     assert f"(train {words.score(train.mean)})" in what["real-language: MiniLM against its own statistics, CIFAR-10"]
 
 
+def test_lu_18_says_above_its_folds_what_its_controls_leave_of_the_lead_of_language() -> None:
+    seeds = published.RESULTS / "seeds"
+    names = ("lu-18-output-statistics", "lu-18-without-dropout")
+    statistics_alone, no_dropout = (
+        published.read_snapshot([seeds / f"{name}-{seed}.json" for seed in range(6, 12)]).results() for name in names
+    )
+    page = published.read_snapshot([published.RESULTS / "lu-18.json"]).results()
+    read = json.loads((seeds / "lu-18-readout.json").read_text())
+
+    def less(first: dict[int, float], second: dict[int, float]) -> str:
+        gap = statistics_of.paired_difference(first, second)
+        assert gap is not None
+        assert gap.n == 6
+        return words.difference(gap)
+
+    def of(results: Any, arm: str, column: str) -> dict[int, float]:
+        row = results.row(arm, column)
+        assert row is not None
+        return dict(row.by_seed())
+
+    texts = []
+    for column in ("mnist", "cifar10"):
+        ridge = less(*({int(seed): score for seed, score in scores.items()} for scores in read[column].values()))
+        scale = less(of(page, "output", column), of(statistics_alone, "output", column))
+        arms = (of(no_dropout, arm, column) for arm in ("output_position", "random_output_position"))
+        texts.append((ridge, scale, less(*arms)))
+    mnist, cifar = texts
+    screen = published.RESULTS.joinpath("lu-18.md").read_text().split("<details")[0].replace("\\", "")
+    assert (
+        f"ridge regression on standardised features reads {mnist[0]} there (language less random), {cifar[0]}" in screen
+    )
+    assert f"it has no lead: {mnist[1]} and {cifar[1]}. " in screen
+    assert f"without dropout: {mnist[2]} and {cifar[2]}." in screen
+
+
 @pytest.mark.parametrize("study", ["real-language", "film-reviews"])
 def test_on_shuffled_labels_features_of_language_are_no_better_than_a_guess(study: str) -> None:
     """Test accuracy, over the deals of labels where there are several, less than three standard errors above a guess."""
