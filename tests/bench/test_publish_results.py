@@ -311,6 +311,10 @@ def test_lu_18_says_above_its_folds_what_its_controls_leave_of_the_lead_of_langu
     assert (
         f"ridge regression on standardised features reads {mnist[0]} there (language less random), {cifar[0]}" in screen
     )
+    rates = published.read_snapshot([seeds / f"lu-18-output-rates-{seed}.json" for seed in range(6, 12)]).results()
+    lead = less(of(rates, "output", "mnist"), of(rates, "random_output", "mnist"))
+    assert f"ridge regression on standardised features has {mnist[0]} and {cifar[0]}" in screen
+    assert f"12,000 steps at the best of three rates {lead}." in screen
     assert f"it has no lead: {mnist[1]} and {cifar[1]}. " in screen
     assert f"without dropout: {mnist[2]} and {cifar[2]}." in screen
 
