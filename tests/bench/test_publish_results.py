@@ -351,6 +351,21 @@ def test_on_shuffled_labels_features_of_language_are_no_better_than_a_guess(stud
         assert statistics.mean(tests) - guess < 3 * error
 
 
+def test_on_shuffled_labels_frozen_language_is_no_better_than_a_guess() -> None:
+    table = json.loads((published.RESULTS / "seeds" / "lu-2-shuffled.json").read_text())
+    text = (published.RESULTS / "seeds" / "README.md").read_text()
+    for column in ("mnist", "cifar10"):
+        stages = [
+            table["stages"][run["stages"]["finetune"]] for run in table["runs"] if run["column"].startswith(column)
+        ]
+        assert all(table["settings"][stage["settings"]]["spec"]["task"]["shuffled_labels"] for stage in stages)
+        tests = [stage["scores"]["best"]["test"]["accuracy"] for stage in stages]
+        assert len(tests) == 3
+        assert all(f"{score:.3f}" in text for score in tests)
+        error = math.hypot(statistics.stdev(tests) / math.sqrt(3), math.sqrt(0.09 / 10_000))
+        assert statistics.mean(tests) - 0.1 < 3 * error
+
+
 def test_the_numbers_of_the_readme_are_those_of_its_pages() -> None:
     readme = " ".join((published.ROOT / "README.md").read_text().split())
     own = (published.RESULTS / "own.md").read_text()
