@@ -79,7 +79,7 @@ def _columns_of(by_column: Mapping[str, Sequence[str]]) -> dict[tuple[str, ...],
 def chain_of(plan: Plan, row: Row) -> list[PlannedStage]:
     """The stages behind a row, at its chosen settings where a choice is made."""
     runs = row.runs or row.points[0].runs
-    return [plan.every_stage[identity] for _, identity in runs[0].stages]
+    return [plan.stages[identity] for _, identity in runs[0].stages]
 
 
 def _gaps(plan: Plan, row: Row, base: Row | None) -> Iterator[Gap]:
@@ -91,9 +91,8 @@ def _gaps(plan: Plan, row: Row, base: Row | None) -> Iterator[Gap]:
             if name in chain and name in others:
                 yield from _differences(chain[name], others[name], base.arm)
             else:
-                yield Gap(
-                    name, "the stage itself", *(("yes", base.arm, "no") if name in chain else ("no", base.arm, "yes"))
-                )
+                here, there = ("yes", "no") if name in chain else ("no", "yes")
+                yield Gap(name, "the stage itself", here, base.arm, there)
     for parent in parents:
         yield from (gap for gap in _differences(parent, last, last.name) if gap.setting.startswith("model."))
 

@@ -404,7 +404,7 @@ def _starts(results: Results, plan: Plan) -> Texts:
 def _last_stage(row: Row, plan: Plan) -> PlannedStage | None:
     """The stage that a row's score is of, where it was trained; None where there is no run, or it was not."""
     _, identity = next((run.stages[-1] for run in row.runs if run.stages), ("", ""))
-    last = plan.every_stage.get(identity)
+    last = plan.stages.get(identity)
     return None if last is None or getattr(last.spec, "optim", None) is None else last
 
 
