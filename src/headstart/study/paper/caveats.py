@@ -450,7 +450,10 @@ def _output_layers(results: Results, plan: Plan) -> Texts:
             text = (
                 "the output layer alone trains, at one learning rate. What it reads may differ in scale between these "
             )
-            yield column, f"{_arms(results, rows)}: {text}arms, so that a lead may be one of the rate: try several."
+            yield (
+                column,
+                f"{_arms(results, rows)}: {text}arms, so that a lead may come from the rate alone: try several rates.",
+            )
 
 
 def _limits(results: Results, plan: Plan) -> Texts:
